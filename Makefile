@@ -1,0 +1,53 @@
+# Every command installs what it needs into .venv, once: `make run`, `make test`, and the parts of .ci/run.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+VENV_PYTHON := $(VENV)/bin/python
+
+.PHONY: run test lint types parity kernel-levels clean
+
+run: $(VENV)/installed-bench ## The laboratory: make run ARGS="--quick --out DIR"
+	$(VENV_PYTHON) -m bench $(ARGS)
+
+test: $(VENV)/installed-bench,test ## The whole suite: make test ARGS="-k matmul"
+	$(VENV_PYTHON) -m pytest $(ARGS)
+
+lint: $(VENV)/installed-dev
+	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
+
+# mypy cannot follow the mapping of kernels/ to minitorch_backends.kernels: a tree of links has the installed layout.
+types: $(VENV)/installed-dev
+	rm -rf build/types
+	mkdir -p build/types
+	cp -rs $(CURDIR)/minitorch_backends build/types/minitorch_backends
+	cp -rs $(CURDIR)/kernels build/types/minitorch_backends/kernels
+	cd build/types && $(CURDIR)/$(VENV_PYTHON) -m mypy --config-file $(CURDIR)/pyproject.toml \
+		--cache-dir $(CURDIR)/.mypy_cache -p minitorch_backends
+
+parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does not have unless you put it there
+	@$(VENV_PYTHON) -c "import torch" 2>/dev/null || { echo "make parity compares with torch, which is not installed;" \
+		"its CPU build is enough: $(VENV_PYTHON) -m pip install torch" >&2; exit 1; }
+	$(VENV_PYTHON) -m pytest tests/parity $(ARGS)
+
+# The suite runs at this machine's capability; this runs the kernels at each lower one.
+kernel-levels: $(VENV)/installed-bench,test
+	for level in $$($(VENV_PYTHON) -c "from minitorch_backends.kernels import cpu; \
+			print(*cpu.LEVELS[:cpu.LEVELS.index(cpu.capability())])"); do \
+		echo "tests/kernels with MINITORCH_CPU_CAPABILITY=$$level"; \
+		MINITORCH_CPU_CAPABILITY=$$level $(VENV_PYTHON) -m pytest -q tests/kernels $(ARGS) || exit 1; \
+	done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/created:
+	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'needs Python 3.11 or newer: make PYTHON=...'"
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed-%: pyproject.toml setup.py constraints.txt | $(VENV)/created
+	@echo "Installing minitorch-backends[$*] into $(VENV) (the first time takes about a minute) ..."
+	@$(VENV_PYTHON) -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[$*]"
+	@touch $@

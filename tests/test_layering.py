@@ -1,0 +1,127 @@
+"""The house as it was drawn: imports point down, `import minitorch_backends` stays light, files keep to one subject."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "minitorch_backends"
+
+# A part (a module or folder of the package, or kernels/) may import parts of its own rank and below.
+RANKS = {
+    "scopes": 0,
+    "flags": 0,
+    "backends": 1,
+    "kernels": 2,
+    "dtypes": 3,
+    "tensor": 3,
+    "autograd": 3,
+    "op": 3,
+    "ops": 4,
+    "nn": 5,
+    "optim": 5,
+    "explain": 5,
+    "__init__": 6,
+}
+
+LONGEST_FILE = 420
+
+
+def dotted(path: Path) -> tuple[str, ...]:
+    """The name under which a file is installed: kernels/cpu.py is minitorch_backends.kernels.cpu."""
+    names = path.relative_to(ROOT).with_suffix("").parts
+    return (PACKAGE, *names) if names[0] == "kernels" else names
+
+
+FILES = {dotted(path): path for folder in (PACKAGE, "kernels") for path in sorted((ROOT / folder).rglob("*.py"))}
+PARTS = {name[1] for name in FILES}
+
+
+class Import(NamedTuple):
+    importer: tuple[str, ...]
+    imported: tuple[str, ...]
+    relative: bool
+    place: str
+
+    def part(self) -> str:
+        """The part of the package that is imported; a name that is no module of it is defined by its `__init__`."""
+        return self.imported[1] if len(self.imported) > 1 and self.imported[1] in PARTS else "__init__"
+
+
+def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node below `node`, except under `if TYPE_CHECKING:`, whose imports never run."""
+    yield node
+    guarded = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    for child in node.orelse if guarded else ast.iter_child_nodes(node):
+        yield from nodes_that_run(child)
+
+
+def imports_of(name: tuple[str, ...], path: Path) -> Iterator[Import]:
+    """Each import of a file, at the top or inside a function, with relative ones resolved."""
+    for node in nodes_that_run(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            level = getattr(node, "level", 0)
+            base = name[:-level] if level else ()
+            base += tuple(node.module.split(".")) if getattr(node, "module", None) else ()
+            place = f"{path.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
+            yield from (Import(name, (*base, *alias.name.split(".")), level > 0, place) for alias in node.names)
+
+
+IMPORTS = [found for name, path in FILES.items() for found in imports_of(name, path)]
+INTERNAL = [found for found in IMPORTS if found.imported[:1] == (PACKAGE,)]
+
+
+def declared_dependencies() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {re.match(r"\w+", requirement)[0] for requirement in project["dependencies"]}
+
+
+def test_every_part_has_a_rank():
+    unknown = sorted(PARTS - set(RANKS))
+    assert not unknown, f"{unknown} have no rank: say in RANKS of {__file__} which parts they may import"
+
+
+def test_imports_point_down():
+    top = max(RANKS.values())
+    ranked = [(found, RANKS.get(found.part(), 0), RANKS.get(found.importer[1], top)) for found in INTERNAL]
+    upward = [found.place for found, imported, importer in ranked if imported > importer]
+    assert not upward, f"these import a part that stands above them: {upward}"
+
+
+def test_kernels_know_arrays_only():
+    """No flag, no tensor: precision, solver and thread count arrive as arguments. Relative, so that nothing imports
+    the folder under its top-level name and gets a second copy of each module."""
+    own = [found for found in INTERNAL if found.importer[1] == "kernels"]
+    strays = [found.place for found in own if found.part() != "kernels" or not found.relative]
+    assert own, "no import was found in kernels/: the walk is broken"
+    assert not strays, f"kernels/ imports only itself, and by relative imports, unlike: {strays}"
+
+
+def test_third_parties_are_declared():
+    allowed = {PACKAGE, "llvmlite", *sys.stdlib_module_names, *declared_dependencies()}  # llvmlite is Numba's own
+    strays = [found.place for found in IMPORTS if not found.imported or found.imported[0] not in allowed]
+    assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
+
+
+def test_import_loads_nothing_heavy():
+    heavy = sorted(declared_dependencies() - {"numpy"})
+    script = f"import sys, {PACKAGE}; print(*(name for name in {heavy} if name in sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not loaded, f"`import {PACKAGE}` loads {loaded}: import them inside the function that first needs them"
+
+
+def test_every_folder_is_a_package():
+    """A folder without `__init__.py` works from the checkout and is missing from the wheel."""
+    bare = sorted({str(path.parent) for path in FILES.values() if not (path.parent / "__init__.py").exists()})
+    assert not bare, f"no __init__.py in {bare}"
+
+
+def test_files_keep_to_one_subject():
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES.values()}
+    long = {str(path.relative_to(ROOT)): length for path, length in lengths.items() if length > LONGEST_FILE}
+    assert not long, f"more than {LONGEST_FILE} lines, so perhaps two subjects: {long}"
