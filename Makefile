@@ -20,11 +20,10 @@ lint: $(VENV)/installed-dev
 # mypy cannot follow the mapping of kernels/ to minitorch_backends.kernels: a tree of links has the installed layout.
 types: $(VENV)/installed-dev
 	rm -rf build/types
-	mkdir -p build/types
-	cp -rs $(CURDIR)/minitorch_backends build/types/minitorch_backends
-	cp -rs $(CURDIR)/kernels build/types/minitorch_backends/kernels
-	cd build/types && $(CURDIR)/$(VENV_PYTHON) -m mypy --config-file $(CURDIR)/pyproject.toml \
-		--cache-dir $(CURDIR)/.mypy_cache -p minitorch_backends
+	mkdir -p build/types/minitorch_backends
+	ln -s "$(CURDIR)"/minitorch_backends/* "$(CURDIR)/kernels" build/types/minitorch_backends/
+	cd build/types && "$(CURDIR)/$(VENV_PYTHON)" -m mypy --config-file "$(CURDIR)/pyproject.toml" \
+		--cache-dir "$(CURDIR)/.mypy_cache" -p minitorch_backends
 
 parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does not have unless you put it there
 	@$(VENV_PYTHON) -c "import torch" 2>/dev/null || { echo "make parity compares with torch, which is not installed;" \
@@ -33,7 +32,7 @@ parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does n
 
 # The suite runs at this machine's capability; this runs the kernels at each lower one.
 kernel-levels: $(VENV)/installed-bench,test
-	for level in $$($(VENV_PYTHON) -c "from minitorch_backends.kernels import cpu; \
+	@for level in $$($(VENV_PYTHON) -c "from minitorch_backends.kernels import cpu; \
 			print(*cpu.LEVELS[:cpu.LEVELS.index(cpu.capability())])"); do \
 		echo "tests/kernels with MINITORCH_CPU_CAPABILITY=$$level"; \
 		MINITORCH_CPU_CAPABILITY=$$level $(VENV_PYTHON) -m pytest -q tests/kernels $(ARGS) || exit 1; \
@@ -43,7 +42,8 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/created:
-	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'needs Python 3.11 or newer: make PYTHON=...'"
+	@$(PYTHON) -c "import sys; sys.version_info >= (3, 11) or sys.exit( \
+		f'Python 3.11 or newer is needed, and $(PYTHON) is {sys.version.split()[0]}: make PYTHON=python3.11')"
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
