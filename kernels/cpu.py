@@ -1,0 +1,74 @@
+"""Which instruction sets kernels may use: what the CPU has, what the operating system grants, what the user allows."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+
+__all__ = ["LEVELS", "VARIABLE", "capability", "detected", "refusal"]
+
+LEVELS = ("portable", "avx2", "avx512", "amx")
+"""Capabilities, each of which includes those before it. `avx512` means F, BW, DQ and VL; `amx` means bf16 tiles."""
+
+VARIABLE = "MINITORCH_CPU_CAPABILITY"
+"""Environment variable that caps the capability; read once, when the first kernel asks."""
+
+_NEEDS = {
+    "avx2": ("avx2", "fma"),
+    "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
+    "amx": ("amx_tile", "amx_bf16", "avx512_bf16"),
+}
+
+_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
+
+
+def _flags() -> frozenset[str]:
+    """The CPU's feature names as Linux spells them; empty where they cannot be read."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("flags"):
+                    return frozenset(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return frozenset()
+
+
+def _tiles_granted() -> bool:
+    """Ask the kernel for the AMX tile state, once; the answer holds for every thread of the process."""
+    try:
+        syscall = ctypes.CDLL(None, use_errno=True).syscall
+        return syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA) == 0
+    except (OSError, AttributeError):
+        return False
+
+
+@functools.cache
+def detected() -> str:
+    """The highest of `LEVELS` that the CPU has and the operating system grants."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return "portable"
+    flags, level = _flags(), "portable"
+    for candidate, needs in _NEEDS.items():
+        if not flags.issuperset(needs) or (candidate == "amx" and not _tiles_granted()):
+            break
+        level = candidate
+    return level
+
+
+@functools.cache
+def capability() -> str:
+    """The highest of `LEVELS` that kernels may use in this process."""
+    wanted = os.environ.get(VARIABLE, LEVELS[-1]).strip().lower()
+    if wanted not in LEVELS:
+        raise ValueError(f"{VARIABLE}={wanted!r} is not a CPU capability; expected one of {', '.join(LEVELS)}")
+    return min(wanted, detected(), key=LEVELS.index)
+
+
+def refusal(isa: str | None) -> str | None:
+    """Why an implementation that needs `isa` may not run here, or None when it may."""
+    if isa is None or LEVELS.index(isa) <= LEVELS.index(capability()):
+        return None
+    return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE})"

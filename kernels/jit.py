@@ -1,0 +1,130 @@
+"""Numba, set up in one place: where compiled code is kept, which CPU it is compiled for, the options of every kernel.
+
+Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, prange, types`), never from
+`numba` itself, because two settings must be made before Numba loads or while it decorates. Importing this module imports
+Numba (0.4 s), so it is imported by those modules only, and those only inside the functions that first need them.
+
+* Compiled code is kept in a folder of this project's own, named by a hash of the sources: Numba's own check looks at
+  the file of a function but not at the files of the functions that it inlines. A user's Numba cache is left alone.
+* When MINITORCH_CPU_CAPABILITY is below what the CPU has, Numba compiles for that lower CPU. This works when Numba is
+  not loaded yet. Otherwise the implementations of higher capability still refuse (`cpu.refusal`), but the loops that
+  LLVM vectorises by itself are compiled for the whole CPU.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import cpu
+
+# LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL.
+_TARGETS = {"portable": "x86-64", "avx2": "x86-64-v3", "avx512": "x86-64-v4"}
+
+
+def _cap_target() -> None:
+    """Have Numba compile for the capability in force where that is less than the CPU's; a user's own choice stands."""
+    if cpu.capability() != cpu.detected() and not {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys():
+        os.environ["NUMBA_CPU_NAME"] = _TARGETS[cpu.capability()]
+        os.environ["NUMBA_CPU_FEATURES"] = ""
+
+
+if "numba" not in sys.modules:
+    _cap_target()
+
+import numba  # noqa: E402  (after the target is set)
+from llvmlite import ir  # noqa: E402
+from numba import prange, types  # noqa: E402
+from numba.extending import intrinsic  # noqa: E402
+
+__all__ = ["CACHE_VARIABLE", "cache_folder", "intrinsic", "ir", "njit", "numba", "prange", "types"]
+
+CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
+"""Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
+
+FOLDERS_KEPT = 4
+"""Folders of other versions that are kept; of the rest, those that nobody used for an hour are removed."""
+
+_UNUSED_SECONDS = 3600.0
+_KERNELS = Path(__file__).parent
+_decorating = threading.Lock()
+
+
+def _cache_root() -> Path:
+    """Where the folders of all versions lie: the user's choice, or the cache folder of the XDG specification."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(base):  # a user id without a home folder, as containers have
+        raise OSError(f"no cache folder for this user; set {CACHE_VARIABLE}")
+    return Path(base) / "minitorch_backends"
+
+
+def _version() -> str:
+    """A name that changes with the text of any kernel, the place where it stands, and Numba."""
+    digest = hashlib.sha256(f"{_KERNELS} {numba.__version__}".encode())
+    for path in sorted(_KERNELS.rglob("*.py")):
+        digest.update(str(path.relative_to(_KERNELS)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _prune(root: Path, own: Path) -> None:
+    """Remove what other versions left behind, so that the cache does not grow as the sources change."""
+    others = [path for path in root.iterdir() if path != own and len(path.name) == len(own.name) and path.is_dir()]
+    newest_first = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest_first[FOLDERS_KEPT:]:
+        if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _temporary_folder() -> Path:
+    """A folder that lives as long as this process (a forked child that ends does not take it away)."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="minitorch_backends-")), os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    return folder
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """The folder that this process keeps compiled kernels in; a temporary one where the chosen one cannot be written."""
+    try:
+        root = _cache_root()
+        own = root / _version()
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(own)
+        tempfile.TemporaryFile(dir=own).close()
+    except OSError:
+        return _temporary_folder()
+    try:
+        _prune(root, own)
+    except OSError:
+        pass  # another process is pruning the same folders
+    return own
+
+
+def njit(function: Callable | None = None, /, **options: Any) -> Any:
+    """`numba.njit` with this project's defaults: kept between processes, without the interpreter lock, division as in
+    NumPy (no check for zero, so that loops vectorise), and IEEE arithmetic (no `fastmath`).
+
+    Used as `@njit` or `@njit(parallel=True, ...)`; options override the defaults.
+    """
+    if function is None:
+        return functools.partial(njit, **options)
+    with _decorating:
+        users_folder, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_folder())
+        try:
+            return numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
+        finally:
+            numba.config.CACHE_DIR = users_folder

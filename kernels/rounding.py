@@ -1,0 +1,196 @@
+"""Rounding float32 arrays to bf16, fp16 and tf32, and splitting them in parts, exact to the bit.
+
+Values stay float32 arrays whose significands are short. The kernels work on bits: adding to the bits of a magnitude and
+clearing the low ones rounds it, a carry runs into the exponent as it should, subnormals are fixed-point numbers on
+which the same addition is right, and what passes the largest float becomes Inf. Sources: the conversion instructions
+of NVIDIA's PTX (`cvt.rna.tf32.f32`) and Intel's VCVTNEPS2BF16, whose flush of subnormals is not followed.
+
+Importing this module imports Numba.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import precision as precisions
+from .jit import njit
+
+__all__ = ["round_fp16", "round_significand", "round_to", "rounding_constants", "split"]
+
+_SIGN = np.uint32(0x80000000)
+_MAGNITUDE = np.uint32(0x7FFFFFFF)
+_INFINITY = np.uint32(0x7F800000)
+_QUIET = np.uint32(0x00400000)
+_LEAST_NORMAL = np.uint32(0x00800000)
+_FP16_LARGEST = np.uint32(0x477FE000)
+_FP16_LEAST_NORMAL = np.uint32(0x38800000)
+
+
+def rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.uint32, np.uint32]:
+    """The arguments (shift, bias, odd) with which `round_significand` rounds to so many bits in that way."""
+    shift = 24 - significand
+    bias, odd = {"rna": (1 << (shift - 1), 0), "rne": ((1 << (shift - 1)) - 1, 1), "rz": (0, 0)}[rounding]
+    return np.uint32(shift), np.uint32(bias), np.uint32(odd)
+
+
+@njit
+def _bits(value):
+    return np.float32(value).view(np.uint32)
+
+
+@njit
+def _value(bits):
+    return np.uint32(bits).view(np.float32)
+
+
+# Numba widens the result of uint32 arithmetic to 64 bits; each np.uint32() below keeps a vector register at 16 lanes.
+
+
+@njit
+def round_significand(bits, shift, bias, odd):
+    """The bits of a float32 rounded to 24 - shift significant bits (fewer for a subnormal: to the format's grid).
+
+    All arguments (`rounding_constants` gives the last three) and the result are uint32. Inf stays. A NaN keeps its sign
+    and the payload that fits, and becomes quiet: one whose payload lies in the low bits only would turn into Inf.
+    """
+    mask = np.uint32(np.uint32(0xFFFFFFFF) << shift)
+    tie = np.uint32(np.uint32(bits >> shift) & odd)
+    rounded = np.uint32(np.uint32(bits + bias) + tie)
+    magnitude = np.uint32(bits & _MAGNITUDE)
+    special = np.uint32(bits | _QUIET) if magnitude > _INFINITY else bits
+    return np.uint32((special if magnitude >= _INFINITY else rounded) & mask)
+
+
+@njit
+def round_fp16(bits):
+    """The bits of a float32 rounded to float16, ties to even: 11 bits, steps of 2**-24 below 2**-14, Inf from 65520."""
+    magnitude = np.uint32(bits & _MAGNITUDE)
+    normal = round_significand(magnitude, np.uint32(13), np.uint32(0xFFF), np.uint32(1))
+    normal = _INFINITY if _FP16_LARGEST < normal < _INFINITY else normal
+    # 2**-24 is the unit in the last place of a half: this addition rounds to it.
+    half = np.float32(0.5)
+    fixed = _bits(np.float32(_value(magnitude) + half) - half)
+    return np.uint32((fixed if magnitude < _FP16_LEAST_NORMAL else normal) | np.uint32(bits & _SIGN))
+
+
+@njit
+def _leading(bits, shift, bias, odd, truncated_from):
+    """The largest part of a float32: `round_significand` with all its bits for subnormals too, and never Inf.
+
+    A subnormal is multiplied by 2**24 and the result divided again, both exact. A magnitude from `truncated_from`, the
+    first that would round to Inf, is truncated.
+    """
+    magnitude = np.uint32(bits & _MAGNITUDE)
+    small = magnitude < _LEAST_NORMAL
+    up = np.float32(2.0**24) if small else np.float32(1.0)
+    down = np.float32(2.0**-24) if small else np.float32(1.0)
+    scaled = _bits(_value(bits) * up)
+    rounded = round_significand(scaled, shift, bias, odd)
+    nearest = _bits(_value(rounded) * down)
+    truncated = np.uint32(bits & np.uint32(np.uint32(0xFFFFFFFF) << shift))
+    return truncated if truncated_from <= magnitude < _INFINITY else nearest
+
+
+@njit
+def _remainder(bits, part):
+    """Bits of x - part, which is exact; zero where x is Inf or NaN."""
+    difference = _bits(_value(bits) - _value(part))
+    return np.uint32(0) if np.uint32(bits & _MAGNITUDE) >= _INFINITY else difference
+
+
+@njit
+def _round_array(source, out, shift, bias, odd):
+    bits, rounded = source.view(np.uint32), out.view(np.uint32)
+    for i in range(bits.size):
+        rounded[i] = round_significand(bits[i], shift, bias, odd)
+
+
+@njit
+def _round_array_fp16(source, out):
+    bits, rounded = source.view(np.uint32), out.view(np.uint32)
+    for i in range(bits.size):
+        rounded[i] = round_fp16(bits[i])
+
+
+@njit
+def _split_in_two(source, high, low, shift, bias, odd, truncated_from):
+    bits, first, second = source.view(np.uint32), high.view(np.uint32), low.view(np.uint32)
+    for i in range(bits.size):
+        x = bits[i]
+        part = _leading(x, shift, bias, odd, truncated_from)
+        rest = _remainder(x, part)
+        # Where part 0 was truncated part 1 is as well: rounded up, the two could sum to 2**128.
+        edge = np.uint32(x & _MAGNITUDE) >= truncated_from
+        rest_bias, rest_odd = (np.uint32(0), np.uint32(0)) if edge else (bias, odd)
+        first[i] = part
+        second[i] = _leading(rest, shift, rest_bias, rest_odd, truncated_from)
+
+
+@njit
+def _split_in_three(source, high, middle, low, shift, bias, odd, truncated_from):
+    bits = source.view(np.uint32)
+    first, second, third = high.view(np.uint32), middle.view(np.uint32), low.view(np.uint32)
+    for i in range(bits.size):
+        x = bits[i]
+        part = _leading(x, shift, bias, odd, truncated_from)
+        rest = _remainder(x, part)
+        next_part = _leading(rest, shift, bias, odd, truncated_from)
+        first[i] = part
+        second[i] = next_part
+        third[i] = _remainder(rest, next_part)
+
+
+def _kernel_input(array: np.ndarray) -> np.ndarray:
+    """`array`, or a copy where the kernels could not take it: they are compiled for dense, aligned, writable arrays."""
+    if array.dtype != np.float32:
+        raise TypeError(f"only float32 arrays are rounded to a precision, and this one is {array.dtype}")
+    dense = array.flags.c_contiguous or array.flags.f_contiguous
+    return array if dense and array.flags.behaved else np.array(array, order="K" if dense else "C")
+
+
+def _run(kernel, array: np.ndarray, count: int, *constants: np.uint32) -> tuple[np.ndarray, ...]:
+    """`count` results of an elementwise kernel, in the memory order of the input."""
+    source = _kernel_input(array)
+    results = tuple(np.empty_like(source) for _ in range(count))
+    kernel(source.ravel("K"), *(result.ravel("K") for result in results), *constants)
+    return results
+
+
+def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> np.ndarray:
+    """`array` with each value rounded to the operands of `precision`.
+
+    Arguments:
+        array: float32, any shape and strides.
+        precision: "bf16", "fp16", "tf32", or "ieee", which rounds nothing and returns `array` itself.
+        rounding: "rna", "rne" or "rz", for tf32, which defaults to "rna"; the others round ties to even.
+    Returns:
+        a new float32 array. Magnitudes that round beyond the format's largest become Inf.
+    """
+    row = precisions.named(precision)
+    if row.parts != 1:
+        raise ValueError(f"{precision!r} has operands of {row.parts} parts; use split(array, {precision!r})")
+    if row.name == "ieee":
+        return array
+    if row.name == "fp16":
+        return _run(_round_array_fp16, array, 1)[0]
+    way = (rounding or row.rounding) if row.name == "tf32" else row.rounding
+    if way not in precisions.ROUNDINGS:
+        raise ValueError(f"{way!r} is not a rounding; expected one of {', '.join(precisions.ROUNDINGS)}")
+    return _run(_round_array, array, 1, *rounding_constants(row.significand, way))[0]
+
+
+def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
+    """The parts of each value of a float32 array, largest first, as float32 arrays: one, two or three of them.
+
+    Each part has the precision's number of significant bits, and fp32's range: nothing is lost to underflow. Three
+    parts sum to the value exactly, two to within 2**(-2 * significand) of it. The parts below the first of an Inf or NaN
+    are zero. A precision of one part gives (round_to(array, precision),).
+    """
+    row = precisions.named(precision)
+    if row.parts == 1:
+        return (round_to(array, precision),)
+    kernel = _split_in_two if row.parts == 2 else _split_in_three
+    shift, bias, odd = rounding_constants(row.significand, row.rounding)
+    # The first magnitude that rounds to Inf: the largest part and a half of its last place.
+    truncated_from = np.uint32(0x7F800000 - (1 << (int(shift) - 1)))
+    return _run(kernel, array, row.parts, shift, bias, odd, truncated_from)
