@@ -1,0 +1,1 @@
+"""Automatic differentiation: modes, the graph, and backward."""

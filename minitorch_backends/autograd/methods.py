@@ -1,0 +1,132 @@
+"""What a tensor says of its place in the graph, installed on `Tensor`: requires_grad, is_leaf, grad, backward, detach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import FLOATING, dtype_of
+from ..tensor import Tensor, adopt
+from .engine import backward
+from .graph import Leaf, Node, Output, history
+
+__all__: list[str] = []
+
+
+def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Make this leaf require gradients, or no longer. Raises RuntimeError for results of operations and for integers."""
+    if requires_grad is not True and requires_grad is not False:
+        raise RuntimeError(f"requires_grad takes exactly True or False, and got {requires_grad!r}")
+    node = history(self)
+    if node is not None and type(node) is not Leaf:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables, and this tensor is the result of "
+            f"{node.name()}; use tensor.detach()"
+        )
+    if requires_grad and dtype_of(self._array).category < FLOATING:
+        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, and this one is {self.dtype!r}")
+    if requires_grad and node is None:
+        self._node = Leaf(self)
+    elif not requires_grad:
+        self._node = None
+    return self
+
+
+def _requires_grad(self: Tensor) -> bool:
+    return history(self) is not None
+
+
+def _is_leaf(self: Tensor) -> bool:
+    node = history(self)
+    return node is None or type(node) is Leaf
+
+
+def _grad_fn(self: Tensor) -> Node | None:
+    node = history(self)
+    if type(node) is Output:
+        return node.edges[0]
+    return None if type(node) is Leaf else node
+
+
+def _output_nr(self: Tensor) -> int:
+    node = history(self)
+    return node.index if type(node) is Output else 0
+
+
+def _grad(self: Tensor) -> Tensor | None:
+    return None if self._state is None else self._state.grad
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is not None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"grad is a Tensor or None, and got {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("a tensor can't be its own grad; assign a clone()")
+        if value._array.shape != self._array.shape or value._array.dtype != self._array.dtype:
+            raise RuntimeError(
+                f"assigned grad is {value.dtype!r}{list(value.shape)}, and the tensor is {self.dtype!r}{list(self.shape)}; they must agree"
+            )
+    self.state.grad = value
+
+
+def _delete_grad(self: Tensor) -> None:
+    self.state.grad = None
+
+
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of this tensor to `.grad` of the leaves it depends on; see `autograd.backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+def _detach(self: Tensor) -> Tensor:
+    """A tensor that shares this one's memory and version counter, and has no history."""
+    if self._cell is None:
+        self._cell = [0]
+    tensor = adopt(self._array)
+    tensor._cell = self._cell
+    return tensor
+
+
+def _detach_(self: Tensor) -> Tensor:
+    """Drop this tensor's history; it becomes a leaf that requires no gradient. Raises RuntimeError for a view."""
+    if self._is_view():
+        raise RuntimeError("can't detach views in-place, since the base would keep its history; use detach()")
+    self._node = None
+    return self
+
+
+def _data(self: Tensor) -> Tensor:
+    return adopt(self._array)
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"data is a Tensor, and got {type(value).__name__}")
+    self._array = value._array
+
+
+def _version(self: Tensor) -> int:
+    return 0 if self._cell is None else self._cell[0]
+
+
+_methods: dict[str, Any] = {
+    "requires_grad_": _requires_grad_,
+    "requires_grad": property(_requires_grad, _requires_grad_, doc="Whether operations on this tensor are recorded."),
+    "is_leaf": property(_is_leaf, doc="Whether no recorded operation made this tensor."),
+    "grad_fn": property(_grad_fn, doc="The node of the operation that made this tensor, or None for a leaf."),
+    "output_nr": property(_output_nr, doc="Which result of `grad_fn` this tensor is."),
+    "grad": property(_grad, _set_grad, _delete_grad, doc="The gradient that backward passes have added up, or None."),
+    "backward": _backward,
+    "detach": _detach,
+    "detach_": _detach_,
+    "_version": property(_version, doc="How often this tensor's memory has been written to in place."),
+    "data": property(_data, _set_data, doc="This tensor's memory with no history and a version counter of its own."),
+}
+for _name, _method in _methods.items():
+    setattr(Tensor, _name, _method)

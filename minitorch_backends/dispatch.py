@@ -1,0 +1,339 @@
+"""The op: how one call is bound, promoted, run and recorded, and how its gradient rules are applied."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from .autograd.graph import SELF, Node, Output, history, next_sequence, save, unpack
+from .autograd.modes import grad_mode
+from .autograd.views import made_view
+from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
+from .inplace import refuse_unwritable, write
+from .tensor import Tensor, adopt, as_array
+
+__all__ = ["Array", "Arrays", "EVERY_CATEGORY", "Op", "registry"]
+
+Array = Annotated[np.ndarray, "input"]
+"""Annotates an input: a tensor, or a Python number where the op promotes types."""
+
+Arrays = Annotated[Sequence[np.ndarray], "inputs"]
+"""Annotates an input that is a sequence of tensors."""
+
+
+_grad_mode = grad_mode.get
+_new = object.__new__
+_ndarray = np.ndarray
+
+Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
+"""A gradient rule, and for each of its arguments the name, the kind of source, and which input."""
+
+EVERY_CATEGORY = "bifc"
+"""The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
+
+_CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex"}
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class Op:
+    """A declared op. Calling it runs the general path, which is the readable definition of what its fast closure does.
+
+    An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`).
+    """
+
+    promote: Any
+    widen: bool
+    view: bool
+    variadic: str | None
+    ufunc: Callable[..., Any] | None
+    takes: str
+    public: Callable[..., Any]
+    samples: Callable[..., Any] | None
+    reference: Callable[..., Any] | None
+
+    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]) -> None:
+        self.forward, self.name = forward, options.pop("name") or forward.__name__
+        self.__dict__.update(options)
+        parameters = inspect.signature(forward).parameters.values()
+        lists = [p.name for p in parameters if _marks(p.annotation, Arrays)]
+        self.inputs = tuple(lists or [p.name for p in parameters if _marks(p.annotation, Array)])
+        self.listed = bool(lists)
+        self.order = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.known = frozenset(p.name for p in parameters)
+        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
+        self.promoted = self._promoted_inputs()
+        self.rules = tuple(self._rule(rules.pop(name, None)) for name in self.inputs)
+        self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
+        if rules:
+            raise TypeError(f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}")
+
+    # Declaration
+
+    def _promoted_inputs(self) -> tuple[bool, ...]:
+        names = self.promote if isinstance(self.promote, tuple) else self.inputs if self.promote else ()
+        return tuple(name in names for name in self.inputs)
+
+    def _rule(self, function: Callable[..., Any] | None) -> Rule | None:
+        """A rule, and where each of its arguments comes from."""
+        if function is None:
+            return None
+        return function, tuple((name, *self._source(name)) for name in inspect.signature(function).parameters)
+
+    def _source(self, name: str) -> tuple[str, int]:
+        stem, _, what = name.rpartition("_")
+        if name == "g" or name in self.metadata_names:
+            return ("g" if name == "g" else "metadata"), 0
+        if name in self.inputs or name == "out":
+            return "saved", 0
+        if stem in self.inputs and what in ("shape", "dtype"):
+            return what, self.inputs.index(stem)
+        known = ", ".join(("g", "out", *self.order))
+        raise TypeError(f"{self.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype")
+
+    def _plan(self, mask: int) -> tuple[tuple[int, ...], bool]:
+        """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result."""
+        rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
+        wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
+        return tuple(index for index, name in enumerate(self.inputs) if name in wanted), "out" in wanted
+
+    # Calling
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.apply(args, named, None)
+
+    def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
+        """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        bound = self.bind(args, named)
+        values = self._values(bound)
+        if into is not None:
+            refuse_unwritable(self, into)
+        arrays, half = self.arrays(values)
+        out = self.forward(**bound | {self.inputs[0]: arrays} if self.listed else bound | dict(zip(self.inputs, arrays, strict=True)))
+        if half is not None and bound.get("dtype") is None:
+            out = _map(out, lambda each: _rounded(each, half))
+        metadata = {name: bound[name] for name in self.metadata_names}
+        if into is not None:
+            return write(self, values, arrays, metadata, out, into)
+        if not self.view:
+            results = _map(out, _tensor)
+        elif isinstance(out, tuple):
+            results = tuple(made_view(self, metadata, values[0], each, index) for index, each in enumerate(out))
+        else:
+            results = made_view(self, metadata, values[0], out, None)
+        if _grad_mode().enabled:
+            self.record(values, arrays, metadata, results)
+        return results
+
+    def bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, with defaults; raises TypeError as Python would, naming the op."""
+        order = self.order
+        if self.variadic is not None:
+            args = self._gathered(args)
+        if len(args) > len(order):
+            raise TypeError(f"{self.name}() takes {len(order)} positional arguments {order}, and got {len(args)}")
+        bound = self.defaults | dict(zip(order, args, strict=False))
+        for name, value in named.items():
+            if name not in self.known:
+                raise TypeError(f"{self.name}() got an unexpected keyword argument {name!r}; it takes {sorted(self.known)}")
+            if name in order[: len(args)]:
+                raise TypeError(f"{self.name}() got multiple values for argument {name!r}")
+            bound[name] = value
+        if len(bound) != len(self.known):
+            missing = [name for name in order if name not in bound] or sorted(self.known - bound.keys())
+            raise TypeError(f"{self.name}() is missing the required argument {missing[0]!r}")
+        return bound
+
+    def _gathered(self, args: tuple) -> tuple:
+        """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike: the positional arguments from the variadic one on as one tuple."""
+        start = self.order.index(self.variadic)  # type: ignore[arg-type]
+        rest = args[start:]
+        if not rest:
+            return args
+        if len(rest) == 1 and (rest[0] is None or isinstance(rest[0], (tuple, list))):
+            return (*args[:start], rest[0] if rest[0] is None else tuple(rest[0]))
+        return (*args[:start], rest)
+
+    def _values(self, bound: dict[str, Any]) -> list[Any]:
+        """The inputs: tensors, numbers, or None for an optional one that is absent."""
+        if not self.listed:
+            return [bound[name] for name in self.inputs]
+        value = bound[self.inputs[0]]
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(f"{self.name}(): argument {self.inputs[0]!r} must be a sequence of Tensors, not {type(value).__name__}")
+        return list(value)
+
+    def arrays(self, values: list[Any]) -> tuple[list[Any], DType | None]:
+        """The inputs as arrays of the promoted type, half types widened to float32, and the half type to round to (or None)."""
+        flags = self.promoted * len(values) if self.listed else self.promoted
+        dtype = self._common([value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
+        arrays = [self._array(index, value, dtype if flags[index] else None) for index, value in enumerate(values)]
+        if self.takes != EVERY_CATEGORY:
+            self._refuse_dtypes(arrays)
+        if not self.widen:
+            return arrays, None
+        halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & {float16, bfloat16}
+        if halves:
+            arrays = [_widened(array) for array in arrays]
+        return arrays, halves.pop() if len(halves) == 1 else None
+
+    def _refuse_dtypes(self, arrays: list[Any]) -> None:
+        for array in arrays:
+            if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in self.takes:
+                names = ", ".join(_CATEGORIES[letter] for letter in self.takes)
+                raise RuntimeError(f"{self.name}() is not implemented for {dtype_of(array)!r}; expected {names} tensors")
+
+    def _common(self, values: list[Any]) -> DType:
+        """The type to which torch promotes these operands."""
+        groups: tuple[list[DType], ...] = ([], [], [])
+        for value in values:
+            if isinstance(value, (Tensor, _ndarray)):
+                array = as_array(value)
+                groups[array.ndim == 0].append(dtype_of(array))
+            elif isinstance(value, _NUMBERS):
+                groups[2].append(scalar_dtype(value))
+        dtype = result_dtype(*map(tuple, groups))
+        return default_floating(dtype) if self.promote == "float" else dtype
+
+    def _array(self, index: int, value: Any, dtype: DType | None) -> np.ndarray | None:
+        if isinstance(value, Tensor):
+            array = value._array
+        elif type(value) is _ndarray:
+            array = value
+        elif dtype is not None and isinstance(value, _NUMBERS):
+            return np.asarray(value).astype(dtype.dtype)
+        else:
+            name = self.inputs[0 if self.listed else index]
+            if value is None and name in self.defaults:
+                return None
+            expected = "a Tensor" if dtype is None else "a Tensor or a number"
+            raise TypeError(f"{self.name}(): argument {name!r} must be {expected}, not {type(value).__name__}")
+        return array if dtype is None or array.dtype is dtype.dtype else array.astype(dtype.dtype)
+
+    # Recording
+
+    def record(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> None:
+        """Attach a node to the results of a call when an input with a rule needs a gradient."""
+        node = self.node(values, arrays, metadata)
+        if node is None:
+            return
+        if not isinstance(results, tuple):
+            if dtype_of(results._array).category >= FLOATING:
+                _attach(results, node)
+                self.save_out(node, results)
+            return
+        node.outputs = tuple((each._array.shape, each._array.dtype) for each in results)
+        for index, each in enumerate(results):
+            if dtype_of(each._array).category >= FLOATING:
+                _attach(each, Output(node, index))
+        self.save_out(node, results)
+
+    def node(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any]) -> Node | None:
+        """The node of a call, or None when no input needs a gradient."""
+        rules = self.rules * len(values) if self.listed else self.rules
+        edges = [None if rule is None else _edge(value) for value, rule in zip(values, rules, strict=True)]
+        if not any(edges):
+            return None
+        node = _new(Node)
+        node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
+        node.likes, node.metadata, node.saved = tuple(map(_like, values)), metadata, {}
+        saves = self.plans[self.mask(node)][0]
+        if self.listed and saves:
+            node.saved[self.inputs[0]] = [save(value, edge) for value, edge in zip(values, edges, strict=True)]
+        elif saves:
+            for index in saves:
+                node.saved[self.inputs[index]] = _saved(values[index], edges[index], arrays[index])
+        return node
+
+    def mask(self, node: Node) -> int:
+        """The inputs that need gradients, as a bit mask."""
+        if self.listed:
+            return 1
+        return sum(1 << index for index, edge in enumerate(node.edges) if edge is not None)
+
+    def save_out(self, node: Node, results: Any) -> None:
+        """Keep the result when a needed rule asks for `out`."""
+        if self.plans[self.mask(node)][1]:
+            node.saved["out"] = [save(each, SELF) for each in results] if isinstance(results, tuple) else save(results, SELF)
+
+    # Going back
+
+    def gradients(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        """The gradients of a recorded call's inputs, not yet brought to their shapes."""
+        if self.listed:
+            return self._apply_rule(self.rules[0], node, g, {}, create_graph)  # type: ignore[arg-type]
+        unpacked: dict[str, Any] = {}
+        return [
+            None if edge is None else self._apply_rule(rule, node, g, unpacked, create_graph)  # type: ignore[arg-type]
+            for edge, rule in zip(node.edges, self.rules, strict=True)
+        ]
+
+    def _apply_rule(self, rule: Rule, node: Node, g: Any, unpacked: dict[str, Any], create_graph: bool) -> Any:
+        function, sources = rule
+        arguments = []
+        for name, source, index in sources:
+            if source == "g":
+                arguments.append(g)
+            elif source == "metadata":
+                arguments.append(node.metadata[name])
+            elif source == "saved":
+                if name not in unpacked:
+                    unpacked[name] = unpack(node, name, create_graph)
+                arguments.append(unpacked[name])
+            else:
+                which = 0 if source == "shape" else 1
+                arguments.append([like[which] for like in node.likes] if self.listed else node.likes[index][which])
+        return function(*arguments)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def _marks(annotation: Any, mark: Any) -> bool:
+    """Whether a parameter's annotation is `mark`, as an object or as text, alone or `| None`."""
+    name = "Array" if mark is Array else "Arrays"
+    return annotation is mark or (isinstance(annotation, str) and annotation.split(" ")[0] == name)
+
+
+def _edge(value: Any) -> Node | None:
+    return history(value) if isinstance(value, Tensor) else None
+
+
+def _like(value: Any) -> Any:
+    return (value._array.shape, value._array.dtype) if isinstance(value, Tensor) else None
+
+
+def _saved(value: Any, edge: Node | None, array: Any) -> Any:
+    if isinstance(value, Tensor):
+        return save(value, edge)
+    return None if value is None else (array, None, [0], 0)
+
+
+def _attach(tensor: Tensor, node: Node) -> None:
+    tensor._node = node
+    if tensor._state is not None and tensor._state.view is not None:
+        tensor._state.view.node = node
+
+
+def _map(out: Any, function: Callable[[Any], Any]) -> Any:
+    """`function` of each array in the forward's result: one, or a (named) tuple of them."""
+    if isinstance(out, tuple):
+        return type(out)(*map(function, out)) if hasattr(out, "_fields") else tuple(map(function, out))
+    return function(out)
+
+
+def _tensor(out: Any) -> Tensor:
+    return adopt(out if type(out) is _ndarray else np.asarray(out))
+
+
+def _rounded(out: Any, dtype: DType) -> Any:
+    out = np.asarray(out)
+    return out.astype(dtype.dtype) if out.dtype == np.float32 else out
+
+
+def _widened(array: Any) -> Any:
+    return array.astype(np.float32) if array is not None and dtype_of(array) in (float16, bfloat16) else array

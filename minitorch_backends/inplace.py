@@ -1,0 +1,96 @@
+"""Writing in place: what is refused, and how the histories of tensors, bases and views are rewritten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .autograd.graph import SELF, Leaf, Node, history, next_sequence, save
+from .autograd.modes import is_grad_enabled
+from .dtypes import dtype_of
+from .tensor import Tensor
+
+__all__ = ["bump", "refuse_unwritable", "write"]
+
+
+def bump(tensor: Tensor) -> None:
+    """Count a write to the memory of `tensor`, which every alias of it sees."""
+    if tensor._cell is None:
+        tensor._cell = [1]
+    else:
+        tensor._cell[0] += 1
+
+
+def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any, into: Tensor) -> Tensor:
+    """Put `out`, what `op` made of the arguments, into the memory of `into`, and record it. Checks first, then changes."""
+    out, target = np.asarray(out), into._array
+    _refuse_unfit(op, out, target)
+    recording = is_grad_enabled()
+    node = op.node(values, arrays, metadata) if recording else None
+    view = None if into._state is None else into._state.view
+    if recording and view is not None and view.frozen and (node is not None or history(view.base) is not None):
+        raise RuntimeError(
+            f"{op.name}_: a view was created in no_grad mode and is being modified inplace with grad mode enabled, so that "
+            "its base cannot follow; make the view outside no_grad, or write under no_grad"
+        )
+    target[...] = out
+    bump(into)
+    if recording:
+        _rewrite(op, node, into, view)
+    return into
+
+
+def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
+    """Give a tensor that was written to its new history; through a view its base gets one, and the views follow."""
+    owner = into if view is None else view.base
+    before = history(owner)
+    if node is None and before is None:
+        return
+    owner._node = node if view is None else _scattered(owner, before, view.steps, node, into)
+    owner.state.rewrites += 1
+    if node is not None:
+        op.save_out(node, into)
+
+
+def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
+    """The node of `base` after the view that `steps` lead to was overwritten by `value`, which comes from `node`."""
+    from .op import registry
+
+    made = object.__new__(Node)
+    made.op, made.edges, made.outputs, made.sequence = registry["view_scatter"], (before, node), (), next_sequence()
+    made.likes = ((base._array.shape, base._array.dtype), (value._array.shape, value._array.dtype))
+    made.saved, made.metadata = {}, {"steps": steps}
+    return made
+
+
+def refuse_unwritable(op: Any, into: Tensor) -> None:
+    """Raise RuntimeError where torch forbids a write: overlapping memory, and leaves that require gradients."""
+    array = into._array
+    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+        raise RuntimeError(
+            f"{op.name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
+        )
+    if not is_grad_enabled():
+        return
+    view = None if into._state is None else into._state.view
+    leaf = "a leaf Variable that requires grad" if type(into._node) is Leaf else ""
+    if view is not None and type(view.base._node) is Leaf:
+        leaf = "a view of a leaf Variable that requires grad"
+    if leaf:
+        raise RuntimeError(
+            f"{op.name}_: {leaf} is being used in an in-place operation; write under no_grad(), or to a copy (tensor.clone())"
+        )
+
+
+def _refuse_unfit(op: Any, out: np.ndarray, target: np.ndarray) -> None:
+    if out.shape != target.shape and np.broadcast_shapes(out.shape, target.shape) != target.shape:
+        raise RuntimeError(
+            f"{op.name}_: output with shape {list(target.shape)} doesn't match the broadcast shape {list(out.shape)}"
+        )
+    source, wanted = dtype_of(out), dtype_of(target)
+    if source.category > wanted.category:
+        raise RuntimeError(
+            f"{op.name}_: result type {source!r} can't be cast to the desired output type {wanted!r}; use the out-of-place form"
+        )

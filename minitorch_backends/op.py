@@ -1,0 +1,134 @@
+"""The idiom of an op: one decorated block declares its forward, its gradients, its reference and its samples.
+
+    @op(input=lambda g, other: g * other, other=lambda g, input: g * input, reference=np.multiply, samples=pairs)
+    def mul(input: Array, other: Array):
+        ...
+
+The forward is written on arrays; gradients are written with ops, so that every gradient can be differentiated again. A rule
+is named after its input, and its parameter names say what is saved: `g` (the gradient of the result; a tuple for several
+results), an input, `<input>_shape`, `<input>_dtype`, the result `out`, or any other argument of the op. What no needed rule
+asks for is not kept alive. The engine brings gradients to the shape and dtype of their inputs; no rule mentions broadcasting.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .closures import binary, unary
+from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
+from .tensor import Tensor
+
+__all__ = ["Array", "Arrays", "Composite", "composite", "op", "registry"]
+
+registry: dict[str, Op | Composite] = {}
+"""Every op by its public name, in the order of declaration; the suite runs over it."""
+
+
+class Composite:
+    """A function made of ops, declared so that the suite tests it as it does an op."""
+
+    def __init__(self, name: str, public: Callable[..., Any], reference: Any, samples: Any, takes: str) -> None:
+        self.name, self.public, self.reference, self.samples, self.takes = name, public, reference, samples, takes
+
+    def __repr__(self) -> str:
+        return f"<composite {self.name}>"
+
+
+def composite(
+    *,
+    name: str | None = None,
+    method: bool | str = True,
+    takes: str = EVERY_CATEGORY,
+    reference: Callable[..., Any] | None = None,
+    samples: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function of tensors that is made of ops; the arguments are those of `op`."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        public_name = name or function.__name__
+        function.__name__ = function.__qualname__ = public_name
+        registry[public_name] = Composite(public_name, function, reference, samples, takes)
+        if method:
+            setattr(Tensor, public_name if method is True else method, function)
+        return function
+
+    return declare
+
+
+def op(
+    forward: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    promote: bool | str | tuple[str, ...] = False,
+    widen: bool = True,
+    view: bool = False,
+    variadic: str | None = None,
+    ufunc: Callable[..., Any] | None = None,
+    takes: str = EVERY_CATEGORY,
+    inplace: bool = False,
+    method: bool | str = True,
+    operators: tuple[str, ...] = (),
+    reference: Callable[..., Any] | None = None,
+    samples: Callable[..., Any] | None = None,
+    **rules: Callable[..., Any],
+) -> Any:
+    """Declare an op; used as `@op(...)` on its forward.
+
+    Arguments:
+        name: the public name, where it differs from the forward's (`sum_` for `sum`).
+        promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes integers
+            floating; a tuple names the only inputs that are promoted.
+        widen: compute half types in float32 and round the result once.
+        view: the result may share the memory of the first input.
+        variadic: the argument that takes the rest of the positional ones, `x.reshape(2, 3)`.
+        ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
+        takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
+        inplace: also make the method `name_`, which writes into the first input.
+        method: make a method of `Tensor`, under the op's name or this one.
+        operators: the special methods that the op stands for; those named `__r...__` swap their operands.
+        reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the tests.
+        rules: for each input, the gradient, as the module's docstring explains.
+    """
+
+    def declare(forward: Callable[..., Any]) -> Callable[..., Any]:
+        options = {"name": name, "promote": promote, "widen": widen, "view": view, "variadic": variadic, "ufunc": ufunc, "takes": takes,
+                   "samples": samples, "reference": reference}
+        declared = Op(forward, rules, options)
+        registry[declared.name] = declared
+        public = functools.wraps(forward)(_closure(declared))
+        public.__name__ = public.__qualname__ = declared.name
+        public.op, declared.public = declared, public  # type: ignore[attr-defined]
+        _install(declared, public, inplace, method, operators)
+        return public
+
+    return declare if forward is None else declare(forward)
+
+
+def _closure(declared: Op) -> Any:
+    """What users call: a closure specialised for one or two inputs, equal to the general path, or that path."""
+    simple = not declared.listed and "f" in declared.takes and not declared.view and declared.order[: len(declared.inputs)] == declared.inputs
+    if simple and len(declared.inputs) in (1, 2) and all(name in declared.defaults for name in declared.metadata_names):
+        return unary(declared) if len(declared.inputs) == 1 else binary(declared)
+    return lambda *args, **named: declared.apply(args, named, None)
+
+
+def _install(declared: Op, public: Any, inplace: bool, method: bool | str, operators: tuple[str, ...]) -> None:
+    if method:
+        setattr(Tensor, declared.name if method is True else method, public)
+    if inplace:
+
+        def write_into(self: Tensor, *args: Any, **named: Any) -> Tensor:
+            return declared.apply((self, *args), named, self)
+
+        write_into.__name__ = write_into.__qualname__ = declared.name + "_"
+        write_into.__doc__ = f"`{declared.name}`, written into this tensor."
+        setattr(Tensor, declared.name + "_", write_into)
+    for operator in operators:
+        if operator.startswith("__i"):
+            setattr(Tensor, operator, write_into)
+        elif operator.startswith("__r"):
+            setattr(Tensor, operator, lambda self, other: public(other, self))
+        else:
+            setattr(Tensor, operator, public)

@@ -1,0 +1,116 @@
+"""Scopes: things that hold while a block runs, and that also decorate functions of every kind.
+
+A scope keeps no state of its own between entering and leaving: what it changes lives in a `ContextVar` as a linked list, of
+which entering adds one node and leaving drops one. So one scope object may be entered again while it is active, be shared
+between threads, or decorate a recursive function; and no mode leaks between threads or asyncio tasks.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Scope"]
+
+
+class Scope:
+    """Base of the context managers of this package: `with scope:` and `@scope`.
+
+    As a decorator it has no effect before the call. Generators, coroutines and async generators run every step of their
+    body inside the scope, and their callers never see it.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exception: object) -> None:
+        raise NotImplementedError
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `function` wrapped so that its body runs inside this scope."""
+        if not callable(function):
+            raise TypeError(f"{type(self).__name__} decorates functions, and got {function!r}")
+        if inspect.isasyncgenfunction(function):
+            return self._around_async_generator(function)
+        if inspect.iscoroutinefunction(function):
+            return self._around_coroutine(function)
+        if inspect.isgeneratorfunction(function):
+            return self._around_generator(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return call
+
+    def _around_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Any:
+            return (yield from _Stepped(self, function(*args, **kwargs)))
+
+        return generator
+
+    def _around_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await _Stepped(self, function(*args, **kwargs).__await__())
+
+        return coroutine
+
+    def _around_async_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def generator(*args: Any, **kwargs: Any) -> Any:
+            inner = function(*args, **kwargs)
+            step, argument = inner.asend, None
+            try:
+                while True:
+                    try:
+                        item = await _Stepped(self, step(argument).__await__())
+                    except StopAsyncIteration:
+                        return
+                    try:
+                        argument = yield item
+                        step = inner.asend
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step, argument = inner.athrow, error
+            finally:
+                await _Stepped(self, inner.aclose().__await__())
+
+        return generator
+
+
+class _Stepped:
+    """An iterator, as of a generator or an awaitable, each of whose steps runs inside a scope."""
+
+    __slots__ = ("inner", "scope")
+
+    def __init__(self, scope: Scope, inner: Any) -> None:
+        self.scope, self.inner = scope, inner
+
+    def __iter__(self) -> _Stepped:
+        return self
+
+    __await__ = __iter__
+
+    def __next__(self) -> Any:
+        with self.scope:
+            return next(self.inner)
+
+    def send(self, value: Any) -> Any:
+        with self.scope:
+            return next(self.inner) if value is None else self.inner.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        with self.scope:
+            return self.inner.throw(*error)
+
+    def close(self) -> None:
+        with self.scope:
+            self.inner.close()

@@ -1,0 +1,306 @@
+"""The tensor: a NumPy array with a place in the recorded graph.
+
+Operations are not defined here: `@op` installs them as methods. A tensor knows its array, the node it came from, the version of
+its memory, and how it converts to and from the world outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .dtypes import DType, dtype_of, scalar_dtype, to_dtype
+
+__all__ = ["Parameter", "Size", "State", "Tensor", "adopt", "array_from", "as_array"]
+
+
+class Size(tuple):
+    """A shape: a tuple of ints that can also count its elements."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of this shape."""
+        return int(np.prod(self, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"mt.Size({list(self)})"
+
+
+class State:
+    """What few tensors need: an accumulated gradient, a base to be a view of, a count of rewritten histories."""
+
+    __slots__ = ("grad", "rewrites", "view")
+
+    def __init__(self) -> None:
+        self.grad: Tensor | None = None
+        self.view: Any = None
+        self.rewrites = 0
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype that records what is done to it when it requires gradients.
+
+    Make tensors with `mt.tensor(data)` and the other factories. `Tensor(array)` wraps an array without copying it.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_node", "_state", "_cell")
+
+    __array_priority__ = 1000
+
+    _array: np.ndarray
+    _node: Any
+    _state: State | None
+    _cell: list[int] | None
+
+    def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
+        self._array = array_from(data, None)
+        self._node = self._state = self._cell = None
+        if requires_grad:
+            self.requires_grad_()
+
+    # What it is
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self._array.shape[dim]
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self._array)
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self._array.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements (not bytes), or that of one dimension."""
+        strides = tuple(stride // self._array.itemsize for stride in self._array.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in row-major order without gaps."""
+        return self._array.flags.c_contiguous
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    # Its place in the graph
+
+    @property
+    def state(self) -> State:
+        """The rarely needed part, made when it is first asked for."""
+        if self._state is None:
+            self._state = State()
+        return self._state
+
+    @property
+    def _base(self) -> Tensor | None:
+        view = None if self._state is None else self._state.view
+        return None if view is None else view.base
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    # Out into the world
+
+    def numpy(self) -> np.ndarray:
+        """The array itself, sharing its memory. Raises RuntimeError for a tensor that requires gradients."""
+        if self.requires_grad:  # type: ignore[attr-defined]
+            raise RuntimeError(
+                "can't call numpy() on a Tensor that requires grad, since writes to the array would go unrecorded; "
+                "use tensor.detach().numpy()"
+            )
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def item(self) -> bool | int | float | complex:
+        """The value of a tensor of one element as a Python number."""
+        if self._array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {self._array.size} elements cannot be converted to a number; expected exactly one element, "
+                "use tolist() for more"
+            )
+        return self.tolist() if self._array.ndim == 0 else self._array.reshape(()).tolist()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers, or one number for a 0-dim tensor."""
+        array = self._array
+        return (array.astype(np.float32) if self.dtype.name == "bfloat16" else array).tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())  # type: ignore[arg-type]
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise RuntimeError(
+                f"the truth value of a Tensor with {self._array.size} elements is ambiguous; expected exactly one, use any() or all()"
+            )
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.category > 1 or self._array.size != 1:
+            raise TypeError(f"only integer tensors of a single element can be converted to an index, and got {self.dtype!r}{list(self.shape)}")
+        return int(self.item())  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        if self._array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor; expected at least one dimension")
+        return self._array.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self._array.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor; expected at least one dimension")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self._array.ndim == 0 and spec else format(str(self), spec)
+
+    def __repr__(self) -> str:
+        from .printing import text_of
+
+        return text_of(self)
+
+    def __reduce__(self) -> tuple:
+        if self._node is not None and not self.is_leaf:  # type: ignore[attr-defined]
+            raise RuntimeError("only leaf tensors can be pickled, since a graph cannot; use tensor.detach()")
+        return _rebuild, (type(self), self._array, self.requires_grad)  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:  # type: ignore[attr-defined]
+            raise RuntimeError("only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()")
+        copy = memo[id(self)] = _rebuild(type(self), self._array.copy(), self.requires_grad)  # type: ignore[attr-defined]
+        if self._state is not None and self._state.grad is not None:
+            copy.state.grad = self._state.grad.__deepcopy__(memo)
+        return copy
+
+
+class Parameter(Tensor):
+    """A tensor that a module learns: a leaf that requires gradients, sharing the memory of the tensor it is made from."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise AttributeError(f"Parameter takes a Tensor, and got {type(data).__name__}; use mt.tensor(data) first")
+        if data._cell is None:
+            data._cell = [0]
+        self._array, self._cell, self._node, self._state = data._array, data._cell, None, None
+        self.requires_grad_(requires_grad)
+
+
+def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
+    tensor = object.__new__(cls)
+    tensor._array, tensor._node, tensor._state, tensor._cell = array, None, None, None
+    return tensor.requires_grad_(requires_grad)  # type: ignore[attr-defined]
+
+
+def adopt(array: np.ndarray, node: Any = None) -> Tensor:
+    """A tensor around `array` that comes from `node`."""
+    tensor = object.__new__(Tensor)
+    tensor._array, tensor._node, tensor._state, tensor._cell = array, node, None, None
+    return tensor
+
+
+def as_array(value: Any) -> np.ndarray:
+    """The array of a tensor, an array itself, or a 0-dim array of torch's type for a Python number."""
+    if isinstance(value, Tensor):
+        return value._array
+    return value if type(value) is np.ndarray else np.asarray(value, scalar_dtype(value).dtype)
+
+
+def array_from(data: Any, dtype: Any) -> np.ndarray:
+    """A new array from numbers, nested sequences, arrays or tensors, with torch's rules for the type.
+
+    Raises ValueError for ragged sequences and TypeError for elements that are no numbers.
+    """
+    wanted = None if dtype is None else to_dtype(dtype).dtype
+    if isinstance(data, (Tensor, np.ndarray, np.generic)):
+        array = np.array(data._array if isinstance(data, Tensor) else data, dtype=wanted)
+        dtype_of(array)
+        return array
+    if hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
+        return array_from(np.asarray(data), dtype)
+    try:
+        array = np.array(_plain(data))
+    except ValueError as error:
+        raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
+    if array.dtype.kind not in "biufc" and array.size:
+        raise TypeError(f"tensors hold numbers, and got elements of type {_first(data)}")
+    if wanted is None:
+        wanted = scalar_dtype(array.flat[0] if array.size else 0.0).dtype
+    return array.astype(wanted)
+
+
+def _plain(data: Any) -> Any:
+    """Nested sequences with tensors in them as nested sequences of numbers."""
+    if isinstance(data, Tensor):
+        return data._array
+    return [_plain(item) for item in data] if isinstance(data, (list, tuple, range)) else data
+
+
+def _first(data: Any) -> str:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return type(data).__name__
