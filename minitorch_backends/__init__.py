@@ -1,0 +1,42 @@
+"""minitorch_backends: a tensor engine with autograd on NumPy arrays that obeys live backend flags, under torch's names.
+
+    import minitorch_backends as mt
+
+Nothing is defined here: this module is the list of public names.
+"""
+
+# ruff: noqa: E402, F403, I001  (the first statement must run before NumPy is loaded, and the order of the rest is the layering)
+
+from .kernels.blas_environment import stop_spinning
+
+stop_spinning()
+
+from . import autograd, backends, explain
+from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .backends import get_float32_matmul_precision, set_float32_matmul_precision
+from .dtypes import (
+    DType as dtype,
+    bfloat16,
+    bool_ as bool,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    set_default_dtype,
+    uint8,
+)
+from .ops import *
+from .tensor import Size, Tensor
+
+float, double, half = float32, float64, float16
+short, int, long = int16, int32, int64
+cfloat, cdouble = complex64, complex128
+
+__version__ = "0.1.0"

@@ -1,1 +1,7 @@
 """Automatic differentiation: modes, the graph, and backward."""
+
+from . import methods  # noqa: F401  (installs requires_grad, backward, detach ... on Tensor)
+from .engine import backward, grad
+from .modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+
+__all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ from ..tensor import Tensor, adopt
 from .graph import Leaf, Node, Output, history
 from .modes import GradMode, grad_mode
 
-__all__ = ["backward", "grad"]
+__all__ = ["backward", "backward_running", "grad"]
+
+backward_running: ContextVar[bool] = ContextVar("backward_running", default=False)
+"""Whether this thread or task is inside a backward pass."""
 
 
 def backward(
@@ -158,6 +162,7 @@ def _run(roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wante
     found: dict[Node, Tensor] = {}
     before = grad_mode.get()
     grad_mode.set(GradMode(create_graph, before))
+    running = backward_running.set(True)
     try:
         for node, g in roots:
             _receive(node, g, pending, heap)
@@ -180,6 +185,7 @@ def _run(roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wante
                         node.release()
             g = None
     finally:
+        backward_running.reset(running)
         grad_mode.set(before)
     return found
 

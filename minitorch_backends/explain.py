@@ -1,0 +1,74 @@
+"""What ran, at which precision, by which implementation, and who decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from .autograd.engine import backward_running
+from .backends.permission import Choice, precision_of
+from .kernels.registry import Call, observe
+
+__all__ = ["Choice", "Log", "Record", "precision_of", "record"]
+
+
+class Record(NamedTuple):
+    """One kernel call.
+
+    Attributes:
+        kernel: the task, "matmul".
+        shapes, dtypes: of the array arguments.
+        precision: what the kernel was asked for.
+        implementation: which of the kernel's implementations ran.
+        refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
+        decided_by: the flag, argument or rule that chose the precision.
+        direction: "forward" or "backward".
+        seconds: wall time of the implementation.
+    """
+
+    kernel: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    precision: str | None
+    implementation: str
+    refusals: tuple[tuple[str, str], ...]
+    decided_by: str | None
+    direction: str
+    seconds: float
+
+
+class Log(list[Record]):
+    """The records of a block, in the order in which the kernels ran."""
+
+    def table(self) -> str:
+        """The records as aligned text, one line each."""
+        header = ("kernel", "shapes", "dtype", "precision", "implementation", "direction", "ms", "decided by")
+        rows = [header, *map(_cells, self)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+    __str__ = table
+
+
+def _cells(entry: Record) -> tuple[str, ...]:
+    shapes = " @ ".join("x".join(map(str, shape)) for shape in entry.shapes)
+    dtypes = ", ".join(dict.fromkeys(entry.dtypes))
+    return (
+        entry.kernel, shapes, dtypes, entry.precision or "", entry.implementation, entry.direction,
+        f"{entry.seconds * 1e3:.3f}", entry.decided_by or "",
+    )  # fmt: skip
+
+
+@contextmanager
+def record() -> Iterator[Log]:
+    """List every kernel call that this thread or task makes while the block runs: `with explain.record() as log:`."""
+    log = Log()
+
+    def note(call: Call) -> None:
+        direction = "backward" if backward_running.get() else "forward"
+        log.append(Record(call.kernel, call.shapes, call.dtypes, call.keywords.get("precision"), call.implementation,
+                          call.refusals, call.decided_by, direction, call.seconds))  # fmt: skip
+
+    with observe(note):
+        yield log

@@ -1,0 +1,218 @@
+"""Matrix products. All of them end in one function, `product`, which asks the flags for the precision and calls the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..backends.permission import Choice, precision_of
+from ..dtypes import dtype_of
+from ..flags import current
+from ..kernels.gemm import matmul as kernel
+from ..kernels.precision import PRECISIONS, named
+from ..op import Array, composite, op
+from ..samples import Sample, between, sample
+from ..tensor import Tensor
+
+__all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
+
+_FLOAT32 = np.dtype(np.float32)
+_EXACT = Choice("ieee", "precision flags act on float32 products only")
+
+
+def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
+    """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a choice."""
+    if a.dtype is _FLOAT32:
+        choice = precision_of("matmul") if precision is None else _named(precision)
+    else:
+        choice = _EXACT
+    if choice.precision == "tf32":
+        return kernel(a, b, decided_by=choice.decided_by, precision="tf32", rounding=current().read("tf32_rounding"))
+    return kernel(a, b, decided_by=choice.decided_by, precision=choice.precision)
+
+
+def _named(precision: str) -> Choice:
+    try:
+        return Choice(named(precision).name, f"precision={precision!r} of the call")
+    except ValueError:
+        known = ", ".join(map(repr, PRECISIONS))
+        raise ValueError(f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}") from None
+
+
+def refuse_mixed(a: np.ndarray, b: np.ndarray) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"expected both factors to have the same dtype, but got {dtype_of(a)!r} and {dtype_of(b)!r}; convert one with .to(dtype)"
+        )
+
+
+def shape_error(a: np.ndarray, b: np.ndarray) -> RuntimeError:
+    first, second = ("x".join(map(str, each.shape)) for each in (a, b))
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({first} and {second}); "
+        f"expected the last size of the first, {a.shape[-1]}, to equal the size of the second it meets, {b.shape[max(b.ndim - 2, 0)]}"
+    )
+
+
+# Gradients. A vector stands as a matrix of one row (on the left) or one column (on the right).
+
+
+def _gradient_of_left(g: Tensor, other: Tensor, input_shape: tuple, precision: str | None) -> Tensor:
+    if other.ndim == 1:
+        g, other = g.unsqueeze(-1), other.unsqueeze(-1)
+    if len(input_shape) == 1:
+        return matmul(g.unsqueeze(-2), adjoint(other), precision=precision).squeeze(-2)
+    return matmul(g, adjoint(other), precision=precision)
+
+
+def _gradient_of_right(g: Tensor, input: Tensor, other_shape: tuple, precision: str | None) -> Tensor:
+    if input.ndim == 1:
+        g, input = g.unsqueeze(-1 if len(other_shape) == 1 else -2), input.unsqueeze(0)
+    elif len(other_shape) == 1:
+        g = g.unsqueeze(-1)
+    if len(other_shape) == 1:
+        g = g if g.ndim > 1 else g.unsqueeze(-1)
+        return matmul(adjoint(input), g, precision=precision).squeeze(-1)
+    return matmul(adjoint(input), g, precision=precision)
+
+
+def adjoint(matrix: Tensor) -> Tensor:
+    return matrix.mT.conj() if matrix.is_complex() else matrix.mT
+
+
+# Samples
+
+
+def _matrices() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 3, 4), between(-1, 1, 4, 2, seed=1))
+    yield sample(between(-1, 1, 4, 3).T, between(-1, 1, 2, 4, seed=1).T)
+    yield sample(between(-1, 1, 0, 4), between(-1, 1, 4, 2, seed=1))
+
+
+def _products() -> Iterator[Sample]:
+    yield from _matrices()
+    yield sample(between(-1, 1, 2, 1, 3, 4), between(-1, 1, 3, 4, 2, seed=1))
+    yield sample(between(-1, 1, 6, 8)[::2, ::-2], between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 3), between(-1, 1, 2, 3, 4, seed=1))
+    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 3), between(-1, 1, 3, seed=1))
+    yield sample(between(-1, 1, 3, 0), between(-1, 1, 0, 2, seed=1))
+
+
+def _vectors() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 4), between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 8)[::-2], between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 0), between(-1, 1, 0, seed=1))
+
+
+# The ops
+
+
+@op(
+    operators=("__matmul__", "__rmatmul__"),
+    takes="ifc",
+    widen=False,
+    input=_gradient_of_left,
+    other=_gradient_of_right,
+    reference=lambda input, other: np.matmul(input, other),
+    samples=_products,
+)
+def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
+    """The matrix product of the last two dimensions; the others broadcast. Vectors are rows on the left, columns on the right.
+
+    `precision` names the precision of this one float32 product; None asks the flags (`explain.precision_of("matmul")`).
+    Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
+    """
+    refuse_mixed(input, other)
+    if input.ndim == 2 and other.ndim == 2:
+        if input.shape[1] != other.shape[0]:
+            raise shape_error(input, other)
+        return product(input, other, precision)
+    if input.ndim == 0 or other.ndim == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D; use * for scalars"
+        )
+    if input.shape[-1] != other.shape[max(other.ndim - 2, 0)]:
+        raise shape_error(input, other)
+    rows = input[None, :] if input.ndim == 1 else input
+    columns = other[:, None] if other.ndim == 1 else other
+    try:
+        np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+    except ValueError:
+        raise RuntimeError(
+            f"the batch dimensions {list(rows.shape[:-2])} and {list(columns.shape[:-2])} do not broadcast; "
+            "expected equal sizes, or 1, counted from the right"
+        ) from None
+    result = product(rows, columns, precision)
+    result = result[..., 0] if other.ndim == 1 else result
+    return result[..., 0, :] if input.ndim == 1 and other.ndim > 1 else result[..., 0] if input.ndim == 1 else result
+
+
+def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
+    for argument, tensor, dims in expected:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}(): argument {argument!r} must be a Tensor, not {type(tensor).__name__}")
+        if tensor.ndim != dims:
+            raise RuntimeError(f"{name}(): argument {argument!r} must be {dims}-D, and it has shape {list(tensor.shape)}")
+
+
+@composite(takes="ifc", reference=np.matmul, samples=_matrices)
+def mm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of two matrices; see `matmul`."""
+    of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
+    return matmul(input, mat2, precision=precision)
+
+
+def _batches() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 2, 4, 5, seed=1))
+    yield sample(between(-1, 1, 2, 4, 3).transpose(0, 2, 1), between(-1, 1, 2, 4, 5, seed=1)[::-1])
+    yield sample(between(-1, 1, 0, 3, 4), between(-1, 1, 0, 4, 5, seed=1))
+
+
+@composite(takes="ifc", reference=np.matmul, samples=_batches)
+def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast."""
+    of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(f"bmm(): expected batches of equal size, and got {input.shape[0]} and {mat2.shape[0]}")
+    return matmul(input, mat2, precision=precision)
+
+
+@composite(
+    takes="ifc",
+    reference=np.matmul,
+    samples=lambda: iter([sample(between(-1, 1, 4, 3).T, between(-1, 1, 4)), sample(between(-1, 1, 0, 3), between(-1, 1, 3))]),
+)
+def mv(input: Tensor, vec: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of a matrix and a vector."""
+    of_dims("mv", ("input", input, 2), ("vec", vec, 1))
+    return matmul(input, vec, precision=precision)
+
+
+@composite(takes="ifc", reference=np.dot, samples=_vectors)
+def dot(input: Tensor, tensor: Tensor, *, precision: str | None = None) -> Tensor:
+    """The sum of the products of two vectors, without conjugation."""
+    of_dims("dot", ("input", input, 1), ("tensor", tensor, 1))
+    return matmul(input, tensor, precision=precision)
+
+
+@composite(takes="ifc", reference=np.vdot, samples=_vectors)
+def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
+    """The sum of the products of two vectors, the first conjugated."""
+    of_dims("vdot", ("input", input, 1), ("other", other, 1))
+    return matmul(input.conj() if input.is_complex() else input, other, precision=precision)
+
+
+@composite(
+    takes="ifc",
+    reference=np.outer,
+    samples=lambda: iter([
+        sample(between(-1, 1, 3), between(-1, 1, 4)),
+        sample(between(-1, 1, 6)[::-2], between(-1, 1, 0)),
+    ]),
+)
+def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of every element of one vector with every element of another, a matrix."""
+    of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))
+    return matmul(input.unsqueeze(1), vec2.unsqueeze(0), precision=precision)
