@@ -1,4 +1,4 @@
-"""A setting that NumPy's OpenBLAS reads when it is loaded; this module therefore imports nothing but the standard library."""
+"""A setting that NumPy's OpenBLAS reads when it is loaded; so this module imports the standard library only."""
 
 from __future__ import annotations
 

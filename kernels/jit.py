@@ -1,8 +1,8 @@
 """Numba, set up in one place: where compiled code is kept, which CPU it is compiled for, the options of every kernel.
 
 Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, prange, types`), never from
-`numba` itself, because two settings must be made before Numba loads or while it decorates. Importing this module imports
-Numba (0.4 s), so it is imported by those modules only, and those only inside the functions that first need them.
+`numba` itself, because two settings must be made before Numba loads or while it decorates. Importing this module
+imports Numba (0.4 s), so those modules are imported inside the functions that first need them.
 
 * Compiled code is kept in a folder of this project's own, named by a hash of the sources: Numba's own check looks at
   the file of a function but not at the files of the functions that it inlines. A user's Numba cache is left alone.
@@ -14,6 +14,7 @@ Numba (0.4 s), so it is imported by those modules only, and those only inside th
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import os
@@ -98,7 +99,7 @@ def _temporary_folder() -> Path:
 
 @functools.cache
 def cache_folder() -> Path:
-    """The folder that this process keeps compiled kernels in; a temporary one where the chosen one cannot be written."""
+    """The folder in which this process keeps compiled kernels; a temporary one where the chosen one is not writable."""
     try:
         root = _cache_root()
         own = root / _version()
@@ -107,10 +108,8 @@ def cache_folder() -> Path:
         tempfile.TemporaryFile(dir=own).close()
     except OSError:
         return _temporary_folder()
-    try:
+    with contextlib.suppress(OSError):  # another process may be pruning the same folders
         _prune(root, own)
-    except OSError:
-        pass  # another process is pruning the same folders
     return own
 
 

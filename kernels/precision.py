@@ -98,7 +98,7 @@ PRECISIONS: dict[str, Precision] = {
     row.name: row
     for row in (
         Precision("bf16", 8, 1, _ONE, "rne", "operands rounded to bfloat16"),
-        Precision("fp16", 11, 1, _ONE, "rne", "operands rounded to float16, its range included (65504; steps of 2**-24)"),
+        Precision("fp16", 11, 1, _ONE, "rne", "operands rounded to float16: 11 bits, at most 65504, steps of 2**-24"),
         Precision("bf16x3", 8, 2, _THREE, "rne", "operands split in 2 bfloat16 parts, the leading 3 products"),
         Precision("tf32", 11, 1, _ONE, "rna", "operands rounded to TF32: fp32's range, 11 bits"),
         Precision("tf32x3", 11, 2, _THREE, "rna", "operands split in 2 TF32 parts, the leading 3 products"),
@@ -129,7 +129,7 @@ class ExpectedError(NamedTuple):
 
 
 def predicted_error(
-    precision: str, k: int, *, entries: int = 1, rounding: str | None = None, chain: int = 256
+    precision: str, k: int, *, entries: int = 1, rounding: str | None = None, chain: int = 384
 ) -> ExpectedError:
     """Expected error of a product of length k of independent standard normal operands.
 

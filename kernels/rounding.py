@@ -99,6 +99,14 @@ def _remainder(bits, part):
 
 
 @njit
+def _second(bits, rest, shift, bias, odd, truncated_from):
+    """Part 1 of a float32 from what part 0 left: truncated where part 0 is, or else the two could sum to 2**128."""
+    edge = np.uint32(bits & _MAGNITUDE) >= truncated_from
+    rest_bias, rest_odd = (np.uint32(0), np.uint32(0)) if edge else (bias, odd)
+    return _leading(rest, shift, rest_bias, rest_odd, truncated_from)
+
+
+@njit
 def _round_array(source, out, shift, bias, odd):
     bits, rounded = source.view(np.uint32), out.view(np.uint32)
     for i in range(bits.size):
@@ -118,12 +126,8 @@ def _split_in_two(source, high, low, shift, bias, odd, truncated_from):
     for i in range(bits.size):
         x = bits[i]
         part = _leading(x, shift, bias, odd, truncated_from)
-        rest = _remainder(x, part)
-        # Where part 0 was truncated part 1 is as well: rounded up, the two could sum to 2**128.
-        edge = np.uint32(x & _MAGNITUDE) >= truncated_from
-        rest_bias, rest_odd = (np.uint32(0), np.uint32(0)) if edge else (bias, odd)
         first[i] = part
-        second[i] = _leading(rest, shift, rest_bias, rest_odd, truncated_from)
+        second[i] = _second(x, _remainder(x, part), shift, bias, odd, truncated_from)
 
 
 @njit
@@ -134,7 +138,7 @@ def _split_in_three(source, high, middle, low, shift, bias, odd, truncated_from)
         x = bits[i]
         part = _leading(x, shift, bias, odd, truncated_from)
         rest = _remainder(x, part)
-        next_part = _leading(rest, shift, bias, odd, truncated_from)
+        next_part = _second(x, rest, shift, bias, odd, truncated_from)
         first[i] = part
         second[i] = next_part
         third[i] = _remainder(rest, next_part)
@@ -142,8 +146,9 @@ def _split_in_three(source, high, middle, low, shift, bias, odd, truncated_from)
 
 def _kernel_input(array: np.ndarray) -> np.ndarray:
     """`array`, or a copy where the kernels could not take it: they are compiled for dense, aligned, writable arrays."""
+    array = np.asarray(array)
     if array.dtype != np.float32:
-        raise TypeError(f"only float32 arrays are rounded to a precision, and this one is {array.dtype}")
+        raise TypeError(f"precisions round float32 arrays, and this one is {array.dtype}; convert it to float32 first")
     dense = array.flags.c_contiguous or array.flags.f_contiguous
     return array if dense and array.flags.behaved else np.array(array, order="K" if dense else "C")
 
@@ -183,8 +188,8 @@ def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
     """The parts of each value of a float32 array, largest first, as float32 arrays: one, two or three of them.
 
     Each part has the precision's number of significant bits, and fp32's range: nothing is lost to underflow. Three
-    parts sum to the value exactly, two to within 2**(-2 * significand) of it. The parts below the first of an Inf or NaN
-    are zero. A precision of one part gives (round_to(array, precision),).
+    parts sum to the value exactly, two to within 2**(-2 * significand) of it. The parts below the first of an Inf or
+    NaN are zero. A precision of one part gives (round_to(array, precision),).
     """
     row = precisions.named(precision)
     if row.parts == 1:

@@ -1,0 +1,123 @@
+"""The compiler's settings: what is kept between processes and where, and the CPU that is compiled for."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from minitorch_backends.kernels import cpu, jit
+
+ROUND = """
+import numpy as np
+from minitorch_backends.kernels import jit, rounding
+print(rounding.round_to(np.full(3, 1 / 3, np.float32), "bf16")[0].item())
+stats = rounding._round_array.stats
+print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()), jit.cache_folder())
+"""
+
+
+def run(script, **environment):
+    """The lines that a fresh interpreter prints."""
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.splitlines()
+
+
+def test_a_second_process_compiles_nothing_and_writes_nothing(tmp_path):
+    def files():
+        return {path: path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()}
+
+    value, counts = run(ROUND, MINITORCH_CACHE_DIR=str(tmp_path))
+    assert (float(value), counts.split()[:2]) == (0.333984375, ["1", "0"])
+    written = files()
+    assert any(path.suffix == ".nbc" for path in written)
+    value, counts = run(ROUND, MINITORCH_CACHE_DIR=str(tmp_path))
+    assert (float(value), counts.split()[:2]) == (0.333984375, ["0", "1"])
+    assert files() == written
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission_is_replaced_by_a_temporary_one(tmp_path):
+    tmp_path.chmod(0o500)
+    folder = Path(run(ROUND, MINITORCH_CACHE_DIR=str(tmp_path))[1].split()[2])
+    assert tmp_path not in folder.parents
+    assert not folder.exists()
+
+
+def test_an_impossible_folder_is_replaced_by_a_temporary_one(tmp_path):
+    (tmp_path / "file").touch()
+    folder = Path(run(ROUND, MINITORCH_CACHE_DIR=str(tmp_path / "file"))[1].split()[2])
+    assert tmp_path not in folder.parents
+    assert not folder.exists(), "the temporary folder goes with its process"
+
+
+def test_folders_of_other_versions_go_when_nobody_uses_them(tmp_path):
+    own = tmp_path / ("0" * 20)
+    own.mkdir()
+    others = []
+    for age in range(jit.FOLDERS_KEPT + 3):
+        others.append(tmp_path / f"{age + 1:020}")
+        others[-1].mkdir()
+        used = time.time() - 600 - age * 2 * 3600  # the newest was used ten minutes ago, the next two hours before
+        os.utime(others[-1], (used, used))
+    (tmp_path / "somebody's file").touch()
+    jit._prune(tmp_path, own)
+    assert sorted(tmp_path.iterdir()) == sorted([own, *others[: jit.FOLDERS_KEPT], tmp_path / "somebody's file"])
+
+
+def test_folders_in_use_stay(tmp_path):
+    folders = [tmp_path / f"{i:020}" for i in range(jit.FOLDERS_KEPT + 4)]
+    for folder in folders:
+        folder.mkdir()
+    jit._prune(tmp_path, folders[0])
+    assert sorted(tmp_path.iterdir()) == folders
+
+
+def test_the_users_numba_is_left_alone(tmp_path):
+    """Its cache folder is another one, and its functions compile with its own options."""
+    (tmp_path / "mine.py").write_text("import numba\n\n@numba.njit(cache=True)\ndef f(x):\n    return x + 1\n")
+    script = (
+        "import numba\n"
+        "from minitorch_backends.kernels import rounding\n"
+        "import mine; mine.f(1); print(mine.f.stats.cache_path); print(repr(numba.config.CACHE_DIR))\n"
+    )
+    path, setting = run(script, PYTHONPATH=str(tmp_path), MINITORCH_CACHE_DIR=str(tmp_path / "ours"))
+    assert path == str(tmp_path / "__pycache__")
+    assert setting == "''"
+
+
+def test_defaults_and_overrides():
+    def double(x):
+        return x / 2
+
+    options = jit.njit(double).targetoptions
+    assert {"nogil": True, "error_model": "numpy"}.items() <= options.items()
+    assert "fastmath" not in options
+    assert jit.njit(nogil=False)(double).targetoptions["nogil"] is False
+    assert jit.njit(double)(1.0) == 0.5
+
+
+@pytest.mark.skipif(cpu.detected() == "portable", reason="this CPU has one level only")
+@pytest.mark.parametrize("level", cpu.LEVELS[: cpu.LEVELS.index(cpu.detected())])
+def test_the_compiler_is_capped(level, tmp_path):
+    script = (
+        "import numpy as np\nfrom minitorch_backends.kernels import rounding\n"
+        "rounding.round_to(np.ones(3, np.float32), 'bf16')\n"
+        "code, = rounding._round_array.inspect_asm().values()\n"
+        "print(*(register for register in ('xmm', 'ymm', 'zmm') if register in code))\n"
+    )
+    registers = run(script, MINITORCH_CPU_CAPABILITY=level, MINITORCH_CACHE_DIR=str(tmp_path))[0].split()
+    assert ("ymm" in registers) == (level != "portable")
+    assert level == "avx512" or "zmm" not in registers
+
+
+def test_a_users_choice_of_target_stands():
+    script = (
+        "from minitorch_backends.kernels import jit\n"
+        "import os; print(os.environ['NUMBA_CPU_NAME'], os.environ.get('NUMBA_CPU_FEATURES'))"
+    )
+    assert run(script, MINITORCH_CPU_CAPABILITY="portable", NUMBA_CPU_NAME="generic") == ["generic None"]
