@@ -1,7 +1,7 @@
 """Checks of gradients against central differences: `gradcheck` for first derivatives, `gradgradcheck` for second ones.
 
-Every tensor is taken as a vector of real coordinates (a complex element is two of them), so that one real Jacobian says all there
-is to say. The gradient of a real function of z = x + iy is taken as df/dx + i df/dy, which is torch's convention.
+Every tensor is taken as a vector of real coordinates (a complex element is two of them), so that one real Jacobian says
+all there is to say. The gradient of a real function of z = x + iy is df/dx + i df/dy, which is torch's convention.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare the gradients of `func(*inputs)` with central differences; True, or a `GradcheckError` that has the numbers.
+    """Compare the gradients of `func(*inputs)` with central differences; True, or a `GradcheckError` with the numbers.
 
     Arguments:
-        func: takes the inputs; gives a tensor or a tuple of tensors. It is called again for every element of the inputs, whose
-            memory is changed and put back meanwhile.
-        inputs: a tensor or a sequence. The tensors that require gradients are checked; they should be float64 or complex128.
+        func: takes the inputs; gives a tensor or a tuple of tensors. It is called again for each element of the inputs,
+            whose memory is changed and put back meanwhile.
+        inputs: a tensor or a sequence. Those that require gradients are checked, and should be float64 or complex128.
         eps: the step of the differences.
         atol, rtol: the tolerance, |analytical - numerical| <= atol + rtol * |numerical|.
         raise_exception: False returns False in place of a GradcheckError; other errors are raised all the same.
@@ -57,7 +57,7 @@ def gradcheck(
         masked: no effect; it is about sparse tensors, of which there are none here.
 
     Raises ValueError when no input requires gradients, RuntimeError for an input whose elements share memory,
-    AssertionError when nothing is left to check, and NotImplementedError for the options of forward mode and of batching.
+    AssertionError when nothing is left to check, NotImplementedError for the options of forward mode and batching.
     """
     _refuse_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     check = _Check(func, _sequence(inputs), eps, atol, rtol)
@@ -92,8 +92,8 @@ def gradgradcheck(
 ) -> bool:
     """`gradcheck` of the gradients of `func`, with respect to its inputs and to the gradients of its outputs.
 
-    `grad_outputs` are the gradients of the outputs that require them; by default numbers in (-1, 1), the same in every call, which
-    `gen_non_contig_grad_outputs` lays out in memory with gaps. See `gradcheck` for the other arguments and the errors.
+    `grad_outputs` are the gradients of the outputs that require them; by default numbers in (-1, 1), the same in every
+    call, which `gen_non_contig_grad_outputs` lays out in memory with gaps. See `gradcheck` for the rest and the errors.
     """
     inputs = _sequence(inputs)
     if grad_outputs is None:
@@ -129,8 +129,9 @@ class _Check:
     """One function at one point: its Jacobians by differences and by backward passes.
 
     Attributes:
-        wanted: the positions of the inputs to check.
-        outputs: the differentiable outputs at the point, or all of them when none is; `positions` says which those are.
+        wanted: the positions of the inputs to check; `widths` has their numbers of coordinates.
+        outputs: the differentiable outputs at the point, or all when none is. Their places among the results are
+            `positions`, their numbers of coordinates `heights`.
         differentiable: whether any output is.
     """
 
@@ -142,6 +143,8 @@ class _Check:
         self.differentiable = bool(positions)
         self.positions = positions or [index for index, output in enumerate(outputs) if isinstance(output, Tensor)]
         self.outputs = [outputs[index] for index in self.positions]
+        self.widths = {index: _size(inputs[index]) for index in self.wanted}
+        self.heights = [_size(output) for output in self.outputs]
 
     def run(self, fast_mode: bool) -> None:
         """Compare the two Jacobians of every output with respect to every checked input."""
@@ -172,36 +175,38 @@ class _Check:
         return [_coordinates(outputs[index]._array) for index in self.positions]
 
     def numerical(self, index: int) -> list[np.ndarray]:
-        """For each output the Jacobian with respect to the input at `index`: a row for each coordinate of the output."""
-        axes = np.eye(_coordinates(self.inputs[index]._array).size)
-        columns = [self.difference(index, axis) for axis in axes]
-        return [
-            np.stack([column[which] for column in columns], 1) if columns else np.zeros((_coordinates(output._array).size, 0))
-            for which, output in enumerate(self.outputs)
-        ]
+        """For each output the Jacobian by the input at `index`: a row for each coordinate of the output."""
+        jacobians = [np.zeros((height, self.widths[index])) for height in self.heights]
+        for column, axis in enumerate(np.eye(self.widths[index])):
+            for jacobian, difference in zip(jacobians, self.difference(index, axis), strict=True):
+                jacobian[:, column] = difference
+        return jacobians
 
     # Backward passes
 
     def pulled(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[Tensor | None]:
         """The gradients of the checked inputs, from those of `outputs` given as coordinates."""
-        shaped = [adopt(_from_coordinates(weight, output._array)) for output, weight in zip(outputs, weights, strict=True)]
+        pairs = zip(outputs, weights, strict=True)
+        shaped = [adopt(_from_coordinates(weight, output._array)) for output, weight in pairs]
         targets = [self.inputs[index] for index in self.wanted]
         return list(grad(outputs, targets, shaped, retain_graph=True, allow_unused=True))
 
     def pulled_coordinates(self, outputs: Sequence[Tensor], weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The same as coordinates, with zeros for an input that the outputs do not depend on."""
+        found = self.pulled(outputs, weights)
         return [
-            np.zeros(_coordinates(self.inputs[index]._array).size) if found is None else _coordinates(found._array)
-            for index, found in zip(self.wanted, self.pulled(outputs, weights), strict=True)
+            np.zeros(self.widths[index]) if each is None else _coordinates(each._array)
+            for index, each in zip(self.wanted, found, strict=True)
         ]
 
-    def analytical(self, output: Tensor) -> list[np.ndarray]:
-        """For each checked input the Jacobian of `output`: a row for each coordinate of the output."""
-        rows = [self.pulled_coordinates([output], [axis]) for axis in np.eye(_coordinates(output._array).size)]
-        return [
-            np.stack([row[which] for row in rows]) if rows else np.zeros((0, _coordinates(self.inputs[index]._array).size))
-            for which, index in enumerate(self.wanted)
-        ]
+    def analytical(self, which: int) -> list[np.ndarray]:
+        """For each checked input the Jacobian of one output: a row for each coordinate of the output."""
+        height = self.heights[which]
+        jacobians = [np.zeros((height, self.widths[index])) for index in self.wanted]
+        for row, axis in enumerate(np.eye(height)):
+            for jacobian, pulled in zip(jacobians, self.pulled_coordinates([self.outputs[which]], [axis]), strict=True):
+                jacobian[row] = pulled
+        return jacobians
 
     # Comparisons
 
@@ -210,12 +215,12 @@ class _Check:
             for which, jacobian in enumerate(self.numerical(index)):
                 if not np.all(jacobian == 0):
                     raise GradcheckError(
-                        f"output {which} does not require grad, and the numerical gradient for the function, expected to be zero, "
-                        f"is up to {np.abs(jacobian).max():.6g} with respect to input {index}; was it detached, or computed under no_grad?"
+                        f"output {which} does not require grad, but its numerical gradient for input {index} is up to "
+                        f"{np.abs(jacobian).max():.6g}, expected to be zero; was it detached, or made under no_grad?"
                     )
 
     def _compare_jacobians(self) -> None:
-        analytical = [self.analytical(output) for output in self.outputs]
+        analytical = [self.analytical(which) for which in range(len(self.outputs))]
         for place, index in enumerate(self.wanted):
             for which, numerical in enumerate(self.numerical(index)):
                 self._expect_close(analytical[which][place], numerical, which, index)
@@ -223,18 +228,17 @@ class _Check:
     def _compare_projections(self) -> None:
         """Compare v J u for random positive unit vectors u and v; a mismatch is reported by the full comparison."""
         random = np.random.default_rng(0)
-        projections = [_unit(random, _coordinates(output._array).size) for output in self.outputs]
+        projections = [_unit(random, height) for height in self.heights]
         pulled = [self.pulled_coordinates([output], [v]) for output, v in zip(self.outputs, projections, strict=True)]
         for place, index in enumerate(self.wanted):
-            u = _unit(random, _coordinates(self.inputs[index]._array).size)
-            for which, pushed in enumerate(self.difference(index, u)):
-                v = projections[which]
+            u = _unit(random, self.widths[index])
+            for which, (v, pushed) in enumerate(zip(projections, self.difference(index, u), strict=True)):
                 analytical, numerical = pulled[which][place] @ u, v @ pushed
                 if not np.isclose(analytical, numerical, self.rtol, self.atol * u.sum() * v.sum()):
                     self._compare_jacobians()
                     raise GradcheckError(
-                        f"a random projection of the Jacobian of output {which} with respect to input {index} is {analytical:.9g} by "
-                        f"backward and {numerical:.9g} by differences, though its elements agree; raise atol, or use fast_mode=False"
+                        f"a random projection of the Jacobian of output {which} by input {index} is {analytical:.9g} "
+                        f"by backward and {numerical:.9g} by differences, though its elements agree; use fast_mode=False"
                     )
 
     def _expect_close(self, analytical: np.ndarray, numerical: np.ndarray, which: int, index: int) -> None:
@@ -245,51 +249,63 @@ class _Check:
         row, column = np.unravel_index(error.argmax(), error.shape)
         output, input = self.outputs[which]._array, self.inputs[index]._array
         raise GradcheckError(
-            f"Jacobian mismatch for output {which} {list(output.shape)} with respect to input {index} {list(input.shape)}: "
-            f"the derivative of element {_element(output, row)} by element {_element(input, column)} is {analytical[row, column]:.9g} by "
-            f"backward and {numerical[row, column]:.9g} by differences, {np.count_nonzero(~close)} of {close.size} elements disagree, "
-            f"and atol={self.atol:g}, rtol={self.rtol:g} allow {self.atol + self.rtol * abs(numerical[row, column]):.3g}\n"
+            f"Jacobian mismatch for output {which} {list(output.shape)} with respect to input {index} {list(input.shape)}"
+            f": {np.count_nonzero(~close)} of {close.size} derivatives disagree, most of all that of "
+            f"{_element(output, row)} by {_element(input, column)}: {analytical[row, column]:.9g} by backward, "
+            f"{numerical[row, column]:.9g} by differences, where atol={self.atol:g}, rtol={self.rtol:g} allow "
+            f"{self.atol + self.rtol * abs(numerical[row, column]):.3g}\n"
             f"numerical (a row for each coordinate of the output):\n{numerical}\nanalytical:\n{analytical}"
         )
 
+    # Laws
+
     def laws(self, nondet_tol: float, check_undefined_grad: bool, check_grad_dtypes: bool) -> None:
-        """Check that backward is linear at zero, repeatable, and treats an absent gradient as zero."""
+        """Check that backward is repeatable, zero at zero, and treats an absent gradient as zero."""
         if not self.differentiable:
             return
-        sizes = [_coordinates(output._array).size for output in self.outputs]
-        ones, zeros = [np.ones(size) for size in sizes], [np.zeros(size) for size in sizes]
+        ones, zeros = [np.ones(height) for height in self.heights], [np.zeros(height) for height in self.heights]
         first = self.pulled(self.outputs, ones)
         if check_grad_dtypes:
             self._expect_dtypes(first)
-        for index, found, again in zip(self.wanted, first, self.pulled(self.outputs, ones), strict=True):
-            if found is not None and again is not None and not _within(found._array, again._array, nondet_tol):
-                raise GradcheckError(
-                    f"backward is not repeatable: two passes with the same gradients give input {index} gradients that "
-                    f"differ by {np.abs(found._array - again._array).max():.6g}, and nondet_tol={nondet_tol:g} allows no more than that"
-                )
-        for index, found in zip(self.wanted, self.pulled(self.outputs, zeros), strict=True):
-            if found is not None and not np.all(found._array == 0):
-                raise GradcheckError(
-                    f"backward not multiplied by grad_output: zero gradients of the outputs give input {index} a gradient of up to "
-                    f"{np.abs(found._array).max():.6g}"
-                )
+        self._expect_repeatable(first, self.pulled(self.outputs, ones), nondet_tol)
+        self._expect_zero(self.pulled(self.outputs, zeros))
         if check_undefined_grad and len(self.outputs) > 1:
             self._expect_absent_is_zero(ones, zeros)
 
     def _expect_dtypes(self, gradients: Sequence[Tensor | None]) -> None:
         for index, found in zip(self.wanted, gradients, strict=True):
-            if found is not None and found.dtype is not self.inputs[index].dtype:
-                raise GradcheckError(f"input {index} is {self.inputs[index].dtype!r}, and its gradient is {found.dtype!r}; they must be equal")
+            expected = self.inputs[index].dtype
+            if found is not None and found.dtype is not expected:
+                raise GradcheckError(
+                    f"the gradient of input {index} is {found.dtype!r}; expected {expected!r}, as the input"
+                )
+
+    def _expect_repeatable(self, first: list[Tensor | None], again: list[Tensor | None], tolerance: float) -> None:
+        for index, one, other in zip(self.wanted, first, again, strict=True):
+            if one is not None and other is not None and not _within(one._array, other._array, tolerance):
+                raise GradcheckError(
+                    f"Backward is not reentrant: two passes with the same gradients give input {index} gradients that "
+                    f"differ by {np.abs(one._array - other._array).max():.6g}, and nondet_tol is {tolerance:g}"
+                )
+
+    def _expect_zero(self, gradients: list[Tensor | None]) -> None:
+        for index, found in zip(self.wanted, gradients, strict=True):
+            if found is not None and not np.all(found._array == 0):
+                raise GradcheckError(
+                    f"backward not multiplied by grad_output: zero gradients of the outputs give input {index} "
+                    f"gradients of up to {np.abs(found._array).max():.6g}"
+                )
 
     def _expect_absent_is_zero(self, ones: list[np.ndarray], zeros: list[np.ndarray]) -> None:
         for which, output in enumerate(self.outputs):
             alone = self.pulled_coordinates([output], [ones[which]])
             among = self.pulled_coordinates(self.outputs, [*zeros[:which], ones[which], *zeros[which + 1 :]])
-            for index, a, b in zip(self.wanted, alone, among, strict=True):
-                if not np.allclose(a, b, self.rtol, self.atol):
+            for index, one, other in zip(self.wanted, alone, among, strict=True):
+                if not np.allclose(one, other, self.rtol, self.atol):
                     raise GradcheckError(
-                        f"expected backward function to handle undefined output grads: when only output {which} has a gradient, that of "
-                        f"input {index} differs by {np.abs(a - b).max():.6g} from what zero gradients of the other outputs give"
+                        "Expected backward function to handle undefined output grads: with one for output "
+                        f"{which} only, the gradient of input {index} is {np.abs(one - other).max():.6g} off what zeros "
+                        "for the others give"
                     )
 
 
@@ -301,7 +317,7 @@ def _refuse_options(backward: bool, forward: bool, batched: bool, batched_forwar
     if batched_forward and not forward:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     if forward:
-        raise NotImplementedError("there is no forward-mode differentiation to check; leave out check_forward_ad (check_fwd_over_rev)")
+        raise NotImplementedError("there is no forward-mode differentiation to check; leave check_forward_ad out")
     if batched:
         raise NotImplementedError("there are no batched backward passes to check; leave out check_batched_grad")
 
@@ -315,17 +331,20 @@ def _checkable(inputs: tuple) -> list[int]:
         array = value._array
         if dtype_of(array).to_real() is not float64:
             warnings.warn(
-                f"input {index} requires gradient and is {value.dtype!r}; the check will likely fail for less than mt.float64 or mt.complex128",
+                f"input {index} requires gradient and is {value.dtype!r}; the check will likely fail for types of less "
+                "precision than mt.float64 and mt.complex128",
                 stacklevel=4,
             )
         if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(
-                f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so that its elements cannot be moved one by one; "
-                "use contiguous() or clone() first"
+                f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so that its elements cannot "
+                "be moved one by one; use contiguous() or clone() first"
             )
         wanted.append(index)
     if not wanted:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, and none does; use requires_grad_()")
+        raise ValueError(
+            "gradcheck expects at least one input that requires gradient; use requires_grad_() on a tensor"
+        )
     return wanted
 
 
@@ -334,7 +353,7 @@ def _random_gradients(outputs: Any, gaps: bool) -> list[Tensor]:
     made = []
     for output in _sequence(outputs):
         if _requires_grad(output):
-            array = _from_coordinates(random.uniform(-1, 1, _coordinates(output._array).size), output._array)
+            array = _from_coordinates(random.uniform(-1, 1, _size(output)), output._array)
             if gaps and array.ndim:
                 array = np.repeat(array, 2, -1)[..., ::2]
             made.append(adopt(array).requires_grad_())  # type: ignore[attr-defined]
@@ -356,6 +375,10 @@ def _coordinates(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float64).ravel()
 
 
+def _size(tensor: Tensor) -> int:
+    return tensor._array.size * (2 if tensor._array.dtype.kind == "c" else 1)
+
+
 def _from_coordinates(coordinates: np.ndarray, like: np.ndarray) -> np.ndarray:
     values = np.ascontiguousarray(coordinates, np.float64)
     values = values.view(np.complex128) if like.dtype.kind == "c" else values
@@ -374,4 +397,5 @@ def _unit(random: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _within(first: np.ndarray, second: np.ndarray, tolerance: float) -> bool:
-    return bool(np.all((first == second) | (np.abs(first - second) <= tolerance) | (np.isnan(first) & np.isnan(second))))
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    return bool(np.all(same | (np.abs(first - second) <= tolerance)))
