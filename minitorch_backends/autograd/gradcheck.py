@@ -130,8 +130,7 @@ class _Check:
 
     Attributes:
         wanted: the positions of the inputs to check; `widths` has their numbers of coordinates.
-        outputs: the differentiable outputs at the point, or all when none is. Their places among the results are
-            `positions`, their numbers of coordinates `heights`.
+        outputs: the differentiable outputs at the point, or all when none is, with `positions` and `heights` alike.
         differentiable: whether any output is.
     """
 
@@ -238,7 +237,7 @@ class _Check:
                     self._compare_jacobians()
                     raise GradcheckError(
                         f"a random projection of the Jacobian of output {which} by input {index} is {analytical:.9g} "
-                        f"by backward and {numerical:.9g} by differences, though its elements agree; use fast_mode=False"
+                        f"by backward and {numerical:.9g} by differences, though all elements agree; raise atol"
                     )
 
     def _expect_close(self, analytical: np.ndarray, numerical: np.ndarray, which: int, index: int) -> None:
@@ -249,8 +248,8 @@ class _Check:
         row, column = np.unravel_index(error.argmax(), error.shape)
         output, input = self.outputs[which]._array, self.inputs[index]._array
         raise GradcheckError(
-            f"Jacobian mismatch for output {which} {list(output.shape)} with respect to input {index} {list(input.shape)}"
-            f": {np.count_nonzero(~close)} of {close.size} derivatives disagree, most of all that of "
+            f"Jacobian mismatch for output {which} {list(output.shape)} with respect to input {index} "
+            f"{list(input.shape)}: {np.count_nonzero(~close)} of {close.size} derivatives disagree, most of all that of "
             f"{_element(output, row)} by {_element(input, column)}: {analytical[row, column]:.9g} by backward, "
             f"{numerical[row, column]:.9g} by differences, where atol={self.atol:g}, rtol={self.rtol:g} allow "
             f"{self.atol + self.rtol * abs(numerical[row, column]):.3g}\n"
@@ -304,8 +303,8 @@ class _Check:
                 if not np.allclose(one, other, self.rtol, self.atol):
                     raise GradcheckError(
                         "Expected backward function to handle undefined output grads: with one for output "
-                        f"{which} only, the gradient of input {index} is {np.abs(one - other).max():.6g} off what zeros "
-                        "for the others give"
+                        f"{which} only, the gradient of input {index} is {np.abs(one - other).max():.6g} off what "
+                        "zeros for the others give"
                     )
 
 
@@ -337,8 +336,8 @@ def _checkable(inputs: tuple) -> list[int]:
             )
         if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(
-                f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so that its elements cannot "
-                "be moved one by one; use contiguous() or clone() first"
+                f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so that its elements "
+                "cannot be moved one by one; use contiguous() or clone() first"
             )
         wanted.append(index)
     if not wanted:
