@@ -103,7 +103,7 @@ def history(tensor: Tensor) -> Node | None:
     state = tensor._state
     if state is None or state.view is None or type(node) is Leaf:
         return node
-    return state.view.current_node(tensor)
+    return state.view.current_node()
 
 
 def save(tensor: Tensor, edge: Node | None) -> Saved:

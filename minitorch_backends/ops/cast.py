@@ -1,0 +1,148 @@
+"""Copies and conversions: to another dtype, to memory of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    dtype_of,
+    dtypes,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    to_dtype,
+    uint8,
+)
+from ..op import Array, composite, op
+from ..samples import arrays_like, sample, unary_samples
+from ..tensor import Tensor
+
+__all__ = ["clone"]
+
+
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A new array of another dtype, as C converts: no warning for what does not fit, imaginary parts dropped."""
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        if dtype.kind == "b":
+            return array != 0
+        array = array.real
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def _cast_samples() -> Any:
+    for array in arrays_like(-2, 2):
+        yield sample(array, float32)
+    yield sample(np.arange(6).reshape(2, 3), float64)
+    yield sample(np.array([True, False]), int64)
+
+
+@op(
+    input=lambda g: g,
+    method=False,
+    widen=False,
+    reference=lambda input, dtype: input.astype(dtype.dtype).astype(np.result_type(input.dtype, np.float64)),
+    samples=_cast_samples,
+)
+def to_copy(input: Array, dtype):
+    """The elements converted to `dtype`, in new memory."""
+    return converted(input, to_dtype(dtype).dtype)
+
+
+@op(input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
+def clone(input: Array, *, memory_format=None):
+    """A copy in memory of its own, through which gradients flow. Strides are kept, unless `memory_format` is "contiguous_format"."""
+    return input.copy("K" if memory_format is None else "C")
+
+
+@composite(reference=np.array, samples=unary_samples())
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor itself if its elements lie in row-major order without gaps, else a copy that does."""
+    return input if input._array.flags.c_contiguous else clone(input, memory_format="contiguous_format")
+
+
+def _to_samples() -> Any:
+    yield from _cast_samples()
+    yield sample(arrays_like(-2, 2)[0], "cpu", float32)
+    yield sample(arrays_like(-2, 2)[0], dtype=float32, copy=True)
+
+
+def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool = False) -> np.ndarray:
+    dtype = next((arg for arg in args if isinstance(arg, DType)), dtype)
+    return input.astype(dtype.dtype).astype(np.result_type(input.dtype, np.float64))
+
+
+@composite(reference=_to_reference, samples=_to_samples)
+def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False) -> Tensor:
+    """The tensor with elements of another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s dtype.
+
+    The tensor itself when nothing changes, unless `copy=True`. Raises RuntimeError for a device other than "cpu".
+    """
+    for value in args:
+        if isinstance(value, Tensor):
+            dtype = value._array.dtype
+        elif isinstance(value, str) and value not in dtypes:
+            device = value
+        elif isinstance(value, bool):
+            non_blocking, copy = value, non_blocking
+        elif value is not None:
+            dtype = value
+    if device is not None:
+        refuse_device(device)
+    if dtype is None or input._array.dtype is dtype or to_dtype(dtype) is dtype_of(input._array):
+        return clone(input) if copy else input
+    return to_copy(input, dtype)
+
+
+def refuse_device(device: Any) -> None:
+    """Raise RuntimeError for a device other than the CPU."""
+    if str(device).partition(":")[0] != "cpu":
+        raise RuntimeError(f"tensors live on the CPU here, and got device={device!r}; leave it out or pass 'cpu', and choose what is "
+                           "computed with the flags of mt.backends instead")
+
+
+def _conversion(dtype: DType) -> Any:
+    def convert(self: Tensor) -> Tensor:
+        return self if dtype_of(self._array) is dtype else to_copy(self, dtype)
+
+    convert.__doc__ = f"The tensor with elements of type {dtype.name}; itself when they already are."
+    return convert
+
+
+_conversions = {
+    "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "cfloat": complex64, "cdouble": complex128,
+    "bool": bool_, "byte": uint8, "char": int8, "short": int16, "int": int32, "long": int64,
+}
+for _name, _dtype in _conversions.items():
+    _method = _conversion(_dtype)
+    _method.__name__ = _method.__qualname__ = _name
+    setattr(Tensor, _name, _method)
+
+
+def _type(self: Tensor, dtype: Any = None) -> Any:
+    """The dtype when called without one, else the tensor with elements of `dtype`."""
+    return self.dtype if dtype is None else to(self, dtype)
+
+
+def _type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor with elements of the dtype of `other`."""
+    return to(self, other)
+
+
+def _cpu(self: Tensor) -> Tensor:
+    """The tensor itself, which is on the CPU already."""
+    return self
+
+
+Tensor.type, Tensor.type_as, Tensor.cpu = _type, _type_as, _cpu  # type: ignore[attr-defined]

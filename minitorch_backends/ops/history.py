@@ -1,0 +1,137 @@
+"""The ops of which the histories of views are made: reading along the steps from a base, and writing back along them.
+
+`autograd.views` and `inplace` put them into the graph by their names in the registry. A step is (op, metadata, which result).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.views import shares_memory, walk
+from ..op import Array, op
+from ..samples import between, sample
+from ..tensor import adopt
+
+__all__ = ["embedded", "overlaps", "scattered"]
+
+
+def overlaps(array: np.ndarray) -> bool:
+    """Whether two elements of `array` may share one place in memory. Never wrong when False; True for all expanded arrays.
+
+    Ordered by stride, each dimension must step over everything that the ones before it reach.
+    """
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
+    """Where in a base of `shape`, flattened, the elements of the view lie."""
+    return walk(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), steps)
+
+
+def scattered(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.ndarray:
+    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
+    out = base.copy("K")
+    view = walk(out, steps)
+    if shares_memory(view, out):
+        view[...] = value
+        return out
+    # The copy's memory is laid out in another way than the base's was when the view was made.
+    out = base.copy("C")
+    out.reshape(-1)[_positions(base.shape, steps)] = value
+    return out
+
+
+def embedded(value: np.ndarray, shape: tuple[int, ...], steps: tuple) -> np.ndarray:
+    """Zeros of `shape` to which `value` is added where `steps` lead: the adjoint of walking them."""
+    out = np.zeros(shape, value.dtype)
+    view = walk(out, steps)
+    if shares_memory(view, out) and not overlaps(view):
+        view[...] = value
+    else:
+        np.add.at(out.reshape(-1), _positions(shape, steps), value)
+    return out
+
+
+def _steps_samples() -> Any:
+    from ..op import registry
+
+    transpose, expand, reshape = (registry[name] for name in ("transpose", "expand", "reshape"))
+    transposed = (transpose, {"dim0": 0, "dim1": 1}, None)
+    yield (3, 4), (4, 3), (transposed,)
+    yield (3, 4), (2, 6), (transposed, (reshape, {"shape": (2, 6)}, None))
+    yield (1, 4), (3, 4), ((expand, {"size": (3, 4)}, None),)
+    yield (0, 3), (3, 0), (transposed,)
+
+
+def _read_samples() -> Any:
+    for shape, _, steps in _steps_samples():
+        yield sample(between(-2, 2, *shape), steps)
+
+
+def _embed_samples() -> Any:
+    for shape, view_shape, steps in _steps_samples():
+        yield sample(between(-2, 2, *view_shape), shape, steps)
+
+
+def _scatter_samples() -> Any:
+    for shape, view_shape, steps in _steps_samples():
+        if shape[0] != 1:
+            yield sample(between(-2, 2, *shape), between(-2, 2, *view_shape, seed=1), steps)
+
+
+def _embed_reference(value: np.ndarray, shape: tuple[int, ...], steps: tuple) -> np.ndarray:
+    """By the definition: the sum over all elements of the view that came from one place."""
+    positions = _positions(shape, steps)
+    sums = [value[positions == place].sum() for place in range(int(np.prod(shape)))]
+    return np.array(sums, value.dtype).reshape(shape)
+
+
+def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.ndarray:
+    flat, positions = base.flatten(), _positions(base.shape, steps)
+    for place, element in zip(positions.flat, value.flat, strict=True):
+        flat[place] = element
+    return flat.reshape(base.shape)
+
+
+@op(
+    base=lambda g, base_shape, steps: view_embed(g, base_shape, steps),
+    method=False,
+    widen=False,
+    reference=lambda base, steps: base.reshape(-1)[_positions(base.shape, steps)],
+    samples=_read_samples,
+)
+def view_steps(base: Array, steps):
+    """The view of `base` to which `steps` lead, as a result of its own."""
+    return walk(base, steps)
+
+
+@op(
+    value=lambda g, steps: view_steps(g, steps),
+    method=False,
+    widen=False,
+    reference=_embed_reference,
+    samples=_embed_samples,
+)
+def view_embed(value: Array, shape, steps):
+    """Zeros of `shape` to which `value` is added where `steps` lead."""
+    return embedded(value, shape, steps)
+
+
+@op(
+    base=lambda g, value_shape, value_dtype, steps: view_scatter(g, adopt(np.zeros(value_shape, value_dtype)), steps),
+    value=lambda g, steps: view_steps(g, steps),
+    method=False,
+    widen=False,
+    reference=_scatter_reference,
+    samples=_scatter_samples,
+)
+def view_scatter(base: Array, value: Array, steps):
+    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
+    return scattered(base, value, steps)

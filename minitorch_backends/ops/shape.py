@@ -1,0 +1,275 @@
+"""Other shapes of the same memory: reshape, expand, transpose and their kin. All are views where NumPy can make them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.views import shares_memory
+from ..op import Array, composite, op
+from ..samples import Sample, arrays_like, between, sample, unary_samples
+from ..tensor import Tensor, adopt
+from .dims import shape_of, wrap_dim, wrap_dims
+
+__all__ = ["broadcast_to", "expand", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
+
+
+def _shapes(*calls: tuple[Any, ...]) -> Callable[[], Any]:
+    """Samples from (shape of the input, further arguments ...)."""
+
+    def samples() -> Any:
+        for shape, *rest in calls:
+            yield sample(between(-2, 2, *shape), *rest)
+
+    return samples
+
+
+def _of_view(*rest: Any) -> Sample:
+    """The call on a matrix of 3 x 2 that is not contiguous."""
+    return sample(arrays_like(-2, 2)[1], *rest)
+
+
+def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """`shape` with its -1 filled in for `size` elements. Raises RuntimeError where they do not fit."""
+    for position, each in enumerate(shape):
+        if each < -1:
+            raise RuntimeError(f"invalid shape dimension {each} at index {position} of shape {list(shape)}; sizes are at least 0, or -1 once")
+    known = math.prod(each for each in shape if each != -1)
+    unknown = shape.count(-1)
+    if unknown > 1:
+        raise RuntimeError(f"only one dimension can be inferred, and shape {list(shape)} has {unknown} sizes of -1")
+    if unknown and known == 0 and size == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any "
+            "value and is ambiguous; write the size out"
+        )
+    if (known == 0 or size % known) if unknown else known != size:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}; the sizes' product must be {size}")
+    return tuple(size // known if each == -1 else each for each in shape)
+
+
+def _reshape_samples() -> Any:
+    yield from _shapes(((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0)))()
+    yield _of_view((-1,))
+    yield _of_view((3, 1, 2))
+
+
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    view=True,
+    widen=False,
+    variadic="shape",
+    reference=np.reshape,
+    samples=_reshape_samples,
+)
+def reshape(input: Array, shape):
+    """The elements in row-major order in another shape, in which one size may be -1. A view where the strides allow it, else a copy.
+
+    Raises RuntimeError for a shape of another number of elements.
+    """
+    try:
+        if not shape or min(shape) >= -1:
+            return input.reshape(shape)
+    except ValueError:
+        pass
+    except TypeError:
+        shape = shape_of(shape)
+    return input.reshape(resolved(shape, input.size))
+
+
+def _viewed(input: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or, given a dtype, its bytes read as another type (without gradients).
+
+    Raises RuntimeError when the strides do not allow it without a copy; `reshape` copies then.
+    """
+    if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list, np.integer)):
+        return _reinterpreted(input, shape[0])
+    array, sizes = input._array, shape_of(shape)
+    if not array.flags.c_contiguous and not shares_memory(array.reshape(resolved(sizes, array.size)), array) and array.size:
+        raise RuntimeError(
+            f"view size {list(sizes)} is not compatible with input tensor's size {list(array.shape)} and stride {list(input.stride())}: "
+            "at least one dimension spans across two contiguous subspaces; use .reshape(...) instead"
+        )
+    return reshape(input, sizes)
+
+
+def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
+    from ..dtypes import to_dtype
+
+    wanted = to_dtype(dtype)
+    try:
+        array = input._array.view(wanted.dtype)
+    except ValueError as error:
+        raise RuntimeError(
+            f"self.size(-1) must be divisible by the ratio of the element sizes and self.stride(-1) must be 1 to view {input.dtype!r}"
+            f"{list(input.shape)} as {wanted!r} ({error}); use .contiguous() first, or .to(dtype) to convert values"
+        ) from None
+    if input._cell is None:
+        input._cell = [0]
+    tensor = adopt(array)
+    tensor._cell = input._cell
+    return tensor
+
+
+view = composite(name="view", reference=np.reshape, samples=_shapes(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))))(_viewed)
+
+
+def _expanded_shape(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """`sizes` with each -1 filled in from `shape`. Raises RuntimeError where `shape` does not broadcast to it."""
+    new = len(sizes) - len(shape)
+    if new < 0:
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(sizes)}, {list(sizes)}) must be greater or equal to the number of dimensions "
+            f"in the tensor ({len(shape)}, {list(shape)})"
+        )
+    if any(size < 0 for size in sizes[:new]) or min(sizes, default=0) < -1:
+        raise RuntimeError(f"expand: sizes {list(sizes)} may be -1 only for the existing dimensions of {list(shape)}, the last {len(shape)}")
+    wanted = sizes[:new] + tuple(old if size == -1 else size for size, old in zip(sizes[new:], shape, strict=True))
+    for dim, (size, old) in enumerate(zip(wanted[new:], shape, strict=True), new):
+        if size != old != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({old}) at non-singleton dimension {dim}. "
+                f"Target sizes: {list(wanted)}. Tensor sizes: {list(shape)}"
+            )
+    return wanted
+
+
+def expanded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A writable view of `array` broadcast to `shape`, which must fit.
+
+    0.6 us; np.broadcast_to takes 3 us and its result is read-only.
+    """
+    new = len(shape) - array.ndim
+    strides = (0,) * new + tuple(
+        stride if size == old else 0 for stride, size, old in zip(array.strides, shape[new:], array.shape, strict=True)
+    )
+    try:
+        return np.ndarray(shape, array.dtype, array, 0, strides)
+    except (ValueError, TypeError, BufferError):  # gaps in the memory, read-only memory, and dtypes unknown to the buffer protocol
+        return np.lib.stride_tricks.as_strided(array, shape, strides, writeable=array.flags.writeable)
+
+
+def _expand_samples() -> Any:
+    yield from _shapes(((3, 1), (3, 4)), ((3, 1), (2, -1, 4)), ((4,), (3, 4)), ((), (2, 2)), ((1, 3), (0, 3)), ((0, 1), (0, 2)), ((3, 1), (3, 1)))()
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2][:, :1].T, (5, 2))
+
+
+@op(
+    input=lambda g: g,
+    view=True,
+    widen=False,
+    variadic="size",
+    reference=lambda input, size: input + np.zeros([new if old == -1 else old for new, old in zip((1, 1, *input.shape)[-len(size):], size, strict=True)]),
+    samples=_expand_samples,
+)
+def expand(input: Array, size):
+    """A view in which dimensions of size 1 are repeated to `size` without copying; -1 keeps a size, new dimensions come first."""
+    size = shape_of(size)
+    return input[...] if size == input.shape else expanded(input, _expanded_shape(input.shape, size))
+
+
+@composite(
+    reference=lambda input, shape: input + np.zeros(shape),
+    samples=_shapes(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
+)
+def broadcast_to(input: Tensor, shape: Any) -> Tensor:
+    """`expand`, under NumPy's name."""
+    return expand(input, tuple(shape))
+
+
+def _expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """`expand` to the shape of `other`."""
+    return expand(self, other._array.shape)
+
+
+def _reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """`reshape` to the shape of `other`."""
+    return reshape(self, other._array.shape)
+
+
+def _view_as(self: Tensor, other: Tensor) -> Tensor:
+    """`view` in the shape of `other`."""
+    return view(self, other._array.shape)
+
+
+Tensor.expand_as, Tensor.reshape_as, Tensor.view_as = _expand_as, _reshape_as, _view_as  # type: ignore[attr-defined]
+
+
+def _squeeze_samples() -> Any:
+    yield from _shapes(((1, 3, 1),), ((3, 4),), ((),), ((1, 0),), ((1, 3, 1), 0), ((1, 3, 1), -1), ((1, 3, 1), 1), ((1, 3, 1), (0, 2)), ((1, 3, 1), (0, 1)))()
+    yield sample(between(-2, 2, 4, 6)[::2, None, ::-2].T, 1)
+
+
+def _squeeze_reference(input: np.ndarray, dim: Any = None) -> np.ndarray:
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    return np.squeeze(input, tuple(each for each in dims if input.shape[each] == 1))
+
+
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    view=True,
+    widen=False,
+    reference=_squeeze_reference,
+    samples=_squeeze_samples,
+)
+def squeeze(input: Array, dim=None):
+    """A view without dimensions of size 1: all of them, or those in `dim` that have it. Raises IndexError for a dim out of range."""
+    shape = input.shape
+    if dim is None:
+        return input.reshape([size for size in shape if size != 1])
+    dims = wrap_dims(dim, len(shape))
+    return input.reshape([size for each, size in enumerate(shape) if size != 1 or each not in dims])
+
+
+def _unsqueeze_samples() -> Any:
+    yield from _shapes(((3, 4), 0), ((3, 4), 1), ((3, 4), -1), ((), 0), ((0, 3), 2))()
+    yield _of_view(1)
+
+
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    view=True,
+    widen=False,
+    reference=np.expand_dims,
+    samples=_unsqueeze_samples,
+)
+def unsqueeze(input: Array, dim):
+    """A view with a dimension of size 1 put in at `dim`. Raises IndexError for a dim out of range."""
+    dim = wrap_dim(dim, input.ndim + 1)
+    shape = input.shape
+    return input.reshape((*shape[:dim], 1, *shape[dim:]))
+
+
+@composite(
+    reference=lambda input, start_dim=0, end_dim=-1: np.reshape(input, (*input.shape[:start_dim], -1, *input.shape[input.ndim + end_dim + 1:])),
+    samples=_shapes(((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)),
+)
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions `start_dim` to `end_dim` as one. Itself when that changes nothing; a 0-dim tensor gets one dimension."""
+    shape = input._array.shape
+    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, and got {start_dim} and {end_dim}")
+    if start == end and shape:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@composite(reference=np.ravel, samples=unary_samples())
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension: a view where the memory allows it."""
+    return reshape(input, (-1,) if input._array.size else (0,))
+
+
+@composite(
+    reference=lambda input, dim, sizes: np.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1:])),
+    samples=_shapes(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
+)
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Dimension `dim` as several of the given `sizes`, of which one may be -1."""
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    return reshape(input, (*shape[:dim], *resolved(tuple(sizes), shape[dim]), *shape[dim + 1 :]))
