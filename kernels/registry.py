@@ -122,10 +122,12 @@ class Kernel:
         self, name: str, *, isa: str | None = None, refuses: Callable[..., str | None] | None = None
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`)."""
+        if name in self.implementations:
+            raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
+        if isa is not None and isa not in cpu.LEVELS:
+            raise ValueError(f"{isa!r} is not a CPU capability; expected None or one of {', '.join(cpu.LEVELS)}")
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
-            if name in self.implementations:
-                raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
             self.implementations[name] = Implementation(name, isa, refuses, run)
             with self._lock:
                 self._decisions.clear()

@@ -84,6 +84,7 @@ def matmul(a, b):
     return out
 
 
+@np.errstate(invalid="ignore")
 def terms(a, b, precision="ieee", rounding=None, product=matmul):
     """The float32 product at a precision, with exact sums: (the leading term, the sum of the others), in float64.
 
@@ -97,6 +98,5 @@ def terms(a, b, precision="ieee", rounding=None, product=matmul):
 
 def matmul_at(a, b, precision="ieee", rounding=None, product=matmul):
     """The float32 product at a precision, in float64: Inf and NaN are those of the leading term."""
-    with np.errstate(invalid="ignore"):
-        leading, smaller = terms(a, b, precision, rounding, product)
-        return leading + np.where(np.isfinite(leading) & np.isfinite(smaller), smaller, 0)
+    leading, smaller = terms(a, b, precision, rounding, product)
+    return leading + np.where(np.isfinite(leading) & np.isfinite(smaller), smaller, 0)
