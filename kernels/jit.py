@@ -34,10 +34,19 @@ _TARGETS = {"portable": "x86-64", "avx2": "x86-64-v3", "avx512": "x86-64-v4"}
 
 
 def _cap_target() -> None:
-    """Have Numba compile for the capability in force where that is less than the CPU's; a user's own choice stands."""
-    if cpu.capability() != cpu.detected() and not {"NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"} & os.environ.keys():
-        os.environ["NUMBA_CPU_NAME"] = _TARGETS[cpu.capability()]
-        os.environ["NUMBA_CPU_FEATURES"] = ""
+    """Have Numba compile for the capability in force where that is less than the CPU's; a user's own choice stands.
+
+    Numba reads these variables again with every compilation, so they stay, and child processes inherit them: one that
+    has another capability replaces what its parent set here.
+    """
+    name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    inherited = name in _TARGETS.values() and features == ""
+    if not inherited and (name, features) != (None, None):
+        return
+    if cpu.capability() != cpu.detected():
+        os.environ.update(NUMBA_CPU_NAME=_TARGETS[cpu.capability()], NUMBA_CPU_FEATURES="")
+    elif inherited:
+        del os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"]
 
 
 if "numba" not in sys.modules:
@@ -93,7 +102,12 @@ def _prune(root: Path, own: Path) -> None:
 def _temporary_folder() -> Path:
     """A folder that lives as long as this process (a forked child that ends does not take it away)."""
     folder, owner = Path(tempfile.mkdtemp(prefix="minitorch_backends-")), os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+
+    @atexit.register
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
     return folder
 
 
@@ -121,9 +135,10 @@ def njit(function: Callable | None = None, /, **options: Any) -> Any:
     """
     if function is None:
         return functools.partial(njit, **options)
+    settings: Any = numba.config
     with _decorating:
-        users_folder, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(cache_folder())
+        users_folder, settings.CACHE_DIR = settings.CACHE_DIR, str(cache_folder())
         try:
             return numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
         finally:
-            numba.config.CACHE_DIR = users_folder
+            settings.CACHE_DIR = users_folder

@@ -1,8 +1,8 @@
 """Matrix products by NumPy: through its BLAS with operands rounded or split in front, and the portable definition.
 
 Each part of a meets the leading parts of b, as many as `terms` says, and the sum of those is exact in fp32. So the sum
-over the terms is a sum of a_i @ (b_0 + ... + b_j) over i: as many BLAS products as there are parts, 2 and 3 in place of 3
-and 6. All nine terms sum to the exact product, which fp32 arithmetic accumulates anyway: bf16x9 is the fp32 product.
+over the terms is one of a_i @ (b_0 + ... + b_j) over i: as many BLAS products as parts, 2 and 3 in place of 3 and 6.
+All nine terms sum to the exact product, which fp32 arithmetic accumulates anyway: bf16x9 is the fp32 product.
 """
 
 from __future__ import annotations

@@ -120,4 +120,13 @@ def test_a_users_choice_of_target_stands():
         "from minitorch_backends.kernels import jit\n"
         "import os; print(os.environ['NUMBA_CPU_NAME'], os.environ.get('NUMBA_CPU_FEATURES'))"
     )
-    assert run(script, MINITORCH_CPU_CAPABILITY="portable", NUMBA_CPU_NAME="generic") == ["generic None"]
+    users = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse4.1"}
+    assert run(script, MINITORCH_CPU_CAPABILITY="portable", **users) == ["generic +sse4.1"]
+
+
+@pytest.mark.skipif(cpu.detected() == "portable", reason="this CPU has one level only")
+@pytest.mark.parametrize(("level", "expected"), [("portable", "x86-64"), ("amx", None)])
+def test_a_child_process_may_have_another_capability(level, expected):
+    script = "from minitorch_backends.kernels import jit\nimport os; print(os.environ.get('NUMBA_CPU_NAME'))"
+    inherited = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}
+    assert run(script, MINITORCH_CPU_CAPABILITY=level, **inherited) == [str(expected)]
