@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from .autograd.graph import SELF, Node, Output, history, next_sequence, save, unpack
+from .autograd.graph import SELF, Node, Output, history, next_sequence, save
 from .autograd.modes import grad_mode
-from .autograd.views import made_view
+from .autograd.rules import compiled, rule_of
+from .autograd.views import View, made_view
 from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
+from .kernels.quiet import restore, silence
 from .tensor import Tensor, adopt, as_array
 
 __all__ = ["Array", "Arrays", "EVERY_CATEGORY", "Op", "registry"]
@@ -27,9 +29,6 @@ Arrays = Annotated[Sequence[np.ndarray], "inputs"]
 _grad_mode = grad_mode.get
 _new = object.__new__
 _ndarray = np.ndarray
-
-Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
-"""A gradient rule, and for each of its arguments the name, the kind of source, and which input."""
 
 EVERY_CATEGORY = "bifc"
 """The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
@@ -51,6 +50,7 @@ class Op:
     variadic: str | None
     ufunc: Callable[..., Any] | None
     takes: str
+    warns: bool
     public: Callable[..., Any]
     samples: Callable[..., Any] | None
     reference: Callable[..., Any] | None
@@ -67,7 +67,8 @@ class Op:
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
-        self.rules = tuple(self._rule(rules.pop(name, None)) for name in self.inputs)
+        self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
+        self.propagate = compiled(self)
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
             raise TypeError(f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}")
@@ -77,23 +78,6 @@ class Op:
     def _promoted_inputs(self) -> tuple[bool, ...]:
         names = self.promote if isinstance(self.promote, tuple) else self.inputs if self.promote else ()
         return tuple(name in names for name in self.inputs)
-
-    def _rule(self, function: Callable[..., Any] | None) -> Rule | None:
-        """A rule, and where each of its arguments comes from."""
-        if function is None:
-            return None
-        return function, tuple((name, *self._source(name)) for name in inspect.signature(function).parameters)
-
-    def _source(self, name: str) -> tuple[str, int]:
-        stem, _, what = name.rpartition("_")
-        if name == "g" or name in self.metadata_names:
-            return ("g" if name == "g" else "metadata"), 0
-        if name in self.inputs or name == "out":
-            return "saved", 0
-        if stem in self.inputs and what in ("shape", "dtype"):
-            return what, self.inputs.index(stem)
-        known = ", ".join(("g", "out", *self.order))
-        raise TypeError(f"{self.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype")
 
     def _plan(self, mask: int) -> tuple[tuple[int, ...], bool]:
         """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result."""
@@ -113,7 +97,12 @@ class Op:
         if into is not None:
             refuse_unwritable(self, into)
         arrays, half = self.arrays(values)
-        out = self.forward(**bound | {self.inputs[0]: arrays} if self.listed else bound | dict(zip(self.inputs, arrays, strict=True)))
+        given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
+        token = silence()
+        try:
+            out = self.forward(**bound | given)
+        finally:
+            restore(token)
         if half is not None and bound.get("dtype") is None:
             out = _map(out, lambda each: _rounded(each, half))
         metadata = {name: bound[name] for name in self.metadata_names}
@@ -260,35 +249,6 @@ class Op:
         if self.plans[self.mask(node)][1]:
             node.saved["out"] = [save(each, SELF) for each in results] if isinstance(results, tuple) else save(results, SELF)
 
-    # Going back
-
-    def gradients(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
-        """The gradients of a recorded call's inputs, not yet brought to their shapes."""
-        if self.listed:
-            return self._apply_rule(self.rules[0], node, g, {}, create_graph)  # type: ignore[arg-type]
-        unpacked: dict[str, Any] = {}
-        return [
-            None if edge is None else self._apply_rule(rule, node, g, unpacked, create_graph)  # type: ignore[arg-type]
-            for edge, rule in zip(node.edges, self.rules, strict=True)
-        ]
-
-    def _apply_rule(self, rule: Rule, node: Node, g: Any, unpacked: dict[str, Any], create_graph: bool) -> Any:
-        function, sources = rule
-        arguments = []
-        for name, source, index in sources:
-            if source == "g":
-                arguments.append(g)
-            elif source == "metadata":
-                arguments.append(node.metadata[name])
-            elif source == "saved":
-                if name not in unpacked:
-                    unpacked[name] = unpack(node, name, create_graph)
-                arguments.append(unpacked[name])
-            else:
-                which = 0 if source == "shape" else 1
-                arguments.append([like[which] for like in node.likes] if self.listed else node.likes[index][which])
-        return function(*arguments)
-
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
@@ -315,8 +275,8 @@ def _saved(value: Any, edge: Node | None, array: Any) -> Any:
 
 def _attach(tensor: Tensor, node: Node) -> None:
     tensor._node = node
-    if tensor._state is not None and tensor._state.view is not None:
-        tensor._state.view.node = node
+    if type(tensor._state) is View:
+        tensor._state.node = node
 
 
 def _map(out: Any, function: Callable[[Any], Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from .autograd.engine import backward_running
+from .autograd.modes import is_in_backward
 from .backends.permission import Choice, precision_of
 from .kernels.registry import Call, observe
 
@@ -66,7 +66,7 @@ def record() -> Iterator[Log]:
     log = Log()
 
     def note(call: Call) -> None:
-        direction = "backward" if backward_running.get() else "forward"
+        direction = "backward" if is_in_backward() else "forward"
         log.append(Record(call.kernel, call.shapes, call.dtypes, call.keywords.get("precision"), call.implementation,
                           call.refusals, call.decided_by, direction, call.seconds))  # fmt: skip
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .autograd.graph import SELF, Leaf, Node, history, next_sequence, save
 from .autograd.modes import is_grad_enabled
+from .autograd.views import View
 from .dtypes import dtype_of
 from .tensor import Tensor
 
@@ -28,7 +29,7 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     _refuse_unfit(op, out, target)
     recording = is_grad_enabled()
     node = op.node(values, arrays, metadata) if recording else None
-    view = None if into._state is None else into._state.view
+    view = into._state if type(into._state) is View else None
     if recording and view is not None and view.frozen and (node is not None or history(view.base) is not None):
         raise RuntimeError(
             f"{op.name}_: a view was created in no_grad mode and is being modified inplace with grad mode enabled, so that "
@@ -74,7 +75,7 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
         )
     if not is_grad_enabled():
         return
-    view = None if into._state is None else into._state.view
+    view = into._state if type(into._state) is View else None
     leaf = "a leaf Variable that requires grad" if type(into._node) is Leaf else ""
     if view is not None and type(view.base._node) is Leaf:
         leaf = "a view of a leaf Variable that requires grad"

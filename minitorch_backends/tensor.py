@@ -30,13 +30,18 @@ class Size(tuple):
 
 
 class State:
-    """What few tensors need: an accumulated gradient, a base to be a view of, a count of rewritten histories."""
+    """What few tensors need: an accumulated gradient, and a count of how often writes have rewritten their history.
 
-    __slots__ = ("grad", "rewrites", "view")
+    Attributes:
+        base: for a view, the tensor whose memory and history it shares; None for others. (See `autograd.views.View`.)
+    """
+
+    __slots__ = ("grad", "rewrites")
+
+    base: Any = None
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
-        self.view: Any = None
         self.rewrites = 0
 
 
@@ -135,8 +140,7 @@ class Tensor:
 
     @property
     def _base(self) -> Tensor | None:
-        view = None if self._state is None else self._state.view
-        return None if view is None else view.base
+        return None if self._state is None else self._state.base
 
     def _is_view(self) -> bool:
         return self._base is not None

@@ -6,23 +6,19 @@ replaces recursion, and a chain of any length works.
 
 from __future__ import annotations
 
-import heapq
 import sys
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import COMPLEX, FLOATING, dtype_of
+from ..dtypes import COMPLEX, dtype_of
 from ..tensor import Tensor, adopt
-from .graph import Leaf, Node, Output, history
+from .graph import FREED, Leaf, Node, Output, history
 from .modes import GradMode, grad_mode
 
-__all__ = ["backward", "backward_running", "grad"]
-
-backward_running: ContextVar[bool] = ContextVar("backward_running", default=False)
-"""Whether this thread or task is inside a backward pass."""
+__all__ = ["backward", "grad"]
 
 
 def backward(
@@ -43,8 +39,11 @@ def backward(
 
     Raises RuntimeError for a tensor without a graph, a gradient of a wrong shape, and a second pass through a released graph.
     """
-    tensors = _sequence(tensors)
-    roots = _roots(tensors, _weights(tensors, grad_tensors))
+    if grad_tensors is None and isinstance(tensors, Tensor):
+        roots = [_root(0, tensors, None)]
+    else:
+        tensors = _sequence(tensors)
+        roots = _roots(tensors, _weights(tensors, grad_tensors))
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         _run(roots, keep, create_graph, None)
@@ -117,28 +116,35 @@ def _weights(tensors: Sequence[Tensor], given: Any) -> Sequence[Tensor | None]:
 
 
 def _roots(tensors: Sequence[Tensor], weights: Iterable[Tensor | None]) -> list[tuple[Node, Tensor]]:
-    roots = []
-    for index, (tensor, weight) in enumerate(zip(tensors, weights, strict=False)):
-        node = history(tensor)
-        if node is None:
+    """The nodes to start from, and the gradients that start there."""
+    return [_root(index, tensor, weight) for index, (tensor, weight) in enumerate(zip(tensors, weights, strict=False))]
+
+
+_ONES = {dtype: np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+
+
+def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tensor]:
+    node, array = history(tensor), tensor._array
+    if node is None:
+        raise RuntimeError(
+            f"element {index} of tensors does not require grad and does not have a grad_fn; "
+            "call requires_grad_() on an input before the computation, outside no_grad"
+        )
+    if weight is None:
+        if array.ndim == 0 and array.dtype in _ONES:
+            return node, adopt(_ONES[array.dtype])
+        if array.size != 1 or array.dtype.kind == "c":
             raise RuntimeError(
-                f"element {index} of tensors does not require grad and does not have a grad_fn; "
-                "call requires_grad_() on an input before the computation, outside no_grad"
+                "grad can be implicitly created only for real scalar outputs, and this one is "
+                f"{tensor.dtype!r}{list(tensor.shape)}; pass gradient=, a tensor of that shape"
             )
-        if weight is None:
-            if tensor._array.size != 1 or dtype_of(tensor._array).category == COMPLEX:
-                raise RuntimeError(
-                    "grad can be implicitly created only for real scalar outputs, and this one is "
-                    f"{tensor.dtype!r}{list(tensor.shape)}; pass gradient=, a tensor of that shape"
-                )
-            weight = adopt(np.ones_like(tensor._array))
-        elif weight._array.shape != tensor._array.shape:
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output[{index}] has a shape of {list(weight.shape)} and "
-                f"output[{index}] has a shape of {list(tensor.shape)}; they must be equal"
-            )
-        roots.append((node, _fitted(weight, (tensor._array.shape, tensor._array.dtype))))
-    return roots
+        return node, adopt(np.ones(array.shape, array.dtype))
+    if weight._array.shape != array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{index}] has a shape of {list(weight.shape)} and "
+            f"output[{index}] has a shape of {list(tensor.shape)}; they must be equal"
+        )
+    return node, weight if weight._array.dtype == array.dtype else weight.to(array.dtype)  # type: ignore[attr-defined]
 
 
 def _nodes_of(tensors: Sequence[Tensor]) -> list[Node]:
@@ -156,68 +162,93 @@ def _nodes_of(tensors: Sequence[Tensor]) -> list[Node]:
 
 def _run(roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wanted: set[Node] | None) -> dict[Node, Tensor]:
     """Send gradients from the roots down. Returns those of `wanted` nodes; with None, leaves accumulate theirs."""
-    relevant = None if wanted is None else _leading_to(wanted, [node for node, _ in roots])
-    pending: dict[Node, Any] = {}
-    heap: list[tuple[int, Node]] = []
     found: dict[Node, Tensor] = {}
+    flow = _Flow(create_graph, wanted, [node for node, _ in roots])
+    heap, pending = flow.heap, flow.pending
     before = grad_mode.get()
-    grad_mode.set(GradMode(create_graph, before))
-    running = backward_running.set(True)
+    grad_mode.set(GradMode(create_graph, before, True))
     try:
         for node, g in roots:
-            _receive(node, g, pending, heap)
-        del roots[:]
+            flow.send(node, g, False)
         while heap:
-            node = heapq.heappop(heap)[1]
+            node = heappop(heap)[1]
             g = pending.pop(node)
-            if wanted is not None and node in wanted:
-                found[node] = g
-            kind = type(node)
-            if kind is Leaf:
-                if wanted is None and (variable := node._variable()) is not None:  # type: ignore[attr-defined]
-                    _accumulate(variable, g, create_graph)
-            elif relevant is None or node in relevant:
-                if kind is Output:
-                    _receive_output(node, g, pending, heap)  # type: ignore[arg-type]
-                else:
-                    _propagate(node, g, create_graph, relevant, pending, heap)
-                    if not keep:
-                        node.release()
-            g = None
+            if wanted is not None:
+                _collect(node, g, wanted, found)
+            if type(node) is not Leaf:
+                if node.outputs:
+                    g = _without_gaps(g, node.outputs)
+                node.op.propagate(node, g, flow)
+                if not keep and node.saved:
+                    node.saved = FREED
     finally:
-        backward_running.reset(running)
         grad_mode.set(before)
     return found
 
 
-def _propagate(node: Node, g: Any, create_graph: bool, relevant: Any, pending: dict, heap: list) -> None:
+class _Flow:
+    """Gradients under way: those that have arrived at a node but not been sent on, newest node first."""
+
+    __slots__ = ("accumulates", "create_graph", "heap", "pending", "relevant")
+
+    def __init__(self, create_graph: bool, wanted: set[Node] | None, starts: list[Node]) -> None:
+        self.create_graph, self.accumulates = create_graph, wanted is None
+        self.relevant = None if wanted is None else _leading_to(wanted, starts)
+        self.pending: dict[Node, Any] = {}
+        self.heap: list[tuple[int, Node]] = []
+
+    def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
+        """Take what a rule made of `g` to the node of an input, brought to that input's shape and dtype."""
+        if value is None:
+            return
+        array = value._array
+        if array.shape != like[0] or array.dtype is not like[1]:
+            value = _fitted(value, *like, self.create_graph)
+        if type(edge) is Node and self.relevant is None and edge not in self.pending:
+            self.pending[edge] = value
+            heappush(self.heap, (-edge.sequence, edge))
+        else:
+            self.send(edge, value, value is not g)
+
+    def send(self, node: Node, g: Tensor, fresh: bool) -> None:
+        """Let `g` arrive at a node; `fresh` says that no one else holds it."""
+        kind = type(node)
+        if kind is Leaf and self.accumulates:
+            variable = node._variable()  # type: ignore[attr-defined]
+            if variable is not None:
+                _accumulate(variable, g, self.create_graph, fresh)
+            return
+        if self.relevant is not None and node not in self.relevant:
+            return
+        index = None
+        if kind is Output:
+            index, node = node.index, node.edges[0]  # type: ignore[attr-defined]
+        present = self.pending.get(node)
+        if present is None:
+            heappush(self.heap, (-node.sequence, node))
+            if index is None:
+                self.pending[node] = g
+                return
+            present = self.pending[node] = [None] * len(node.outputs)
+        if index is None:
+            self.pending[node] = present + g
+        else:
+            present[index] = g if present[index] is None else present[index] + g
+
+
+def _without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor, ...]:
+    """The gradients of several results, with zeros for those that nothing depended on."""
+    return tuple(adopt(np.zeros(*like)) if each is None else each for each, like in zip(g, outputs, strict=True))
+
+
+def _collect(node: Node, g: Any, wanted: set[Node], found: dict[Node, Tensor]) -> None:
+    """Note the gradient of a node that was asked for, or of those of its results that were."""
+    if node in wanted:
+        found[node] = g
     if node.outputs:
-        g = tuple(adopt(np.zeros(*like)) if each is None else each for each, like in zip(g, node.outputs, strict=True))
-    for edge, value, like in zip(node.edges, node.gradients(g, create_graph), node.likes, strict=True):
-        if edge is not None and value is not None and (relevant is None or edge in relevant):
-            array = value._array
-            if array.shape != like[0] or array.dtype is not like[1]:
-                value = _fitted(value, like)
-            _receive(edge, value, pending, heap)
-
-
-def _receive(node: Node, g: Tensor, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
-    present = pending.get(node)
-    if present is None:
-        pending[node] = g
-        heapq.heappush(heap, (-node.sequence, node))
-    else:
-        pending[node] = present + g  # type: ignore[operator]
-
-
-def _receive_output(output: Output, g: Tensor, pending: dict[Node, Any], heap: list[tuple[int, Node]]) -> None:
-    """Put the gradient of one of several results in its place."""
-    node = output.edges[0]
-    present = pending.get(node)
-    if present is None:
-        present = pending[node] = [None] * len(node.outputs)
-        heapq.heappush(heap, (-node.sequence, node))
-    present[output.index] = g if present[output.index] is None else present[output.index] + g
+        for output in wanted:
+            if type(output) is Output and output.edges[0] is node and g[output.index] is not None:
+                found[output] = g[output.index]
 
 
 def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
@@ -238,10 +269,12 @@ def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
     return relevant
 
 
-def _fitted(value: Tensor, like: tuple[tuple[int, ...], np.dtype]) -> Tensor:
+def _fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
     """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
-    shape, dtype = like
-    if value._array.shape != shape:
+    array = value._array
+    if not create_graph and array.ndim == len(shape) + 1 and array.shape[1:] == shape and array.dtype in _ONES:
+        return adopt(np.add.reduce(array, axis=0))
+    if array.shape != shape:
         value = value.sum_to_size(shape)  # type: ignore[attr-defined]
     if value._array.dtype != dtype:
         if dtype_of(value._array).category == COMPLEX and np.dtype(dtype).kind != "c":
@@ -254,13 +287,21 @@ _ONE_OWNER = 2
 """What `sys.getrefcount` says of an array that one tensor holds: that reference, and the call's own."""
 
 
-def _accumulate(tensor: Tensor, g: Tensor, create_graph: bool) -> None:
-    """Add `g` to the `.grad` of `tensor`; in place, unless the graph of the gradient is wanted."""
+def _accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = False) -> None:
+    """Add `g` to the `.grad` of `tensor`: in place, unless the graph of the gradient is wanted.
+
+    The first gradient is kept without a copy when it is `fresh` and its array is nobody else's.
+    """
     state = tensor.state
     if state.grad is None:
-        shared = g._array.base is not None or sys.getrefcount(g._array) > _ONE_OWNER
-        state.grad = adopt(g._array.copy()) if shared and not create_graph else adopt(g._array, g._node if create_graph else None)
+        array = g._array
+        if create_graph:
+            state.grad = adopt(array, g._node)
+        elif fresh and array.base is None and sys.getrefcount(g._array) <= _ONE_OWNER + 1:
+            state.grad = adopt(array)
+        else:
+            state.grad = adopt(array.copy())
     elif create_graph or state.grad._node is not None:
         state.grad = state.grad + g  # type: ignore[operator]
     else:
-        state.grad._array += g._array
+        np.add(state.grad._array, g._array, out=state.grad._array)

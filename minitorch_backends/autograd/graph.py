@@ -16,6 +16,7 @@ from ..tensor import Tensor, adopt
 
 __all__ = ["FREED", "Leaf", "Node", "Output", "history", "rewrites", "save", "unpack"]
 
+_new = object.__new__
 next_sequence = itertools.count().__next__
 
 FREED: dict[str, Any] = {"freed": True}
@@ -49,15 +50,6 @@ class Node:
     def name(self) -> str:
         """The op's name as torch writes it, `MulBackward0`."""
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward0"
-
-    def gradients(self, g: Any, create_graph: bool) -> list[Tensor | None]:
-        """The gradients of the inputs, in the order of `edges`, from that of the result (a tuple for several results)."""
-        return self.op.gradients(self, g, create_graph)
-
-    def release(self) -> None:
-        """Let go of the saved tensors."""
-        if self.saved:
-            self.saved = FREED
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -101,9 +93,9 @@ def history(tensor: Tensor) -> Node | None:
     if node is None:
         return None
     state = tensor._state
-    if state is None or state.view is None or type(node) is Leaf:
+    if state is None or state.base is None or type(node) is Leaf:
         return node
-    return state.view.current_node()
+    return state.current_node()  # type: ignore[attr-defined]
 
 
 def save(tensor: Tensor, edge: Node | None) -> Saved:
@@ -119,36 +111,43 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
 
     Raises RuntimeError when it was released, or modified in place since it was saved.
     """
-    saved = node.saved
-    if saved is FREED:
+    entry = node.saved.get(name, FREED)
+    if type(entry) is tuple:
+        array, edge, cell, version = entry
+        if cell[0] == version:
+            tensor = _new(Tensor)
+            tensor._array, tensor._cell, tensor._state = array, cell, None
+            tensor._node = None if not create_graph else node if edge is SELF else edge
+            return tensor
+        raise _stale(node, name, entry)
+    if entry is FREED:
         raise RuntimeError(
             f"trying to go through {node.name()} a second time, but its saved tensors were released by the first backward; "
             "pass retain_graph=True the first time"
         )
-    entry = saved[name]
-    if type(entry) is list:
-        return [_unpacked(node, name, each, create_graph, index) for index, each in enumerate(entry)]
-    return _unpacked(node, name, entry, create_graph)
+    return entry if type(entry) is not list else _unpacked_list(node, name, entry, create_graph)
 
 
-def _unpacked(node: Node, name: str, entry: Any, create_graph: bool, index: int = 0) -> Any:
-    if type(entry) is not tuple:
-        return entry
-    array, edge, cell, version = entry
-    if cell[0] != version:
-        shape = list(array.shape)
-        raise RuntimeError(
-            f"one of the tensors needed for the gradient of {node.op.name} has been modified by an inplace operation: "
-            f"{name!r}, {array.dtype}{shape}, is at version {cell[0]}; expected version {version}. "
-            f"Write to a copy, {name}.clone(), or use the out-of-place form"
-        )
-    if not create_graph:
-        edge = None
-    elif edge is SELF:
-        edge = Output(node, index) if node.outputs else node
-    tensor = adopt(array, edge)
-    tensor._cell = cell
-    return tensor
+def _unpacked_list(node: Node, name: str, entries: list[Saved], create_graph: bool) -> list[Tensor]:
+    """The saved tensors of an input that is a sequence, or the saved results of an op that has several."""
+    tensors = []
+    for index, entry in enumerate(entries):
+        array, edge, cell, version = entry
+        if cell[0] != version:
+            raise _stale(node, name, entry)
+        tensor = adopt(array, None if not create_graph else Output(node, index) if edge is SELF else edge)
+        tensor._cell = cell
+        tensors.append(tensor)
+    return tensors
+
+
+def _stale(node: Node, name: str, entry: Saved) -> RuntimeError:
+    array, _, cell, version = entry
+    return RuntimeError(
+        f"one of the tensors needed for the gradient of {node.op.name} has been modified by an inplace operation: "
+        f"{name!r}, {array.dtype}{list(array.shape)}, is at version {cell[0]}; expected version {version}. "
+        f"Write to a copy, {name}.clone(), or use the out-of-place form"
+    )
 
 
 class _Self:

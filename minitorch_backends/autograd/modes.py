@@ -7,16 +7,25 @@ from typing import Any
 
 from ..scopes import Scope
 
-__all__ = ["GradMode", "enable_grad", "grad_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["GradMode", "enable_grad", "grad_mode", "is_grad_enabled", "is_in_backward", "no_grad", "set_grad_enabled"]
 
 
 class GradMode:
-    """One level of the mode: whether gradients are recorded, and the level to return to."""
+    """One level of the mode: whether gradients are recorded, the level to return to, whether a backward pass is running.
 
-    __slots__ = ("enabled", "parent")
+    Levels are immutable, so that one which was entered before is entered again: `inner` keeps them, for False and True.
+    """
 
-    def __init__(self, enabled: bool, parent: GradMode | None) -> None:
-        self.enabled, self.parent = enabled, parent
+    __slots__ = ("backward", "enabled", "inner", "parent")
+
+    def __init__(self, enabled: bool, parent: GradMode | None, backward: bool = False) -> None:
+        self.enabled, self.parent, self.backward = enabled, parent, backward
+        self.inner: list[GradMode | None] = [None, None]
+
+    def made(self, enabled: bool) -> GradMode:
+        """The level inside this one, made when it is first entered."""
+        level = self.inner[enabled] = GradMode(enabled, self, self.backward)
+        return level
 
 
 _initial = GradMode(True, None)
@@ -30,14 +39,15 @@ def is_grad_enabled() -> bool:
     return _get().enabled
 
 
+def is_in_backward() -> bool:
+    """Whether this thread or task is inside a backward pass."""
+    return _get().backward
+
+
 class _Mode(Scope):
     """Enters a level, and leaves it."""
 
     __slots__ = ()
-
-    def __new__(cls, function: Any = None) -> Any:
-        self = object.__new__(cls)
-        return self if function is None else self(function)
 
     def __exit__(self, *exception: object) -> None:
         _set(_get().parent or _initial)
@@ -51,8 +61,12 @@ class no_grad(_Mode):
 
     __slots__ = ()
 
+    def __new__(cls, function: Any = None) -> Any:
+        return _no_grad if function is None else _no_grad(function)
+
     def __enter__(self) -> None:
-        _set(GradMode(False, _get()))
+        outer = _get()
+        _set(outer.inner[0] or outer.made(False))
 
 
 class enable_grad(_Mode):
@@ -60,8 +74,16 @@ class enable_grad(_Mode):
 
     __slots__ = ()
 
+    def __new__(cls, function: Any = None) -> Any:
+        return _enable_grad if function is None else _enable_grad(function)
+
     def __enter__(self) -> None:
-        _set(GradMode(True, _get()))
+        outer = _get()
+        _set(outer.inner[1] or outer.made(True))
+
+
+_no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
+"""Scopes keep no state, so that one of each serves all blocks."""
 
 
 class set_grad_enabled(_Mode):
@@ -77,7 +99,7 @@ class set_grad_enabled(_Mode):
             raise TypeError(f"set_grad_enabled takes exactly True or False, and got {mode!r}")
         self = object.__new__(cls)
         self.mode, self._before, self._pending = mode, _get(), True
-        _set(GradMode(mode, self._before.parent))
+        _set(GradMode(mode, self._before.parent, self._before.backward))
         return self
 
     def __call__(self, function: Any) -> Any:
@@ -90,7 +112,7 @@ class set_grad_enabled(_Mode):
         outer = _get()
         if self._pending:
             self._pending, outer = False, self._before
-        _set(GradMode(self.mode, outer))
+        _set(GradMode(self.mode, outer, outer.backward))
 
     def __repr__(self) -> str:
         return f"set_grad_enabled(mode={self.mode})"

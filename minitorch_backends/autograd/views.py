@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor, adopt
+from ..tensor import State, Tensor, adopt
 from .graph import Node, history, next_sequence, rewrites
-from .modes import is_grad_enabled
+from .modes import grad_mode
 
 __all__ = ["View", "made_view", "shares_memory", "walk"]
 
 Step = tuple[Any, dict[str, Any], int | None]
 
 
-class View:
-    """How a tensor is a view.
+class View(State):
+    """The state of a tensor that is a view.
 
     Attributes:
         base: the tensor that owns the history.
@@ -32,9 +32,9 @@ class View:
     __slots__ = ("base", "frozen", "node", "seen", "steps")
 
     def __init__(self, base: Tensor, steps: tuple[Step, ...], frozen: bool) -> None:
+        self.grad, self.rewrites, self.node = None, 0, None
         self.base, self.steps, self.frozen = base, steps, frozen
-        self.node: Node | None = None
-        self.seen = rewrites(base)
+        self.seen = 0 if base._state is None else base._state.rewrites
 
     def current_node(self) -> Node | None:
         """The node of the view, made anew when the base's history has been rewritten."""
@@ -70,7 +70,10 @@ def shares_memory(array: np.ndarray, source: np.ndarray) -> bool:
 
 
 def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index: int | None) -> Tensor:
-    """A tensor around `out`, the result of a view op on `source`; an ordinary one when NumPy had to copy."""
+    """A tensor around `out`, the result of a view op on `source`; an ordinary one when NumPy had to copy.
+
+    Under `no_grad`, a view of a tensor without a history shares its memory and version only: there is nothing to follow.
+    """
     array = out if type(out) is np.ndarray else np.asarray(out)
     if array is source._array:
         array = array[...]
@@ -78,15 +81,16 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
         return adopt(array)
     if source._cell is None:
         source._cell = [0]
-    tensor = adopt(array, STALE)
+    tensor = adopt(array)
     tensor._cell = source._cell
-    outer = None if source._state is None else source._state.view
-    step = (op, metadata, index)
-    if outer is None:
-        view = View(source, (step,), not is_grad_enabled())
-    else:
-        view = View(outer.base, (*outer.steps, step), outer.frozen or not is_grad_enabled())
-    tensor.state.view = view
+    recording = grad_mode.get().enabled
+    if recording or source._node is not None:
+        outer, step = source._state, (op, metadata, index)
+        if type(outer) is View:
+            tensor._state = View(outer.base, (*outer.steps, step), outer.frozen or not recording)
+        else:
+            tensor._state = View(source, (step,), not recording)
+        tensor._node = STALE
     return tensor
 
 

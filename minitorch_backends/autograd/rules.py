@@ -1,0 +1,75 @@
+"""Gradient rules: what their parameter names ask for, and one compiled function for an op that fetches and applies them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .graph import unpack
+
+__all__ = ["Rule", "compiled", "rule_of"]
+
+Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
+"""A gradient rule, and for each of its parameters the name, the kind of source, and which input."""
+
+
+def rule_of(op: Any, function: Callable[..., Any] | None) -> Rule | None:
+    """A rule, and where each of its arguments comes from; raises TypeError for a name that stands for nothing."""
+    if function is None:
+        return None
+    return function, tuple((name, *_source(op, name)) for name in inspect.signature(function).parameters)
+
+
+def _source(op: Any, name: str) -> tuple[str, int]:
+    stem, _, what = name.rpartition("_")
+    if name == "g" or name in op.metadata_names:
+        return ("g" if name == "g" else "metadata"), 0
+    if name in op.inputs or name == "out":
+        return "saved", 0
+    if stem in op.inputs and what in ("shape", "dtype"):
+        return what, op.inputs.index(stem)
+    known = ", ".join(("g", "out", *op.order))
+    raise TypeError(f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype")
+
+
+def compiled(op: Any) -> Callable[[Any, Any, Any], None]:
+    """The function (node, g, flow) that applies an op's rules and delivers what they give to the nodes of the inputs.
+
+    It is written out as text, for mul:
+
+        def propagate(node, g, flow):
+            edges, likes = node.edges, node.likes
+            if edges[0] is not None:
+                flow.deliver(edges[0], rules[0](g, unpack(node, 'other', flow.create_graph)), likes[0], g)
+            if edges[1] is not None:
+                flow.deliver(edges[1], rules[1](g, unpack(node, 'input', flow.create_graph)), likes[1], g)
+
+    since a loop over inputs and sources would take longer than most rules of small tensors.
+    """
+    lines = ["def propagate(node, g, flow):", "    edges, likes = node.edges, node.likes"]
+    for index, rule in enumerate(op.rules):
+        if rule is None:
+            continue
+        call = f"rules[{index}]({', '.join(_fetch(op, *source) for source in rule[1])})"
+        if op.listed:
+            lines.append(f"    for edge, value, like in zip(edges, {call}, likes, strict=True):")
+            lines.append("        if edge is not None: flow.deliver(edge, value, like, g)")
+        else:
+            lines.append(f"    if edges[{index}] is not None:")
+            lines.append(f"        flow.deliver(edges[{index}], {call}, likes[{index}], g)")
+    namespace = {"unpack": unpack, "rules": [None if rule is None else rule[0] for rule in op.rules]}
+    exec("\n".join(lines), namespace)
+    return namespace["propagate"]  # type: ignore[return-value]
+
+
+def _fetch(op: Any, name: str, source: str, index: int) -> str:
+    """The expression that gives one argument of a rule."""
+    if source == "g":
+        return "g"
+    if source == "metadata":
+        return f"node.metadata[{name!r}]"
+    if source == "saved":
+        return f"unpack(node, {name!r}, flow.create_graph)"
+    which = 0 if source == "shape" else 1
+    return f"[like[{which}] for like in likes]" if op.listed else f"likes[{index}][{which}]"
