@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Sample", "arrays_like", "between", "pairs", "sample", "unary_samples"]
+__all__ = ["Sample", "arrays_like", "between", "gapped", "pairs", "sample", "shaped", "unary_samples"]
 
 
 class Sample(NamedTuple):
@@ -57,7 +57,9 @@ def unary_samples(low: float = -2.0, high: float = 2.0) -> Callable[[], Iterator
     return samples
 
 
-def pairs(low: float = -2.0, high: float = 2.0, low_other: float | None = None, high_other: float | None = None) -> Callable[[], Iterator[Sample]]:
+def pairs(
+    low: float = -2.0, high: float = 2.0, low_other: float | None = None, high_other: float | None = None
+) -> Callable[[], Iterator[Sample]]:
     """Samples of an op of two inputs that broadcast, with values in (low, high) and in (low_other, high_other)."""
     low_other = low if low_other is None else low_other
     high_other = high if high_other is None else high_other
@@ -71,3 +73,21 @@ def pairs(low: float = -2.0, high: float = 2.0, low_other: float | None = None, 
         yield sample(between(low, high, 2, 3), (low_other + 3 * high_other) / 4)
 
     return samples
+
+
+def shaped(*calls: tuple[Any, ...]) -> Callable[[], Iterator[Sample]]:
+    """Samples from (shape, further arguments ...): an input of that shape with values in (-2, 2), then the arguments.
+
+    A shape may also be an array, to pass it as it is.
+    """
+
+    def samples() -> Iterator[Sample]:
+        for shape, *rest in calls:
+            yield sample(shape if isinstance(shape, np.ndarray) else between(-2, 2, *shape), *rest)
+
+    return samples
+
+
+def gapped() -> np.ndarray:
+    """A matrix of 3 x 2 whose elements do not lie side by side in memory, nor in order."""
+    return arrays_like(-2, 2)[1]

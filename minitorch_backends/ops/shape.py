@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..autograd.views import shares_memory
 from ..op import Array, composite, op
-from ..samples import Sample, arrays_like, between, sample, unary_samples
+from ..samples import between, gapped, sample, shaped, unary_samples
 from ..tensor import Tensor, adopt
 from .dims import shape_of, wrap_dim, wrap_dims
 
 __all__ = ["broadcast_to", "expand", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
-
-
-def _shapes(*calls: tuple[Any, ...]) -> Callable[[], Any]:
-    """Samples from (shape of the input, further arguments ...)."""
-
-    def samples() -> Any:
-        for shape, *rest in calls:
-            yield sample(between(-2, 2, *shape), *rest)
-
-    return samples
-
-
-def _of_view(*rest: Any) -> Sample:
-    """The call on a matrix of 3 x 2 that is not contiguous."""
-    return sample(arrays_like(-2, 2)[1], *rest)
 
 
 def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -52,9 +36,9 @@ def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def _reshape_samples() -> Any:
-    yield from _shapes(((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0)))()
-    yield _of_view((-1,))
-    yield _of_view((3, 1, 2))
+    yield from shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0)))()
+    yield sample(gapped(), (-1,))
+    yield sample(gapped(), (3, 1, 2))
 
 
 @op(
@@ -114,7 +98,7 @@ def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
     return tensor
 
 
-view = composite(name="view", reference=np.reshape, samples=_shapes(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))))(_viewed)
+view = composite(name="view", reference=np.reshape, samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))))(_viewed)
 
 
 def _expanded_shape(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -153,7 +137,7 @@ def expanded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _expand_samples() -> Any:
-    yield from _shapes(((3, 1), (3, 4)), ((3, 1), (2, -1, 4)), ((4,), (3, 4)), ((), (2, 2)), ((1, 3), (0, 3)), ((0, 1), (0, 2)), ((3, 1), (3, 1)))()
+    yield from shaped(((3, 1), (3, 4)), ((3, 1), (2, -1, 4)), ((4,), (3, 4)), ((), (2, 2)), ((1, 3), (0, 3)), ((0, 1), (0, 2)), ((3, 1), (3, 1)))()
     yield sample(between(-2, 2, 4, 6)[::2, ::-2][:, :1].T, (5, 2))
 
 
@@ -173,7 +157,7 @@ def expand(input: Array, size):
 
 @composite(
     reference=lambda input, shape: input + np.zeros(shape),
-    samples=_shapes(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
+    samples=shaped(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
 )
 def broadcast_to(input: Tensor, shape: Any) -> Tensor:
     """`expand`, under NumPy's name."""
@@ -199,7 +183,7 @@ Tensor.expand_as, Tensor.reshape_as, Tensor.view_as = _expand_as, _reshape_as, _
 
 
 def _squeeze_samples() -> Any:
-    yield from _shapes(((1, 3, 1),), ((3, 4),), ((),), ((1, 0),), ((1, 3, 1), 0), ((1, 3, 1), -1), ((1, 3, 1), 1), ((1, 3, 1), (0, 2)), ((1, 3, 1), (0, 1)))()
+    yield from shaped(((1, 3, 1),), ((3, 4),), ((),), ((1, 0),), ((1, 3, 1), 0), ((1, 3, 1), -1), ((1, 3, 1), 1), ((1, 3, 1), (0, 2)), ((1, 3, 1), (0, 1)))()
     yield sample(between(-2, 2, 4, 6)[::2, None, ::-2].T, 1)
 
 
@@ -225,8 +209,8 @@ def squeeze(input: Array, dim=None):
 
 
 def _unsqueeze_samples() -> Any:
-    yield from _shapes(((3, 4), 0), ((3, 4), 1), ((3, 4), -1), ((), 0), ((0, 3), 2))()
-    yield _of_view(1)
+    yield from shaped(((3, 4), 0), ((3, 4), 1), ((3, 4), -1), ((), 0), ((0, 3), 2))()
+    yield sample(gapped(), 1)
 
 
 @op(
@@ -245,7 +229,7 @@ def unsqueeze(input: Array, dim):
 
 @composite(
     reference=lambda input, start_dim=0, end_dim=-1: np.reshape(input, (*input.shape[:start_dim], -1, *input.shape[input.ndim + end_dim + 1:])),
-    samples=_shapes(((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)),
+    samples=shaped(((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)),
 )
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions `start_dim` to `end_dim` as one. Itself when that changes nothing; a 0-dim tensor gets one dimension."""
@@ -266,7 +250,7 @@ def ravel(input: Tensor) -> Tensor:
 
 @composite(
     reference=lambda input, dim, sizes: np.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1:])),
-    samples=_shapes(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
+    samples=shaped(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
 )
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Dimension `dim` as several of the given `sizes`, of which one may be -1."""

@@ -1,0 +1,109 @@
+"""Tensors brought to a common shape: broadcast, at least so many dimensions, grids of coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..op import composite
+from ..samples import between, gapped, sample, shaped
+from ..tensor import Size, Tensor
+from .dims import shape_of
+from .shape import expand, reshape, unsqueeze
+from .transpose import transpose
+
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "meshgrid"]
+
+
+def _at_least(atleast: Any, tensors: tuple[Any, ...]) -> Any:
+    """The function for each of several tensors, or of the one sequence of them that was given."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    return tuple(atleast(each) for each in tensors)
+
+
+_any_shape = shaped(((),), ((3,),), ((2, 3),), (gapped(),), ((2, 0, 3),))
+
+
+@composite(method=False, reference=np.atleast_1d, samples=_any_shape)
+def atleast_1d(*tensors: Any) -> Any:
+    """A view with one dimension for a 0-dim tensor, else the tensor; a tuple for several tensors."""
+    if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
+        return _at_least(atleast_1d, tensors)
+    return tensors[0] if tensors[0]._array.ndim else reshape(tensors[0], (1,))
+
+
+@composite(method=False, reference=np.atleast_2d, samples=_any_shape)
+def atleast_2d(*tensors: Any) -> Any:
+    """A view with at least two dimensions, new ones first; a tuple for several tensors."""
+    if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
+        return _at_least(atleast_2d, tensors)
+    return tensors[0] if tensors[0]._array.ndim > 1 else reshape(tensors[0], (1, tensors[0]._array.size))
+
+
+@composite(method=False, reference=np.atleast_3d, samples=_any_shape)
+def atleast_3d(*tensors: Any) -> Any:
+    """A view with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1); a tuple for several tensors."""
+    if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
+        return _at_least(atleast_3d, tensors)
+    flat = atleast_2d(tensors[0])
+    return flat if flat._array.ndim > 2 else unsqueeze(flat, 2)
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape to which tensors of these shapes broadcast. Raises RuntimeError when they do not."""
+    tuples = [shape_of(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in shapes]
+    try:
+        return Size(np.broadcast_shapes(*tuples))
+    except ValueError:
+        raise RuntimeError(
+            f"shapes {[list(each) for each in tuples]} do not broadcast: aligned at the last dimension, sizes must be equal or 1"
+        ) from None
+
+
+def _broadcast_reference(*tensors: np.ndarray) -> tuple[np.ndarray, ...]:
+    shape = sum(tensors).shape
+    return tuple(each + np.zeros(shape) for each in tensors)
+
+
+def _broadcast_samples() -> Any:
+    yield sample(between(-2, 2, 3, 1), between(-2, 2, 4))
+    yield sample(gapped(), between(-2, 2), between(-2, 2, 2))
+    yield sample(between(-2, 2, 0, 1), between(-2, 2, 3))
+
+
+@composite(method=False, reference=_broadcast_reference, samples=_broadcast_samples)
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Views of the tensors, expanded to their common shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes(*(each._array.shape for each in tensors))
+    return tuple(expand(each, shape) for each in tensors)
+
+
+def _meshgrid_samples() -> Any:
+    a, b = between(-2, 2, 3), between(-2, 2, 4, seed=1)
+    yield sample(a, b, indexing="ij")
+    yield sample(a, b, between(-2, 2), indexing="xy")
+    yield sample(a, b[::2], between(-2, 2, 0), indexing="ij")
+
+
+@composite(
+    method=False,
+    reference=lambda *tensors, indexing="ij": tuple(np.meshgrid(*tensors, indexing=indexing)),
+    samples=_meshgrid_samples,
+)
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first two axes."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
+    vectors = [atleast_1d(each) for each in tensors]
+    if any(each._array.ndim != 1 for each in vectors):
+        raise RuntimeError(f"meshgrid expects vectors or scalars, and got shapes {[list(each.shape) for each in vectors]}")
+    sizes = tuple(each._array.size for each in vectors)
+    columns = (reshape(each, (each._array.size, *(1,) * (len(sizes) - axis - 1))) for axis, each in enumerate(vectors))
+    grids = tuple(expand(each, sizes) for each in columns)
+    return tuple(transpose(each, 0, 1) for each in grids) if indexing == "xy" and len(grids) > 1 else grids
