@@ -17,7 +17,7 @@ from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
 from .tensor import Tensor, adopt, as_array
 
-__all__ = ["Array", "Arrays", "EVERY_CATEGORY", "Op", "registry"]
+__all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
 
 Array = Annotated[np.ndarray, "input"]
 """Annotates an input: a tensor, or a Python number where the op promotes types."""
@@ -29,6 +29,7 @@ Arrays = Annotated[Sequence[np.ndarray], "inputs"]
 _grad_mode = grad_mode.get
 _new = object.__new__
 _ndarray = np.ndarray
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 EVERY_CATEGORY = "bifc"
 """The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
@@ -55,7 +56,9 @@ class Op:
     samples: Callable[..., Any] | None
     reference: Callable[..., Any] | None
 
-    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]) -> None:
+    def __init__(
+        self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]
+    ) -> None:
         self.forward, self.name = forward, options.pop("name") or forward.__name__
         self.__dict__.update(options)
         parameters = inspect.signature(forward).parameters.values()
@@ -71,7 +74,9 @@ class Op:
         self.propagate = compiled(self)
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
-            raise TypeError(f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}")
+            raise TypeError(
+                f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}"
+            )
 
     # Declaration
 
@@ -128,7 +133,9 @@ class Op:
         bound = self.defaults | dict(zip(order, args, strict=False))
         for name, value in named.items():
             if name not in self.known:
-                raise TypeError(f"{self.name}() got an unexpected keyword argument {name!r}; it takes {sorted(self.known)}")
+                raise TypeError(
+                    f"{self.name}() got an unexpected keyword argument {name!r}; it takes {sorted(self.known)}"
+                )
             if name in order[: len(args)]:
                 raise TypeError(f"{self.name}() got multiple values for argument {name!r}")
             bound[name] = value
@@ -138,8 +145,10 @@ class Op:
         return bound
 
     def _gathered(self, args: tuple) -> tuple:
-        """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike: the positional arguments from the variadic one on as one tuple."""
-        start = self.order.index(self.variadic)  # type: ignore[arg-type]
+        """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike: the positional arguments from the variadic one on as one
+        tuple.
+        """
+        start = self.order.index(self.variadic)
         rest = args[start:]
         if not rest:
             return args
@@ -153,28 +162,55 @@ class Op:
             return [bound[name] for name in self.inputs]
         value = bound[self.inputs[0]]
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"{self.name}(): argument {self.inputs[0]!r} must be a sequence of Tensors, not {type(value).__name__}")
+            raise TypeError(
+                f"{self.name}(): argument {self.inputs[0]!r} must be a sequence of Tensors, not {type(value).__name__}"
+            )
         return list(value)
 
     def arrays(self, values: list[Any]) -> tuple[list[Any], DType | None]:
-        """The inputs as arrays of the promoted type, half types widened to float32, and the half type to round to (or None)."""
+        """The inputs as arrays of the promoted type, half types widened to float32, and the half type to round to (or
+        None).
+        """
+        if (plain := self._plain(values)) is not None:
+            return plain, None
         flags = self.promoted * len(values) if self.listed else self.promoted
-        dtype = self._common([value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
+        dtype = (
+            self._common([value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
+        )
         arrays = [self._array(index, value, dtype if flags[index] else None) for index, value in enumerate(values)]
         if self.takes != EVERY_CATEGORY:
             self._refuse_dtypes(arrays)
         if not self.widen:
             return arrays, None
-        halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & {float16, bfloat16}
+        halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & {
+            float16,
+            bfloat16,
+        }
         if halves:
             arrays = [_widened(array) for array in arrays]
         return arrays, halves.pop() if len(halves) == 1 else None
+
+    def _plain(self, values: list[Any]) -> list[np.ndarray] | None:
+        """The arrays, when all inputs are tensors of one type that needs no promotion; None asks for a closer look."""
+        arrays, dtype = [], None
+        for value in values:
+            if not isinstance(value, Tensor):
+                return None
+            array = value._array
+            if dtype is None:
+                dtype = array.dtype
+            if array.dtype is not dtype:
+                return None
+            arrays.append(array)
+        return arrays if dtype in (_FLOAT32, _FLOAT64) and "f" in self.takes else None
 
     def _refuse_dtypes(self, arrays: list[Any]) -> None:
         for array in arrays:
             if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in self.takes:
                 names = ", ".join(_CATEGORIES[letter] for letter in self.takes)
-                raise RuntimeError(f"{self.name}() is not implemented for {dtype_of(array)!r}; expected {names} tensors")
+                raise RuntimeError(
+                    f"{self.name}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
+                )
 
     def _common(self, values: list[Any]) -> DType:
         """The type to which torch promotes these operands."""
@@ -247,7 +283,9 @@ class Op:
     def save_out(self, node: Node, results: Any) -> None:
         """Keep the result when a needed rule asks for `out`."""
         if self.plans[self.mask(node)][1]:
-            node.saved["out"] = [save(each, SELF) for each in results] if isinstance(results, tuple) else save(results, SELF)
+            node.saved["out"] = (
+                [save(each, SELF) for each in results] if isinstance(results, tuple) else save(results, SELF)
+            )
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -8,8 +8,27 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "DType", "bfloat16", "bool_", "complex64", "complex128", "default_floating", "dtype_of", "dtypes", "float16", "float32", "float64",
-    "get_default_dtype", "int8", "int16", "int32", "int64", "promote_types", "result_dtype", "scalar_dtype", "set_default_dtype", "to_dtype",
+    "DType",
+    "bfloat16",
+    "bool_",
+    "complex64",
+    "complex128",
+    "default_floating",
+    "dtype_of",
+    "dtypes",
+    "float16",
+    "float32",
+    "float64",
+    "get_default_dtype",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "promote_types",
+    "result_dtype",
+    "scalar_dtype",
+    "set_default_dtype",
+    "to_dtype",
     "uint8",
 ]
 
@@ -95,7 +114,9 @@ def set_default_dtype(dtype: Any) -> None:
     global _default
     dtype = to_dtype(dtype)
     if not dtype.is_floating_point:
-        raise TypeError(f"only floating types can be the default dtype, and got {dtype!r}; expected mt.float32, for example")
+        raise TypeError(
+            f"only floating types can be the default dtype, and got {dtype!r}; expected mt.float32, for example"
+        )
     _default = dtype
     result_dtype.cache_clear()
 
@@ -141,8 +162,8 @@ def promote_types(first: DType, second: DType) -> DType:
 def result_dtype(*groups: tuple[DType, ...]) -> DType:
     """The type of an op's result from its operands' types, in three groups: with dimensions, 0-dim, Python scalars.
 
-    Scalars and 0-dim tensors yield to operands with dimensions unless they are of a higher category; a Python scalar never
-    widens its category. (torch's `result_type`.)
+    Scalars and 0-dim tensors yield to operands with dimensions unless they are of a higher category; a Python scalar
+    never widens its category. (torch's `result_type`.)
     """
     promoted = [functools.reduce(promote_types, group) if group else None for group in groups]
     return functools.reduce(_combined, reversed(promoted))  # type: ignore[return-value]
@@ -158,7 +179,9 @@ def _combined(lower: DType | None, higher: DType | None) -> DType | None:
 
 
 def default_floating(dtype: DType) -> DType:
-    """`dtype` itself if it is floating or complex, else the default dtype, as torch promotes integers for `sin` or `/`."""
+    """`dtype` itself if it is floating or complex, else the default dtype, as torch promotes integers for `sin` or
+    `/`.
+    """
     return dtype if dtype.category >= FLOATING else _default
 
 

@@ -30,7 +30,7 @@ class Record(NamedTuple):
     kernel: str
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
-    precision: str | None
+    precision: str
     implementation: str
     refusals: tuple[tuple[str, str], ...]
     decided_by: str | None
@@ -45,8 +45,9 @@ class Log(list[Record]):
         """The records as aligned text, one line each."""
         header = ("kernel", "shapes", "dtype", "precision", "implementation", "direction", "ms", "decided by")
         rows = [header, *map(_cells, self)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
 
     __str__ = table
 
@@ -54,10 +55,9 @@ class Log(list[Record]):
 def _cells(entry: Record) -> tuple[str, ...]:
     shapes = " @ ".join("x".join(map(str, shape)) for shape in entry.shapes)
     dtypes = ", ".join(dict.fromkeys(entry.dtypes))
-    return (
-        entry.kernel, shapes, dtypes, entry.precision or "", entry.implementation, entry.direction,
-        f"{entry.seconds * 1e3:.3f}", entry.decided_by or "",
-    )  # fmt: skip
+    milliseconds = f"{entry.seconds * 1e3:.3f}"
+    described = (entry.kernel, shapes, dtypes, entry.precision, entry.implementation, entry.direction)
+    return (*described, milliseconds, entry.decided_by or "")
 
 
 @contextmanager
@@ -66,9 +66,19 @@ def record() -> Iterator[Log]:
     log = Log()
 
     def note(call: Call) -> None:
-        direction = "backward" if is_in_backward() else "forward"
-        log.append(Record(call.kernel, call.shapes, call.dtypes, call.keywords.get("precision"), call.implementation,
-                          call.refusals, call.decided_by, direction, call.seconds))  # fmt: skip
+        log.append(
+            Record(
+                kernel=call.kernel,
+                shapes=call.shapes,
+                dtypes=call.dtypes,
+                precision=call.keywords.get("precision", "ieee"),
+                implementation=call.implementation,
+                refusals=call.refusals,
+                decided_by=call.decided_by,
+                direction="backward" if is_in_backward() else "forward",
+                seconds=call.seconds,
+            )
+        )
 
     with observe(note):
         yield log

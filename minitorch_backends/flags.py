@@ -1,10 +1,11 @@
 """The mechanism of flags: rows, the state they live in, scopes, freezing, the environment, snapshots.
 
-A flag is one row, `Flag(path, default, choices, doc, ...)`. Attributes under torch's names, `flags()` scopes, freezing, the
-environment variable, snapshots, the documentation table and the tests are all derived from the rows.
+A flag is one row, `Flag(path, default, choices, doc, ...)`. Attributes under torch's names, `flags()` scopes,
+freezing, the environment variable, snapshots, the documentation table and the tests are all derived from the rows.
 
-Values live in one immutable `State` for the process, plus overrides that belong to the current thread or asyncio task. Writes
-are slow and total: everything is validated, then one reference is replaced. Reads are a lookup in the state in force.
+Values live in one immutable `State` for the process, plus overrides that belong to the current thread or asyncio
+task. Writes are slow and total: everything is validated, then one reference is replaced. Reads are a lookup in the
+state in force.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Flag:
         doc: what it acts on, in one line.
         inherits: the path that answers while this flag is unset or "none".
         aliases: other spellings of legal values, each with the value that is stored.
-        reads, writes: for a flag that is a view of others: `reads(state)` gives the value, and `writes(value)` the paths
+        reads, writes: for a flag that is a view of others: `reads(state)` gives the value, and `writes(value)` the
+        paths
             and values to store.
     """
 
@@ -80,13 +82,15 @@ class Flag:
                 raise RuntimeError(f"{self.path} takes exactly True or False, and got {value!r}")
             return value
         value = value.decode() if isinstance(value, bytes) else value
-        if value in self.choices if _hashable(value) else False:
+        if _hashable(value) and value in self.choices:
             return value
         if isinstance(value, str) and value in self.aliases:
             return self.aliases[value]
         legal = ", ".join(repr(choice) for choice in (*self.choices, *self.aliases))
         if isinstance(value, str):
-            raise RuntimeError(f"{self.path} = {value!r} is unknown{_nearest(value, self.choices)}; expected one of {legal}")
+            raise RuntimeError(
+                f"{self.path} = {value!r} is unknown{_nearest(value, self.choices)}; expected one of {legal}"
+            )
         raise TypeError(f"{self.path} takes one of {legal}, and got {value!r} of type {type(value).__name__}")
 
     def parsed(self, text: str) -> Any:
@@ -95,7 +99,9 @@ class Flag:
         try:
             return self.validated(words.get(text.strip().lower(), text.strip()))
         except (RuntimeError, TypeError) as error:
-            raise ValueError(f"the environment variable {self.environment}={text!r} is not understood: {error}") from None
+            raise ValueError(
+                f"the environment variable {self.environment}={text!r} is not understood: {error}"
+            ) from None
 
     def __repr__(self) -> str:
         return f"<flag {self.path} = {current().read(self.path)!r}>"
@@ -145,7 +151,7 @@ class State:
         inherited = self.resolve(row.inherits)
         if inherited.value == NO_OPINION:
             return Resolved(row.default if own is UNSET else NO_OPINION, None)
-        if inherited.value not in row.choices:
+        if inherited.value not in row.choices:  # type: ignore[operator]
             return Resolved(NO_OPINION, None)
         return inherited
 
@@ -251,8 +257,8 @@ class _Flags(Scope):
 class Snapshot(Scope):
     """The stored values of all flags at one moment: hashable, picklable, and JSON by `to_json` and `from_json`.
 
-    `with snapshot:` puts them in force for the current thread or task; `restore(snapshot)` for the process. This is how flags
-    travel to worker processes.
+    `with snapshot:` puts them in force for the current thread or task; `restore(snapshot)` for the process. This is
+    how flags travel to worker processes.
     """
 
     __slots__ = ("values",)
@@ -289,7 +295,8 @@ class Snapshot(Scope):
         return Snapshot, (self.values,)
 
     def __repr__(self) -> str:
-        return f"Snapshot({', '.join(f'{path}={value!r}' for path, value in self.values) or 'all flags at their defaults'})"
+        values = ", ".join(f"{path}={value!r}" for path, value in self.values)
+        return f"Snapshot({values or 'all flags at their defaults'})"
 
 
 def snapshot() -> Snapshot:
@@ -311,8 +318,8 @@ def restore(saved: Snapshot) -> None:
 class Group:
     """An object or module whose attributes are flags: `Group("cuda.matmul").allow_tf32`.
 
-    A class is made for each group, with a property for each row directly below its path, so that a read costs a property and
-    two lookups. Any other attribute that is assigned is an AttributeError with the nearest name.
+    A class is made for each group, with a property for each row directly below its path, so that a read costs a
+    property and two lookups. Any other attribute that is assigned is an AttributeError with the nearest name.
     """
 
     def __new__(cls, path: str) -> Any:
@@ -336,7 +343,7 @@ class Group:
         return _scope(self, values)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._names:  # type: ignore[attr-defined]
+        if name not in self._names:
             raise AttributeError(_unknown(self, name))
         object.__setattr__(self, name, value)
 
@@ -344,8 +351,8 @@ class Group:
         raise AttributeError(_unknown(self, name))
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)  # type: ignore[attr-defined]
-        return f"<{_public_name(self._path)}: {values}>"  # type: ignore[attr-defined]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
+        return f"<{_public_name(self._path)}: {values}>"
 
 
 class _FlagModule(ModuleType):
@@ -398,7 +405,8 @@ def _unknown(group: Any, name: str) -> str:
     if isinstance(group, ModuleType):
         names += [n for n in vars(group) if not n.startswith("_")]
     if name in names:
-        return f"{_public_name(group._path)}.{name} is not a flag and cannot be assigned; the flags here are: {group._names}"
+        flags = ", ".join(group._names) or "none"
+        return f"{_public_name(group._path)}.{name} is not a flag and cannot be assigned; the flags here: {flags}"
     return f"{_public_name(group._path)} has no attribute {name!r}{_nearest(name, names)}"
 
 

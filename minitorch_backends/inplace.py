@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.graph import SELF, Leaf, Node, history, next_sequence, save
+from .autograd.graph import Leaf, Node, history, next_sequence
 from .autograd.modes import is_grad_enabled
 from .autograd.views import View
 from .dtypes import dtype_of
@@ -24,7 +24,9 @@ def bump(tensor: Tensor) -> None:
 
 
 def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any, into: Tensor) -> Tensor:
-    """Put `out`, what `op` made of the arguments, into the memory of `into`, and record it. Checks first, then changes."""
+    """Put `out`, what `op` made of the arguments, into the memory of `into`, and record it. Checks first, then
+    changes.
+    """
     out, target = np.asarray(out), into._array
     _refuse_unfit(op, out, target)
     recording = is_grad_enabled()
@@ -32,7 +34,8 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     view = into._state if type(into._state) is View else None
     if recording and view is not None and view.frozen and (node is not None or history(view.base) is not None):
         raise RuntimeError(
-            f"{op.name}_: a view was created in no_grad mode and is being modified inplace with grad mode enabled, so that "
+            f"{op.name}_: a view was created in no_grad mode and is being modified inplace with grad mode enabled, "
+            "so that "
             "its base cannot follow; make the view outside no_grad, or write under no_grad"
         )
     target[...] = out
@@ -70,7 +73,8 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
     array = into._array
     if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
-            f"{op.name}_: unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            f"{op.name}_: unsupported operation: more than one element of the written-to tensor refers to a single "
+            "memory "
             f"location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
         )
     if not is_grad_enabled():
@@ -81,7 +85,8 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
         leaf = "a view of a leaf Variable that requires grad"
     if leaf:
         raise RuntimeError(
-            f"{op.name}_: {leaf} is being used in an in-place operation; write under no_grad(), or to a copy (tensor.clone())"
+            f"{op.name}_: {leaf} is being used in an in-place operation; write under no_grad(), or to a copy "
+            "(tensor.clone())"
         )
 
 
@@ -93,5 +98,6 @@ def _refuse_unfit(op: Any, out: np.ndarray, target: np.ndarray) -> None:
     source, wanted = dtype_of(out), dtype_of(target)
     if source.category > wanted.category:
         raise RuntimeError(
-            f"{op.name}_: result type {source!r} can't be cast to the desired output type {wanted!r}; use the out-of-place form"
+            f"{op.name}_: result type {source!r} can't be cast to the desired output type {wanted!r}; use the "
+            "out-of-place form"
         )

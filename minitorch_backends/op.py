@@ -4,10 +4,11 @@
     def mul(input: Array, other: Array):
         ...
 
-The forward is written on arrays; gradients are written with ops, so that every gradient can be differentiated again. A rule
-is named after its input, and its parameter names say what is saved: `g` (the gradient of the result; a tuple for several
-results), an input, `<input>_shape`, `<input>_dtype`, the result `out`, or any other argument of the op. What no needed rule
-asks for is not kept alive. The engine brings gradients to the shape and dtype of their inputs; no rule mentions broadcasting.
+The forward is written on arrays; gradients are written with ops, so that every gradient can be differentiated again.
+A rule is named after its input, and its parameter names say what is saved: `g` (the gradient of the result; a tuple
+for several results), an input, `<input>_shape`, `<input>_dtype`, the result `out`, or any other argument of the op.
+What no needed rule asks for is not kept alive. The engine brings gradients to the shape and dtype of their inputs; no
+rule mentions broadcasting.
 """
 
 from __future__ import annotations
@@ -79,25 +80,36 @@ def op(
 
     Arguments:
         name: the public name, where it differs from the forward's (`sum_` for `sum`).
-        promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes integers
-            floating; a tuple names the only inputs that are promoted.
+        promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes
+            integers floating; a tuple names the only inputs that are promoted.
         widen: compute half types in float32 and round the result once.
         view: the result may share the memory of the first input.
         variadic: the argument that takes the rest of the positional ones, `x.reshape(2, 3)`.
         ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
-        warns: NumPy may warn of values out of the forward's domain, which costs 0.2 us to silence; False where it can only
-            overflow (add, mul), or where the forward computes nothing (shapes).
+        warns: NumPy may warn of values out of the forward's domain, which costs 0.2 us to silence; False where it can
+            only overflow (add, mul), or where the forward computes nothing (shapes).
         inplace: also make the method `name_`, which writes into the first input.
         method: make a method of `Tensor`, under the op's name or this one.
         operators: the special methods that the op stands for; those named `__r...__` swap their operands.
-        reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the tests.
+        reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the
+            tests.
         rules: for each input, the gradient, as the module's docstring explains.
     """
 
     def declare(forward: Callable[..., Any]) -> Callable[..., Any]:
-        options = {"name": name, "promote": promote, "widen": widen, "view": view, "variadic": variadic, "ufunc": ufunc, "takes": takes, "warns": warns,
-                   "samples": samples, "reference": reference}
+        options = {
+            "name": name,
+            "promote": promote,
+            "widen": widen,
+            "view": view,
+            "variadic": variadic,
+            "ufunc": ufunc,
+            "takes": takes,
+            "warns": warns,
+            "samples": samples,
+            "reference": reference,
+        }
         declared = Op(forward, rules, options)
         registry[declared.name] = declared
         public = functools.wraps(forward)(_closure(declared))
@@ -111,7 +123,12 @@ def op(
 
 def _closure(declared: Op) -> Any:
     """What users call: a closure specialised for one or two inputs, equal to the general path, or that path."""
-    simple = not declared.listed and "f" in declared.takes and not declared.view and declared.order[: len(declared.inputs)] == declared.inputs
+    simple = (
+        not declared.listed
+        and "f" in declared.takes
+        and not declared.view
+        and declared.order[: len(declared.inputs)] == declared.inputs
+    )
     if simple and len(declared.inputs) in (1, 2) and all(name in declared.defaults for name in declared.metadata_names):
         return unary(declared) if len(declared.inputs) == 1 else binary(declared)
     if declared.view and len(declared.inputs) == 1 and declared.takes == EVERY_CATEGORY:

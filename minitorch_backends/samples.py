@@ -1,8 +1,9 @@
 """Samples: the calls with which every op is tested, declared beside the op.
 
-A samples function yields `Sample`s. Float64 arrays in them stand for inputs of whatever dtype is being tested; integer and boolean
-arrays (indices, masks) and everything else are passed as they are. The suite runs the forward against the op's float64 reference in every
-dtype, first and second order gradient checks, the in-place form, and the comparison with torch over the same samples.
+A samples function yields `Sample`s. Float64 arrays in them stand for inputs of whatever dtype is being tested;
+integer and boolean arrays (indices, masks) and everything else are passed as they are. The suite runs the forward
+against the op's float64 reference in every dtype, first and second order gradient checks, the in-place form, and the
+comparison with torch over the same samples.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def sample(*args: Any, **kwargs: Any) -> Sample:
 def between(low: float, high: float, *shape: int, seed: int = 0) -> np.ndarray:
     """Distinct float64 values spread over (low, high), in an order that looks random and is always the same.
 
-    Distinct and evenly spaced, so that maxima are unique, and finite differences do not cross kinks at the middle of the range.
+    Distinct and evenly spaced, so that maxima are unique, and finite differences do not cross kinks at the middle of
+    the range.
     """
     count = int(np.prod(shape))
     values = low + (high - low) * (np.arange(count) + 0.5) / max(count, 1)

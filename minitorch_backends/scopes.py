@@ -1,8 +1,8 @@
 """Scopes: things that hold while a block runs, and that also decorate functions of every kind.
 
-A scope keeps no state of its own between entering and leaving: what it changes lives in a `ContextVar` as a linked list, of
-which entering adds one node and leaving drops one. So one scope object may be entered again while it is active, be shared
-between threads, or decorate a recursive function; and no mode leaks between threads or asyncio tasks.
+A scope keeps no state of its own between entering and leaving: what it changes lives in a `ContextVar` as a linked
+list, of which entering adds one node and leaving drops one. So one scope object may be entered again while it is
+active, be shared between threads, or decorate a recursive function; and no mode leaks between threads or asyncio tasks.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The tensor: a NumPy array with a place in the recorded graph.
 
-Operations are not defined here: `@op` installs them as methods. A tensor knows its array, the node it came from, the version of
-its memory, and how it converts to and from the world outside.
+Operations are not defined here: `@op` installs them as methods. A tensor knows its array, the node it came from, the
+version of its memory, and how it converts to and from the world outside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,6 +59,21 @@ class Tensor:
     _node: Any
     _state: State | None
     _cell: list[int] | None
+
+    if TYPE_CHECKING:  # what `@op` and `autograd` install, for type checkers
+
+        def __getattr__(self, name: str) -> Any: ...
+        def _binary(self, other: Any) -> Tensor: ...
+        def _unary(self) -> Tensor: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _binary
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
+        __eq__ = __ne__ = _binary  # type: ignore[assignment]
+        __neg__ = __pos__ = __abs__ = __invert__ = _unary
+
+        def __setitem__(self, index: Any, value: Any) -> None: ...
 
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         self._array = array_from(data, None)
@@ -149,7 +164,7 @@ class Tensor:
 
     def numpy(self) -> np.ndarray:
         """The array itself, sharing its memory. Raises RuntimeError for a tensor that requires gradients."""
-        if self.requires_grad:  # type: ignore[attr-defined]
+        if self.requires_grad:
             raise RuntimeError(
                 "can't call numpy() on a Tensor that requires grad, since writes to the array would go unrecorded; "
                 "use tensor.detach().numpy()"
@@ -165,11 +180,12 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
 
-    def item(self) -> bool | int | float | complex:
+    def item(self) -> Any:
         """The value of a tensor of one element as a Python number."""
         if self._array.size != 1:
             raise RuntimeError(
-                f"a Tensor with {self._array.size} elements cannot be converted to a number; expected exactly one element, "
+                f"a Tensor with {self._array.size} elements cannot be converted to a number; expected exactly one "
+                "element, "
                 "use tolist() for more"
             )
         return self.tolist() if self._array.ndim == 0 else self._array.reshape(()).tolist()
@@ -183,7 +199,7 @@ class Tensor:
         return float(self.item())
 
     def __int__(self) -> int:
-        return int(self.item())  # type: ignore[arg-type]
+        return int(self.item())
 
     def __complex__(self) -> complex:
         return complex(self.item())
@@ -191,14 +207,18 @@ class Tensor:
     def __bool__(self) -> bool:
         if self._array.size != 1:
             raise RuntimeError(
-                f"the truth value of a Tensor with {self._array.size} elements is ambiguous; expected exactly one, use any() or all()"
+                f"the truth value of a Tensor with {self._array.size} elements is ambiguous; expected exactly one, "
+                "use any() or all()"
             )
         return bool(self.item())
 
     def __index__(self) -> int:
         if self.dtype.category > 1 or self._array.size != 1:
-            raise TypeError(f"only integer tensors of a single element can be converted to an index, and got {self.dtype!r}{list(self.shape)}")
-        return int(self.item())  # type: ignore[arg-type]
+            raise TypeError(
+                "only integer tensors of a single element can be converted to an index, and got "
+                f"{self.dtype!r}{list(self.shape)}"
+            )
+        return int(self.item())
 
     def __len__(self) -> int:
         if self._array.ndim == 0:
@@ -208,10 +228,10 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if self._array.ndim == 0:
             raise TypeError("iteration over a 0-d tensor; expected at least one dimension")
-        return iter(self.unbind(0))  # type: ignore[attr-defined]
+        return iter(self.unbind(0))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())  # type: ignore[attr-defined]
+        return bool((self == value).any())
 
     def __hash__(self) -> int:
         return id(self)
@@ -225,21 +245,25 @@ class Tensor:
         return text_of(self)
 
     def __reduce__(self) -> tuple:
-        if self._node is not None and not self.is_leaf:  # type: ignore[attr-defined]
+        if self._node is not None and not self.is_leaf:
             raise RuntimeError("only leaf tensors can be pickled, since a graph cannot; use tensor.detach()")
-        return _rebuild, (type(self), self._array, self.requires_grad)  # type: ignore[attr-defined]
+        return _rebuild, (type(self), self._array, self.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:  # type: ignore[attr-defined]
-            raise RuntimeError("only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()")
-        copy = memo[id(self)] = _rebuild(type(self), self._array.copy(), self.requires_grad)  # type: ignore[attr-defined]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()"
+            )
+        copy = memo[id(self)] = _rebuild(type(self), self._array.copy(), self.requires_grad)
         if self._state is not None and self._state.grad is not None:
             copy.state.grad = self._state.grad.__deepcopy__(memo)
         return copy
 
 
 class Parameter(Tensor):
-    """A tensor that a module learns: a leaf that requires gradients, sharing the memory of the tensor it is made from."""
+    """A tensor that a module learns: a leaf that requires gradients, sharing the memory of the tensor it is made
+    from.
+    """
 
     __slots__ = ()
 
@@ -257,7 +281,7 @@ class Parameter(Tensor):
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
     tensor = object.__new__(cls)
     tensor._array, tensor._node, tensor._state, tensor._cell = array, None, None, None
-    return tensor.requires_grad_(requires_grad)  # type: ignore[attr-defined]
+    return tensor.requires_grad_(requires_grad)
 
 
 def adopt(array: np.ndarray, node: Any = None) -> Tensor:

@@ -1,7 +1,7 @@
 """Backward: gradients flow from results to inputs along the recorded graph.
 
-Nodes are visited from the newest to the oldest. The order of creation is a topological order, so a heap of sequence numbers
-replaces recursion, and a chain of any length works.
+Nodes are visited from the newest to the oldest. The order of creation is a topological order, so a heap of sequence
+numbers replaces recursion, and a chain of any length works.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def backward(
         create_graph: record the backward pass itself, so that gradients can be differentiated.
         inputs: the only tensors whose `.grad` is to be filled; they need not be leaves.
 
-    Raises RuntimeError for a tensor without a graph, a gradient of a wrong shape, and a second pass through a released graph.
+    Raises RuntimeError for a tensor without a graph, a gradient of a wrong shape, and a second pass through a
+    released graph.
     """
     if grad_tensors is None and isinstance(tensors, Tensor):
         roots = [_root(0, tensors, None)]
@@ -50,7 +51,10 @@ def backward(
         return
     wanted = _sequence(inputs)
     if not wanted:
-        raise RuntimeError("'inputs' argument to backward cannot be empty; pass the tensors whose .grad is wanted, or None for all leaves")
+        raise RuntimeError(
+            "'inputs' argument to backward cannot be empty; pass the tensors whose .grad is wanted, or None for all "
+            "leaves"
+        )
     nodes = _nodes_of(wanted)
     found = _run(roots, keep, create_graph, set(nodes))
     for tensor, node in zip(wanted, nodes, strict=True):
@@ -69,11 +73,13 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to each of `inputs`.
 
-    Leaves `.grad` untouched. An input that the outputs do not depend on is an error, None with `allow_unused=True`, or zeros with
-    `materialize_grads=True`. See `backward` for the other arguments and errors.
+    Leaves `.grad` untouched. An input that the outputs do not depend on is an error, None with `allow_unused=True`,
+    or zeros with `materialize_grads=True`. See `backward` for the other arguments and errors.
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("materialize_grads=True turns unused gradients into zeros, so allow_unused cannot be False; leave it out")
+        raise ValueError(
+            "materialize_grads=True turns unused gradients into zeros, so allow_unused cannot be False; leave it out"
+        )
     outputs, wanted = _sequence(outputs), _sequence(inputs)
     if not wanted:
         raise RuntimeError("grad requires at least one input, and got none")
@@ -99,7 +105,9 @@ def _sequence(tensors: Any) -> Sequence[Tensor]:
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     for index, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected a Tensor or a sequence of Tensors, and element {index} is {type(tensor).__name__}")
+            raise TypeError(
+                f"expected a Tensor or a sequence of Tensors, and element {index} is {type(tensor).__name__}"
+            )
     return tensors
 
 
@@ -144,7 +152,7 @@ def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tens
             f"Mismatch in shape: grad_output[{index}] has a shape of {list(weight.shape)} and "
             f"output[{index}] has a shape of {list(tensor.shape)}; they must be equal"
         )
-    return node, weight if weight._array.dtype == array.dtype else weight.to(array.dtype)  # type: ignore[attr-defined]
+    return node, weight if weight._array.dtype == array.dtype else weight.to(array.dtype)
 
 
 def _nodes_of(tensors: Sequence[Tensor]) -> list[Node]:
@@ -153,14 +161,17 @@ def _nodes_of(tensors: Sequence[Tensor]) -> list[Node]:
         node = history(tensor)
         if node is None:
             raise RuntimeError(
-                f"one of the differentiated Tensors does not require grad: input {index}, of shape {list(tensor.shape)}; "
+                f"one of the differentiated Tensors does not require grad: input {index}, of shape "
+                f"{list(tensor.shape)}; "
                 "call requires_grad_() on it before the computation"
             )
         nodes.append(node)
     return nodes
 
 
-def _run(roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wanted: set[Node] | None) -> dict[Node, Tensor]:
+def _run(
+    roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wanted: set[Node] | None
+) -> dict[Node, Tensor]:
     """Send gradients from the roots down. Returns those of `wanted` nodes; with None, leaves accumulate theirs."""
     found: dict[Node, Tensor] = {}
     flow = _Flow(create_graph, wanted, [node for node, _ in roots])
@@ -168,11 +179,11 @@ def _run(roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wante
     before = grad_mode.get()
     grad_mode.set(GradMode(create_graph, before, True))
     try:
-        for node, g in roots:
-            flow.send(node, g, False)
+        for start, weight in roots:
+            flow.send(start, weight, False)
         while heap:
             node = heappop(heap)[1]
-            g = pending.pop(node)
+            g: Any = pending.pop(node)
             if wanted is not None:
                 _collect(node, g, wanted, found)
             if type(node) is not Leaf:
@@ -203,7 +214,7 @@ class _Flow:
             return
         array = value._array
         if array.shape != like[0] or array.dtype is not like[1]:
-            value = _fitted(value, *like, self.create_graph)
+            value = _fitted(value, like[0], like[1], self.create_graph)
         if type(edge) is Node and self.relevant is None and edge not in self.pending:
             self.pending[edge] = value
             heappush(self.heap, (-edge.sequence, edge))
@@ -272,14 +283,14 @@ def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
 def _fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
     """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
     array = value._array
-    if not create_graph and array.ndim == len(shape) + 1 and array.shape[1:] == shape and array.dtype in _ONES:
+    if not create_graph and array.dtype is dtype and dtype in _ONES and array.shape[1:] == shape:
         return adopt(np.add.reduce(array, axis=0))
     if array.shape != shape:
-        value = value.sum_to_size(shape)  # type: ignore[attr-defined]
+        value = value.sum_to_size(shape)
     if value._array.dtype != dtype:
         if dtype_of(value._array).category == COMPLEX and np.dtype(dtype).kind != "c":
-            value = value.real  # type: ignore[attr-defined]
-        value = value.to(dtype)  # type: ignore[attr-defined]
+            value = value.real
+        value = value.to(dtype)
     return value
 
 
@@ -302,6 +313,6 @@ def _accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fal
         else:
             state.grad = adopt(array.copy())
     elif create_graph or state.grad._node is not None:
-        state.grad = state.grad + g  # type: ignore[operator]
+        state.grad = state.grad + g
     else:
         np.add(state.grad._array, g._array, out=state.grad._array)

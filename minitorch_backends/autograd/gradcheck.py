@@ -249,7 +249,8 @@ class _Check:
         output, input = self.outputs[which]._array, self.inputs[index]._array
         raise GradcheckError(
             f"Jacobian mismatch for output {which} {list(output.shape)} with respect to input {index} "
-            f"{list(input.shape)}: {np.count_nonzero(~close)} of {close.size} derivatives disagree, most of all that of "
+            f"{list(input.shape)}: {np.count_nonzero(~close)} of {close.size} derivatives disagree, most of all that "
+            "of "
             f"{_element(output, row)} by {_element(input, column)}: {analytical[row, column]:.9g} by backward, "
             f"{numerical[row, column]:.9g} by differences, where atol={self.atol:g}, rtol={self.rtol:g} allow "
             f"{self.atol + self.rtol * abs(numerical[row, column]):.3g}\n"

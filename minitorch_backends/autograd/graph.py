@@ -1,7 +1,7 @@
 """The recorded graph: nodes, what they save, and the histories of tensors and their views.
 
-A node stands for one executed op. It knows the nodes of the op's inputs (`edges`), what its gradient rules asked to keep
-(`saved`), and its place in the order of creation (`sequence`), which is a topological order.
+A node stands for one executed op. It knows the nodes of the op's inputs (`edges`), what its gradient rules asked to
+keep (`saved`), and its place in the order of creation (`sequence`), which is a topological order.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
         raise _stale(node, name, entry)
     if entry is FREED:
         raise RuntimeError(
-            f"trying to go through {node.name()} a second time, but its saved tensors were released by the first backward; "
+            f"trying to go through {node.name()} a second time, but its saved tensors were released by the first "
+            "backward; "
             "pass retain_graph=True the first time"
         )
     return entry if type(entry) is not list else _unpacked_list(node, name, entry, create_graph)

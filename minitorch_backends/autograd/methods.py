@@ -1,4 +1,6 @@
-"""What a tensor says of its place in the graph, installed on `Tensor`: requires_grad, is_leaf, grad, backward, detach."""
+"""What a tensor says of its place in the graph, installed on `Tensor`: requires_grad, is_leaf, grad, backward,
+detach.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ __all__: list[str] = []
 
 
 def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Make this leaf require gradients, or no longer. Raises RuntimeError for results of operations and for integers."""
+    """Make this leaf require gradients, or no longer. Raises RuntimeError for results of operations and for
+    integers.
+    """
     if requires_grad is not True and requires_grad is not False:
         raise RuntimeError(f"requires_grad takes exactly True or False, and got {requires_grad!r}")
     node = history(self)
@@ -23,7 +27,9 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             f"{node.name()}; use tensor.detach()"
         )
     if requires_grad and dtype_of(self._array).category < FLOATING:
-        raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, and this one is {self.dtype!r}")
+        raise RuntimeError(
+            f"only Tensors of floating point and complex dtype can require gradients, and this one is {self.dtype!r}"
+        )
     if requires_grad and node is None:
         self._node = Leaf(self)
     elif not requires_grad:
@@ -33,6 +39,10 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 def _requires_grad(self: Tensor) -> bool:
     return history(self) is not None
+
+
+def _set_requires_grad(self: Tensor, requires_grad: bool) -> None:
+    _requires_grad_(self, requires_grad)
 
 
 def _is_leaf(self: Tensor) -> bool:
@@ -64,7 +74,8 @@ def _set_grad(self: Tensor, value: Tensor | None) -> None:
             raise RuntimeError("a tensor can't be its own grad; assign a clone()")
         if value._array.shape != self._array.shape or value._array.dtype != self._array.dtype:
             raise RuntimeError(
-                f"assigned grad is {value.dtype!r}{list(value.shape)}, and the tensor is {self.dtype!r}{list(self.shape)}; they must agree"
+                f"assigned grad is {value.dtype!r}{list(value.shape)}, and the tensor is "
+                f"{self.dtype!r}{list(self.shape)}; they must agree"
             )
     self.state.grad = value
 
@@ -117,7 +128,9 @@ def _version(self: Tensor) -> int:
 
 _methods: dict[str, Any] = {
     "requires_grad_": _requires_grad_,
-    "requires_grad": property(_requires_grad, _requires_grad_, doc="Whether operations on this tensor are recorded."),
+    "requires_grad": property(
+        _requires_grad, _set_requires_grad, doc="Whether operations on this tensor are recorded."
+    ),
     "is_leaf": property(_is_leaf, doc="Whether no recorded operation made this tensor."),
     "grad_fn": property(_grad_fn, doc="The node of the operation that made this tensor, or None for a leaf."),
     "output_nr": property(_output_nr, doc="Which result of `grad_fn` this tensor is."),

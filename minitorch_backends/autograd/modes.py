@@ -11,7 +11,8 @@ __all__ = ["GradMode", "enable_grad", "grad_mode", "is_grad_enabled", "is_in_bac
 
 
 class GradMode:
-    """One level of the mode: whether gradients are recorded, the level to return to, whether a backward pass is running.
+    """One level of the mode: whether gradients are recorded, the level to return to, whether a backward pass is
+    running.
 
     Levels are immutable, so that one which was entered before is entered again: `inner` keeps them, for False and True.
     """
@@ -94,13 +95,11 @@ class set_grad_enabled(_Mode):
 
     __slots__ = ("_before", "_pending", "mode")
 
-    def __new__(cls, mode: bool) -> Any:
+    def __init__(self, mode: bool) -> None:
         if mode is not True and mode is not False:
             raise TypeError(f"set_grad_enabled takes exactly True or False, and got {mode!r}")
-        self = object.__new__(cls)
         self.mode, self._before, self._pending = mode, _get(), True
         _set(GradMode(mode, self._before.parent, self._before.backward))
-        return self
 
     def __call__(self, function: Any) -> Any:
         if self._pending:

@@ -1,4 +1,6 @@
-"""Gradient rules: what their parameter names ask for, and one compiled function for an op that fetches and applies them."""
+"""Gradient rules: what their parameter names ask for, and one compiled function for an op that fetches and applies
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def _source(op: Any, name: str) -> tuple[str, int]:
     if stem in op.inputs and what in ("shape", "dtype"):
         return what, op.inputs.index(stem)
     known = ", ".join(("g", "out", *op.order))
-    raise TypeError(f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype")
+    raise TypeError(
+        f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype"
+    )
 
 
 def compiled(op: Any) -> Callable[[Any, Any, Any], None]:

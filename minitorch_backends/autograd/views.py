@@ -1,7 +1,8 @@
 """Views: tensors that share the memory of a base, and whose history follows the base's.
 
-A view knows its base and the steps from it: (op, arguments, which result). A write through a view rewrites the history of the
-base; every other view of that base then finds that it has fallen behind, and makes its node anew from the base's.
+A view knows its base and the steps from it: (op, arguments, which result). A write through a view rewrites the
+history of the base; every other view of that base then finds that it has fallen behind, and makes its node anew from
+the base's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class View(State):
     __slots__ = ("base", "frozen", "node", "seen", "steps")
 
     def __init__(self, base: Tensor, steps: tuple[Step, ...], frozen: bool) -> None:
-        self.grad, self.rewrites, self.node = None, 0, None
+        self.grad, self.rewrites = None, 0
+        self.node: Node | None = None
         self.base, self.steps, self.frozen = base, steps, frozen
         self.seen = 0 if base._state is None else base._state.rewrites
 
@@ -55,7 +57,9 @@ def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> N
 
 
 class _Stale:
-    """The node of a view that needs no gradient: not None, so that whoever records asks `history`, which asks the base."""
+    """The node of a view that needs no gradient: not None, so that whoever records asks `history`, which asks the
+    base.
+    """
 
     __slots__ = ()
 
@@ -72,7 +76,8 @@ def shares_memory(array: np.ndarray, source: np.ndarray) -> bool:
 def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index: int | None) -> Tensor:
     """A tensor around `out`, the result of a view op on `source`; an ordinary one when NumPy had to copy.
 
-    Under `no_grad`, a view of a tensor without a history shares its memory and version only: there is nothing to follow.
+    Under `no_grad`, a view of a tensor without a history shares its memory and version only: there is nothing to
+    follow.
     """
     array = out if type(out) is np.ndarray else np.asarray(out)
     if array is source._array:

@@ -1,7 +1,7 @@
 """Live backend flags under the names of `torch.backends` (and of `torch_xla.backends`, as `backends.xla`).
 
-Setting an attribute acts on the whole process at once; `with backends.flags(name=value)` and each family's `flags` act on the
-current thread or task only, and put back what they changed.
+Setting an attribute acts on the whole process at once; `with backends.flags(name=value)` and each family's `flags`
+act on the current thread or task only, and put back what they changed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,27 @@ from __future__ import annotations
 import sys
 
 from ..flags import Group, assign, current, disable_global_flags, flags_frozen, read_environment, restore, snapshot
-from . import table as _table
 from . import cuda, cudnn, mkldnn, xla
+from . import table as _table  # noqa: F401  (declares the flags)
 
-__all__ = ["cuda", "cudnn", "disable_global_flags", "flags_frozen", "get_float32_matmul_precision",
-    "mkldnn", "restore", "set_float32_matmul_precision", "snapshot", "xla"]
+__all__ = [
+    "cuda",
+    "cudnn",
+    "disable_global_flags",
+    "flags_frozen",
+    "get_float32_matmul_precision",
+    "mkldnn",
+    "restore",
+    "set_float32_matmul_precision",
+    "snapshot",
+    "xla",
+]
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Let float32 products run at "highest" (ieee), "high" (tf32) or "medium" (bf16) precision, as torch's function does."""
+    """Let float32 products run at "highest" (ieee), "high" (tf32) or "medium" (bf16) precision, as torch's function
+    does.
+    """
     assign({"float32_matmul_precision": precision})
 
 

@@ -1,11 +1,12 @@
-"""The CUDA family: how a GPU's matrix products would run. The flags act here, on the CPU; `is_built()` says there is no GPU."""
+"""The CUDA family: how a GPU's matrix products would run. The flags act here, on the CPU; `is_built()` says there is
+no GPU.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from ..flags import Group
-from . import table as _table
 
 __all__ = ["is_built", "matmul"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from ..flags import Group
-from . import table as _table
 
 __all__ = ["is_available", "matmul"]
 

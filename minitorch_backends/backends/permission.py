@@ -1,8 +1,9 @@
 """The rule of permission: which precision a float32 product runs at, and which flag decided.
 
-Every family of flags keeps its own tree. A flag is a permission: a product runs at the fastest precision that any family
-has been explicitly set to allow, and at ieee when none has. A default that nobody set permits nothing, unless
-`backends.emulate` names its family. The answer is a pure function of the flags' values, never of the order in which they were set.
+Every family of flags keeps its own tree. A flag is a permission: a product runs at the fastest precision that any
+family has been explicitly set to allow, and at ieee when none has. A default that nobody set permits nothing, unless
+`backends.emulate` names its family. The answer is a pure function of the flags' values, never of the order in which
+they were set.
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ MATMUL_PRECISIONS = {
 
 
 def _matmul_precision(state: State) -> str:
-    """The name of `MATMUL_PRECISIONS` that is nearest to the flags; torch keeps a cell of its own, and a read may raise."""
+    """The name of `MATMUL_PRECISIONS` that is nearest to the flags; torch keeps a cell of its own, and a read may
+    raise.
+    """
     if state.read("mkldnn.matmul.fp32_precision") == "bf16":
         return "medium"
     families = (state.read("cuda.matmul.fp32_precision"), state.read("mkldnn.matmul.fp32_precision"))
@@ -40,11 +42,15 @@ Flag(
     (None, "cuda", "mkldnn", "xla"),
     "obey one family of flags only, with that family's own defaults; None obeys the fastest that any family allows",
 )
-_precision("fp32_precision", None, "precision that float32 products may use, for every family that has no opinion of its own")
+_precision(
+    "fp32_precision", None, "precision that float32 products may use, for every family that has no opinion of its own"
+)
 _precision("cudnn.fp32_precision", "fp32_precision", "the same, for the CUDA family")
 _precision("mkldnn.fp32_precision", "fp32_precision", "the same, for the oneDNN family")
 _precision("cuda.matmul.fp32_precision", "cudnn.fp32_precision", "precision of matrix products, for the CUDA family")
-_precision("mkldnn.matmul.fp32_precision", "mkldnn.fp32_precision", "precision of matrix products, for the oneDNN family")
+_precision(
+    "mkldnn.matmul.fp32_precision", "mkldnn.fp32_precision", "precision of matrix products, for the oneDNN family"
+)
 Flag(
     "cuda.matmul.allow_tf32",
     False,

@@ -11,7 +11,9 @@ __all__ = ["get_mat_mul_precision", "set_mat_mul_precision"]
 
 
 def set_mat_mul_precision(precision: str) -> None:
-    """Let products run as bf16 passes: "default" one, "high" three, "highest" six. Raises ValueError for another value."""
+    """Let products run as bf16 passes: "default" one, "high" three, "highest" six. Raises ValueError for another
+    value.
+    """
     if precision not in _table.XLA_PRECISIONS:
         names = ", ".join(repr(name) for name in _table.XLA_PRECISIONS)
         raise ValueError(f"set_mat_mul_precision takes one of {names}, and got {precision!r}")

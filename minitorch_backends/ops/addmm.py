@@ -15,7 +15,9 @@ from .matmul import adjoint, matmul, of_dims, product, refuse_mixed, shape_error
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
 
-def _added(name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None) -> np.ndarray:
+def _added(
+    name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
+) -> np.ndarray:
     """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
     refuse_mixed(a, b)
     refuse_mixed(x, a)
@@ -39,6 +41,10 @@ def _scaled(result: Tensor, factor: Any) -> Tensor:
     return result if factor == 1 else result * factor
 
 
+def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
+    return _scaled(g, beta)
+
+
 def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]) -> Any:
     def samples() -> Iterator[Sample]:
         a, b = between(-1, 1, *first), between(-1, 1, *second, seed=1)
@@ -52,28 +58,34 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
 
 @op(
     inplace=True, takes="ifc", widen=False,
-    input=lambda g, beta: _scaled(g, beta),
+    input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled(matmul(g, adjoint(mat2), precision=precision), alpha),
     mat2=lambda g, mat1, alpha, precision: _scaled(matmul(adjoint(mat1), g, precision=precision), alpha),
     reference=lambda input, mat1, mat2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat1 @ mat2),
     samples=_adding((3, 2), (3, 4), (4, 2)),
 )  # fmt: skip
-def addmm(input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None) -> np.ndarray:
+def addmm(
+    input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> np.ndarray:
     """beta * input + alpha * (mat1 @ mat2) for matrices; `input` broadcasts, and is not read where beta is 0."""
     if mat1.ndim != 2 or mat2.ndim != 2:
-        raise RuntimeError(f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}")
+        raise RuntimeError(
+            f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}"
+        )
     return _added("addmm", input, mat1, mat2, beta, alpha, precision)
 
 
 @op(
     inplace=True, takes="ifc", widen=False,
-    input=lambda g, beta: _scaled(g, beta),
+    input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled(matmul(g, adjoint(batch2), precision=precision), alpha),
     batch2=lambda g, batch1, alpha, precision: _scaled(matmul(adjoint(batch1), g, precision=precision), alpha),
     reference=lambda input, batch1, batch2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (batch1 @ batch2),
     samples=_adding((2, 3, 2), (2, 3, 4), (2, 4, 2)),
 )  # fmt: skip
-def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None) -> np.ndarray:
+def baddbmm(
+    input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> np.ndarray:
     """beta * input + alpha * (batch1 @ batch2) for batches of matrices of equal number."""
     if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
         raise RuntimeError(
@@ -88,7 +100,9 @@ def baddbmm(input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha:
     reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
     samples=_adding((3,), (3, 4), (4,)),
 )
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None) -> Tensor:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     of_dims("addmv", ("mat", mat, 2), ("vec", vec, 1))
     column = input.unsqueeze(-1) if input.ndim else input
@@ -98,13 +112,17 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 @composite(
     takes="ifc",
     reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
-    samples=lambda: iter([
-        sample(between(-1, 1, 3, 2), between(-1, 1, 3, seed=1), between(-1, 1, 2, seed=2)),
-        sample(between(-1, 1, 2), between(-1, 1, 6, seed=1)[::-2], between(-1, 1, 2, seed=2), beta=2, alpha=3),
-        sample(between(-1, 1), between(-1, 1, 0, seed=1), between(-1, 1, 2, seed=2)),
-    ]),
+    samples=lambda: iter(
+        [
+            sample(between(-1, 1, 3, 2), between(-1, 1, 3, seed=1), between(-1, 1, 2, seed=2)),
+            sample(between(-1, 1, 2), between(-1, 1, 6, seed=1)[::-2], between(-1, 1, 2, seed=2), beta=2, alpha=3),
+            sample(between(-1, 1), between(-1, 1, 0, seed=1), between(-1, 1, 2, seed=2)),
+        ]
+    ),
 )
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None) -> Tensor:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     of_dims("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
     return addmm(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta=beta, alpha=alpha, precision=precision)
@@ -112,15 +130,23 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 @composite(
     takes="ifc",
-    reference=lambda input, batch1, batch2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0),
+    reference=lambda input, batch1, batch2, beta=1, alpha=1: (
+        (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)
+    ),
     samples=_adding((3, 2), (2, 3, 4), (2, 4, 2)),
 )
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None) -> Tensor:
-    """beta * input + alpha * the sum of the products of two batches of matrices: one product over batch and inner size."""
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> Tensor:
+    """beta * input + alpha * the sum of the products of two batches of matrices: one product over batch and inner
+    size.
+    """
     of_dims("addbmm", ("batch1", batch1, 3), ("batch2", batch2, 3))
     batch, rows, inner_size = batch1.shape
     if batch2.shape[:2] != (batch, inner_size):
-        raise RuntimeError(f"addbmm(): shapes {list(batch1.shape)} and {list(batch2.shape)} cannot be multiplied batch by batch")
+        raise RuntimeError(
+            f"addbmm(): shapes {list(batch1.shape)} and {list(batch2.shape)} cannot be multiplied batch by batch"
+        )
     side_by_side = batch1.transpose(0, 1).reshape(rows, batch * inner_size)
     stacked = batch2.reshape(batch * inner_size, batch2.shape[2])
     return addmm(input, side_by_side, stacked, beta=beta, alpha=alpha, precision=precision)

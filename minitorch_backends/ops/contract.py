@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -38,12 +39,14 @@ def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tens
 @composite(
     takes="ifc",
     reference=np.kron,
-    samples=lambda: iter([
-        sample(between(-1, 1, 2, 3), between(-1, 1, 3, 2, seed=1)),
-        sample(between(-1, 1, 3), between(-1, 1, 4, 2, seed=1).T),
-        sample(between(-1, 1), between(-1, 1, 2, seed=1)),
-        sample(between(-1, 1, 0), between(-1, 1, 2, seed=1)),
-    ]),
+    samples=lambda: iter(
+        [
+            sample(between(-1, 1, 2, 3), between(-1, 1, 3, 2, seed=1)),
+            sample(between(-1, 1, 3), between(-1, 1, 4, 2, seed=1).T),
+            sample(between(-1, 1), between(-1, 1, 2, seed=1)),
+            sample(between(-1, 1, 0), between(-1, 1, 2, seed=1)),
+        ]
+    ),
 )
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: each element of `input` times the whole of `other`, dimension by dimension."""
@@ -68,12 +71,16 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
     """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions."""
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
-            raise RuntimeError(f"tensordot expects 0 <= dims <= {min(a.ndim, b.ndim)} for shapes {list(a.shape)} and {list(b.shape)}, and got {dims}")
+            raise RuntimeError(
+                f"tensordot expects 0 <= dims <= {min(a.ndim, b.ndim)} for shapes {list(a.shape)} and "
+                f"{list(b.shape)}, and got {dims}"
+            )
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
     summed_a, summed_b = ([dim % each.ndim for dim in listed] for listed, each in zip(dims, (a, b), strict=True))
     if [a.shape[dim] for dim in summed_a] != [b.shape[dim] for dim in summed_b]:
         raise RuntimeError(
-            f"tensordot: contracted dimensions need to match, but {dims} of shapes {list(a.shape)} and {list(b.shape)} do not"
+            f"tensordot: contracted dimensions need to match, but {dims} of shapes {list(a.shape)} and "
+            f"{list(b.shape)} do not"
         )
     kept_a = [dim for dim in range(a.ndim) if dim not in summed_a]
     kept_b = [dim for dim in range(b.ndim) if dim not in summed_b]
@@ -85,12 +92,14 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
 
 
 def _chains() -> Iterator[Sample]:
-    yield sample([between(-1, 1, 2, 5), between(-1, 1, 5, 3, seed=1), between(-1, 1, 3, 4, seed=2), between(-1, 1, 4, 2, seed=3)])
+    yield sample(
+        [between(-1, 1, 2, 5), between(-1, 1, 5, 3, seed=1), between(-1, 1, 3, 4, seed=2), between(-1, 1, 4, 2, seed=3)]
+    )
     yield sample([between(-1, 1, 4, 2).T, between(-1, 1, 4, 3, seed=1)])
     yield sample([between(-1, 1, 0, 2), between(-1, 1, 2, 3, seed=1), between(-1, 1, 3, 2, seed=1)])
 
 
-@composite(method=False, takes="ifc", reference=lambda tensors: np.linalg.multi_dot(tensors), samples=_chains)
+@composite(method=False, takes="ifc", reference=np.linalg.multi_dot, samples=_chains)
 def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
@@ -104,7 +113,7 @@ def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Ten
     tensors[0] = tensors[0].unsqueeze(0) if first_is_row else tensors[0]
     tensors[-1] = tensors[-1].unsqueeze(1) if last_is_column else tensors[-1]
     of_dims("multi_dot", *[(f"tensors[{index}]", tensor, 2) for index, tensor in enumerate(tensors)])
-    for left, right in zip(tensors, tensors[1:], strict=False):
+    for left, right in itertools.pairwise(tensors):
         if left.shape[1] != right.shape[0]:
             raise shape_error(left._array, right._array)
     splits = _cheapest_splits([tensor.shape[0] for tensor in tensors] + [tensors[-1].shape[1]])
@@ -129,7 +138,10 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
         for start in range(count - length):
             stop = start + length
             options = [
-                (cost[start, middle] + cost[middle + 1, stop] + sizes[start] * sizes[middle + 1] * sizes[stop + 1], middle)
+                (
+                    cost[start, middle] + cost[middle + 1, stop] + sizes[start] * sizes[middle + 1] * sizes[stop + 1],
+                    middle,
+                )
                 for middle in range(start, stop)
             ]
             cost[start, stop], splits[start, stop] = min(options)
