@@ -5,7 +5,7 @@ ARGS ?=
 VENV := .venv
 VENV_PYTHON := $(VENV)/bin/python
 
-.PHONY: run test lint types parity kernel-levels clean
+.PHONY: run test lint types parity kernel-levels readme clean
 
 run: $(VENV)/installed-bench ## The laboratory: make run ARGS="--quick --out DIR"
 	$(VENV_PYTHON) -m bench $(ARGS)
@@ -37,6 +37,9 @@ kernel-levels: $(VENV)/installed-bench,test
 		echo "tests/kernels with MINITORCH_CPU_CAPABILITY=$$level"; \
 		MINITORCH_CPU_CAPABILITY=$$level $(VENV_PYTHON) -m pytest -q tests/kernels $(ARGS) || exit 1; \
 	done
+
+readme: $(VENV)/installed-bench,test ## Rewrite the tables of README.md from the code
+	$(VENV_PYTHON) -m tests.readme
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

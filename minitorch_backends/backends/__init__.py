@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 
-from ..flags import Group, assign, current, disable_global_flags, flags_frozen, read_environment, restore, snapshot
+from ..flags import Group, Snapshot, assign, current, disable_global_flags, flags_frozen, read_environment, restore, snapshot
 from . import cuda, cudnn, mkldnn, xla
 from . import table as _table  # noqa: F401  (declares the flags)
 
 __all__ = [
+    "Snapshot",
     "cuda",
     "cudnn",
     "disable_global_flags",

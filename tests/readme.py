@@ -1,0 +1,55 @@
+"""The generated parts of README.md: `python -m tests.readme` rewrites them, and test_readme.py checks them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from minitorch_backends import flags
+
+from .test_flags import DEPARTURES
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def flag_table() -> str:
+    """The table of flags, from their rows."""
+    lines = ["| flag | values | default | inherits from | what it acts on |", "|---|---|---|---|---|"]
+    for row in flags.rows.values():
+        values = "`True`, `False`" if row.choices is bool else ", ".join(f"`{value!r}`" for value in row.choices)
+        inherits = f"`{row.inherits}`" if row.inherits else ""
+        lines.append(f"| `{row.path}` | {values} | `{row.default!r}` | {inherits} | {row.doc} |")
+    return "\n".join(lines)
+
+
+def departures() -> str:
+    """The departures from torch, from the table that the tests of flags use."""
+    return "\n".join(f"* {sentence}" for sentence in DEPARTURES.values())
+
+
+PARTS = {"flags": flag_table, "departures": departures}
+
+
+def generated(text: str) -> str:
+    """README.md with its generated parts as they should be."""
+    for name, table in PARTS.items():
+        begin, end = rf"(<!-- {name}: [^>]*-->\n)", rf"(<!-- end of {name} -->)"
+        text, count = re.subn(begin + ".*?" + end, lambda m, table=table: m[1] + table() + "\n" + m[2], text, flags=re.DOTALL)
+        if count != 1:
+            raise ValueError(f"README.md has {count} places for {name}; expected one")
+    return text
+
+
+def code_blocks(text: str) -> str:
+    """The Python blocks of README.md as one program, at their own line numbers."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        fence = line.startswith("```")
+        lines.append("" if fence or not inside else line)
+        if fence:
+            inside = line == "```python"
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    README.write_text(generated(README.read_text(encoding="utf-8")), encoding="utf-8")
