@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from minitorch_backends.kernels import cpu, jit
 
 ROUND = """

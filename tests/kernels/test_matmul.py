@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from minitorch_backends.kernels.gemm import exact_matmul, matmul
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 from minitorch_backends.kernels.registry import Refused, kernels

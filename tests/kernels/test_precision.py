@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from minitorch_backends.kernels.precision import ALIASES, PRECISIONS, ROUNDINGS, named, predicted_error
 
 from .. import reference

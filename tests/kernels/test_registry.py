@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+
 from minitorch_backends.kernels import cpu, registry
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.rounding import round_to, split
 

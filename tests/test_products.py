@@ -1,0 +1,156 @@
+"""Products obey the live flags, forward and backward, and explain tells the truth about them."""
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.rounding import round_to, split
+
+A = np.random.default_rng(0).standard_normal((33, 65)).astype(np.float32)
+B = np.random.default_rng(1).standard_normal((65, 17)).astype(np.float32)
+
+
+def tensors(requires_grad=False):
+    return mt.Tensor(A, requires_grad=requires_grad), mt.Tensor(B, requires_grad=requires_grad)
+
+
+def relative_error(result, exact):
+    return np.sqrt(np.mean((result - exact) ** 2) / np.mean(exact**2))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_generic_flag_governs_products(precision):
+    a, b = tensors()
+    with backends.flags(fp32_precision=precision), explain.record() as log:
+        result = a @ b
+
+    assert [(call.precision, call.direction) for call in log] == [(precision, "forward")]
+    assert "fp32_precision" in log[0].decided_by
+    error = relative_error(result.numpy(), A.astype(float) @ B.astype(float))
+    expected = {"bf16": 2.4e-3, "tf32": 2.9e-4, "fp16": 2.9e-4, "bf16x3": 4.4e-6}.get(precision, 3e-7)
+    assert expected / 4 < error < expected * 4
+
+
+def test_backward_runs_under_the_flags_in_force_then():
+    a, b = tensors(requires_grad=True)
+    with explain.record() as log:
+        with backends.flags(fp32_precision="tf32"):
+            result = a @ b
+        with backends.flags(fp32_precision="bf16"):
+            result.sum().backward()
+
+    assert [(call.precision, call.direction) for call in log] == [
+        ("tf32", "forward"),
+        ("bf16", "backward"),
+        ("bf16", "backward"),
+    ]
+    ones = np.ones((33, 17), np.float32)
+    rounded = split(A, "bf16")[0]
+    np.testing.assert_allclose(b.grad.numpy(), rounded.T @ ones, rtol=1e-5, atol=1e-5)
+
+
+def test_a_call_names_its_own_precision_and_its_gradients_follow():
+    a, b = tensors(requires_grad=True)
+    with backends.flags(fp32_precision="bf16"), explain.record() as log:
+        mt.matmul(a, b, precision="bf16x6").sum().backward()
+
+    assert [call.precision for call in log] == ["bf16x6"] * 3
+    assert "of the call" in log[0].decided_by
+
+
+@pytest.mark.parametrize("rounding", ["rna", "rne", "rz"])
+def test_tf32_rounds_as_the_flag_says(rounding):
+    ties = np.full((1, 1), 1 + 2.0**-11, np.float32)
+    ones = np.ones((1, 1), np.float32)
+    with backends.flags(fp32_precision="tf32", tf32_rounding=rounding):
+        result = (mt.Tensor(ties) @ mt.Tensor(ones)).item()
+
+    assert result == round_to(ties, "tf32", rounding).item()
+    assert result == (1 + 2.0**-10 if rounding == "rna" else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("family", "value", "precision"),
+    [
+        ("cuda", {}, "ieee"),
+        ("mkldnn", {}, "ieee"),
+        ("xla", {}, "bf16"),
+        ("xla", {"xla.mat_mul_precision": "high"}, "bf16x3"),
+    ],
+)
+def test_emulate_obeys_one_family_with_its_defaults(family, value, precision):
+    a, b = tensors()
+    with mt.backends.Snapshot({"emulate": family, **value}.items()), explain.record() as log:
+        a @ b
+
+    assert log[0].precision == precision
+
+
+def test_float64_integers_and_halves_have_no_choice():
+    with backends.flags(fp32_precision="bf16"), explain.record() as log:
+        for dtype in (np.float64, np.float16, np.int32, np.complex64):
+            mt.Tensor(A.astype(dtype)) @ mt.Tensor(B.astype(dtype))
+
+    assert {call.precision for call in log} == {"ieee"}
+    assert {call.decided_by for call in log} == {"precision flags act on float32 products only"}
+
+
+@pytest.mark.parametrize(
+    "name", ["mm", "addmm", "mv", "dot", "outer", "bmm", "baddbmm", "tensordot", "inner", "multi_dot"]
+)
+def test_every_product_asks_the_flags(name):
+    a, b, vector = mt.Tensor(A), mt.Tensor(B), mt.Tensor(B[:, 0])
+    square = mt.Tensor(np.zeros((), np.float32))
+    calls = {
+        "mm": lambda: mt.mm(a, b),
+        "addmm": lambda: mt.addmm(square, a, b),
+        "mv": lambda: mt.mv(a, vector),
+        "dot": lambda: mt.dot(vector, vector),
+        "outer": lambda: mt.outer(vector, vector),
+        "bmm": lambda: mt.bmm(a.unsqueeze(0), b.unsqueeze(0)),
+        "baddbmm": lambda: mt.baddbmm(square, a.unsqueeze(0), b.unsqueeze(0)),
+        "tensordot": lambda: mt.tensordot(a, b, dims=1),
+        "inner": lambda: mt.inner(a, vector),
+        "multi_dot": lambda: mt.multi_dot([a, b]),
+    }
+    results = {}
+    for precision in ("ieee", "bf16"):
+        with backends.flags(fp32_precision=precision), explain.record() as log:
+            results[precision] = calls[name]().numpy()
+        assert {call.precision for call in log} == {precision}
+
+    assert not np.array_equal(results["ieee"], results["bf16"])
+
+
+def test_bad_products_name_the_shapes_and_change_nothing():
+    a, b = tensors()
+    for wrong, error, parts in [
+        (lambda: b @ b, RuntimeError, ("65x17", "17", "65")),
+        (lambda: a @ b.double(), RuntimeError, ("float32", "float64", ".to(dtype)")),
+        (lambda: a @ mt.Tensor(np.float32(1)), RuntimeError, ("0D", "use *")),
+        (lambda: mt.matmul(a, b, precision="bf17"), ValueError, ("bf17", "bf16x3")),
+        (lambda: mt.mm(a, b[0]), RuntimeError, ("mat2", "2-D", "[17]")),
+        (lambda: a @ "x", TypeError, ("other", "str")),
+        (lambda: (a > 0) @ (b > 0), RuntimeError, ("bool", "floating")),
+    ]:
+        with pytest.raises(error) as caught:
+            wrong()
+        assert all(part in str(caught.value) for part in parts), caught.value
+    assert (a._version, b._version) == (0, 0)
+
+
+def test_explain_table_has_a_line_for_each_call():
+    a, b = tensors()
+    with explain.record() as log:
+        a @ b
+        with backends.flags(fp32_precision="tf32"):
+            a @ b
+    a @ b
+
+    header, *lines = log.table().splitlines()
+    assert len(lines) == len(log) == 2
+    assert header.split()[:2] == ["kernel", "shapes"]
+    assert "33x65 @ 65x17" in lines[0]
+    assert "tf32" in lines[1]
