@@ -1,0 +1,27 @@
+"""Fresh Python processes, for what can be seen only once: the environment, imports, and settings without a way back."""
+
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+
+class Printed(NamedTuple):
+    """What a process wrote to its two streams."""
+
+    out: str
+    error: str
+
+
+def python(code: str, **environment: str) -> Printed:
+    """Run `code` in a new interpreter with these environment variables, warnings being errors as in the suite."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MINITORCH_")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Printed(done.stdout, done.stderr)
