@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -48,6 +49,7 @@ class Op:
     promote: Any
     widen: bool
     view: bool
+    writer: Callable[..., Any] | None
     variadic: str | None
     ufunc: Callable[..., Any] | None
     takes: str
@@ -103,6 +105,9 @@ class Op:
             refuse_unwritable(self, into)
         arrays, half = self.arrays(values)
         given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
+        if into is not None and self.writer is not None:
+            metadata = {name: bound[name] for name in self.metadata_names}
+            return write(self, values, arrays, metadata, functools.partial(self.writer, **bound | given), into)
         token = silence()
         try:
             out = self.forward(**bound | given)

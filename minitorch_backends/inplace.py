@@ -10,6 +10,7 @@ from .autograd.graph import Leaf, Node, history, next_sequence
 from .autograd.modes import is_grad_enabled
 from .autograd.views import View
 from .dtypes import dtype_of
+from .kernels.quiet import restore, silence
 from .tensor import Tensor
 
 __all__ = ["bump", "refuse_unwritable", "write"]
@@ -24,11 +25,14 @@ def bump(tensor: Tensor) -> None:
 
 
 def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any, into: Tensor) -> Tensor:
-    """Put `out`, what `op` made of the arguments, into the memory of `into`, and record it. Checks first, then
-    changes.
+    """Put `out`, what `op` made of the arguments, into the memory of `into`, and record it. Checks first, then changes.
+
+    `out` may also be a function that does the writing itself, and raises before it changes anything.
     """
-    out, target = np.asarray(out), into._array
-    _refuse_unfit(op, out, target)
+    target = into._array
+    if not callable(out):
+        out = np.asarray(out)
+        _refuse_unfit(op, out, target)
     recording = is_grad_enabled()
     node = op.node(values, arrays, metadata) if recording else None
     view = into._state if type(into._state) is View else None
@@ -38,7 +42,14 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
             "so that "
             "its base cannot follow; make the view outside no_grad, or write under no_grad"
         )
-    target[...] = out
+    token = silence()
+    try:
+        if callable(out):
+            out()
+        else:
+            target[...] = out
+    finally:
+        restore(token)
     bump(into)
     if recording:
         _rewrite(op, node, into, view)

@@ -14,6 +14,7 @@ rule mentions broadcasting.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,7 @@ def op(
     promote: bool | str | tuple[str, ...] = False,
     widen: bool = True,
     view: bool = False,
+    mutates: bool = False,
     variadic: str | None = None,
     ufunc: Callable[..., Any] | None = None,
     takes: str = EVERY_CATEGORY,
@@ -84,6 +86,8 @@ def op(
             integers floating; a tuple names the only inputs that are promoted.
         widen: compute half types in float32 and round the result once.
         view: the result may share the memory of the first input.
+        mutates: the forward writes into its first input and returns nothing, raising before it changes anything; it is
+            given a copy, except by the in-place form. Such ops neither promote nor widen that input.
         variadic: the argument that takes the rest of the positional ones, `x.reshape(2, 3)`.
         ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
@@ -103,6 +107,7 @@ def op(
             "promote": promote,
             "widen": widen,
             "view": view,
+            "writer": forward if mutates else None,
             "variadic": variadic,
             "ufunc": ufunc,
             "takes": takes,
@@ -110,7 +115,7 @@ def op(
             "samples": samples,
             "reference": reference,
         }
-        declared = Op(forward, rules, options)
+        declared = Op(_on_copy(forward) if mutates else forward, rules, options)
         registry[declared.name] = declared
         public = functools.wraps(forward)(_closure(declared))
         public.__name__ = public.__qualname__ = declared.name
@@ -121,12 +126,26 @@ def op(
     return declare if forward is None else declare(forward)
 
 
+def _on_copy(writer: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward that does to a copy of its first input what `writer` does to the input itself, and returns it."""
+    first = next(iter(inspect.signature(writer).parameters))
+
+    @functools.wraps(writer)
+    def forward(**bound: Any) -> Any:
+        bound[first] = out = bound[first].copy()
+        writer(**bound)
+        return out
+
+    return forward
+
+
 def _closure(declared: Op) -> Any:
     """What users call: a closure specialised for one or two inputs, equal to the general path, or that path."""
     simple = (
         not declared.listed
         and "f" in declared.takes
         and not declared.view
+        and declared.writer is None
         and declared.order[: len(declared.inputs)] == declared.inputs
     )
     if simple and len(declared.inputs) in (1, 2) and all(name in declared.defaults for name in declared.metadata_names):

@@ -8,9 +8,13 @@ from .addmm import *  # noqa: F403
 from .arrange import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .contract import *  # noqa: F403
+from .fill import *  # noqa: F403
 from .grid import *  # noqa: F403
+from .index import *  # noqa: F403
 from .join import *  # noqa: F403
+from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403
+from .scatter import *  # noqa: F403
 from .shape import *  # noqa: F403
 from .slices import *  # noqa: F403
 from .transpose import *  # noqa: F403

@@ -43,7 +43,7 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _cast_samples() -> Any:
     for array in arrays_like(-2, 2):
-        yield sample(array, float32)
+        yield sample(array, complex128)
     yield sample(np.arange(6).reshape(2, 3), float64)
     yield sample(np.array([True, False]), int64)
 
@@ -52,7 +52,7 @@ def _cast_samples() -> Any:
     input=lambda g: g,
     method=False,
     widen=False,
-    reference=lambda input, dtype: input.astype(dtype.dtype).astype(np.result_type(input.dtype, np.float64)),
+    reference=lambda input, dtype: converted(input, dtype.dtype),
     samples=_cast_samples,
 )
 def to_copy(input: Array, dtype):
@@ -74,13 +74,13 @@ def contiguous(input: Tensor) -> Tensor:
 
 def _to_samples() -> Any:
     yield from _cast_samples()
-    yield sample(arrays_like(-2, 2)[0], "cpu", float32)
-    yield sample(arrays_like(-2, 2)[0], dtype=float32, copy=True)
+    yield sample(arrays_like(-2, 2)[0], "cpu", complex128)
+    yield sample(arrays_like(-2, 2)[0], dtype=float64, copy=True)
 
 
 def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool = False) -> np.ndarray:
     dtype = next((arg for arg in args if isinstance(arg, DType)), dtype)
-    return input.astype(dtype.dtype).astype(np.result_type(input.dtype, np.float64))
+    return converted(input, dtype.dtype)
 
 
 @composite(reference=_to_reference, samples=_to_samples)

@@ -1,0 +1,71 @@
+"""`target[indices] += values` on arrays, where indices may repeat: the adjoint of every kind of look-up."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["add_at", "add_rows"]
+
+_LARGE = 1 << 15
+"""Values from which on a sparse product pays for SciPy's import, which takes 0.1 s once."""
+
+
+def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> None:
+    """Add `values` to the elements of `target` at `indices`, as often as each is named.
+
+    `indices` holds integer arrays that broadcast with each other, and slices of everything. Raises IndexError out of bounds.
+    """
+    dims = [dim for dim, each in enumerate(indices) if isinstance(each, np.ndarray)]
+    first, count = dims[0], len(dims)
+    adjacent = dims[-1] - first + 1 == count
+    if not adjacent or (count > 1 and not target.flags.c_contiguous):
+        np.add.at(target, indices, values)
+        return
+    sizes = target.shape[first : first + count]
+    arrays = [_from_front(indices[dim], target.shape[dim], dim) for dim in dims]
+    index = arrays[0] if count == 1 else np.ravel_multi_index(np.broadcast_arrays(*arrays), sizes)
+    lead, rest = target.shape[:first], target.shape[first + count :]
+    values = np.broadcast_to(values, lead + index.shape + rest).reshape(*lead, index.size, *rest)
+    rows = target if count == 1 else target.reshape(*lead, math.prod(sizes), *rest)
+    add_rows(np.moveaxis(rows, first, 0), index.reshape(-1), np.moveaxis(values, first, 0))
+
+
+def _from_front(index: np.ndarray, size: int, dim: int) -> np.ndarray:
+    """`index` with negative positions counted from the front. Raises IndexError out of bounds."""
+    if index.size == 0:
+        return index
+    low, high = index.min(), index.max()
+    if low < -size or high >= size:
+        raise IndexError(f"index {low if low < -size else high} is out of bounds for dimension {dim} with size {size}")
+    return np.where(index < 0, index + size, index) if low < 0 else index
+
+
+def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    """Add `values[k]` to `rows[index[k]]` for every k, in that order; `index` is a vector of positions in bounds.
+
+    For 2000 rows of 64 floats with repetitions np.add.at takes 0.8 ms, a sparse product 0.08 ms, and without repetitions
+    plain indexing 0.06 ms.
+    """
+    if rows.ndim == 1 or values.size == 0:
+        np.add.at(rows, index, values)
+    elif not _repeats(index, len(rows)):
+        rows[index] += values
+    elif values.size >= _LARGE and rows.dtype.kind in "fc" and rows.dtype.itemsize > 2:
+        from scipy.sparse import csc_matrix
+
+        count = len(index)
+        chosen = csc_matrix((np.ones(count, rows.dtype), index, np.arange(count + 1)), (len(rows), count))
+        rows += (chosen @ values.reshape(count, -1)).reshape(rows.shape)
+    else:
+        np.add.at(rows, index, values)
+
+
+def _repeats(index: np.ndarray, size: int) -> bool:
+    """Whether a position below `size` occurs twice, by counting or by sorting, whichever touches less memory."""
+    if 8 * index.size > size:
+        return bool(np.bincount(index, minlength=1).max() > 1)
+    ordered = np.sort(index)
+    return bool((ordered[1:] == ordered[:-1]).any())

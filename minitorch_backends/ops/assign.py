@@ -1,0 +1,59 @@
+"""What the functions that write by index tensors share: each only says which values go to which places."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..op import composite
+from ..tensor import Tensor
+from .index import index_assign, kept
+from .shape import reshape
+
+__all__ = ["assigning", "at_least_vector", "checked_positions"]
+
+
+def at_least_vector(input: Tensor) -> Any:
+    """A view with one dimension for a 0-dim tensor, else the tensor itself."""
+    return input if input._array.ndim else reshape(input, (1,))
+
+
+def assigning(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays, accumulate)."""
+
+    def declare(arguments: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(arguments)
+        def function(input: Tensor, *args: Any, **named: Any) -> Tensor:
+            values, arrays, accumulate = arguments(input, *args, **named)
+            result = index_assign(at_least_vector(input), values, kept(arrays, input, values), accumulate)
+            return result if input._array.ndim else reshape(result, ())
+
+        @functools.wraps(arguments)
+        def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
+            values, arrays, accumulate = arguments(self, *args, **named)
+            at_least_vector(self).index_assign_(values, kept(arrays, self, values), accumulate)
+            return self
+
+        in_place.__name__ = in_place.__qualname__ = arguments.__name__ + "_"
+        in_place.__doc__ = f"`{arguments.__name__}`, written into this tensor."
+        setattr(Tensor, in_place.__name__, in_place)
+        return composite(**options)(function)
+
+    return declare
+
+
+def checked_positions(name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError) -> np.ndarray:
+    """An index tensor as an array. Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds."""
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name}(): argument 'index' must be a Tensor, not {type(given).__name__}")
+    positions = given._array
+    if positions.dtype.kind != "i":
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, and got {given.dtype!r}; use index.long()")
+    if positions.size:
+        low, high = positions.min(), positions.max()
+        if low < 0 or high >= size:
+            raise error(f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
+    return positions

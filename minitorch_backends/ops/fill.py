@@ -1,0 +1,132 @@
+"""Writing whole tensors in place, and by mask: copy_, fill_, zero_, masked_fill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import COMPLEX, DType, dtype_of
+from ..op import Array, op
+from ..samples import between, gapped, sample
+from ..tensor import Tensor, adopt
+from .cast import converted
+
+__all__ = ["masked_fill"]
+
+
+def _fitted(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
+    """A value to fill with, in the dtype of what it fills. Raises RuntimeError when it has dimensions or is out of range.
+
+    As in C, floating values lose their fractions in integers.
+    """
+    if value.ndim:
+        raise RuntimeError(f"{name} only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}")
+    result = converted(value, dtype.dtype)
+    source = dtype_of(value).category
+    if (source == COMPLEX and dtype.category < COMPLEX) or (value.dtype.kind in "iu" and result.dtype.kind in "iu" and result != value):
+        raise RuntimeError(f"{name}: value {value[()]} cannot be converted to type {dtype!r} without overflow")
+    return result
+
+
+def number_as(value: Any, like: Tensor, name: str) -> Tensor:
+    """A Python or NumPy number as a 0-dim tensor of the dtype of `like`. Raises TypeError for anything else."""
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise TypeError(f"can't assign a {type(value).__name__} to a {like.dtype!r} tensor; use mt.tensor({name})")
+    return adopt(_fitted(name, np.asarray(value), dtype_of(like._array)))
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
+    return adopt(np.zeros(shape, dtype))
+
+
+def _copy_samples() -> Any:
+    yield sample(between(-2, 2, 3, 4), between(-3, 3, 3, 4))
+    yield sample(between(-2, 2, 3, 4), between(-3, 3, 4))
+    yield sample(gapped(), gapped()[::-1])
+    yield sample(between(-2, 2), between(-3, 3))
+    yield sample(between(-2, 2, 0, 3), between(-3, 3, 3))
+
+
+@op(
+    input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
+    src=lambda g: g,
+    mutates=True,
+    inplace=True,
+    method=False,
+    widen=False,
+    reference=lambda input, src, non_blocking=False: np.zeros(input.shape) + src,
+    samples=_copy_samples,
+)
+def copy(input: Array, src: Array, non_blocking=False):
+    """The elements of `src`, broadcast and converted to the shape and dtype of `input`."""
+    if src.shape != input.shape:
+        try:
+            src = np.broadcast_to(src, input.shape)
+        except ValueError:
+            raise RuntimeError(
+                f"The expanded size of the tensor {list(input.shape)} must match the existing size {list(src.shape)} at "
+                "every non-singleton dimension: the source of a copy must broadcast to the tensor that is written to"
+            ) from None
+    input[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
+
+
+def _fill_samples() -> Any:
+    for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3)):
+        yield sample(array, 1.5)
+    yield sample(between(-2, 2, 3, 4), between(-3, 3))
+
+
+@op(
+    input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
+    value=lambda g: g,
+    promote=("value",),
+    mutates=True,
+    inplace=True,
+    method=False,
+    widen=False,
+    reference=lambda input, value: np.full(input.shape, value, input.dtype),
+    samples=_fill_samples,
+)
+def fill(input: Array, value: Array):
+    """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor."""
+    input[...] = _fitted("fill_", value, dtype_of(input))
+
+
+def _zero_(self: Tensor) -> Tensor:
+    """Write zeros to every element of this tensor."""
+    return self.fill_(0)  # type: ignore[attr-defined]
+
+
+Tensor.zero_ = _zero_  # type: ignore[attr-defined]
+
+
+def _masked_samples() -> Any:
+    a = between(-2, 2, 3, 4)
+    yield sample(a, a > 0.5, 1.5)
+    yield sample(a, a > 0.5, between(-3, 3))
+    yield sample(a, a[0] > 0, -2)
+    yield sample(a[0], a > 0, 0.5)
+    yield sample(gapped(), gapped() > 0, 1)
+    yield sample(between(-2, 2), np.array(True), 1)
+    yield sample(between(-2, 2, 0, 3), np.zeros((0, 3), bool), 1)
+
+
+@op(
+    input=lambda g, mask: masked_fill(g, mask, 0),
+    value=lambda g, mask: masked_fill(g, mask.logical_not(), 0),
+    promote=("value",),
+    inplace=True,
+    widen=False,
+    warns=False,
+    reference=lambda input, mask, value: np.where(mask, np.asarray(value, input.dtype), input),
+    samples=_masked_samples,
+)
+def masked_fill(input: Array, mask: Array, value: Array):
+    """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of `input`.
+
+    Raises RuntimeError for a mask that is not boolean.
+    """
+    if mask.dtype != bool:
+        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()")
+    return np.where(mask, _fitted("masked_fill", value, dtype_of(input)), input)

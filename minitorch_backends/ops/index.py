@@ -1,0 +1,183 @@
+"""Indexing: `x[index]` and `x[index] = value`, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.views import made_view
+from ..dtypes import dtype_of
+from ..op import Array, op
+from ..samples import between, gapped, sample
+from ..tensor import Tensor, adopt
+from .accumulate import add_at
+from .fill import number_as
+from .indices import parsed, plain, refusal
+from .slices import getitem
+
+__all__: list[str] = []
+
+_ALL = slice(None)
+
+
+def _index_samples() -> Any:
+    """(input, indices) for every kind of array index."""
+    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0, 2]), np.array([1, -1, 1])
+    for indices in ((rows,), (_ALL, columns), (rows, columns), (rows[:, None], columns), (np.array([[0, 1], [2, 2]]),)):
+        yield sample(a, indices)
+    yield sample(between(-2, 2, 2, 3, 4), (np.array([0, 1, 1]), _ALL, columns))
+    yield sample(gapped(), (rows,))
+    yield sample(a, (np.empty(0, np.int64),))
+    yield sample(between(-2, 2, 0, 3), (_ALL, rows))
+
+
+@op(
+    input=lambda g, input_shape, indices: index_embed(g, input_shape, indices),
+    widen=False,
+    warns=False,
+    method=False,
+    reference=lambda input, indices: input[indices],
+    samples=_index_samples,
+)
+def look_up(input: Array, indices):
+    """The elements at integer arrays, one for each of the first dimensions (or a slice of everything), in new memory."""
+    indices = plain(indices)
+    try:
+        if len(indices) == 1 or all(type(each) is slice for each in indices[:-1]):
+            return input.take(indices[-1], len(indices) - 1)
+        return input[indices]
+    except IndexError:
+        raise refusal(indices, input.shape) from None
+
+
+def _embed_samples() -> Any:
+    for (array, indices), _ in _index_samples():
+        yield sample(array[indices], array.shape, indices)
+
+
+def _embed_reference(value: np.ndarray, shape: tuple[int, ...], indices: tuple[Any, ...]) -> np.ndarray:
+    """By the definition: the sum over all elements that came from one place."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)[indices]
+    sums = [value[places == place].sum() for place in range(int(np.prod(shape)))]
+    return np.array(sums, value.dtype).reshape(shape)
+
+
+@op(
+    value=lambda g, indices: look_up(g, indices),
+    method=False,
+    reference=_embed_reference,
+    samples=_embed_samples,
+)
+def index_embed(value: Array, shape, indices):
+    """Zeros of `shape` to which `value` is added at `indices`, as often as each place is named: the adjoint of `look_up`."""
+    out = np.zeros(shape, value.dtype)
+    add_at(out, plain(indices), value)
+    return out
+
+
+def _assign_samples() -> Any:
+    """(input, values, indices, accumulate) where no place is named twice, unless values are added."""
+    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0]), np.array([1, -1])
+    yield sample(a, between(-3, 3, 2, 4), (rows,))
+    yield sample(a, between(-3, 3, 4), (rows,))
+    yield sample(a, between(-3, 3, 2), (rows, columns))
+    yield sample(a, between(-3, 3, 3, 1), (_ALL, columns))
+    yield sample(a, between(-3, 3, 3, 4), (np.array([1, 1, 0]),), accumulate=True)
+    yield sample(a, between(-3, 3, 3), (np.array([1, 1, 0]), np.array([3, 3, -1])), accumulate=True)
+    yield sample(gapped(), between(-3, 3, 2, 2), (rows,))
+    yield sample(a, between(-3, 3, 0, 4), (np.empty(0, np.int64),))
+
+
+def _assign_reference(input: np.ndarray, values: np.ndarray, indices: Any, accumulate: bool = False) -> np.ndarray:
+    out = input.flatten()
+    places = np.arange(out.size).reshape(input.shape)[tuple(indices)]
+    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
+        out[place] = value + (out[place] if accumulate else 0)
+    return out.reshape(input.shape)
+
+
+@op(
+    input=lambda g, indices, accumulate: g if accumulate else index_assign(g, _zero(g), indices),
+    values=lambda g, indices: look_up(g, indices),
+    mutates=True,
+    widen=False,
+    inplace=True,
+    method=False,
+    reference=_assign_reference,
+    samples=_assign_samples,
+)
+def index_assign(input: Array, values: Array, indices, accumulate=False):
+    """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
+    if input.dtype != values.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {dtype_of(input)!r} for the destination and "
+            f"{dtype_of(values)!r} for the source; use values.to(input.dtype)"
+        )
+    indices = plain(indices)
+    try:
+        if accumulate:
+            add_at(input, indices, values)
+        else:
+            input[indices] = values
+    except IndexError:
+        raise refusal(indices, input.shape) from None
+    except ValueError:
+        selected = [list(each.shape) for each in indices if isinstance(each, np.ndarray)]
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to the elements of a tensor of shape "
+            f"{list(input.shape)} at indices of shapes {selected}"
+        ) from None
+
+
+def _zero(like: Tensor) -> Tensor:
+    return adopt(np.zeros((), like._array.dtype))
+
+
+def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
+    """Index arrays as a backward pass may need them: copies, so that later writes to them do not matter."""
+    if all(not isinstance(each, Tensor) or each._node is None for each in tensors):
+        return arrays
+    return tuple(each.copy() if isinstance(each, np.ndarray) else each for each in arrays)
+
+
+def _getitem(self: Tensor, key: Any) -> Tensor:
+    """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or lists.
+
+    Raises IndexError for indices out of bounds or of a wrong type, ValueError for slices with steps below 1.
+    """
+    basic, arrays = parsed(key, self._array.shape)
+    view = self if basic is None else getitem(self, basic)
+    return view if arrays is None else look_up(view, kept(arrays, view))
+
+
+def _setitem(self: Tensor, key: Any, value: Any) -> None:
+    """Write a tensor or a number to the elements at an index, broadcast and converted to this tensor's dtype.
+
+    Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast, and
+    where in-place writes are refused. Nothing has changed then.
+    """
+    basic, arrays = parsed(key, self._array.shape)
+    view = self
+    if basic is not None:
+        # Not recorded: what is overwritten needs no way back to what was there.
+        metadata = {"index": basic}
+        view = made_view(getitem.op, metadata, self, getitem.op.forward(self._array, **metadata), None)
+    if not isinstance(value, Tensor):
+        value = number_as(value, self, "value")
+    extra = value._array.ndim - _selected_ndim(view._array, arrays)
+    if extra > 0 and value._array.shape[:extra] == (1,) * extra:
+        value = value.reshape(value._array.shape[extra:])  # type: ignore[attr-defined]
+    if arrays is None:
+        view.copy_(value)  # type: ignore[attr-defined]
+    else:
+        view.index_assign_(value, kept(arrays, view, value))  # type: ignore[attr-defined]
+
+
+def _selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
+    """How many dimensions `array` has, indexed by `arrays`."""
+    given = [each.ndim for each in arrays or () if isinstance(each, np.ndarray)]
+    return array.ndim - len(given) + max(given, default=0)
+
+
+Tensor.__getitem__, Tensor.__setitem__ = _getitem, _setitem  # type: ignore[attr-defined]

@@ -1,0 +1,260 @@
+"""Look-ups and writes by a vector of positions along one dimension, by positions in the flattened tensor, and by mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..op import Array, composite, op
+from ..samples import between, gapped, sample
+from ..tensor import Tensor
+from .assign import assigning, at_least_vector, checked_positions
+from .dims import wrap_dim
+from .fill import number_as
+from .grid import broadcast_tensors
+from .index import kept, look_up
+from .indices import index_arrays
+from .shape import ravel, reshape
+
+__all__ = [
+    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_scatter", "masked_select", "nonzero", "take",
+]  # fmt: skip
+
+
+def _along(name: str, input: Tensor, dim: int, index: Tensor, error: type[Exception] = RuntimeError) -> tuple[Any, ...]:
+    """Index arrays for the positions `index`, a vector or a 0-dim tensor, of dimension `dim`. Raises as `checked_positions`."""
+    shape = input._array.shape or (1,)
+    dim = wrap_dim(dim, input._array.ndim)
+    positions = checked_positions(name, index, shape[dim], dim, error)
+    if positions.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, and got shape {list(index.shape)}; use flatten, or gather")
+    return (*(slice(None),) * dim, positions.reshape(-1))
+
+
+def _select_samples() -> Any:
+    a = between(-2, 2, 3, 4)
+    yield sample(a, 0, np.array([2, 0, 2]))
+    yield sample(a, -1, np.array([1]))
+    yield sample(gapped(), 1, np.array([1, 0, 1]))
+    yield sample(a, 0, np.empty(0, np.int64))
+    yield sample(between(-2, 2, 0, 3), 1, np.array([2]))
+
+
+@composite(reference=lambda input, dim, index: np.take(input, index, dim), samples=_select_samples)
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """A copy of the elements of dimension `dim` that the vector `index` names. Raises IndexError out of bounds."""
+    places = _along("index_select", input, dim, index, IndexError)
+    result = look_up(at_least_vector(input), kept(places, input))
+    return result if input._array.ndim else reshape(result, ())
+
+
+def _write_samples(*more: Any) -> Any:
+    def samples() -> Any:
+        a = between(-2, 2, 3, 4)
+        yield sample(a, 0, np.array([2, 0]), between(-3, 3, 2, 4))
+        yield sample(a, -1, np.array([1, 3, 0]), between(-3, 3, 3, 3))
+        yield sample(gapped(), 1, np.array([1]), between(-3, 3, 3, 1))
+        yield sample(a, 0, np.empty(0, np.int64), between(-3, 3, 0, 4))
+        yield from more
+
+    return samples
+
+
+def _refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> None:
+    if not isinstance(source, Tensor):
+        raise TypeError(f"{name}(): argument 'source' must be a Tensor, not {type(source).__name__}")
+    dim = wrap_dim(dim, input._array.ndim)
+    wanted = list(input.shape)
+    wanted[dim : dim + 1] = [index._array.size] if wanted else []
+    if list(source.shape) != wanted:
+        raise RuntimeError(
+            f"{name}(): source of shape {list(source.shape)} does not fit {index._array.size} positions of dimension {dim} of "
+            f"{list(input.shape)}; expected {wanted}"
+        )
+
+
+def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, *, alpha: float = 1) -> np.ndarray:
+    out = np.moveaxis(input.copy(), dim, 0)
+    for position, rows in zip(index, np.moveaxis(source, dim, 0), strict=True):
+        out[position] += alpha * rows
+    return np.moveaxis(out, 0, dim)
+
+
+@assigning(
+    reference=_add_reference,
+    samples=_write_samples(
+        sample(between(-2, 2, 3, 4), 0, np.array([1, 1, 0]), between(-3, 3, 3, 4)),
+        sample(between(-2, 2, 3, 4), 0, np.array([1, 1]), between(-3, 3, 2, 4), alpha=-0.5),
+    ),
+)
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
+    """A copy to which `alpha * source` is added at the positions `index` of dimension `dim`, as often as each is named.
+
+    Raises RuntimeError for a source of another shape or dtype and for positions out of bounds.
+    """
+    places = _along("index_add", input, dim, index)
+    _refuse_source("index_add", input, dim, index, source)
+    return (source if alpha == 1 else source * alpha), places, True  # type: ignore[operator]
+
+
+def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+    out = input.copy()
+    np.moveaxis(out, dim, 0)[index] = np.moveaxis(source, dim, 0)
+    return out
+
+
+@assigning(reference=_copy_reference, samples=_write_samples())
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+    """A copy with `source` written to the positions `index` of dimension `dim`. Raises as `index_add` does."""
+    places = _along("index_copy", input, dim, index)
+    _refuse_source("index_copy", input, dim, index, source)
+    return source, places, False
+
+
+def _fill_samples() -> Any:
+    for (array, dim, index, _), _ in _write_samples()():
+        yield sample(array, dim, index, 1.5)
+    yield sample(between(-2, 2, 3, 4), 0, np.array([1]), between(-3, 3))
+
+
+def _fill_reference(input: np.ndarray, dim: int, index: np.ndarray, value: Any) -> np.ndarray:
+    out = input.copy()
+    np.moveaxis(out, dim, 0)[index] = value
+    return out
+
+
+@assigning(reference=_fill_reference, samples=_fill_samples)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
+    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` of dimension `dim`."""
+    if isinstance(value, Tensor) and value._array.ndim:
+        raise RuntimeError(f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}")
+    return (value if isinstance(value, Tensor) else number_as(value, input, "value")), _along("index_fill", input, dim, index), False
+
+
+def _put_samples() -> Any:
+    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0]), np.array([1, -1])
+    yield sample(a, (rows,), between(-3, 3, 2, 4))
+    yield sample(a, (rows,), between(-3, 3, 4))
+    yield sample(a, (rows, columns), between(-3, 3, 2))
+    yield sample(a, (a > 0,), between(-3, 3))
+    yield sample(a, (np.array([1, 1, 0]),), between(-3, 3, 3, 4), accumulate=True)
+    yield sample(gapped(), (rows,), between(-3, 3, 2, 2))
+    yield sample(a, (np.empty(0, np.int64),), between(-3, 3, 0, 4))
+
+
+def _put_reference(input: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool = False) -> np.ndarray:
+    out = input.copy()
+    places = np.arange(out.size).reshape(out.shape)[tuple(indices)]
+    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
+        out.flat[place] = value + (out.flat[place] if accumulate else 0)
+    return out
+
+
+@assigning(reference=_put_reference, samples=_put_samples)
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
+    """A copy in which the elements at `indices`, a tuple of index tensors, are overwritten by `values`, or added to.
+
+    With `accumulate=False` and places named more than once, one of their values is kept. Raises RuntimeError for values of
+    another dtype or of a shape that does not broadcast, IndexError for indices out of bounds.
+    """
+    arrays = index_arrays(indices, input._array.shape)
+    if not arrays:
+        raise IndexError("index_put takes at least one index, and got none; use copy_ to write to the whole tensor")
+    return values, arrays, accumulate
+
+
+def _take_samples() -> Any:
+    for array in (between(-2, 2, 3, 4), gapped()):
+        yield sample(array, np.array([[0, 5], [-1, 5]]))
+    yield sample(between(-2, 2), np.array(0))
+    yield sample(between(-2, 2, 0, 3), np.empty(0, np.int64))
+
+
+@composite(reference=np.take, samples=_take_samples)
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at positions in the flattened tensor, in the shape of `index`. Raises IndexError out of bounds."""
+    if index._array.dtype.kind != "i":
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype!r}; use index.long()")
+    return look_up(ravel(input), kept((index._array,), input))
+
+
+def _masks() -> Any:
+    a = between(-2, 2, 3, 4)
+    yield a, a > 0.5
+    yield a, a[0] > 0
+    yield a[0], a > 0
+    yield gapped(), gapped() > 0
+    yield between(-2, 2), np.array(True)
+    yield between(-2, 2, 0, 3), np.zeros((0, 3), bool)
+
+
+def _masked_select_samples() -> Any:
+    for array, mask in _masks():
+        yield sample(array, mask)
+
+
+def _refuse_mask(name: str, mask: Any) -> None:
+    if not isinstance(mask, Tensor) or mask._array.dtype != bool:
+        kind = repr(mask.dtype) if isinstance(mask, Tensor) else type(mask).__name__
+        raise RuntimeError(f"{name}: expected a boolean tensor for mask, and got {kind}; use mask.bool()")
+
+
+@composite(
+    reference=lambda input, mask: (input + np.zeros(mask.shape))[mask & np.ones(input.shape, bool)],
+    samples=_masked_select_samples,
+)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where `mask` is true, in one dimension; the two broadcast. Raises RuntimeError for a mask that is not boolean."""
+    _refuse_mask("masked_select", mask)
+    wide, chosen = broadcast_tensors(at_least_vector(input), mask)
+    return look_up(wide, chosen._array.nonzero())
+
+
+def _masked_scatter_samples() -> Any:
+    for array, mask in _masks():
+        if array.ndim >= mask.ndim:
+            yield sample(array, mask, between(-3, 3, max(array.size, 1) + 1))
+
+
+def _masked_scatter_reference(input: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
+    out, mask = input.copy(), mask & np.ones(input.shape, bool)
+    out[mask] = source.flatten()[: mask.sum()]
+    return out
+
+
+@assigning(reference=_masked_scatter_reference, samples=_masked_scatter_samples)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
+    """A copy with the elements of `source`, one after the other, where `mask` is true; the mask broadcasts to the tensor.
+
+    Raises RuntimeError for a mask that is not boolean and for a source with too few elements.
+    """
+    _refuse_mask("masked_scatter", mask)
+    places = np.broadcast_to(mask._array, input._array.shape or (1,)).nonzero()
+    count = places[0].size
+    if source._array.size < count:
+        raise RuntimeError(f"masked_scatter: expected {count} elements in source, one for each true of the mask, and got {source._array.size}")
+    return ravel(source)[:count], places, False  # type: ignore[index]
+
+
+def _nonzero_samples() -> Any:
+    for array, mask in _masks():
+        yield sample(np.where(np.broadcast_to(mask, array.shape) if mask.size == array.size else True, array, 0.0))
+
+
+def _nonzero_reference(input: np.ndarray, *, as_tuple: bool = False) -> Any:
+    return np.argwhere(input)
+
+
+@op(widen=False, warns=False, reference=np.argwhere, samples=_nonzero_samples)
+def argwhere(input: Array):
+    """The indices of the elements that are not zero, one row of int64 for each, in row-major order."""
+    return np.argwhere(input)
+
+
+@composite(reference=_nonzero_reference, samples=_nonzero_samples)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """`argwhere`, or with `as_tuple` its columns as a tuple of vectors, one for each dimension, to index with."""
+    if not as_tuple:
+        return argwhere(input)
+    return tuple(Tensor(each) for each in at_least_vector(input)._array.nonzero())
