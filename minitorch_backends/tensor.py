@@ -6,14 +6,16 @@ version of its memory, and how it converts to and from the world outside.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dtypes import DType, dtype_of, scalar_dtype, to_dtype
+from .dtypes import COMPLEX, INTEGER, DType, dtype_of, scalar_dtype, to_dtype
+from .kernels.quiet import restore, silence
 
-__all__ = ["Parameter", "Size", "State", "Tensor", "adopt", "array_from", "as_array"]
+__all__ = ["Parameter", "Size", "State", "Tensor", "adopt", "array_from", "as_array", "converted", "fitted"]
 
 
 class Size(tuple):
@@ -175,7 +177,14 @@ class Tensor:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        """The memory, for `from_dlpack` of another library. Raises BufferError for what the protocol cannot carry there."""
+        if self.requires_grad:
+            raise BufferError("can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()")
+        if min(self._array.strides, default=0) < 0:
+            raise BufferError(f"can't export strides {list(self.stride())}, since consumers expect no negative ones; use contiguous()")
+        if self.dtype.name == "bfloat16":
+            raise BufferError("NumPy cannot export mt.bfloat16 by DLPack; use tensor.float()")
+        return self._array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
@@ -254,10 +263,10 @@ class Tensor:
             raise RuntimeError(
                 "only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()"
             )
-        copy = memo[id(self)] = _rebuild(type(self), self._array.copy(), self.requires_grad)
+        result = memo[id(self)] = _rebuild(type(self), self._array.copy("K"), self.requires_grad)
         if self._state is not None and self._state.grad is not None:
-            copy.state.grad = self._state.grad.__deepcopy__(memo)
-        return copy
+            result.state.grad = copy.deepcopy(self._state.grad, memo)
+        return result
 
 
 class Parameter(Tensor):
@@ -301,24 +310,72 @@ def as_array(value: Any) -> np.ndarray:
 def array_from(data: Any, dtype: Any) -> np.ndarray:
     """A new array from numbers, nested sequences, arrays or tensors, with torch's rules for the type.
 
-    Raises ValueError for ragged sequences and TypeError for elements that are no numbers.
+    Raises ValueError for ragged sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number,
+    and RuntimeError for numbers that `dtype` cannot hold.
     """
-    wanted = None if dtype is None else to_dtype(dtype).dtype
+    wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(data, (Tensor, np.ndarray, np.generic)):
-        array = np.array(data._array if isinstance(data, Tensor) else data, dtype=wanted)
-        dtype_of(array)
-        return array
-    if hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
+        array = np.asarray(data._array if isinstance(data, Tensor) else data)
+        return converted(array, (dtype_of(array) if wanted is None else wanted).dtype)
+    if isinstance(data, (bytearray, memoryview)):
+        data = list(data)
+    elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
         return array_from(np.asarray(data), dtype)
     try:
         array = np.array(_plain(data))
     except ValueError as error:
         raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
-    if array.dtype.kind not in "biufc" and array.size:
-        raise TypeError(f"tensors hold numbers, and got elements of type {_first(data)}")
+    if array.dtype.kind not in "biufc":
+        _refuse_elements(array, data)
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
     if wanted is None:
-        wanted = scalar_dtype(array.flat[0] if array.size else 0.0).dtype
-    return array.astype(wanted)
+        first = _first(data)
+        typed = isinstance(first, (Tensor, np.ndarray, np.generic))
+        wanted = dtype_of(array) if typed else scalar_dtype(array.flat[0] if array.size else 0.0)
+    return fitted(array, wanted)
+
+
+def _refuse_elements(array: np.ndarray, data: Any) -> None:
+    first = _first(data)
+    if array.dtype.kind == "O" and all(isinstance(each, int) for each in array.flat):
+        raise ValueError(f"integers have at most 64 bits and a sign, and got {max(array.flat, key=abs)}; use floats")
+    kind = type(first).__name__
+    if isinstance(first, (str, bytes)):
+        raise TypeError(f"tensors hold numbers, and got {first!r}, of type {kind}")
+    raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got elements of type {kind}")
+
+
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped."""
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        array = array != 0 if dtype.kind == "b" else array.real
+    token = silence()
+    try:
+        return array.astype(dtype)
+    finally:
+        restore(token)
+
+
+def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
+
+    Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types. Negative
+    numbers wrap around in uint8, as in torch.
+    """
+    kind = array.dtype.kind
+    if kind == "c" and dtype.category < COMPLEX:
+        raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {array.flat[0]} is complex")
+    if dtype.category == INTEGER and kind in "iuf" and array.dtype != dtype.dtype:
+        limits = np.iinfo(dtype.dtype)
+        low = limits.min or -limits.max
+        outside = ~((array > low - 1) & (array < limits.max + 1))
+        if outside.any():
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype!r} without overflow: {array[outside].flat[0]} is not in "
+                f"{low} to {limits.max}"
+            )
+    return converted(array, dtype.dtype)
 
 
 def _plain(data: Any) -> Any:
@@ -328,7 +385,8 @@ def _plain(data: Any) -> Any:
     return [_plain(item) for item in data] if isinstance(data, (list, tuple, range)) else data
 
 
-def _first(data: Any) -> str:
-    while isinstance(data, (list, tuple)) and data:
+def _first(data: Any) -> Any:
+    """The first number in nested sequences."""
+    while isinstance(data, (list, tuple, range)) and len(data):
         data = data[0]
-    return type(data).__name__
+    return data

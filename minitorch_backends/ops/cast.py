@@ -26,19 +26,9 @@ from ..dtypes import (
 )
 from ..op import Array, composite, op
 from ..samples import arrays_like, sample, unary_samples
-from ..tensor import Tensor
+from ..tensor import Tensor, converted
 
 __all__ = ["clone"]
-
-
-def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A new array of another dtype, as C converts: no warning for what does not fit, imaginary parts dropped."""
-    if array.dtype.kind == "c" and dtype.kind != "c":
-        if dtype.kind == "b":
-            return array != 0
-        array = array.real
-    with np.errstate(all="ignore"):
-        return array.astype(dtype)
 
 
 def _cast_samples() -> Any:

@@ -6,34 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import COMPLEX, DType, dtype_of
+from ..dtypes import DType, dtype_of
 from ..op import Array, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor, adopt
-from .cast import converted
+from ..tensor import Tensor, adopt, converted, fitted
 
 __all__ = ["masked_fill"]
 
 
-def _fitted(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
-    """A value to fill with, in the dtype of what it fills. Raises RuntimeError when it has dimensions or is out of range.
-
-    As in C, floating values lose their fractions in integers.
-    """
+def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
+    """A value to fill with, in the dtype of what it fills. Raises RuntimeError when it has dimensions or is out of range."""
     if value.ndim:
         raise RuntimeError(f"{name} only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}")
-    result = converted(value, dtype.dtype)
-    source = dtype_of(value).category
-    if (source == COMPLEX and dtype.category < COMPLEX) or (value.dtype.kind in "iu" and result.dtype.kind in "iu" and result != value):
-        raise RuntimeError(f"{name}: value {value[()]} cannot be converted to type {dtype!r} without overflow")
-    return result
+    return fitted(value, dtype)
 
 
 def number_as(value: Any, like: Tensor, name: str) -> Tensor:
     """A Python or NumPy number as a 0-dim tensor of the dtype of `like`. Raises TypeError for anything else."""
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {type(value).__name__} to a {like.dtype!r} tensor; use mt.tensor({name})")
-    return adopt(_fitted(name, np.asarray(value), dtype_of(like._array)))
+    return adopt(fitted(np.asarray(value), dtype_of(like._array)))
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
@@ -90,7 +82,7 @@ def _fill_samples() -> Any:
 )
 def fill(input: Array, value: Array):
     """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor."""
-    input[...] = _fitted("fill_", value, dtype_of(input))
+    input[...] = _filling("fill_", value, dtype_of(input))
 
 
 def _zero_(self: Tensor) -> Tensor:
@@ -129,4 +121,4 @@ def masked_fill(input: Array, mask: Array, value: Array):
     """
     if mask.dtype != bool:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()")
-    return np.where(mask, _fitted("masked_fill", value, dtype_of(input)), input)
+    return np.where(mask, _filling("masked_fill", value, dtype_of(input)), input)
