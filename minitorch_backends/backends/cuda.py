@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 
 from ..flags import Group
+from . import table as _table  # noqa: F401  (declares the flags)
 from . import table as _table  # noqa: F401  (declares the flags before they are installed)
 
 __all__ = ["is_built", "matmul"]
