@@ -35,6 +35,8 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         _refuse_unfit(op, out, target)
     recording = is_grad_enabled()
     node = op.node(values, arrays, metadata) if recording else None
+    if node is not None:
+        _keep_value(node, op.inputs[0], target)
     view = into._state if type(into._state) is View else None
     if recording and view is not None and view.frozen and (node is not None or history(view.base) is not None):
         raise RuntimeError(
@@ -54,6 +56,13 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     if recording:
         _rewrite(op, node, into, view)
     return into
+
+
+def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
+    """Let a node that saved what is about to be overwritten keep a copy, as torch does."""
+    entry = node.saved.get(name)
+    if type(entry) is tuple and entry[0] is target:
+        node.saved[name] = (target.copy(), entry[1], [0], 0)
 
 
 def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
@@ -82,11 +91,10 @@ def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | Non
 def refuse_unwritable(op: Any, into: Tensor) -> None:
     """Raise RuntimeError where torch forbids a write: overlapping memory, and leaves that require gradients."""
     array = into._array
-    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+    if array.size and any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             f"{op.name}_: unsupported operation: more than one element of the written-to tensor refers to a single "
-            "memory "
-            f"location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
+            f"memory location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
         )
     if not is_grad_enabled():
         return

@@ -335,7 +335,9 @@ def _checkable(inputs: tuple) -> list[int]:
                 "precision than mt.float64 and mt.complex128",
                 stacklevel=4,
             )
-        if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+        if array.size and any(
+            stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)
+        ):
             raise RuntimeError(
                 f"input {index} of shape {list(array.shape)} has a dimension with stride 0, so that its elements "
                 "cannot be moved one by one; use contiguous() or clone() first"

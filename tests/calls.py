@@ -1,0 +1,158 @@
+"""Calls made from the samples that are declared beside the ops, in a dtype of choice, for ops and for references."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import minitorch_backends as mt
+from minitorch_backends.dispatch import EVERY_CATEGORY
+from minitorch_backends.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
+from minitorch_backends.op import Composite, registry
+from minitorch_backends.samples import Sample
+from minitorch_backends.tensor import adopt
+
+OPS = tuple(registry)
+HALVES = (mt.float16, mt.bfloat16)
+
+
+def is_composite(name: str) -> bool:
+    return isinstance(registry[name], Composite)
+
+
+def samples_of(name: str) -> list[Sample]:
+    """The declared samples; where all are contiguous in memory, also the first one with a gap after every element."""
+    calls = list(registry[name].samples())
+    gapless = all(array.flags.c_contiguous for call in calls for array in arrays_in(call))
+    if calls and gapless and any(array.ndim for array in arrays_in(calls[0])):
+        calls.append(
+            Sample(mapped(calls[0].args, spread), {key: mapped(each, spread) for key, each in calls[0].kwargs.items()})
+        )
+    return calls
+
+
+def spread(array: np.ndarray) -> np.ndarray:
+    """The same values with a gap after every element."""
+    return np.repeat(array[..., None], 2, -1)[..., 0]
+
+
+def takes(name: str, dtype: DType) -> bool:
+    """Whether an op takes inputs of this dtype, directly or because it promotes integers to a floating type."""
+    declared = registry[name]
+    if EVERY_CATEGORY[dtype.category] in declared.takes:
+        return True
+    return dtype.category <= INTEGER and getattr(declared, "promote", False) == "float" and "f" in declared.takes
+
+
+def dtypes_of(name: str) -> list[DType]:
+    return [dtype for dtype in dtypes.values() if takes(name, dtype)]
+
+
+def mapped(value: Any, function: Callable[[np.ndarray], Any]) -> Any:
+    """`value` with every array in it, also in lists and tuples, replaced by `function` of it."""
+    if isinstance(value, (np.ndarray, np.float64)):
+        return function(np.asarray(value))
+    if isinstance(value, list):
+        return [mapped(each, function) for each in value]
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(mapped(each, function) for each in value)
+    return value
+
+
+def arrays_in(call: Sample) -> list[np.ndarray]:
+    """The arrays of a call that stand for inputs of any dtype, in order."""
+    found: list[np.ndarray] = []
+
+    def note(array: np.ndarray) -> np.ndarray:
+        if array.dtype == np.float64:
+            found.append(array)
+        return array
+
+    mapped([*call.args, *call.kwargs.values()], note)
+    return found
+
+
+def as_dtype(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """A sample's array in another dtype, as densely laid out in memory as it is.
+
+    Fractions are rounded away from zero to integers, so that a divisor stays one; complex numbers get imaginary parts.
+    """
+    if array.dtype != np.float64:
+        return array
+    values: Any = array
+    if dtype.category == BOOL:
+        values = array > 0
+    elif dtype.category == INTEGER:
+        finite = np.nan_to_num(array, posinf=1.0, neginf=-1.0)
+        values = np.copysign(np.ceil(np.abs(finite)), finite if dtype.is_signed else 1.0)
+    elif dtype.category == COMPLEX:
+        values = np.empty(array.shape, np.complex128)
+        values.real, values.imag = array, 0.5 * np.roll(array, 1)
+    values = np.asarray(values).astype(dtype.dtype)
+    return values.copy() if array.flags.c_contiguous else spread(values)
+
+
+def exactly(array: np.ndarray, in_floats: bool) -> np.ndarray:
+    """The same values in a type in which references compute: for integers and booleans float64, if the op takes it."""
+    category = dtype_of(array).category
+    if category == COMPLEX:
+        return array.astype(np.complex128)
+    if category == FLOATING or in_floats:
+        return array.astype(np.float64)
+    return array.astype(bool if category == BOOL else np.int64)
+
+
+def tensors(call: Sample, dtype: DType, requires_grad: bool = False) -> Sample:
+    """The call on tensors; those that stand for inputs of any dtype are leaves that require gradients, if so wished."""
+
+    def tensor(array: np.ndarray) -> mt.Tensor:
+        made = adopt(as_dtype(array, dtype))
+        return made.requires_grad_() if requires_grad and array.dtype == np.float64 else made
+
+    args, kwargs = mapped(call.args, tensor), {key: mapped(value, tensor) for key, value in call.kwargs.items()}
+    return Sample(args, kwargs)
+
+
+def expected(name: str, call: Sample, dtype: DType) -> Any:
+    """What the reference makes of the call's values, which are first rounded to `dtype`."""
+    declared = registry[name]
+
+    def exact(array: np.ndarray) -> np.ndarray:
+        return exactly(as_dtype(array, dtype), "f" in declared.takes) if array.dtype == np.float64 else array
+
+    args, kwargs = mapped(call.args, exact), {key: mapped(value, exact) for key, value in call.kwargs.items()}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return declared.reference(*args, **kwargs)
+
+
+def run(name: str, call: Sample) -> Any:
+    return registry[name].public(*call.args, **call.kwargs)
+
+
+def leaves_of(value: Any) -> list[mt.Tensor]:
+    """The tensors of a call that require gradients, in order."""
+    if isinstance(value, mt.Tensor):
+        return [value] if value.requires_grad else []
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [leaf for each in value for leaf in leaves_of(each)] if isinstance(value, (list, tuple)) else []
+
+
+def results(out: Any) -> list[mt.Tensor]:
+    """The tensors in what an op returned."""
+    if isinstance(out, mt.Tensor):
+        return [out]
+    return [tensor for each in out for tensor in results(each)] if isinstance(out, (tuple, list)) else []
+
+
+def replaced(value: Any, others: dict[int, mt.Tensor]) -> Any:
+    """The call, or a part of it, with tensors replaced as `others` says, which knows them by their ids."""
+    if isinstance(value, Sample):
+        return Sample(*map(replaced, value, (others, others)))
+    if isinstance(value, dict):
+        return {key: replaced(each, others) for key, each in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(replaced(each, others) for each in value)
+    return others.get(id(value), value)

@@ -1,0 +1,349 @@
+"""Every declared op over its samples: values in every dtype, gradients of both orders, in-place forms, memory."""
+
+import contextlib
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
+from minitorch_backends.dtypes import FLOATING, DType, dtypes
+from minitorch_backends.op import registry
+from minitorch_backends.samples import Sample
+from minitorch_backends.tensor import Tensor, adopt
+
+from .calls import (
+    HALVES,
+    OPS,
+    arrays_in,
+    dtypes_of,
+    expected,
+    is_composite,
+    leaves_of,
+    mapped,
+    replaced,
+    results,
+    run,
+    samples_of,
+    takes,
+    tensors,
+)
+
+every_op = pytest.mark.parametrize("name", OPS)
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
+
+FLOAT_ERROR = {"float32": 2e-6, "complex64": 4e-6, "float64": 1e-11, "complex128": 1e-11}
+"""Allowed of the full types, relative to the largest value: a few roundings, and series in special functions."""
+
+INTEGER_REFUSALS = ("negative integer powers", "without overflow", "could not infer output dtype")
+"""What an op may say of integers, of a type that it takes: no power, no room for one, no mean without dtype=."""
+
+HALF_STEP = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+"""Half the relative distance between neighbours: what one rounding costs."""
+
+
+# Declarations
+
+
+@every_op
+def test_declares_samples_and_a_reference(name: str) -> None:
+    declared = registry[name]
+    assert callable(declared.samples), f"{name} has no samples; pass samples= to its declaration"
+    assert callable(declared.reference), f"{name} has no reference; pass reference= to its declaration"
+    assert samples_of(name), f"the samples of {name} are empty"
+
+
+@every_op
+@pytest.mark.parametrize("kind", ["0-dim", "empty"])
+def test_samples_have_tensors_without_dimensions_or_elements(name: str, kind: str) -> None:
+    """One is among the samples, or else the op refuses them."""
+    calls = [call for call in samples_of(name) if arrays_in(call)]
+    found = [array.ndim == 0 if kind == "0-dim" else array.size == 0 for call in calls for array in arrays_in(call)]
+    if any(found) or not calls:
+        return
+
+    def changed(array: np.ndarray) -> np.ndarray:
+        return (
+            array
+            if array.dtype != np.float64
+            else np.array(0.7)
+            if kind == "0-dim"
+            else np.empty((0, *array.shape[1:]))
+        )
+
+    dtype = mt.float64 if takes(name, mt.float64) else dtypes_of(name)[0]
+    made = tensors(Sample(mapped(calls[0].args, changed), calls[0].kwargs), dtype)
+    accepted = False
+    with contextlib.suppress(*REFUSALS):
+        run(name, made)
+        accepted = True
+    assert not accepted, f"{name}: no sample is {kind}, and the op accepts it"
+
+
+@every_op
+def test_samples_have_a_broadcast(name: str) -> None:
+    declared = registry[name]
+    if is_composite(name) or declared.listed or sum(declared.promoted) < 2:
+        return
+    shapes = [[array.shape for array in arrays_in(call)] for call in samples_of(name)]
+    assert any(len(set(each)) > 1 for each in shapes), f"{name}: no sample broadcasts one input against another"
+
+
+# Values
+
+
+@every_op
+def test_forward_agrees_with_the_reference(name: str) -> None:
+    for number, call in enumerate(samples_of(name)):
+        for dtype in dtypes_of(name) if arrays_in(call) else [mt.float32]:
+            where = f"{name}, sample {number}, {dtype!r}"
+            out = accepted(name, tensors(call, dtype), dtype)
+            if out is None:
+                continue
+            # An op made of ops rounds in each, and a number beside half types is rounded to them.
+            roundings = 8 if is_composite(name) or any(type(value) is float for value in call.args) else 1
+            assert_equal_nested(out, expected(name, call, dtype), where, roundings)
+
+
+def accepted(name: str, call: Sample, dtype: DType) -> Any:
+    """What the op returns, or None where it may refuse these integers."""
+    try:
+        return run(name, call)
+    except RuntimeError as error:
+        if dtype.category < FLOATING and any(refusal in str(error) for refusal in INTEGER_REFUSALS):
+            return None
+        raise
+
+
+def assert_equal_nested(out: Any, wanted: Any, where: str, roundings: int) -> None:
+    if isinstance(wanted, (tuple, list)) and isinstance(out, (tuple, list)):
+        assert len(out) == len(wanted), f"{where}: {len(out)} results, and the reference has {len(wanted)}"
+        for index, (one, other) in enumerate(zip(out, wanted, strict=True)):
+            assert_equal_nested(one, other, f"{where}, result {index}", roundings)
+    elif isinstance(out, Tensor):
+        assert_values(out, np.asarray(wanted), where, roundings)
+    else:
+        assert out == wanted, f"{where}: got {out!r}, and the reference {wanted!r}"
+
+
+def assert_values(out: Tensor, wanted: np.ndarray, where: str, roundings: int) -> None:
+    array, dtype = out._array, out.dtype
+    assert array.shape == wanted.shape, f"{where}: shape {array.shape}, and that of the reference is {wanted.shape}"
+    if dtype.category < FLOATING:
+        assert np.array_equal(array, wanted.astype(array.dtype)), (
+            f"{where}: {array.tolist()}, expected {wanted.tolist()}"
+        )
+        return
+    assert dtype.is_complex or wanted.dtype.kind != "c", f"{where}: {dtype!r}, and the reference is complex"
+    wide = np.complex128 if dtype.is_complex else np.float64
+    with np.errstate(over="ignore"):
+        rounded = wanted.astype(array.dtype).astype(wide)
+    got, wanted = array.astype(wide), wanted.astype(wide)
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
+    if dtype in HALVES:
+        step = HALF_STEP[dtype.name]
+        smallest = 2.0**-25 if dtype is mt.float16 else 2.0**-133
+        allowed = 1.01 * step * np.abs(wanted) + smallest + 4e-6 * scale + (roundings - 1) * step * scale
+    else:
+        allowed = FLOAT_ERROR[dtype.name] * scale
+    with np.errstate(invalid="ignore"):
+        wrong = ~(same | (np.abs(got - wanted) <= allowed))
+    assert not wrong.any(), f"{where}: {got[wrong]}, expected {wanted[wrong]}"
+
+
+@every_op
+def test_dtype_of_floating_results(name: str) -> None:
+    """What the reference says is real, complex, integer or boolean is so in the dtype of the inputs."""
+    for number, call in enumerate(samples_of(name)):
+        if not arrays_in(call) or any(isinstance(value, (DType, str)) for value in (*call.args, *call.kwargs.values())):
+            continue
+        for dtype in (each for each in dtypes_of(name) if each.category >= FLOATING):
+            out, wanted = results(run(name, tensors(call, dtype))), expected(name, call, dtype)
+            for index, (one, other) in enumerate(
+                zip(out, wanted if isinstance(wanted, (tuple, list)) else [wanted], strict=False)
+            ):
+                kind = np.asarray(other).dtype.kind
+                likely = {"b": mt.bool, "i": mt.int64, "f": dtype.to_real(), "c": dtype.to_complex()}[kind]
+                assert one.dtype is likely, (
+                    f"{name}, sample {number}, {dtype!r}, result {index}: {one.dtype!r}, expected {likely!r}"
+                )
+
+
+@every_op
+def test_refuses_other_dtypes(name: str) -> None:
+    calls = [call for call in samples_of(name) if arrays_in(call)]
+    for dtype in [each for each in dtypes.values() if not takes(name, each)] if calls else []:
+        accepted = False
+        with contextlib.suppress(RuntimeError, TypeError):
+            run(name, tensors(calls[0], dtype))
+            accepted = True
+        assert not accepted, f"{name} accepts {dtype!r}, which its declaration does not take"
+
+
+# Gradients
+
+
+def differentiable_calls(name: str) -> Iterator[tuple[str, Any, list[Tensor]]]:
+    """The samples in float64 and complex128 as functions of leaves, where results are finite and need gradients."""
+    for dtype in (mt.float64, mt.complex128):
+        for number, call in enumerate(samples_of(name) if takes(name, dtype) else []):
+            made = tensors(call, dtype, requires_grad=True)
+            leaves, outputs = leaves_of(made), results(run(name, made))
+            needing = [out for out in outputs if out.requires_grad]
+            if not leaves or not needing or any(out.dtype.to_real() is not mt.float64 for out in needing):
+                continue
+            if not all(np.isfinite(out._array).all() for out in needing):
+                continue
+
+            def function(*inputs: Tensor, made: Sample = made, leaves: list[Tensor] = leaves) -> tuple[Tensor, ...]:
+                return tuple(results(run(name, replaced(made, dict(zip(map(id, leaves), inputs, strict=True))))))
+
+            yield f"{name}, sample {number}, {dtype!r}", function, leaves
+
+
+@every_op
+def test_gradients(name: str) -> None:
+    checked = 0
+    for where, function, leaves in differentiable_calls(name):
+        try:
+            gradcheck(function, leaves)
+        except RuntimeError as error:
+            raise AssertionError(f"{where}: {error}") from error
+        checked += 1
+    if not is_composite(name) and any(registry[name].rules):
+        assert checked, f"{name} has gradient rules, and no sample whose result needs gradients"
+
+
+@every_op
+def test_second_gradients(name: str) -> None:
+    for where, function, leaves in differentiable_calls(name):
+        try:
+            gradgradcheck(function, leaves, atol=1e-4)
+        except RuntimeError as error:
+            raise AssertionError(f"{where}: {error}") from error
+
+
+@every_op
+def test_gradients_have_the_dtypes_and_shapes_of_their_inputs(name: str) -> None:
+    for dtype in (each for each in dtypes_of(name) if each.category >= FLOATING):
+        for call in samples_of(name):
+            made = tensors(call, dtype, requires_grad=True)
+            leaves = leaves_of(made)
+            outputs = [out for out in results(run(name, made)) if out.requires_grad]
+            if not leaves or not outputs:
+                continue
+            weights = [adopt(np.ones_like(out._array)) for out in outputs]
+            for leaf, g in zip(leaves, mt.autograd.grad(outputs, leaves, weights, allow_unused=True), strict=True):
+                assert g is None or (g.dtype is leaf.dtype and g.shape == leaf.shape), f"{name}: {g!r} for {leaf!r}"
+
+
+# In-place forms
+
+
+def with_inplace_form() -> list[str]:
+    return [name for name in OPS if not is_composite(name) and name + "_" in vars(Tensor)]
+
+
+def writable_calls(name: str, dtype: DType) -> Iterator[tuple[Sample, Tensor]]:
+    """The samples whose first argument can take the result, and the result."""
+    for call in samples_of(name):
+        if call.args and isinstance(call.args[0], np.ndarray) and call.args[0].dtype == np.float64:
+            made = tensors(call, dtype)
+            out = accepted(name, made, dtype)
+            if out is not None and out.shape == made.args[0].shape and out.dtype is made.args[0].dtype:
+                yield made, out
+
+
+@pytest.mark.parametrize("name", with_inplace_form())
+def test_inplace_form_equals_the_op(name: str) -> None:
+    checked = 0
+    for dtype in dtypes_of(name):
+        for call, out in writable_calls(name, dtype):
+            target, *rest = call.args
+            version = target._version
+            written = getattr(target, name + "_")(*rest, **call.kwargs)
+            assert written is target
+            assert target._version == version + 1
+            assert np.array_equal(target._array, out._array, equal_nan=dtype.category >= FLOATING), (name, dtype)
+            checked += 1
+    assert checked, f"no sample of {name} can be written in place"
+
+
+@pytest.mark.parametrize("name", with_inplace_form())
+def test_inplace_form_has_the_gradient_of_the_op(name: str) -> None:
+    for call, out in writable_calls(name, mt.float64) if takes(name, mt.float64) else ():
+        if not run(
+            name, Sample((call.args[0].detach().clone().requires_grad_(), *call.args[1:]), call.kwargs)
+        ).requires_grad:
+            continue
+        leaf = call.args[0].detach().clone().requires_grad_()
+        others = [mapped_tensor(value) for value in call.args[1:]]
+        weight = adopt(np.cos(np.arange(out.numel(), dtype=float)).reshape(out.shape))
+        run(name, Sample((leaf * 1, *others), call.kwargs)).backward(weight)
+        wanted, leaf.grad = leaf.grad, None
+        getattr(leaf * 1, name + "_")(*others, **call.kwargs).backward(weight)
+        assert np.array_equal(leaf.grad._array, wanted._array), name
+
+
+def mapped_tensor(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+@pytest.mark.parametrize("name", with_inplace_form())
+def test_inplace_form_refuses_leaves(name: str) -> None:
+    calls = writable_calls(name, mt.float64) if takes(name, mt.float64) else iter(())
+    for call, _ in calls:
+        leaf = call.args[0].requires_grad_()
+        before, version = leaf._array.copy(), leaf._version
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            getattr(leaf, name + "_")(*call.args[1:], **call.kwargs)
+        assert np.array_equal(leaf._array, before)
+        assert leaf._version == version
+        return
+
+
+# Memory
+
+
+@every_op
+def test_keeps_no_input_alive_without_gradients(name: str) -> None:
+    """Under no_grad no tensor, and no array that the result does not share, outlives the call's arguments."""
+    for call in samples_of(name):
+        made = tensors(
+            call, mt.float64 if takes(name, mt.float64) else dtypes_of(name)[0], requires_grad=takes(name, mt.float64)
+        )
+        leaves = leaves_of(made)
+        gc.disable()
+        try:
+            with mt.no_grad():
+                outputs = results(run(name, made))
+            owners = [leaf for leaf in leaves if not any(out is leaf or out._base is leaf for out in outputs)]
+            watched = [weakref.ref(each) for leaf in owners for each in (leaf, leaf._array)]
+            assert not any(out.requires_grad for out in outputs if not any(out is leaf for leaf in leaves))
+            del made, leaves, owners
+            assert all(ref() is None for ref in watched), f"{name} keeps an input alive under no_grad"
+        finally:
+            gc.enable()
+
+
+@every_op
+def test_makes_no_reference_cycles(name: str) -> None:
+    if not takes(name, mt.float64):
+        return
+    for call in samples_of(name):
+        made = tensors(call, mt.float64, requires_grad=True)
+        gc.disable()
+        try:
+            outputs = [out for out in results(run(name, made)) if out.grad_fn is not None]
+            watched = [weakref.ref(each) for out in outputs for each in (out, out.grad_fn)]
+            weights = [adopt(np.ones_like(out._array)) for out in outputs]
+            mt.autograd.backward(outputs, weights)
+            del outputs, made, weights
+            assert all(ref() is None for ref in watched), f"{name} makes a reference cycle"
+        finally:
+            gc.enable()
