@@ -13,7 +13,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import blas
+from . import blas, compiled
 
 __all__ = ["exact_matmul", "matmul"]
 
@@ -29,5 +29,7 @@ matmul = Kernel(
 )
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
+for _isa in ("amx", "avx512", "avx2"):
+    matmul.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
 matmul.impl("blas", refuses=blas.refuses)(blas.matmul)
 matmul.impl("portable")(blas.matmul_portable)

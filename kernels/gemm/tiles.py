@@ -1,121 +1,138 @@
 """The AMX microkernel: a block of 32 x 32 results from bf16 parts, in the eight tile registers of a core.
 
-Tile registers 0 to 3 hold the results, 4 and 5 two tiles of A (16 rows x 32 bf16), 6 and 7 two tiles of B (16 pair-rows
-x 16 columns x 2 bf16). What TDPBF16PS computes, in which order and with which roundings, is written in Intel's
-Software Developer's Manual; it flushes subnormal operands and results, which `ranges.py` keeps away from it.
+Registers 0 to 3 hold the results, 4 and 5 two tiles of A (16 rows x 32 bf16), 6 and 7 two tiles of B (16 lines of 16
+columns x 2 bf16). Intel's Software Developer's Manual says what TDPBF16PS computes; it flushes subnormal operands and
+results, which `ranges.py` keeps away from it.
+
+A precision is a *walk* through the products of parts, in which each step changes the part of A or that of B, never
+both: a step loads two tiles for its four products, where independent steps would load four.
 """
 
 from __future__ import annotations
 
-from ..jit import intrinsic, ir, types
-from .tags import instance
+from typing import NamedTuple
 
-_I8, _I64, _VOID = ir.IntType(8), ir.IntType(64), ir.VoidType()
-_POINTER = _I8.as_pointer()
+from ..jit import ir
+from .emit import I8, I64, POINTER, VOID, call, loop, offset, prefetch_to_l2
 
-TILE_BYTES = 1024
-ROW_BYTES = 64
+__all__ = ["Tiles1", "Tiles3", "Tiles4", "Tiles6", "Tiles9"]
 
-
-def _call(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> ir.Value:
-    """Call the LLVM intrinsic `llvm.x86.<name>`, which returns nothing; an `int` argument is a tile register."""
-    values = [_I8(a) if isinstance(a, int) else a for a in arguments]
-    name, signature = f"llvm.x86.{name}", ir.FunctionType(_VOID, [v.type for v in values])
-    function = builder.module.globals.get(name) or ir.Function(builder.module, signature, name)
-    return builder.call(function, values)
+_TILE, _ROW = 1024, 64
+_C_ROW = 32 * 4
 
 
-def _walk_step(builder: ir.IRBuilder, before: tuple, now: tuple, a: ir.Value, b: ir.Value, row: ir.Value) -> None:
+def _tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
+    """Call a tile intrinsic; an `int` is a register."""
+    call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
+
+
+def _corners(builder: ir.IRBuilder, at: ir.Value, stride: ir.Value) -> list[ir.Value]:
+    """Where the four tiles of a block begin that has `stride` bytes from row to row."""
+    below = offset(builder, at, builder.mul(stride, I64(16)))
+    return [at, offset(builder, at, _ROW), below, offset(builder, below, _ROW)]
+
+
+def _multiply_parts(builder: ir.IRBuilder, before: tuple, now: tuple, a: ir.Value, b: ir.Value) -> None:
     """Add the product of A's part now[0] and B's part now[1], loading only the tiles that the step before had not."""
 
     def load(register: int, base: ir.Value, part: int, half: int) -> None:
-        at = builder.gep(base, [_I64((2 * part + half) * TILE_BYTES)])
-        _call(builder, "tileloadd64", register, at, row)
+        _tile(builder, "tileloadd64", register, offset(builder, base, (2 * part + half) * _TILE), I64(_ROW))
 
     new_a, new_b = before[0] != now[0], before[1] != now[1]
     if new_a:
         load(4, a, now[0], 0)
     if new_b:
         load(6, b, now[1], 0)
-    _call(builder, "tdpbf16ps", 0, 4, 6)
+    _tile(builder, "tdpbf16ps", 0, 4, 6)
     if new_b:
         load(7, b, now[1], 1)
-    _call(builder, "tdpbf16ps", 1, 4, 7)
+    _tile(builder, "tdpbf16ps", 1, 4, 7)
     if new_a:
         load(5, a, now[0], 1)
-    _call(builder, "tdpbf16ps", 2, 5, 6)
-    _call(builder, "tdpbf16ps", 3, 5, 7)
+    _tile(builder, "tdpbf16ps", 2, 5, 6)
+    _tile(builder, "tdpbf16ps", 3, 5, 7)
 
 
-@intrinsic
-def tile_product(typingctx, tag, steps, a, b, c, accumulate):
-    """Emit the whole loop over `steps` groups of 32 along K: c (32 x 32 float32, contiguous) = [c +] a @ b.
+class Tiles1(NamedTuple):
+    """One part of each operand. The class has what the loops must know of a microkernel (see `microkernels.py`)."""
 
-    `tag` is an instance of an AMX tag, whose class gives the number of parts and the walk through the cross terms.
-    Addresses are int64; `accumulate` is a boolean. Tiles must have been configured.
-    """
-    layout = instance(tag)
+    mr = nr = 32
+    step = 32
+    size = 4
+    ahead_a, ahead_b = 2, 4
+    walk = ((0, 0),)
+    a_bytes = b_bytes = 64
 
-    def codegen(context, builder, signature, arguments):
-        _, steps, a, b, c, accumulate = arguments
-        row, c_row = _I64(ROW_BYTES), _I64(32 * 4)
-        a, b, c = (builder.inttoptr(address, _POINTER) for address in (a, b, c))
-        c_tiles = [builder.gep(c, [_I64(offset)]) for offset in (0, 64, 16 * 128, 16 * 128 + 64)]
-        with builder.if_else(accumulate) as (load, zero):
-            with load:
-                for register, at in enumerate(c_tiles):
-                    _call(builder, "tileloadd64", register, at, c_row)
-            with zero:
+    @classmethod
+    def emit(cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b) -> None:
+        parts = cls.a_bytes // 64
+        corners = _corners(builder, c, I64(_C_ROW))
+        with builder.if_else(accumulate) as (resume, start):
+            with resume:
+                for register, at in enumerate(corners):
+                    _tile(builder, "tileloadd64", register, at, I64(_C_ROW))
+            with start:
                 for register in range(4):
-                    _call(builder, "tilezero", register)
-        entry, loop, done = builder.block, builder.append_basic_block("k"), builder.append_basic_block("k_done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        index, a_at, b_at = builder.phi(_I64), builder.phi(_POINTER), builder.phi(_POINTER)
-        before = (None, None)
-        for now in layout.walk:
-            _walk_step(builder, before, now, a_at, b_at, row)
-            before = now
-        stride = _I64(2 * TILE_BYTES * layout.parts)
-        following = builder.add(index, _I64(1)), builder.gep(a_at, [stride]), builder.gep(b_at, [stride])
-        for phi, start, after in zip((index, a_at, b_at), (_I64(0), a, b), following, strict=True):
-            phi.add_incoming(start, entry)
-            phi.add_incoming(after, loop)
-        builder.cbranch(builder.icmp_signed("<", following[0], steps), loop, done)
-        builder.position_at_end(done)
-        for register, at in enumerate(c_tiles):
-            _call(builder, "tilestored64", register, at, c_row)
-        return context.get_dummy_value()
+                    _tile(builder, "tilezero", register)
 
-    integer = types.int64
-    return types.void(tag, integer, integer, integer, integer, types.boolean), codegen
+        def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+            a, b, ahead_a, ahead_b = pointers
+            prefetch_to_l2(builder, ahead_a, cls.ahead_a * parts)
+            prefetch_to_l2(builder, ahead_b, cls.ahead_b * parts)
+            before = (None, None)
+            for now in cls.walk:
+                _multiply_parts(builder, before, now, a, b)
+                before = now
+            moves = 2 * _TILE * parts, 2 * _TILE * parts, 64 * cls.ahead_a * parts, 64 * cls.ahead_b * parts
+            return [offset(builder, pointer, move) for pointer, move in zip(pointers, moves, strict=True)]
 
+        loop(builder, builder.ashr(depth, I64(5)), [a, b, ahead_a, ahead_b], step)
+        for register, at in enumerate(_corners(builder, out, out_stride)):
+            _tile(builder, "tilestored64", register, at, out_stride)
 
-@intrinsic
-def configure_tiles(typingctx):
-    """Give all eight tile registers 16 rows of 64 bytes."""
-
-    def codegen(context, builder, signature, arguments):
+    @staticmethod
+    def emit_begin(builder: ir.IRBuilder) -> None:
+        """Give all eight tile registers 16 rows of 64 bytes."""
         configuration = bytearray(64)
         configuration[0] = 1  # palette
         for register in range(8):
-            configuration[16 + 2 * register] = ROW_BYTES
+            configuration[16 + 2 * register] = _ROW
             configuration[48 + register] = 16
-        constant = ir.Constant(ir.ArrayType(_I8, 64), configuration)
-        slot = builder.alloca(constant.type)
+        constant = ir.Constant(ir.ArrayType(I8, 64), configuration)
+        with builder.goto_entry_block():
+            slot = builder.alloca(constant.type)
         builder.store(constant, slot)
-        _call(builder, "ldtilecfg", builder.bitcast(slot, _POINTER))
-        return context.get_dummy_value()
+        _tile(builder, "ldtilecfg", builder.bitcast(slot, POINTER))
 
-    return types.void(), codegen
+    @staticmethod
+    def emit_end(builder: ir.IRBuilder) -> None:
+        """Leave no tile state behind, which the operating system would save at each context switch."""
+        _tile(builder, "tilerelease")
 
 
-@intrinsic
-def release_tiles(typingctx):
-    """Return the tile registers to their initial state, so that none of it is saved at context switches."""
+class Tiles3(Tiles1):
+    """bf16x3: two parts, without the product of the small ones."""
 
-    def codegen(context, builder, signature, arguments):
-        _call(builder, "tilerelease")
-        return context.get_dummy_value()
+    walk = ((1, 0), (0, 0), (0, 1))
+    a_bytes = b_bytes = 128
 
-    return types.void(), codegen
+
+class Tiles4(Tiles1):
+    """tf32 and fp16: a significand of 11 bits is exactly two bf16 parts, and all four products are exact."""
+
+    walk = ((1, 1), (1, 0), (0, 0), (0, 1))
+    a_bytes = b_bytes = 128
+
+
+class Tiles6(Tiles1):
+    """bf16x6."""
+
+    walk = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 0), (0, 2))
+    a_bytes = b_bytes = 192
+
+
+class Tiles9(Tiles1):
+    """bf16x9: the exact products of fp32 values."""
+
+    walk = ((2, 2), (2, 1), (1, 1), (1, 2), (0, 2), (0, 1), (0, 0), (1, 0), (2, 0))
+    a_bytes = b_bytes = 192

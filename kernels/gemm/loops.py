@@ -1,0 +1,385 @@
+"""The loops of a product, the same for every microkernel: which block is computed when, by whom, from which panels.
+
+A product is three steps: pack A, pack B, and multiply. The result is divided into blocks of mc x nc, which threads take
+one at a time. A block goes through K in steps of kc and keeps its sums in the worker's scratch memory meanwhile, which
+fits in the L2 cache; within a step, a panel of B stays in the L1 cache while all panels of A's block (in L2) pass it.
+Every value of the result is summed along K in one order, that of kc, whatever the blocks and the threads.
+
+This is the blocking of BLIS (F. Van Zee, R. van de Geijn, "BLIS: a framework for rapidly instantiating BLAS
+functionality", TOMS 41, 2015) with one exchange: the loop over K lies inside that over the blocks of the result. With
+tiles, a step of kc = 256 lasts a quarter of a microsecond for 4 KiB of results, so that reading and writing the result
+in memory at each step, as BLIS does, costs more than reading A and B again for each block.
+
+Two leaves are compiled for each combination of tags, `PackRange` and `MultiplyBlock`. What divides the work among
+threads knows them by the addresses of their code (`leaf_address`) and is compiled once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..jit import intrinsic, ir, njit, types
+from ..launch import address_of_run, call_at, launch
+from .microkernels import begin, end, multiply_panels, store_block
+from .packing import pack_panel
+from .tags import constant
+
+__all__ = ["LIMITS_BYTES", "MultiplyBlock", "PackRange", "leaf_address", "multiply", "multiply_batch", "pack"]
+
+LIMITS_BYTES = 128
+"""Memory that each worker needs for the magnitudes that it finds while packing (two vectors of 16 uint32)."""
+
+
+@njit
+def leaf_address(leaf):
+    """Compile a leaf; the address of its code."""
+    return address_of_run(leaf)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _up(value, multiple):
+    return (value + multiple - 1) // multiple * multiple
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _panel_at(k_bytes, panels, depth, kc, panel, k):
+    """Where (panel, k) begins in a packed operand, in bytes: blocks of kc along K, in each the panels in order."""
+    block = k // kc * kc
+    return k_bytes * (panels * block + panel * min(kc, depth - block) + k - block)
+
+
+@intrinsic
+def _float(typingctx, bits):
+    """The float64 that an int64 holds the bits of."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@intrinsic
+def _word(typingctx, address, value, write):
+    """The uint32 at an address, replaced by `value` where `write` says so."""
+
+    def codegen(context, builder, signature, arguments):
+        address, value, write = arguments
+        word = builder.inttoptr(address, ir.IntType(32).as_pointer())
+        with builder.if_then(write):
+            builder.store(builder.trunc(value, ir.IntType(32)), word)
+        return builder.zext(builder.load(word), ir.IntType(64))
+
+    return types.int64(types.int64, types.int64, types.boolean), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack_range(leaf, job):
+    """Pack panels first_panel to last_panel from first_k (a multiple of kc, or of 32 if read across) to last_k."""
+    panel_lines, k_bytes = constant(leaf.panel, "lines"), constant(leaf.panel, "k_bytes")
+    step = constant(leaf.panel, "step")
+    panels, depth = (job.lines + panel_lines - 1) // panel_lines, _up(job.depth, step)
+    last_panel, last_k = min(job.last_panel, panels), min(job.last_k, job.depth)
+    # Lines that are contiguous along K are read to the end of a block, one after the other. Otherwise a few places
+    # along K are read over all lines, so that memory is read in order.
+    along = constant(leaf.source, "along_k")
+    stride = job.kc if along else max(step, 16)
+    outer_first, outer_last, outer_step = job.first_panel, last_panel, 1
+    inner_first, inner_last, inner_step = job.first_k, last_k, stride
+    if not along:
+        outer_first, outer_last, outer_step = job.first_k, last_k, stride
+        inner_first, inner_last, inner_step = job.first_panel, last_panel, 1
+    for outer in range(outer_first, outer_last, outer_step):
+        for inner in range(inner_first, inner_last, inner_step):
+            panel, k = (outer, inner) if along else (inner, outer)
+            lines = min(panel_lines, job.lines - panel * panel_lines)
+            at = job.at + panel * panel_lines * job.line_stride + k * job.k_stride
+            to = job.target + _panel_at(k_bytes, panels, depth, job.kc, panel, k)
+            count = min(stride, last_k - k)
+            pack_panel(leaf.source, leaf.panel, at, job.line_stride, job.k_stride, lines, count, to, job.limits)
+
+
+class _PackArguments(NamedTuple):
+    line_stride: int
+    k_stride: int
+    lines: int
+    depth: int
+    kc: int
+    at: int
+    target: int
+    limits: int
+    first_panel: int
+    last_panel: int
+    first_k: int
+    last_k: int
+
+
+class PackRange(NamedTuple):
+    """Leaf: pack a part of an operand. Fields: a source tag, and the tag of a panel format."""
+
+    source: NamedTuple
+    panel: NamedTuple
+    run = _pack_range
+    arguments = _PackArguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _multiply_block(leaf, job):
+    """Compute the block of the result that begins at row i0 and column j0."""
+    tag, mr, nr = leaf.kernel, constant(leaf.kernel, "mr"), constant(leaf.kernel, "nr")
+    size, step, out_size = constant(tag, "size"), constant(tag, "step"), constant(leaf.element, "size")
+    a_bytes, b_bytes = constant(tag, "a_bytes"), constant(tag, "b_bytes")
+    ahead_a, ahead_b = 64 * constant(tag, "ahead_a"), 64 * constant(tag, "ahead_b")
+    m_panels, n_panels, depth = (job.m + mr - 1) // mr, (job.n + nr - 1) // nr, _up(job.k, step)
+    i_first, i_last = job.i0 // mr, min((job.i0 + job.mc) // mr, m_panels)
+    j_first, j_last = job.j0 // nr, min((job.j0 + job.nc) // nr, n_panels)
+    direct = constant(leaf.finish, "plain") and out_size == size
+    kc, block_bytes = job.kc, mr * nr * size
+    begin(tag)
+    for p in range(0, depth, kc):
+        here, last, slot = min(kc, depth - p), p + kc >= depth, job.scratch
+        next_a = job.a + (0 if last else _panel_at(a_bytes, m_panels, depth, kc, i_first, p + kc))
+        for j in range(j_first, j_last):
+            b_panel = job.b + _panel_at(b_bytes, n_panels, depth, kc, j, p)
+            next_b = b_panel
+            if j + 1 < j_last:
+                next_b = job.b + _panel_at(b_bytes, n_panels, depth, kc, j + 1, p)
+            elif not last:
+                next_b = job.b + _panel_at(b_bytes, n_panels, depth, kc, j_first, p + kc)
+            for i in range(i_first, i_last):
+                a_panel = job.a + _panel_at(a_bytes, m_panels, depth, kc, i, p)
+                rows, columns = min(mr, job.m - i * mr), min(nr, job.n - j * nr)
+                place = job.c + i * mr * job.c_stride + j * nr * out_size
+                whole = direct and rows == mr and columns == nr
+                at, stride = (place, job.c_stride) if last and whole else (slot, nr * size)
+                multiply_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride, next_a, next_b)
+                if last and not whole:
+                    store_block(
+                        tag, leaf.element, leaf.finish, slot, place, job.c_stride, rows, columns,
+                        _float(job.alpha_bits), _float(job.beta_bits),
+                        job.addend + i * mr * job.row_stride + j * nr * job.column_stride,
+                        job.row_stride, job.column_stride,
+                    )  # fmt: skip
+                next_a += here // step * ahead_a * (a_bytes // 64)
+                next_b += here // step * ahead_b * (a_bytes // 64)
+                if depth > kc:
+                    slot += block_bytes
+    end(tag)
+
+
+class _BlockArguments(NamedTuple):
+    m: int
+    n: int
+    k: int
+    kc: int
+    mc: int
+    nc: int
+    a: int
+    b: int
+    c: int
+    c_stride: int
+    alpha_bits: int
+    beta_bits: int
+    addend: int
+    row_stride: int
+    column_stride: int
+    scratch: int
+    i0: int
+    j0: int
+
+
+class MultiplyBlock(NamedTuple):
+    """Leaf: compute a block of the result. Fields: a microkernel, the result's element type, `Plain` or `Affine`."""
+
+    kernel: NamedTuple
+    element: NamedTuple
+    finish: NamedTuple
+    run = _multiply_block
+    arguments = _BlockArguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _reset_limits(limits, workers):
+    for worker in range(workers):
+        for lane in range(16):
+            at = limits + worker * LIMITS_BYTES + 4 * lane
+            _word(at, 0xFFFFFFFF, True)
+            _word(at + 64, 0, True)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _found(limits, workers):
+    """The magnitudes that the workers found: the greatest << 32 | the least but zero (0 where there is none)."""
+    least, greatest = 0xFFFFFFFF, 0
+    for worker in range(workers):
+        for lane in range(16):
+            at = limits + worker * LIMITS_BYTES + 4 * lane
+            least, greatest = min(least, _word(at, 0, False)), max(greatest, _word(at + 64, 0, False))
+    return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack_task(task, worker, job):
+    along = (job.depth + job.k_chunk - 1) // job.k_chunk
+    panel, k = task // along * job.panel_chunk, task % along * job.k_chunk
+    limits = job.limits + worker * LIMITS_BYTES
+    call_at(
+        job.leaf,
+        _PackArguments(
+            job.line_stride, job.k_stride, job.lines, job.depth, job.kc, job.at, job.target, limits,
+            panel, panel + job.panel_chunk, k, k + job.k_chunk,
+        ),
+    )  # fmt: skip
+
+
+class _Packing(NamedTuple):
+    leaf: int
+    line_stride: int
+    k_stride: int
+    lines: int
+    depth: int
+    kc: int
+    at: int
+    target: int
+    limits: int
+    panel_chunk: int
+    k_chunk: int
+    run = _pack_task
+
+
+@njit
+def pack(
+    pool, threads, leaf, line_stride, k_stride, lines, depth, kc, at, target, limits, panel_lines, panel_chunk, k_chunk
+):
+    """Pack an operand from address `at` to address `target`, in tasks of `panel_chunk` panels x `k_chunk` along K.
+
+    `leaf` is the address of a `PackRange`. Returns the magnitudes found, as `_found` does.
+    """
+    _reset_limits(limits, threads)
+    panels = (lines + panel_lines - 1) // panel_lines
+    tasks = ((panels + panel_chunk - 1) // panel_chunk) * ((depth + k_chunk - 1) // k_chunk)
+    job = _Packing(leaf, line_stride, k_stride, lines, depth, kc, at, target, limits, panel_chunk, k_chunk)
+    launch(pool, threads, tasks, job)
+    return _found(limits, threads)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _block_task(task, worker, job):
+    across = (job.n + job.nc - 1) // job.nc
+    i0, j0, scratch = task // across * job.mc, task % across * job.nc, job.scratch + worker * job.scratch_bytes
+    call_at(
+        job.leaf,
+        _BlockArguments(
+            job.m, job.n, job.k, job.kc, job.mc, job.nc, job.a, job.b, job.c, job.c_stride,
+            job.alpha_bits, job.beta_bits, job.addend, job.row_stride, job.column_stride, scratch, i0, j0,
+        ),
+    )  # fmt: skip
+
+
+class _Blocks(NamedTuple):
+    leaf: int
+    m: int
+    n: int
+    k: int
+    kc: int
+    mc: int
+    nc: int
+    a: int
+    b: int
+    c: int
+    c_stride: int
+    alpha_bits: int
+    beta_bits: int
+    addend: int
+    row_stride: int
+    column_stride: int
+    scratch: int
+    scratch_bytes: int
+    run = _block_task
+
+
+@njit
+def multiply(
+    pool, threads, leaf, m, n, k, kc, mc, nc, a, b, c, c_stride,
+    alpha_bits, beta_bits, addend, row_stride, column_stride, scratch, scratch_bytes,
+):  # fmt: skip
+    """Multiply packed operands at addresses a and b into the result at c, in tasks of one block each.
+
+    `leaf` is the address of a `MultiplyBlock`; each worker has scratch_bytes of scratch memory for the sums of a block.
+    """
+    tasks = ((m + mc - 1) // mc) * ((n + nc - 1) // nc)
+    job = _Blocks(
+        leaf, m, n, k, kc, mc, nc, a, b, c, c_stride,
+        alpha_bits, beta_bits, addend, row_stride, column_stride, scratch, scratch_bytes,
+    )  # fmt: skip
+    launch(pool, threads, tasks, job)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _batch_task(task, worker, job):
+    """Some whole products, each packed into the worker's own memory."""
+    mine, limits = job.scratch + worker * job.scratch_bytes, job.limits + worker * LIMITS_BYTES
+    limits_b, packed_b, sums = limits + job.threads * LIMITS_BYTES, mine + job.a_bytes, mine + job.a_bytes + job.b_bytes
+    m, n, k, kc = job.m, job.n, job.k, job.kc
+    for item in range(task * job.chunk, min((task + 1) * job.chunk, job.addresses.shape[1])):
+        a, b, c, addend = job.addresses[0, item], job.addresses[1, item], job.addresses[2, item], job.addresses[3, item]
+        call_at(job.pack_a, _PackArguments(job.a_line, job.a_k, m, k, kc, a, mine, limits, 0, m, 0, k))
+        call_at(job.pack_b, _PackArguments(job.b_line, job.b_k, n, k, kc, b, packed_b, limits_b, 0, n, 0, k))
+        call_at(
+            job.leaf,
+            _BlockArguments(
+                m, n, k, kc, job.mc, job.nc, mine, packed_b, c, job.c_stride, job.alpha_bits, job.beta_bits,
+                addend, job.row_stride, job.column_stride, sums, 0, 0,
+            ),
+        )  # fmt: skip
+
+
+class _Batch(NamedTuple):
+    pack_a: int
+    pack_b: int
+    leaf: int
+    a_line: int
+    a_k: int
+    b_line: int
+    b_k: int
+    m: int
+    n: int
+    k: int
+    kc: int
+    mc: int
+    nc: int
+    c_stride: int
+    alpha_bits: int
+    beta_bits: int
+    row_stride: int
+    column_stride: int
+    addresses: object
+    chunk: int
+    scratch: int
+    scratch_bytes: int
+    a_bytes: int
+    b_bytes: int
+    limits: int
+    threads: int
+    run = _batch_task
+
+
+@njit
+def multiply_batch(
+    pool, threads, pack_a, pack_b, leaf, a_line, a_k, b_line, b_k, m, n, k, kc, mc, nc, c_stride,
+    alpha_bits, beta_bits, row_stride, column_stride, addresses, chunk,
+    scratch, scratch_bytes, a_bytes, b_bytes, limits,
+):  # fmt: skip
+    """Products of one shape: `addresses` (4, count) are those of A, B, the result and the addend. One block, mc x nc,
+    covers a result.
+
+    pack_a and pack_b are addresses of `PackRange`, leaf is that of a `MultiplyBlock`. A worker's scratch memory holds A
+    packed (a_bytes), B packed (b_bytes) and the sums. Returns the magnitudes found in all of A and in all of B.
+    """
+    _reset_limits(limits, 2 * threads)
+    job = _Batch(
+        pack_a, pack_b, leaf, a_line, a_k, b_line, b_k, m, n, k, kc, mc, nc, c_stride,
+        alpha_bits, beta_bits, row_stride, column_stride, addresses, chunk,
+        scratch, scratch_bytes, a_bytes, b_bytes, limits, threads,
+    )  # fmt: skip
+    launch(pool, threads, (addresses.shape[1] + chunk - 1) // chunk, job)
+    return _found(limits, threads), _found(limits + threads * LIMITS_BYTES, threads)

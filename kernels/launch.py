@@ -1,0 +1,243 @@
+"""Tasks over threads, for compiled kernels: `launch(pool, threads, tasks, job)` runs `job.run(task, worker, job)` for
+every task in range(tasks), on the caller's thread and on the waiting threads of the pool.
+
+A job is a NamedTuple of the arguments of its tasks whose class has the compiled function as `run`. (The function is
+selected by the type of the job, which is what Numba keeps between processes.) Tasks are handed out by an atomic
+counter, must not raise, and may not depend on which worker runs them.
+
+Starting costs about a microsecond while the threads of the pool still spin, which they do for some 0.1 ms after a job,
+and about 40 once they sleep (for so long the caller works alone). One job uses the pool at a time: a second caller, or
+a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the process:
+Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from .jit import intrinsic, njit, types
+
+__all__ = ["STATE_BYTES", "address_of_run", "call_at", "launch", "work"]
+
+_LINE = 64  # one field per cache line, so that waiting for one does not slow down writing another
+_GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LOCK, _LIMIT = range(0, 10 * _LINE, _LINE)
+STATE_BYTES = 10 * _LINE
+"""Size of the state of a pool, which is zero at first and aligned to 64 bytes."""
+
+_SPINS = 2000
+_GENERATIONS = 0x3FFFFFFF
+_I64 = ir.IntType(64)
+_TASK = ir.FunctionType(ir.VoidType(), [_I64] * 3)
+_MACHINE = platform.machine()
+_FUTEX = {"x86_64": 202, "aarch64": 98}.get(_MACHINE, 0) if sys.platform == "linux" else 0
+_PRIVATE_WAIT, _PRIVATE_WAKE = 128, 129
+_NAP_MICROSECONDS = 50
+
+_syscall = types.ExternalFunction(
+    "syscall", types.int64(types.int64, types.int64, types.int64, types.int64, types.int64)
+)
+_yield = types.ExternalFunction("sched_yield", types.int32())
+_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+
+
+def _at(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    return builder.inttoptr(address, _I64.as_pointer())
+
+
+@intrinsic
+def _load(typingctx, address):
+    def codegen(context, builder, signature, arguments):
+        return builder.load_atomic(_at(builder, arguments[0]), "seq_cst", 8)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def _store(typingctx, address, value):
+    def codegen(context, builder, signature, arguments):
+        builder.store_atomic(arguments[1], _at(builder, arguments[0]), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _add(typingctx, address, value):
+    """Add, and return the value before."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.atomic_rmw("add", _at(builder, arguments[0]), arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _exchange(typingctx, address, value):
+    """Store, and return the value before."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.atomic_rmw("xchg", _at(builder, arguments[0]), arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _pause(typingctx):
+    """Tell the CPU that the loop around this waits."""
+
+    def codegen(context, builder, signature, arguments):
+        if _MACHINE in ("x86_64", "AMD64"):
+            signature = ir.FunctionType(ir.VoidType(), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, signature, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def _run(typingctx, function, argument, task, worker):
+    def codegen(context, builder, signature, arguments):
+        builder.call(builder.inttoptr(arguments[0], _TASK.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _prepare(typingctx, job):
+    """The addresses of a C function (argument, task, worker) that runs a task of the job, and of its argument."""
+    signature = types.Dispatcher(job.instance_class.run).get_call_type(typingctx, (types.int64, types.int64, job), {})
+
+    def codegen(context, builder, _, arguments):
+        compiled = job.instance_class.run.get_compile_result(signature)
+        context.active_code_library.add_linking_library(compiled.library)
+        record_type = context.get_value_type(job)
+        record = cgutils.alloca_once_value(builder, arguments[0])
+        function = ir.Function(builder.module, _TASK, builder.module.get_unique_name("task"))
+        function.linkage = "internal"
+        body = ir.IRBuilder(function.append_basic_block())
+        values = [*function.args[1:], body.load(body.inttoptr(function.args[0], record_type.as_pointer()))]
+        context.call_internal_no_propagate(body, compiled.fndesc, signature, values)
+        body.ret_void()
+        return cgutils.pack_array(builder, [builder.ptrtoint(value, _I64) for value in (function, record)])
+
+    return types.UniTuple(types.int64, 2)(job), codegen
+
+
+def _arguments_type(leaf):
+    arguments = leaf.instance_class.arguments
+    return types.NamedUniTuple(types.int64, len(arguments._fields), arguments)
+
+
+@intrinsic
+def address_of_run(typingctx, leaf):
+    """The address of a C function of int64 arguments that runs `leaf.run(leaf, arguments)`.
+
+    `leaf` is a tag whose class has the compiled function `run` and, as `arguments`, a NamedTuple class of integers.
+    Code that is driven by addresses is compiled once, whatever the tags of the leaves that it calls.
+    """
+    inner = (leaf, _arguments_type(leaf))
+    signature = types.Dispatcher(leaf.instance_class.run).get_call_type(typingctx, inner, {})
+
+    def codegen(context, builder, _, arguments):
+        compiled = leaf.instance_class.run.get_compile_result(signature)
+        context.active_code_library.add_linking_library(compiled.library)
+        function_type = ir.FunctionType(ir.VoidType(), [_I64] * len(inner[1]))
+        function = ir.Function(builder.module, function_type, builder.module.get_unique_name("leaf"))
+        function.linkage = "internal"
+        body = ir.IRBuilder(function.append_basic_block())
+        values = [context.get_constant_undef(leaf), cgutils.pack_array(body, function.args)]
+        context.call_internal_no_propagate(body, compiled.fndesc, signature, values)
+        body.ret_void()
+        return builder.ptrtoint(function, _I64)
+
+    return types.int64(leaf), codegen
+
+
+@intrinsic
+def call_at(typingctx, address, arguments):
+    """Call the C function at an address (of `address_of_run`) with a NamedTuple of int64."""
+
+    def codegen(context, builder, signature, values):
+        function_type = ir.FunctionType(ir.VoidType(), [_I64] * len(arguments))
+        function = builder.inttoptr(values[0], function_type.as_pointer())
+        builder.call(function, cgutils.unpack_tuple(builder, values[1], len(arguments)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, arguments), codegen
+
+
+@njit(cache=False)
+def _wait(pool, seen):
+    """Return when the generation is no longer `seen`: watch it for a while, then sleep."""
+    spins = 0
+    while _load(pool + _GENERATION) == seen:
+        if spins < _SPINS:
+            spins += 1
+            _pause()
+        elif _FUTEX:
+            _add(pool + _SLEEPERS, 1)
+            _syscall(_FUTEX, pool + _GENERATION, _PRIVATE_WAIT, seen, 0)
+            _add(pool + _SLEEPERS, -1)
+        else:
+            _usleep(_NAP_MICROSECONDS)
+
+
+@njit(cache=False)
+def _share(pool, function, argument, tasks, worker):
+    while True:
+        task = _add(pool + _NEXT, 1)
+        if task >= tasks:
+            return
+        _run(function, argument, task, worker)
+
+
+@njit
+def work(pool, worker):
+    """What a thread of the pool does for ever.
+
+    A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes
+    the job before it looks who is active: one of the two sees the other.
+    """
+    seen = 0
+    while True:
+        _wait(pool, seen)
+        seen = _load(pool + _GENERATION)
+        _add(pool + _ACTIVE, 1)
+        if _load(pool + _OPEN) == seen and worker < _load(pool + _LIMIT):
+            _share(pool, _load(pool + _FUNCTION), _load(pool + _ARGUMENT), _load(pool + _TASKS), worker)
+        _add(pool + _ACTIVE, -1)
+
+
+@njit(cache=False)
+def launch(pool, threads, tasks, job):
+    """Run tasks 0 to `tasks` - 1 of the job on at most `threads` threads (the caller is worker 0), and return when all
+    are done. `pool` is the address of the state, or 0 for no pool."""
+    function, argument = _prepare(job)
+    if pool == 0 or threads < 2 or tasks < 2 or _exchange(pool + _LOCK, 1) != 0:
+        for task in range(tasks):
+            _run(function, argument, task, 0)
+        return
+    _store(pool + _FUNCTION, function)
+    _store(pool + _ARGUMENT, argument)
+    _store(pool + _TASKS, tasks)
+    _store(pool + _LIMIT, threads)
+    _store(pool + _NEXT, 0)
+    generation = (_load(pool + _GENERATION) + 1) & _GENERATIONS
+    _store(pool + _OPEN, generation)
+    _store(pool + _GENERATION, generation)
+    if _FUTEX and _load(pool + _SLEEPERS) > 0:
+        _syscall(_FUTEX, pool + _GENERATION, _PRIVATE_WAKE, _GENERATIONS, 0)
+    _share(pool, function, argument, tasks, 0)
+    _store(pool + _OPEN, -1)
+    spins = 0
+    while _load(pool + _ACTIVE) != 0:
+        spins += 1
+        if spins > _SPINS:
+            _yield()
+        _pause()
+    _store(pool + _LOCK, 0)

@@ -1,0 +1,115 @@
+"""How many threads kernels use, and the pool that they wait in. Compiled kernels take both as arguments of `launch`.
+
+The threads of the pool are daemon threads of Python that enter one compiled function (`launch.work`) and stay in it,
+without the interpreter lock. They are started by the first product that is large enough to share. A forked child
+starts its own.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["available_cpus", "get_num_threads", "pool", "set_num_threads"]
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def _cgroup_limit(root: Path = _CGROUP) -> float:
+    """CPUs that the process's control group may use (version 2, then version 1); infinity where it says nothing."""
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota, period = ((root / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        except OSError:
+            return math.inf
+    try:
+        cpus = float(quota) / float(period)
+    except (ValueError, ZeroDivisionError):  # "max" says no limit
+        return math.inf
+    return cpus if cpus > 0 else math.inf
+
+
+def available_cpus() -> int:
+    """CPUs that this process may run on: those of its affinity mask, within its control group's quota."""
+    granted = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(granted, _cgroup_limit())))
+
+
+def _default_threads() -> int:
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(available_cpus(), int(wanted)) if wanted.isdigit() and int(wanted) > 0 else available_cpus()
+
+
+class _Pool:
+    """The state that threads share, and the threads that were started."""
+
+    def __init__(self) -> None:
+        from .launch import STATE_BYTES
+
+        self._memory = np.zeros(STATE_BYTES + 64, np.uint8)
+        self.address = -(-self._memory.ctypes.data // 64) * 64
+        self.threads = 1
+
+    def grow(self, threads: int) -> None:
+        from .launch import work
+
+        while self.threads < threads:
+            worker = threading.Thread(
+                target=work, args=(self.address, self.threads), name=f"minitorch-{self.threads}", daemon=True
+            )
+            worker.start()
+            self.threads += 1
+
+
+_threads: int | None = None
+_pool: _Pool | None = None
+_growing = threading.Lock()
+
+
+def get_num_threads() -> int:
+    """Threads that one kernel may use. The default is the number of CPUs that the process may use, or less where
+    OMP_NUM_THREADS says so."""
+    global _threads
+    if _threads is None:
+        _threads = _default_threads()
+    return _threads
+
+
+def set_num_threads(threads: int) -> None:
+    """Let kernels use `threads` threads from now on, in the whole process. The results do not depend on it."""
+    global _threads
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise TypeError(f"set_num_threads: {threads!r} is not a number of threads; expected an int of at least 1")
+    if threads < 1:
+        raise ValueError(f"set_num_threads: {threads} is not a number of threads; expected an int of at least 1")
+    _threads = threads
+
+
+def pool() -> tuple[int, int]:
+    """The address of the pool for `launch`, and how many threads may be used. Starts threads that are missing."""
+    global _pool
+    threads = get_num_threads()
+    if threads == 1:
+        return 0, 1
+    if _pool is None or _pool.threads < threads:
+        with _growing:
+            if _pool is None:
+                _pool = _Pool()
+            _pool.grow(threads)
+    return _pool.address, threads
+
+
+def _forget_in_child() -> None:
+    """The threads of the pool do not exist in a forked child, and a lock may have been taken when it was forked."""
+    global _pool, _growing
+    _pool, _growing = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
