@@ -70,7 +70,11 @@ STALE: Any = _Stale()
 def shares_memory(array: np.ndarray, source: np.ndarray) -> bool:
     """Whether NumPy made `array` as a view of `source` rather than as a copy."""
     owner = array.base
-    return owner is not None and (owner is source or owner is source.base)
+    while owner is not None:
+        if owner is source or owner is source.base:
+            return True
+        owner = getattr(owner, "base", None)  # as_strided puts an object of its own between the two
+    return False
 
 
 def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index: int | None) -> Tensor:
