@@ -33,7 +33,10 @@ from .dtypes import (
     set_default_dtype,
     uint8,
 )
+from .factories import *
 from .ops import *
+from .printing import set_printoptions
+from .random import *
 from .tensor import Size, Tensor
 
 float, double, half = float32, float64, float16

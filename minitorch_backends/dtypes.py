@@ -132,7 +132,7 @@ def to_dtype(dtype: Any) -> DType:
     if isinstance(dtype, DType):
         return dtype
     if isinstance(dtype, type) and dtype in (bool, int, float, complex):
-        return {bool: bool_, int: int64, float: _default, complex: _default.to_complex()}[dtype]
+        return {bool: bool_, int: int64, float: float64, complex: complex128}[dtype]
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except TypeError:

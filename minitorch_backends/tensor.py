@@ -246,7 +246,7 @@ class Tensor:
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self._array.ndim == 0 and spec else format(str(self), spec)
+        return format(self.item(), spec) if self._array.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
 
     def __repr__(self) -> str:
         from .printing import text_of
@@ -326,24 +326,25 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
     except ValueError as error:
         raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
     if array.dtype.kind not in "biufc":
-        _refuse_elements(array, data)
+        _refuse_elements(array)
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
     if wanted is None:
-        first = _first(data)
-        typed = isinstance(first, (Tensor, np.ndarray, np.generic))
-        wanted = dtype_of(array) if typed else scalar_dtype(array.flat[0] if array.size else 0.0)
+        first, wanted = _first(data), scalar_dtype(array.flat[0] if array.size else 0.0)
+        if isinstance(first, (Tensor, np.ndarray, np.generic)) and dtype_of(np.asarray(_plain(first))).category == wanted.category:
+            wanted = dtype_of(np.asarray(_plain(first)))
+    elif array.dtype.kind == "c" and wanted.category < COMPLEX:
+        raise TypeError(f"{wanted!r} holds real numbers, and got {array.flat[0]}; use a complex dtype")
     return fitted(array, wanted)
 
 
-def _refuse_elements(array: np.ndarray, data: Any) -> None:
-    first = _first(data)
-    if array.dtype.kind == "O" and all(isinstance(each, int) for each in array.flat):
+def _refuse_elements(array: np.ndarray) -> None:
+    wrong = [each for each in array.ravel().tolist() if not isinstance(each, (int, float, complex))]
+    if not wrong:
         raise ValueError(f"integers have at most 64 bits and a sign, and got {max(array.flat, key=abs)}; use floats")
-    kind = type(first).__name__
-    if isinstance(first, (str, bytes)):
-        raise TypeError(f"tensors hold numbers, and got {first!r}, of type {kind}")
-    raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got elements of type {kind}")
+    if isinstance(wrong[0], (str, bytes)):
+        raise TypeError(f"tensors hold numbers, and got {wrong[0]!r}")
+    raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got {wrong[0]!r}")
 
 
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

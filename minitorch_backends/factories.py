@@ -1,0 +1,289 @@
+"""Functions that make tensors: from data, from constants, and from ranges.
+
+All take `dtype` (None for what torch would choose), `device` ("cpu" is the only one) and `requires_grad`. Shapes are given
+as `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are no integers, and RuntimeError for
+negative ones, for another device, and for `requires_grad` on integers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .dtypes import BOOL, COMPLEX, DType, default_floating, dtype_of, get_default_dtype, int64, scalar_dtype, to_dtype
+from .ops.cast import refuse_device
+from .ops.dims import shape_of
+from .tensor import Tensor, adopt, array_from, fitted
+
+__all__ = [
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace", "logspace",
+    "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def made(array: np.ndarray, device: Any, requires_grad: Any) -> Tensor:
+    """A tensor around a new array, as the last two arguments of every factory say."""
+    if device is not None:
+        refuse_device(device)
+    result = adopt(array)
+    if requires_grad:
+        if requires_grad is not True:
+            raise TypeError(f"requires_grad is True, False or None, and got {requires_grad!r}")
+        result.requires_grad_()  # type: ignore[attr-defined]
+    return result
+
+
+def settled(dtype: Any) -> DType:
+    """The dtype that was asked for, or the default one."""
+    return get_default_dtype() if dtype is None else to_dtype(dtype)
+
+
+def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+    """The shape given as positional sizes, as one sequence, or by the keyword `size`."""
+    if size is not None:
+        if sizes:
+            raise TypeError(f"sizes are given by position or as size=, and got both: {sizes!r} and {size!r}")
+        sizes = (size,)
+    elif not sizes:
+        raise TypeError("missing the required argument 'size'; pass () for a tensor without dimensions")
+    shape = shape_of(sizes)
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"sizes are at least 0, and got {list(shape)}")
+    return shape
+
+
+# From data
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data`: a number, nested sequences of numbers, an array or a tensor.
+
+    Python floats give the default dtype, ints int64; arrays and tensors keep theirs. Raises ValueError for ragged
+    sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number, RuntimeError for numbers that
+    `dtype` cannot hold.
+    """
+    return made(array_from(data, dtype), device, requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` itself if it is a tensor, a tensor that shares the memory of an array, or else `tensor(data)`; converted if need be."""
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
+        return made(from_numpy(data)._array, device, False)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """A tensor that shares the memory of an array. Raises TypeError for what is no array or of a type that tensors do not hold.
+
+    Raises ValueError for bytes in foreign order.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray, and got {type(ndarray).__name__}; use mt.tensor(data)")
+    dtype_of(ndarray)
+    if not ndarray.dtype.isnative:
+        raise ValueError(f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which copies")
+    return adopt(np.asarray(ndarray))
+
+
+def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor that shares the memory of another library's array by the DLPack protocol (dmlc.github.io/dlpack).
+
+    Raises TypeError for objects without the protocol, BufferError for memory that is not the CPU's or of a type that NumPy
+    does not know.
+    """
+    if device is not None:
+        refuse_device(device)
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes an object with __dlpack__, and got {type(x).__name__}; use mt.tensor(data)")
+    try:
+        array = np.from_dlpack(x, copy=copy)
+    except (RuntimeError, ValueError) as error:
+        raise BufferError(f"NumPy cannot take this {type(x).__name__} by DLPack: {error}; convert it to float32 on the CPU") from None
+    return from_numpy(array)
+
+
+# From constants
+
+
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros."""
+    return made(np.zeros(shape_given(sizes, size), settled(dtype).dtype), device, requires_grad)
+
+
+def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones."""
+    return made(np.ones(shape_given(sizes, size), settled(dtype).dtype), device, requires_grad)
+
+
+def empty(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Whatever is in the memory: values are to be written before they are read."""
+    return made(np.empty(shape_given(sizes, size), settled(dtype).dtype), device, requires_grad)
+
+
+def _value(fill_value: Any, dtype: Any) -> np.ndarray:
+    """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
+    array = fill_value._array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
+    if array.ndim or array.dtype.kind not in "biufc":
+        raise TypeError(f"fill_value is a number, and got {type(fill_value).__name__}")
+    kind = dtype_of(array) if isinstance(fill_value, Tensor) else scalar_dtype(fill_value)
+    return fitted(array, kind if dtype is None else to_dtype(dtype))
+
+
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`fill_value` everywhere, in its own type unless `dtype` says otherwise. Raises RuntimeError when it is out of range."""
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"full(): argument 'size' must be a tuple of ints, not {type(size).__name__}; use full((n,), value)")
+    value = _value(fill_value, dtype)
+    return made(np.full(shape_given((), tuple(size)), value, value.dtype), device, requires_grad)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A 0-dim tensor of the default dtype."""
+    return full((), s, dtype=settled(dtype), device=device, requires_grad=requires_grad)
+
+
+def _like(input: Any, dtype: Any, make: Any, device: Any, requires_grad: bool) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"argument 'input' must be a Tensor, not {type(input).__name__}")
+    return made(make(input._array, dtype=None if dtype is None else to_dtype(dtype).dtype), device, requires_grad)
+
+
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros in the shape and layout of `input`, and in its dtype unless another is given."""
+    return _like(input, dtype, np.zeros_like, device, requires_grad)
+
+
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones in the shape and layout of `input`, and in its dtype unless another is given."""
+    return _like(input, dtype, np.ones_like, device, requires_grad)
+
+
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Unwritten memory in the shape and layout of `input`, and in its dtype unless another is given."""
+    return _like(input, dtype, np.empty_like, device, requires_grad)
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`fill_value` in the shape and layout of `input`, and in its dtype unless another is given."""
+
+    def make(array: np.ndarray, dtype: Any) -> np.ndarray:
+        value = _value(fill_value, array.dtype if dtype is None else dtype)
+        return np.full_like(array, value, value.dtype)
+
+    return _like(input, dtype, make, device, requires_grad)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """An n x m matrix (n x n without m) of ones on the diagonal and zeros elsewhere."""
+    rows, columns = shape_given((n, n if m is None else m), None)
+    return made(np.eye(rows, columns, dtype=settled(dtype).dtype), device, requires_grad)
+
+
+# From ranges
+
+
+def _numbers(name: str, *values: Any) -> list[Any]:
+    """Arguments as Python numbers; 0-dim tensors count as such. Raises TypeError for anything else."""
+    numbers = [value.item() if isinstance(value, (Tensor, np.generic)) else value for value in values]
+    for number in numbers:
+        if not isinstance(number, (int, float, complex)):
+            raise TypeError(f"{name}() takes numbers, and got {number!r} of type {type(number).__name__}")
+    return numbers
+
+
+def arange(
+    start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """The numbers `start`, start + step, ... up to but without `end`; `arange(end)` starts at 0.
+
+    int64 when all arguments are integers, else the default dtype. Raises RuntimeError for a step of 0, or of the wrong
+    sign, for bounds that are not finite, and for numbers that `dtype` cannot hold.
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = _numbers("arange", start, end, step)
+    whole = all(isinstance(each, int) for each in (start, end, step))
+    wanted = (int64 if whole else get_default_dtype()) if dtype is None else to_dtype(dtype)
+    if wanted.category == BOOL:
+        raise NotImplementedError("arange is not implemented for mt.bool; use arange(...).bool()")
+    if any(isinstance(each, complex) or not math.isfinite(each) for each in (start, end, step)):
+        raise RuntimeError(f"unsupported range: {start} -> {end} in steps of {step}; expected finite real numbers")
+    if step == 0:
+        raise RuntimeError(f"step must be nonzero, and got {step} from {start} to {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}")
+    if whole:
+        array = np.arange(start, end, step)
+    else:
+        array = start + step * np.arange(math.ceil((end - start) / step), dtype=np.float64)
+    return made(fitted(array, wanted), device, requires_grad)
+
+
+def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np.ndarray, DType]:
+    """Evenly spaced numbers in double precision, from both ends towards the middle, and the dtype for them."""
+    start, end = _numbers(name, start, end)
+    count = shape_of((steps,))[0]
+    if count < 0:
+        raise RuntimeError(f"number of steps must be non-negative, and got {count}")
+    is_complex = isinstance(start, complex) or isinstance(end, complex)
+    wanted = default_floating(scalar_dtype(1j if is_complex else 1.0)) if dtype is None else to_dtype(dtype)
+    if is_complex and wanted.category < COMPLEX:
+        raise RuntimeError(f"{name}(): {wanted!r} can't be safely cast to the complex type of {start} and {end}")
+    position = np.arange(count)
+    step = (end - start) / (count - 1) if count > 1 else 0.0
+    return np.where(position < count / 2, start + step * position, end - step * (count - 1 - position)), wanted
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`steps` evenly spaced numbers from `start` to `end`, both included; of one step, the start."""
+    array, wanted = _spaced("linspace", start, end, steps, dtype)
+    return made(fitted(array, wanted), device, requires_grad)
+
+
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """`base` to the power of evenly spaced exponents from `start` to `end`, both included."""
+    exponents, wanted = _spaced("logspace", start, end, steps, dtype)
+    with np.errstate(all="ignore"):
+        return made(fitted(np.power(base, exponents), wanted), device, requires_grad)
+
+
+def _triangle(kept: np.ndarray, dtype: Any, device: Any) -> Tensor:
+    return made(fitted(np.stack(kept.nonzero()), to_dtype(dtype)), device, False)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
+    """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col matrix."""
+    return _triangle(np.tri(*shape_given((row, col), None), k=offset, dtype=bool), dtype, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
+    """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col matrix."""
+    return _triangle(~np.tri(*shape_given((row, col), None), k=offset - 1, dtype=bool), dtype, device)
+
+
+# Methods: in the dtype of the tensor unless another is given
+
+
+def _new(factory: Any) -> Any:
+    def method(self: Tensor, *args: Any, dtype: Any = None, **named: Any) -> Tensor:
+        return factory(*args, dtype=self.dtype if dtype is None else dtype, **named)
+
+    method.__name__ = method.__qualname__ = f"new_{factory.__name__}"
+    method.__doc__ = f"`{factory.__name__}`, in the dtype of this tensor unless another is given."
+    return method
+
+
+for _factory in (zeros, ones, empty, full, tensor):
+    setattr(Tensor, f"new_{_factory.__name__}", _new(_factory))

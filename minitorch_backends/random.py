@@ -1,0 +1,384 @@
+"""Random numbers: generators, the factories that draw from them, and the in-place forms.
+
+The stream is that of NumPy's PCG64 (O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms
+for random number generation", 2014). It is the same on every platform for one seed, and another one than torch's.
+"""
+
+from __future__ import annotations
+
+import secrets
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from .dtypes import BOOL, COMPLEX, INTEGER, DType, dtype_of, int64, to_dtype
+from .factories import made, settled, shape_given
+from .ops.grid import broadcast_shapes
+from .tensor import Tensor, adopt, fitted
+
+__all__ = [
+    "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
+]  # fmt: skip
+
+_SEED = 67280421310721
+"""The seed of a new generator, which is torch's: with it, `Generator()` draws the same numbers every time."""
+
+_WORD = 1 << 64
+
+
+class Generator:
+    """A stream of random numbers, which all functions here take as `generator=`. Safe to share between threads."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        if str(device) != "cpu":
+            raise RuntimeError(f"generators draw on the CPU, and got device={device!r}; leave it out")
+        self.manual_seed(_SEED)
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream that belongs to `seed`, from -2**63 to 2**64 - 1. Raises ValueError for others."""
+        number = int(seed)
+        if not -_WORD // 2 <= number < _WORD:
+            raise ValueError(f"seed {seed!r} is out of range; expected -2**63 to 2**64 - 1")
+        self._seed = number % _WORD
+        self._numpy = np.random.Generator(np.random.PCG64(self._seed))
+        return self
+
+    def seed(self) -> int:
+        """Start the stream of a seed that the operating system draws, and return the seed."""
+        return self.manual_seed(secrets.randbits(63)).initial_seed()
+
+    def initial_seed(self) -> int:
+        """The seed that the stream was started with."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """All that the next numbers depend on, as 56 bytes."""
+        state = self._numpy.bit_generator.state
+        words = (state["state"]["state"], 16), (state["state"]["inc"], 16), (self._seed, 8), (state["has_uint32"], 8), (state["uinteger"], 8)
+        return adopt(np.frombuffer(b"".join(word.to_bytes(size, "little") for word, size in words), np.uint8).copy())
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Go on from a state that `get_state` returned. Raises TypeError for anything else, RuntimeError for other sizes."""
+        if not isinstance(new_state, Tensor) or new_state._array.dtype != np.uint8:
+            raise TypeError(f"a state is a tensor of mt.uint8, as get_state() returns, and got {type(new_state).__name__}")
+        data = new_state._array.tobytes()
+        if len(data) != 56:
+            raise RuntimeError(f"a state has 56 bytes, as get_state() returns, and got {len(data)}")
+        state, inc, seed, has, word = (int.from_bytes(data[a:b], "little") for a, b in ((0, 16), (16, 32), (32, 40), (40, 48), (48, 56)))
+        self._seed = seed
+        self._numpy.bit_generator.state = {
+            "bit_generator": "PCG64", "state": {"state": state, "inc": inc}, "has_uint32": has, "uinteger": word,
+        }  # fmt: skip
+        return self
+
+    def __reduce__(self) -> tuple:
+        return _restored, (self.get_state(),)
+
+    # What is drawn, as arrays
+
+    def uniform(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Numbers in [0, 1), of a floating type; for half types multiples of 2**-11 and 2**-8, so that none rounds to 1."""
+        dtype = to_dtype(dtype)
+        if dtype.itemsize == 2:
+            steps = 2.0 ** (11 if dtype.name == "float16" else 8)
+            return (np.floor(self._numpy.random(shape, np.float32) * steps) / steps).astype(dtype.dtype)
+        if dtype.category == COMPLEX:
+            return self._pairs(self.uniform, shape, dtype)
+        return self._numpy.random(shape, dtype.dtype)  # type: ignore[arg-type]
+
+    def normal(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
+        dtype = to_dtype(dtype)
+        if dtype.category == COMPLEX:
+            return self._pairs(self.normal, shape, dtype) * dtype.dtype.type(0.5**0.5)
+        drawn = self._numpy.standard_normal(shape, np.float64 if dtype.name == "float64" else np.float32)
+        return drawn if drawn.dtype == dtype.dtype else drawn.astype(dtype.dtype)
+
+    def _pairs(self, draw: Any, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        return draw((*shape, 2), dtype.to_real()).view(dtype.dtype)[..., 0]
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Integers from `low` to `high` - 1, of int64."""
+        return self._numpy.integers(low, high, shape, np.int64)
+
+    def permutation(self, n: int) -> np.ndarray:
+        """0 to n - 1 in random order, of int64."""
+        return self._numpy.permutation(n)
+
+    def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Exponentially distributed numbers of mean 1, of float64."""
+        return self._numpy.standard_exponential(shape)
+
+
+def _restored(state: Tensor) -> Generator:
+    return Generator().set_state(state)
+
+
+default_generator = Generator()
+"""What functions draw from when no `generator` is given. It starts with a seed of the operating system's."""
+default_generator.seed()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator's stream that belongs to `seed`, and return the generator."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Start the default generator with a seed of the operating system's, and return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator was started with."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state that `get_rng_state` returned."""
+    default_generator.set_state(new_state)
+
+
+def chosen(generator: Generator | None) -> Generator:
+    """The generator to draw from. Raises TypeError for anything but a `Generator` or None."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise TypeError(f"generator is a Generator or None, and got {type(generator).__name__}; use mt.Generator().manual_seed(...)")
+    return generator
+
+
+def _floating(name: str, dtype: Any) -> DType:
+    """The dtype to draw in. Raises NotImplementedError, a RuntimeError, for integers."""
+    dtype = settled(dtype)
+    if dtype.category <= INTEGER:
+        raise NotImplementedError(f"{name} draws floating and complex numbers, and got dtype={dtype!r}; use randint")
+    return dtype
+
+
+def rand(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers in [0, 1), all equally likely; complex ones in both parts."""
+    shape, dtype = shape_given(sizes, size), _floating("rand", dtype)
+    return made(chosen(generator).uniform(shape, dtype), device, requires_grad)
+
+
+def randn(
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
+    shape, dtype = shape_given(sizes, size), _floating("randn", dtype)
+    return made(chosen(generator).normal(shape, dtype), device, requires_grad)
+
+
+def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator | None, dtype: Any) -> np.ndarray:
+    """Random integers of a dtype. Raises RuntimeError for an empty range, or one beyond the dtype."""
+    if low >= high:
+        raise RuntimeError(f"random integers need low < high, and got low={low} >= high={high}")
+    dtype = to_dtype(dtype)
+    if dtype.category == INTEGER or dtype.category == BOOL:
+        for bound in (low, high - 1):
+            limits = (0, 1) if dtype.category == BOOL else (np.iinfo(dtype.dtype).min, np.iinfo(dtype.dtype).max)
+            if not limits[0] <= bound <= limits[1]:
+                raise RuntimeError(f"random integers from {low} to {high - 1} are out of bounds for {dtype!r}, {limits[0]} to {limits[1]}")
+    return chosen(generator).integers(low, high, shape).astype(dtype.dtype)
+
+
+def randint(
+    low: int,
+    high: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = int64,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` from 0 on."""
+    if size is None and isinstance(high, (tuple, list)):
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(f"randint(): argument 'size' must be a tuple of ints, not {type(size).__name__}")
+    drawn = _integers(as_int(low), as_int(high), shape_given((), tuple(size)), generator, dtype)
+    return made(drawn, device, requires_grad)
+
+
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = int64,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The integers 0 to n - 1 in random order. Raises RuntimeError for a negative n, or one beyond the dtype."""
+    (count,) = shape_given((n,), None)
+    wanted = to_dtype(dtype)
+    fitted(np.asarray(max(count - 1, 0)), wanted)
+    return made(chosen(generator).permutation(count).astype(wanted.dtype), device, requires_grad)
+
+
+def _refuse_other(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
+
+
+def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, **options: Any) -> Tensor:
+    """`rand` in the shape of `input`, and in its dtype unless another is given."""
+    _refuse_other("rand_like", input)
+    return rand(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options)
+
+
+def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, **options: Any) -> Tensor:
+    """`randn` in the shape of `input`, and in its dtype unless another is given."""
+    _refuse_other("randn_like", input)
+    return randn(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options)
+
+
+def randint_like(
+    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, generator: Generator | None = None, **options: Any
+) -> Tensor:
+    """`randint` in the shape of `input`, and in its dtype unless another is given."""
+    _refuse_other("randint_like", input)
+    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, generator=generator, **options)
+
+
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal numbers of a mean and a standard deviation: two numbers with a `size`, or tensors that broadcast.
+
+    No gradient flows to them. Raises RuntimeError for a negative standard deviation.
+    """
+    means, stds = (each._array if isinstance(each, Tensor) else np.asarray(each) for each in (mean, std))
+    if (stds < 0).any():
+        raise RuntimeError(f"normal expects all elements of std >= 0.0, and got {stds.min()}")
+    if size is None and not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        raise TypeError("normal(): size is required when neither mean nor std is a Tensor")
+    shape = broadcast_shapes(means.shape, stds.shape) if size is None else shape_given((), size)
+    typed = [dtype_of(each._array) for each in (mean, std) if isinstance(each, Tensor)]
+    wanted = _floating("normal", typed[0] if typed and dtype is None else dtype)
+    drawn = chosen(generator).normal(tuple(shape), wanted)
+    return made((drawn * stds + means).astype(wanted.dtype), device, requires_grad)
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probabilities in `input` (or with probability `p`), else 0. Raises RuntimeError unless they are in [0, 1]."""
+    _refuse_other("bernoulli", input)
+    chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
+    if not ((chances >= 0) & (chances <= 1)).all():
+        raise RuntimeError(f"bernoulli expects probabilities in [0, 1], and got {chances.min()} to {chances.max()}")
+    return adopt((chosen(generator).uniform(chances.shape, np.float64) < chances).astype(input._array.dtype))
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """`num_samples` positions, drawn with the weights in `input`, a vector or rows of weights that need not sum to 1.
+
+    Without replacement by sorting exponential variates over the weights (Efraimidis and Spirakis, "Weighted random sampling
+    with a reservoir", 2006). Raises RuntimeError for negative, infinite or all-zero weights and for too many samples.
+    """
+    _refuse_other("multinomial", input)
+    weights = input._array.astype(np.float64)
+    if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
+        raise RuntimeError(f"multinomial takes a vector or rows of weights, and got shape {list(weights.shape)}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0; expected finite weights of at least 0")
+    totals, available = weights.sum(-1, keepdims=True), (weights > 0).sum(-1)
+    if num_samples < 1 or (totals == 0).any() or (not replacement and num_samples > available.min(initial=weights.shape[-1])):
+        raise RuntimeError(
+            f"cannot draw {num_samples} samples {'with' if replacement else 'without'} replacement from {weights.shape[-1]} weights, "
+            f"of which {available.min(initial=weights.shape[-1])} are positive"
+        )
+    stream = chosen(generator)
+    if not replacement:
+        with np.errstate(divide="ignore"):
+            keys = stream.exponential(weights.shape) / weights
+        return adopt(np.argsort(keys, axis=-1, kind="stable")[..., :num_samples].astype(np.int64))
+    bounds = (weights / totals).cumsum(-1)
+    drawn = stream.uniform((*weights.shape[:-1], num_samples), np.float64) * bounds[..., -1:]
+    rows = zip(bounds.reshape(-1, weights.shape[-1]), drawn.reshape(-1, num_samples), strict=True)
+    found = [np.searchsorted(bound, each, side="right") for bound, each in rows]
+    return adopt(np.asarray(found, np.int64).reshape(drawn.shape))
+
+
+# In place: each writes a tensor drawn for the purpose, so that what is refused and recorded is what `copy_` refuses
+
+
+def _filled(self: Tensor, drawn: np.ndarray) -> Tensor:
+    return self.copy_(adopt(drawn))  # type: ignore[attr-defined]
+
+
+def _uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers in [a, b), all equally likely. Raises RuntimeError for a > b."""
+    if a > b:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    return _filled(self, chosen(generator).uniform(self._array.shape, _floating("uniform_", self.dtype)) * (b - a) + a)
+
+
+def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write normal numbers. Raises RuntimeError for a negative standard deviation."""
+    if std < 0:
+        raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
+    return _filled(self, chosen(generator).normal(self._array.shape, _floating("normal_", self.dtype)) * std + mean)
+
+
+def _random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Write integers from `low` to `high` - 1; `random_(high)` starts at 0, and without arguments the dtype is the limit."""
+    if high is None and low:
+        low, high = 0, low
+    if high is None:
+        bits = {INTEGER: 8 * self.itemsize - self.dtype.is_signed, BOOL: 1}.get(self.dtype.category, np.finfo(self.dtype.to_real().dtype).nmant)
+        high = 2 ** min(int(bits), 62)
+    return _filled(self, _integers(low, high, self._array.shape, generator, self.dtype))
+
+
+def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Write 1 with probability `p`, a number or a tensor of probabilities, else 0. Raises RuntimeError unless in [0, 1]."""
+    chances = p if isinstance(p, Tensor) else adopt(np.full(self._array.shape, p, np.float64))
+    return _filled(self, bernoulli(chances, generator=generator)._array)
+
+
+def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write exponentially distributed numbers of rate `lambd`. Raises RuntimeError unless it is positive."""
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    _floating("exponential_", self.dtype)
+    return _filled(self, (chosen(generator).exponential(self._array.shape) / lambd).astype(self._array.dtype))
+
+
+Tensor.uniform_, Tensor.normal_, Tensor.random_ = _uniform_, _normal_, _random_  # type: ignore[attr-defined]
+Tensor.bernoulli_, Tensor.exponential_ = _bernoulli_, _exponential_  # type: ignore[attr-defined]
+Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial  # type: ignore[attr-defined]
