@@ -3,18 +3,35 @@
 A name that is listed in a module's `__all__` and imported here by `*` is a public name of the package.
 """
 
-from . import history as _history  # noqa: F401
+from . import cross_entropy, distance, dropout, embedding, history, linear, loss, normalization  # noqa: F401
+from .activation import relu as relu
 from .addmm import *  # noqa: F403
+from .arithmetic import *  # noqa: F403
 from .arrange import *  # noqa: F403
 from .cast import *  # noqa: F403
+from .comparison import *  # noqa: F403
+from .complexes import *  # noqa: F403
 from .contract import *  # noqa: F403
+from .exponential import *  # noqa: F403
+from .extrema import *  # noqa: F403
 from .fill import *  # noqa: F403
 from .grid import *  # noqa: F403
 from .index import *  # noqa: F403
 from .join import *  # noqa: F403
+from .logic import *  # noqa: F403
 from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403
+from .moments import *  # noqa: F403
+from .order import *  # noqa: F403
+from .powers import *  # noqa: F403
+from .reduce import *  # noqa: F403
+from .rounding import *  # noqa: F403
+from .scan import *  # noqa: F403
 from .scatter import *  # noqa: F403
 from .shape import *  # noqa: F403
 from .slices import *  # noqa: F403
+from .softmax import log_softmax as log_softmax
+from .softmax import softmax as softmax
+from .special import *  # noqa: F403
 from .transpose import *  # noqa: F403
+from .trigonometric import *  # noqa: F403

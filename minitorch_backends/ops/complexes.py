@@ -1,0 +1,242 @@
+"""Complex numbers: parts, conjugates, absolute values and angles, which real numbers have too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..op import Array, composite, op
+from ..samples import Sample, between, pairs, sample, unary_samples
+from ..tensor import Tensor
+from .gradients import zero
+
+__all__ = [
+    "abs",
+    "absolute",
+    "angle",
+    "complex",
+    "conj",
+    "conj_physical",
+    "imag",
+    "polar",
+    "real",
+    "sgn",
+    "view_as_complex",
+    "view_as_real",
+]
+
+
+def _is_complex(tensor: Tensor) -> bool:
+    return tensor._array.dtype.kind == "c"
+
+
+# Parts
+
+
+@op(
+    input=lambda g: g,
+    name="real_part",
+    view=True,
+    method=False,
+    widen=False,
+    warns=False,
+    takes="c",
+    reference=np.real,
+    samples=unary_samples(),
+)
+def _real_part(input: Array):
+    """The real parts of complex numbers, a view."""
+    return input.real
+
+
+@op(
+    input=lambda g: g * 1j,
+    name="imag",
+    view=True,
+    method=False,
+    widen=False,
+    warns=False,
+    takes="c",
+    reference=np.imag,
+    samples=unary_samples(),
+)
+def imag(input: Array):
+    """The imaginary parts, a view. Raises RuntimeError for real tensors, which have none."""
+    return input.imag
+
+
+@composite(method=False, reference=np.real, samples=unary_samples())
+def real(input: Tensor) -> Tensor:
+    """The real parts: a view of a complex tensor, a real one itself."""
+    return _real_part(input) if _is_complex(input) else input
+
+
+@composite(reference=np.conj, samples=unary_samples())
+def conj(input: Tensor) -> Tensor:
+    """The conjugates; a real tensor itself."""
+    return conj_physical(input) if _is_complex(input) else input
+
+
+@op(
+    input=lambda g: conj(g),  # noqa: PLW0108 - the name `g` says what the rule needs
+    warns=False,
+    reference=np.conj,
+    samples=unary_samples(),
+)
+def conj_physical(input: Array):
+    """The conjugates, in new memory."""
+    return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
+
+
+Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
+
+
+def _tensor_pairs() -> Iterator[Sample]:
+    """Pairs that broadcast, without numbers."""
+    return (call for call in pairs()() if not isinstance(call.args[1], float))
+
+
+def _interleaved() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4, 2))
+    yield sample(between(-2, 2, 6, 2)[::-2])
+    yield sample(between(-2, 2, 2))
+    yield sample(between(-2, 2, 0, 2))
+
+
+@op(
+    input=lambda g: view_as_complex(g),  # noqa: PLW0108 - the name `g` says what the rule needs
+    view=True,
+    method=False,
+    widen=False,
+    takes="c",
+    reference=lambda input: np.stack([input.real, input.imag], -1),
+    samples=unary_samples(),
+)
+def view_as_real(input: Array):
+    """A view of complex numbers as real ones, with a last dimension of size 2 for the two parts."""
+    return input[..., None].view(input.real.dtype)
+
+
+@op(
+    input=lambda g: view_as_real(g),  # noqa: PLW0108 - the name `g` says what the rule needs
+    view=True,
+    method=False,
+    widen=False,
+    takes="f",
+    reference=lambda input: input[..., 0] + 1j * input[..., 1],
+    samples=_interleaved,
+)
+def view_as_complex(input: Array):
+    """Complex numbers from their parts in the last dimension, of size 2: a view where these lie side by side.
+
+    Raises RuntimeError for another size.
+    """
+    if not input.ndim or input.shape[-1] != 2:
+        raise RuntimeError(
+            f"view_as_complex takes a last dimension of size 2, and got shape {list(input.shape)}; use stack"
+        )
+    if input.strides[-1] == input.itemsize and input.itemsize > 2:
+        return input.view(np.complex64 if input.itemsize == 4 else np.complex128)[..., 0]
+    return (input[..., 0].astype(np.float64) + 1j * input[..., 1]).astype(
+        np.complex128 if input.itemsize == 8 else np.complex64
+    )
+
+
+@op(
+    real=lambda g: g.real,
+    imag=lambda g: g.imag,
+    takes="f",
+    method=False,
+    reference=lambda real, imag: real + 1j * imag,
+    samples=_tensor_pairs,
+)
+def complex(real: Array, imag: Array):
+    """Complex numbers from their parts."""
+    return real + 1j * imag
+
+
+# Lengths and directions
+
+
+def _signed(array: np.ndarray) -> np.ndarray:
+    """z / |z| and 0 for 0."""
+    length = np.abs(array)
+    return np.where(length == 0, 0, array / length).astype(array.dtype)
+
+
+def _sgn_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
+    """For z / |z|: the part of g at right angles to it, over |z|; nothing for reals, and where z is 0."""
+    if not _is_complex(input):
+        return zero(g)
+    nonzero = input != 0
+    across = g - out * real(g * conj(out))
+    return (across / input.where(nonzero, 1).abs()).where(nonzero, 0)
+
+
+@op(
+    input=_sgn_gradient,
+    inplace=True,
+    reference=lambda input: np.sign(input if input.dtype != bool else input.astype(int)),
+    samples=unary_samples(-2.3, 2),
+)
+def sgn(input: Array):
+    """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
+    if input.dtype.kind == "b":
+        return input.copy()
+    return _signed(input) if input.dtype.kind == "c" else np.subtract(input > 0, input < 0, dtype=input.dtype)
+
+
+@op(
+    input=lambda g, input: g * sgn(input),
+    ufunc=np.abs,
+    warns=False,
+    takes="ifc",
+    inplace=True,
+    operators=("__abs__",),
+    reference=np.abs,
+    samples=unary_samples(-2.3, 2),
+)
+def abs(input: Array):
+    """The absolute value, real for complex numbers. Raises RuntimeError for booleans."""
+    return np.abs(input)
+
+
+def _angle_gradient(g: Tensor, input: Tensor) -> Tensor:
+    """i z / |z|^2, and 0 at 0; reals have one angle on either side of 0."""
+    if not _is_complex(input):
+        return zero(g)
+    nonzero = input != 0
+    length = input.where(nonzero, 1).abs()
+    return (g * input * 1j / (length * length)).where(nonzero, 0)
+
+
+@op(
+    input=_angle_gradient,
+    promote="float",
+    warns=False,
+    reference=lambda input: np.arctan2(np.imag(input), np.real(input)),
+    samples=unary_samples(-2.3, 2),
+)
+def angle(input: Array):
+    """The angle from the positive reals, in [-pi, pi]: for reals 0, or pi where they are negative; NaN for NaN."""
+    if input.dtype.kind == "c":
+        return np.arctan2(input.imag, input.real)
+    return np.where(np.isnan(input), input, np.where(input < 0, np.pi, 0)).astype(input.dtype)
+
+
+@op(
+    abs=lambda g, angle: g * complex(angle.cos(), -angle.sin()),
+    angle=lambda g, out: g * conj(out * 1j),
+    takes="f",
+    method=False,
+    reference=lambda abs, angle: abs * np.exp(1j * angle),
+    samples=_tensor_pairs,
+)
+def polar(abs: Array, angle: Array):
+    """Complex numbers from their absolute values and angles."""
+    return abs * np.cos(angle) + 1j * (abs * np.sin(angle))
+
+
+absolute = abs
+Tensor.absolute = abs  # type: ignore[attr-defined]

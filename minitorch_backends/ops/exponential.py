@@ -1,0 +1,193 @@
+"""Exponentials, logarithms and the functions of statistics that are made of them, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..op import Array, op
+from ..samples import Sample, pairs, sample, unary_samples
+from ..tensor import Tensor
+from .gradients import conjugated
+
+__all__ = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "sigmoid",
+    "xlogy",
+]
+
+_LOG_2, _LOG_10 = math.log(2), math.log(10)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out),
+    promote="float",
+    ufunc=np.exp,
+    inplace=True,
+    reference=np.exp,
+    samples=unary_samples(),
+)
+def exp(input: Array):
+    """e to the power of `input`."""
+    return np.exp(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out * _LOG_2),
+    promote="float",
+    ufunc=np.exp2,
+    inplace=True,
+    reference=lambda input: 2.0**input,
+    samples=unary_samples(),
+)
+def exp2(input: Array):
+    """2 to the power of `input`."""
+    return np.exp2(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out + 1),
+    promote="float",
+    ufunc=np.expm1,
+    inplace=True,
+    reference=np.expm1,
+    samples=unary_samples(),
+)
+def expm1(input: Array):
+    """exp(input) - 1, exact to the last digits near 0."""
+    return np.expm1(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input),
+    promote="float",
+    ufunc=np.log,
+    inplace=True,
+    reference=np.log,
+    samples=unary_samples(0.3, 4),
+)
+def log(input: Array):
+    """The natural logarithm; -inf at 0, NaN for negative reals."""
+    return np.log(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input * _LOG_2),
+    promote="float",
+    ufunc=np.log2,
+    inplace=True,
+    reference=lambda input: np.log(input) / _LOG_2,
+    samples=unary_samples(0.3, 4),
+)
+def log2(input: Array):
+    """The logarithm to base 2."""
+    return np.log2(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input * _LOG_10),
+    promote="float",
+    ufunc=np.log10,
+    inplace=True,
+    reference=lambda input: np.log(input) / _LOG_10,
+    samples=unary_samples(0.3, 4),
+)
+def log10(input: Array):
+    """The logarithm to base 10."""
+    return np.log10(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input + 1),
+    promote="float",
+    ufunc=np.log1p,
+    inplace=True,
+    reference=np.log1p,
+    samples=unary_samples(-0.7, 3),
+)
+def log1p(input: Array):
+    """log(1 + input), exact to the last digits near 0."""
+    return np.log1p(input)
+
+
+def _logistic(input: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-input)) in one new array; where exp overflows, the value is 0 to the smallest normal number."""
+    out = np.negative(input, out=np.empty_like(input))
+    np.exp(out, out=out)
+    np.add(out, 1, out=out)
+    return np.reciprocal(out, out=out)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out * (1 - out)),
+    promote="float",
+    ufunc=_logistic,
+    inplace=True,
+    reference=lambda input: 0.5 + 0.5 * np.tanh(input / 2),
+    samples=unary_samples(-6, 6),
+)
+def sigmoid(input: Array):
+    """1 / (1 + exp(-input))."""
+    return _logistic(input)
+
+
+@op(
+    input=lambda g, input, other: g * (input - other).sigmoid(),
+    other=lambda g, input, other: g * (other - input).sigmoid(),
+    promote=True,
+    takes="f",
+    ufunc=np.logaddexp,
+    reference=lambda input, other: np.log(np.exp(input) + np.exp(other)),
+    samples=pairs(-3, 3),
+)
+def logaddexp(input: Array, other: Array):
+    """log(exp(input) + exp(other)) without overflow."""
+    return np.logaddexp(input, other)
+
+
+@op(
+    input=lambda g, input, other: g * ((input - other) * _LOG_2).sigmoid(),
+    other=lambda g, input, other: g * ((other - input) * _LOG_2).sigmoid(),
+    promote=True,
+    takes="f",
+    ufunc=np.logaddexp2,
+    reference=lambda input, other: np.log2(2.0**input + 2.0**other),
+    samples=pairs(-3, 3),
+)
+def logaddexp2(input: Array, other: Array):
+    """log2(2**input + 2**other) without overflow."""
+    return np.logaddexp2(input, other)
+
+
+def _xlogy_samples() -> Iterator[Sample]:
+    yield from pairs(-2, 2.3, 0.3, 3)()
+    yield sample(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1.5, 0.5]))
+
+
+def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """g * log(other), and 0 where 0 * log(0) or 0 * log(-1) were 0."""
+    return g * other.where((input != 0) | (other > 0), 1).log()
+
+
+@op(
+    input=_log_where_counted,
+    other=lambda g, input, other: g * input / other,
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=lambda input, other: np.where(input == 0, 0.0, input * np.log(other)),
+    samples=_xlogy_samples,
+)
+def xlogy(input: Array, other: Array):
+    """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
+    return np.where((input == 0) & ~np.isnan(other), 0, input * np.log(other))

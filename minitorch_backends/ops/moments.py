@@ -1,0 +1,294 @@
+"""Variances and standard deviations, norms, and logsumexp, over some or all dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import to_dtype
+from ..op import Array, composite, op
+from ..samples import Sample, between, gapped, sample
+from ..tensor import Tensor
+from .cast import converted
+from .gradients import axes_of, conjugated, restored, zero
+from .reduce import counted, mean, reductions, summed
+
+__all__ = ["logsumexp", "norm", "std", "std_mean", "var", "var_mean"]
+
+
+# Variances
+
+
+def _freedom(shape: tuple[int, ...], dim: Any, correction: float) -> float:
+    """The degrees of freedom: the number of elements less the correction; NaN if that leaves none."""
+    return max(counted(shape, dim) - correction, 0) or math.nan
+
+
+def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
+    shape = input._array.shape
+    return restored(g, shape, dim) * (2 / _freedom(shape, dim, correction)) * (input - mean(input, dim, True))
+
+
+def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
+    """That of the root of the variance, and 0 where all elements are equal."""
+    spread = out != 0
+    return _variance_gradient((g / (out * 2).where(spread, 1)).where(spread, 0), input, dim, correction)
+
+
+def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> np.ndarray:
+    """In two passes: first the mean, then the squared distances from it."""
+    axes = axes_of(dim, input.ndim)
+    distances = input - summed(input, axes, True) / counted(input.shape, dim)
+    squares = (distances * distances.conj()).real if input.dtype.kind == "c" else distances * distances
+    return summed(squares, axes, keepdim) / max(counted(input.shape, dim) - correction, 0)
+
+
+def _corrections() -> Iterator[Sample]:
+    for call in reductions(of_nothing=False)():
+        dim = call.kwargs.get("dim", (*call.args[1:], None)[0])
+        yield sample(call.args[0], dim, 1 if call.args[0].ndim else 0, len(call.args) > 2)
+    yield sample(between(-2, 2.3, 3, 4), 0, 0, False)
+    yield sample(between(-2, 2.3, 3, 4), None, 0.5, True)
+
+
+def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+    return np.var(input, axis=None if dim == () or not input.ndim else dim, ddof=correction, keepdims=keepdim)
+
+
+@op(
+    input=_variance_gradient,
+    method=False,
+    takes="fc",
+    reference=_variance_reference,
+    samples=_corrections,
+)
+def variance(input: Array, dim, correction, keepdim):
+    """The sum of squared distances from the mean, over the number of elements less `correction`."""
+    return _variance(input, dim, correction, keepdim)
+
+
+@op(
+    input=_deviation_gradient,
+    method=False,
+    takes="fc",
+    reference=lambda *args: np.sqrt(_variance_reference(*args)),
+    samples=_corrections,
+)
+def standard_deviation(input: Array, dim, correction, keepdim):
+    """The root of `variance`."""
+    return np.sqrt(_variance(input, dim, correction, keepdim))
+
+
+def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
+    """`dim` and the correction from torch's forms: var(dim, correction=1), var(dim, unbiased) and var(unbiased)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is None:
+        return dim, 1 if correction is None else correction
+    if correction is not None:
+        raise TypeError(f"got both unbiased={unbiased} and correction={correction}; pass correction alone")
+    return dim, int(unbiased)
+
+
+def _public_samples() -> Iterator[Sample]:
+    for call in reductions(keepdim=False, of_nothing=False)():
+        yield sample(*call.args, correction=1 if call.args[0].ndim else 0)
+    yield sample(between(-2, 2.3, 3, 4), False)
+    yield sample(between(-2, 2.3, 3, 4), 0, False, True)
+    yield sample(between(-2, 2.3, 3, 4), dim=(0, 1), correction=2, keepdim=True)
+
+
+def _public_reference(
+    input: np.ndarray, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float = 1
+) -> Any:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    return _variance_reference(input, dim, correction if unbiased is None else unbiased, keepdim)
+
+
+@composite(takes="fc", reference=_public_reference, samples=_public_samples)
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The variance over `dim`, an int or several; over all dimensions by default; real for complex numbers.
+
+    The sum of squared distances from the mean is divided by the number of elements less `correction`, which is 1, or 0
+    for `unbiased=False`. NaN or inf where that leaves nothing. Raises RuntimeError for integers.
+    """
+    return variance(input, *_resolved(dim, unbiased, correction), keepdim)
+
+
+@composite(
+    takes="fc", reference=lambda *args, **named: np.sqrt(_public_reference(*args, **named)), samples=_public_samples
+)
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The root of `var`, which has the arguments. Its gradient is 0 where all elements are equal."""
+    return standard_deviation(input, *_resolved(dim, unbiased, correction), keepdim)
+
+
+def _with_mean(reference: Any) -> Any:
+    def both(
+        input: np.ndarray, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float = 1
+    ) -> Any:
+        axis = None if dim is None or dim == () or isinstance(dim, bool) or not input.ndim else dim
+        found = _public_reference(input, dim, unbiased, keepdim, correction=correction)
+        return reference(found), np.mean(input, axis=axis, keepdims=keepdim)
+
+    return both
+
+
+@composite(takes="fc", method=False, reference=_with_mean(np.positive), samples=_public_samples)
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`var` and `mean`."""
+    dim, correction = _resolved(dim, unbiased, correction)
+    return variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
+
+
+@composite(takes="fc", method=False, reference=_with_mean(np.sqrt), samples=_public_samples)
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`std` and `mean`."""
+    dim, correction = _resolved(dim, unbiased, correction)
+    return standard_deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)
+
+
+# The logarithm of a sum of exponentials
+
+
+def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
+    """With the largest term taken out, so that no exponential overflows and the largest is 1."""
+    peak = np.maximum.reduce(input.real, axis=axes, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
+    out = np.log(summed(np.exp(input - peak), axes, True)) + peak
+    return out if keepdim else np.squeeze(out, axis=axes)
+
+
+def _terms() -> Iterator[Sample]:
+    for call in reductions()():
+        if len(call.args) > 1 or call.kwargs:
+            yield call
+
+
+@op(
+    input=lambda g, input, out, dim: (
+        restored(g, input._array.shape, dim) * conjugated((input - restored(out, input._array.shape, dim)).exp())
+    ),
+    promote="float",
+    reference=lambda input, dim, keepdim=False: np.log(
+        np.sum(np.exp(input), axis=(None if dim == () else dim) if input.ndim else (), keepdims=keepdim)
+    ),
+    samples=_terms,
+)
+def logsumexp(input: Array, dim, keepdim=False):
+    """log(sum(exp(input))) over `dim`, an int or several, without overflow; -inf for nothing."""
+    return _log_sum_exp(input, axes_of(dim, input.ndim), keepdim)
+
+
+# Norms
+
+
+def _order(p: Any) -> float:
+    if p is None or p == "fro":
+        return 2.0
+    if isinstance(p, str):
+        raise RuntimeError(
+            f"norm() takes a number, inf, -inf or 'fro' for p, and got {p!r}; norms of matrices are in linalg"
+        )
+    return float(p)
+
+
+def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> Tensor:
+    """g * sgn(input) * (|input| / out)^(p - 1), written so that zeros give 0 and ties share."""
+    order, shape = _order(p), input._array.shape
+    g, out = restored(g, shape, dim), restored(out, shape, dim)
+    if order == 0:
+        return zero(g.expand(shape))
+    if order == 1:
+        return g * input.sgn()
+    length = out.where(out != 0, 1)
+    if order == 2:
+        return g * (input / length)
+    if math.isinf(order):
+        ties = input.abs() == out
+        return g * input.sgn() * ties / ties.sum(dim, True)
+    ratio = (input.abs() / length).where(input != 0, 1)
+    return g * input.sgn() * ratio ** (order - 1)
+
+
+def _norm_samples() -> Iterator[Sample]:
+    for call in reductions()():
+        yield sample(call.args[0], "fro", *call.args[1:], **call.kwargs)
+    for p in (1, 2, 3, 0.5, -1, math.inf, -math.inf, 0):
+        yield sample(between(-2, 2.3, 3, 4), p, 1)
+        yield sample(gapped(), p, None, True)
+
+
+def _norm_reference(
+    input: np.ndarray, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    size, order = np.abs(input), 2 if p == "fro" else p
+    named = {"axis": None if dim is None or dim == () else dim if input.ndim else (), "keepdims": keepdim}
+    if order == 0:
+        return np.sum(size != 0, dtype=size.dtype, **named)
+    if math.isinf(order):
+        return (np.max if order > 0 else np.min)(size, **named)
+    return np.sum(size**order, **named) ** (1 / order)
+
+
+@op(
+    input=_norm_gradient,
+    takes="fc",
+    reference=_norm_reference,
+    samples=_norm_samples,
+)
+def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """sum(|input|^p)^(1/p) of vectors that lie along `dim`, an int or several; of all elements by default.
+
+    `p` is 2 by default ("fro"); inf and -inf give the largest and the smallest absolute value, 0 counts what is not 0.
+    The gradient is 0 where the norm is. Raises RuntimeError for integers, and for the infinite norms of nothing.
+    """
+    order, axes = _order(p), axes_of(dim, input.ndim)
+    if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:
+        raise RuntimeError(f"norm(): dtype should be complex for complex inputs, and got {dtype!r}; use mt.complex128")
+    size = np.abs(input if dtype is None else converted(input, to_dtype(dtype).dtype))
+    if order == 0:
+        return np.add.reduce(size != 0, axis=axes, keepdims=keepdim, dtype=size.dtype)
+    if order == 1:
+        return summed(size, axes, keepdim)
+    if order == 2:
+        return np.sqrt(summed(size * size, axes, keepdim))
+    if math.isinf(order):
+        if not counted(input.shape, dim):
+            raise RuntimeError(
+                f"norm() with p={p} has no value where nothing lies along {dim=} of {list(input.shape)}; use another p"
+            )
+        return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
+    return summed(size**order, axes, keepdim) ** (1 / order)

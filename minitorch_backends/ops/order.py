@@ -1,0 +1,275 @@
+"""Sorting, the k largest, the k-th smallest and the median, along one dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..op import Array, composite, op
+from ..samples import Sample, between, gapped, sample
+from ..tensor import Tensor, adopt
+from .dims import wrap_dim
+from .gradients import kept_shape, restored
+
+__all__ = ["argsort", "kthvalue", "median", "msort", "sort", "topk"]
+
+
+class ValuesIndices(NamedTuple):
+    """Elements, and where along the dimension they were, as int64."""
+
+    values: Any
+    indices: Any
+
+
+def of_selected(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
+    """The gradient of a selection of one element along `dim` from `shape`: g at its place and 0 elsewhere."""
+    if not shape:
+        return g
+    axis = wrap_dim(dim, len(shape))
+    places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    chosen = places == indices._array.reshape(kept_shape(shape, axis))
+    return restored(g, shape, axis).where(adopt(chosen), 0)  # type: ignore[attr-defined]
+
+
+def _of_many(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
+    """The gradient of a selection of several elements along `dim` from `shape`, none of them twice."""
+    return adopt(np.zeros(shape, g._array.dtype)).scatter(dim, indices, g)  # type: ignore[attr-defined]
+
+
+def _stable_order(array: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """The indices that sort along `axis`, equal elements in their order; NaN is larger than any number.
+
+    Distinct elements have one order only, which NumPy's default sort finds 7 times faster than its stable one (50,000
+    float32).
+    """
+    order = np.argsort(array, axis=axis)
+    values = np.moveaxis(np.take_along_axis(array, order, axis), axis, 0)
+    if (values[1:] > values[:-1]).all():
+        return np.flip(order, axis) if descending else order
+    if not descending:
+        return np.argsort(array, axis=axis, kind="stable")
+    return array.shape[axis] - 1 - np.flip(np.argsort(np.flip(array, axis), axis=axis, kind="stable"), axis)
+
+
+def _picked(array: np.ndarray, order: np.ndarray, axis: int, shape: tuple[int, ...]) -> ValuesIndices:
+    return ValuesIndices(np.take_along_axis(array, order, axis).reshape(shape), order.reshape(shape))
+
+
+def _reference_order(input: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    """By counting: an element's place is the number of elements that come before it."""
+    values = np.moveaxis(np.atleast_1d(input), dim, -1).astype(float)
+    index = np.arange(values.shape[-1])
+    one, other = values[..., :, None], values[..., None, :]
+    before = (other > one if descending else other < one) | ((other == one) & (index < index[:, None]))
+    place = before.sum(-1)
+    order = np.empty_like(place)
+    np.put_along_axis(order, place, np.broadcast_to(index, place.shape), -1)
+    return np.moveaxis(order, -1, dim)
+
+
+def _sort_reference(input: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    order = _reference_order(input, dim, descending)
+    return np.take_along_axis(np.atleast_1d(input), order, dim).reshape(input.shape), order.reshape(input.shape)
+
+
+def _sort_samples() -> Iterator[Sample]:
+    for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3), between(-2, 2, 3, 0)):
+        yield sample(array, -1, False)
+        yield sample(array, 0, True)
+
+
+def _tied(samples: Any) -> Any:
+    """The samples, and a call on equal elements, whose order must be kept."""
+
+    def extended() -> Iterator[Sample]:
+        yield from samples()
+        yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), -1, False)
+        yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), 1, True)
+
+    return extended
+
+
+@op(
+    input=lambda g, out, input_shape, dim: _of_many(g[0], out[1], input_shape, dim),
+    method=False,
+    warns=False,
+    takes="bif",
+    reference=_sort_reference,
+    samples=_sort_samples,
+)
+def sorted_along(input: Array, dim, descending):
+    """The elements sorted along `dim` and their indices, equal ones in their order."""
+    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    return _picked(array, _stable_order(array, axis, descending), axis, input.shape)
+
+
+@composite(takes="bif", reference=_sort_reference, samples=_tied(_sort_samples))
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
+    """The elements sorted along `dim`, and their indices; equal ones keep their order always, NaN is the largest."""
+    return sorted_along(input, dim, descending)
+
+
+@op(
+    takes="bif",
+    warns=False,
+    reference=lambda *args, **named: _sort_reference(*args, **named)[1],
+    samples=_tied(_sort_samples),
+)
+def argsort(input: Array, dim=-1, descending=False, stable=False):
+    """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
+    axis = wrap_dim(dim, input.ndim)
+    return _stable_order(np.atleast_1d(input), axis, descending).reshape(input.shape)
+
+
+@composite(
+    takes="bif",
+    reference=lambda input: np.sort(input, axis=0) if input.ndim else input,
+    samples=lambda: (sample(array) for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3))),
+)
+def msort(input: Tensor) -> Tensor:
+    """The elements sorted along the first dimension."""
+    return sorted_along(input, 0, False).values
+
+
+# The k largest
+
+
+def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
+    """The indices of the k largest or smallest along `axis`, in order; of equal elements the first ones.
+
+    A partition finds them 70 times faster than a sort (50 of 50,000), but where an element that it left out equals the
+    last one that it took, these may be the wrong ones; then all are sorted, as they are where NaN was taken.
+    """
+    size = array.shape[axis]
+    if 0 < k < size:
+        part = np.argpartition(array, size - k if largest else k - 1, axis=axis)
+        taken = part.take(range(size - k, size) if largest else range(k), axis=axis)
+        values = np.take_along_axis(array, taken, axis)
+        last = (np.min if largest else np.max)(values, axis=axis, keepdims=True)
+        if ((array == last).sum(axis=axis) == (values == last).sum(axis=axis)).all() and (last == last).all():
+            taken.sort(axis=axis)
+            order = _stable_order(np.take_along_axis(array, taken, axis), axis, largest)
+            return np.take_along_axis(taken, order, axis)
+    return _stable_order(array, axis, largest).take(range(k), axis=axis)
+
+
+def _topk_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), 2)
+    yield sample(between(-2, 2, 3, 4), 3, 0, False)
+    yield sample(between(-2, 2, 3, 4), 4, -1, True, False)
+    yield sample(between(-2, 2, 3, 4), 0)
+    yield sample(gapped(), 1, 0)
+    yield sample(between(-2, 2), 1)
+    yield sample(between(-2, 2, 0, 3), 2)
+    yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), 2)
+
+
+def _topk_reference(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    values, order = _sort_reference(np.atleast_1d(input), dim, largest)
+    shape = input.shape or ()
+    kept = tuple(k if axis == dim % len(shape) else size for axis, size in enumerate(shape))
+    return values.take(range(k), axis=dim).reshape(kept), order.take(range(k), axis=dim).reshape(kept)
+
+
+@op(
+    input=lambda g, out, input_shape, dim: _of_many(g[0], out[1], input_shape, dim),
+    warns=False,
+    takes="if",
+    reference=_topk_reference,
+    samples=_topk_samples,
+)
+def topk(input: Array, k, dim=-1, largest=True, sorted=True):
+    """The `k` largest (or smallest) elements along `dim` in order, and their indices; of equal elements the first ones.
+
+    Raises RuntimeError for a k that is negative, or larger than the dimension.
+    """
+    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    if not 0 <= k <= array.shape[axis]:
+        raise RuntimeError(
+            f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"
+        )
+    shape = tuple(k if axis == each else size for each, size in enumerate(input.shape))
+    return _picked(array, _leading(array, k, axis, largest), axis, shape)
+
+
+# The k-th smallest
+
+
+def _ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
+    """The k-th smallest along `axis`, of equal elements the k-th one, counted from 1."""
+    order = _stable_order(array, axis, False).take([k - 1], axis=axis)
+    kept = kept_shape(original, axis)
+    return _picked(
+        array, order, axis, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis)
+    )
+
+
+def _rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    results = (each.take([k - 1], axis=dim) for each in _sort_reference(np.atleast_1d(input), dim))
+    return tuple(each if keepdim and input.ndim else np.squeeze(each, dim) for each in results)
+
+
+def _rank_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), 2)
+    yield sample(between(-2, 2, 3, 4), 3, 0, True)
+    yield sample(gapped(), 1, 0)
+    yield sample(between(-2, 2), 1)
+    yield sample(between(-2, 2, 0, 3), 2)
+
+
+@op(
+    input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
+    warns=False,
+    takes="if",
+    reference=_rank_reference,
+    samples=_rank_samples,
+)
+def kthvalue(input: Array, k, dim=-1, keepdim=False):
+    """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if there is none."""
+    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    if not 1 <= k <= array.shape[axis]:
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range, {k} of {array.shape[axis]} along {dim=}; pass 1 to its size"
+        )
+    return _ranked(array, k, axis, keepdim, input.shape)
+
+
+def _median_reference(input: np.ndarray, dim: int, keepdim: bool = False) -> Any:
+    return _rank_reference(input, (np.atleast_1d(input).shape[dim] + 1) // 2, dim, keepdim)
+
+
+@op(
+    input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
+    method=False,
+    warns=False,
+    takes="if",
+    reference=_median_reference,
+    samples=lambda: (sample(call.args[0], *call.args[2:] or (-1,)) for call in _rank_samples()),
+)
+def median_along(input: Array, dim, keepdim=False):
+    """The median along `dim` and its index: of two in the middle the lower one; NaN where there is one."""
+    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    if not array.shape[axis]:
+        raise IndexError(
+            f"median(): Expected reduction dim {axis} to have non-zero size, and the shape is {list(input.shape)}"
+        )
+    values, indices = _ranked(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
+    if input.dtype.kind == "f" and (missing := np.isnan(input)).any():
+        first = np.argmax(np.atleast_1d(missing), axis=axis).reshape(indices.shape)
+        unknown = np.isnan(np.add.reduce(array, axis=axis)).reshape(indices.shape)
+        return ValuesIndices(np.where(unknown, np.nan, values).astype(input.dtype), np.where(unknown, first, indices))
+    return ValuesIndices(values, indices)
+
+
+@composite(
+    takes="if",
+    reference=lambda input, dim=None, keepdim=False: (
+        _median_reference(input.reshape(-1), 0)[0] if dim is None else _median_reference(input, dim, keepdim)
+    ),
+    samples=lambda: (sample(call.args[0], *call.args[2:]) for call in _rank_samples() if call.args[0].size),
+)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, or along `dim` with its indices: of two the lower one; NaN where there is one."""
+    return median_along(input.reshape(-1), 0).values if dim is None else median_along(input, dim, keepdim)

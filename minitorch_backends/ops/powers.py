@@ -1,0 +1,109 @@
+"""Powers and roots, element by element."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..op import Array, op
+from ..samples import Sample, between, pairs, sample, unary_samples
+from ..tensor import Tensor
+from .gradients import conjugated, zero
+
+__all__ = ["pow", "reciprocal", "rsqrt", "sqrt", "square"]
+
+
+@op(
+    input=lambda g, out: -g * conjugated(out * out),
+    promote="float",
+    ufunc=np.reciprocal,
+    inplace=True,
+    reference=lambda input: 1 / input,
+    samples=unary_samples(0.5, 3),
+)
+def reciprocal(input: Array):
+    """`1 / input`."""
+    return np.reciprocal(input)
+
+
+def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
+    """g * exponent * input^(exponent - 1), and 0 for 0^0, where that would be 0 * inf."""
+    if not isinstance(exponent, Tensor):
+        return zero(g) if exponent == 0 else g * (input ** (exponent - 1) * exponent)
+    lowered = (exponent - 1).where((exponent != 0) | (input != 0), 1)
+    return g * conjugated(exponent * input**lowered)
+
+
+def _exponent_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
+    """g * out * log(input), and 0 for the powers of 0."""
+    return g * conjugated(out * input.where(input != 0, 1).log())
+
+
+def _pow_samples() -> Iterator[Sample]:
+    yield from pairs(0.3, 3, -2, 2)()
+    yield sample(between(-2, 2, 3, 4), 3)
+    for exponent in (0, 1, 2, 3):
+        yield sample(np.array([[-1.5, 0.0], [2.0, 0.5]]), exponent)
+    yield sample(np.array([0.0, 0.0, 2.0]), np.arange(3))
+    yield sample(2, between(0, 3, 3, 2))
+
+
+@op(
+    input=_base_gradient,
+    exponent=_exponent_gradient,
+    promote=True,
+    ufunc=operator.pow,
+    takes="ifc",
+    inplace=True,
+    operators=("__pow__", "__rpow__", "__ipow__"),
+    reference=lambda input, exponent: np.power(np.asarray(input), exponent),
+    samples=_pow_samples,
+)
+def pow(input: Array, exponent: Array):
+    """`input ** exponent`. Raises RuntimeError for integers to negative integer powers."""
+    if exponent.dtype.kind == "i" and (exponent < 0).any():
+        raise RuntimeError(
+            f"integers to negative integer powers are not allowed, and got {exponent.min()}; use a floating type"
+        )
+    # As a Python number, an exponent of 2 or 0.5 gives a square or a square root, at a third of the time.
+    return input ** (exponent.item() if exponent.ndim == 0 else exponent)
+
+
+@op(
+    input=lambda g, input: g * conjugated(input * 2),
+    ufunc=np.square,
+    inplace=True,
+    reference=lambda input: input * (1 * input),
+    samples=unary_samples(),
+)
+def square(input: Array):
+    """`input * input`; int64 for booleans."""
+    return np.square(input.astype(np.int64) if input.dtype.kind == "b" else input)
+
+
+@op(
+    input=lambda g, out: g / conjugated(out * 2),
+    promote="float",
+    ufunc=np.sqrt,
+    inplace=True,
+    reference=np.sqrt,
+    samples=unary_samples(0.3, 4),
+)
+def sqrt(input: Array):
+    """The square root; NaN for negative reals."""
+    return np.sqrt(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out * out * out * -0.5),
+    promote="float",
+    inplace=True,
+    reference=lambda input: np.power(input, -0.5),
+    samples=unary_samples(0.3, 4),
+)
+def rsqrt(input: Array):
+    """`1 / sqrt(input)`."""
+    return np.reciprocal(np.sqrt(input))

@@ -1,0 +1,260 @@
+"""Sums and means, and the truth of all or of any elements, over some or all dimensions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import FLOATING, int64, to_dtype
+from ..op import Array, composite, op
+from ..samples import Sample, between, gapped, sample
+from ..tensor import Tensor, adopt
+from .cast import converted
+from .comparison import isnan
+from .dims import shape_of
+from .gradients import axes_of, spread
+
+__all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
+
+_LONG = 512
+"""Rows from which a sum over rows is made in blocks."""
+
+
+def summed(array: np.ndarray, axis: Any = None, keepdims: bool = False) -> np.ndarray:
+    """np.add.reduce, with rounding errors that grow slowly along the first axes too.
+
+    NumPy adds rows one after the other: 100,000 rows of float32 lose 1e-5 of the sum. In blocks of the root of their
+    number they lose 7e-7, in the same time.
+    """
+    axes = (axis,) if type(axis) is int else axis
+    if axes and array.ndim > len(axes) and axes == tuple(range(len(axes))) and array.flags.c_contiguous:
+        rows = math.prod(array.shape[: len(axes)])
+        if rows >= _LONG and array.size:
+            return _summed_rows(array.reshape(rows, -1)).reshape(
+                ((1,) * len(axes) if keepdims else ()) + array.shape[len(axes) :]
+            )
+    return np.add.reduce(array, axis=axis, keepdims=keepdims)
+
+
+def _summed_rows(rows: np.ndarray) -> np.ndarray:
+    block = 1 << len(rows).bit_length() // 2
+    whole = len(rows) // block * block
+    total = np.add.reduce(np.add.reduce(rows[:whole].reshape(-1, block, rows.shape[1]), axis=1), axis=0)
+    return total if whole == len(rows) else total + np.add.reduce(rows[whole:], axis=0)
+
+
+def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
+    """What a sum or product is to be taken of, and the dtype of the result: `dtype` if given, else int64 for integers.
+
+    Half types are summed in float32.
+    """
+    if dtype is None:
+        return array, int64.dtype if array.dtype.kind in "biu" else array.dtype
+    wanted = to_dtype(dtype)
+    if array.dtype != wanted.dtype:
+        array = converted(array, wanted.dtype)
+    return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
+
+
+def reductions(*, keepdim: bool = True, several: bool = True, of_nothing: bool = True) -> Any:
+    """Samples of a reduction: of all dimensions, one or several, kept or not; with gaps, empty and 0-dim inputs."""
+
+    def samples() -> Iterator[Sample]:
+        for array in (between(-2, 2.3, 3, 4), gapped(), between(-2, 2.3)):
+            yield sample(array)
+        if of_nothing:
+            yield sample(between(-2, 2.3, 0, 3))
+        yield sample(between(-2, 2.3, 3, 4), 0)
+        yield sample(gapped(), -1)
+        yield sample(between(-2, 2.3, 3, 0), 0)
+        yield sample(between(-2, 2.3), -1)
+        if several:
+            yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
+            yield sample(between(-2, 2.3, 2, 3), ())
+        if keepdim:
+            yield sample(between(-2, 2.3, 2, 3, 4), 1, True)
+            yield sample(between(-2, 2.3, 3, 4), dim=0, keepdim=True)
+
+    return samples
+
+
+def _with_axis(function: Any) -> Any:
+    """A NumPy reduction as a reference that takes torch's arguments."""
+
+    def reference(input: np.ndarray, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+        axis = None if dim is None or dim == () else dim if input.ndim else ()
+        return function(input if dtype is None else input.astype(to_dtype(dtype).dtype), axis=axis, keepdims=keepdim)
+
+    return reference
+
+
+def _with_dtype(samples: Any) -> Any:
+    def extended() -> Iterator[Sample]:
+        yield from samples()
+        yield sample(between(-2, 2.3, 3, 4), 1, dtype=to_dtype("float64"))
+
+    return extended
+
+
+@op(
+    input=spread,
+    ufunc=functools.partial(np.add.reduce, axis=None),
+    reference=_with_axis(np.sum),
+    samples=reductions(),
+)
+def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
+    """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
+    array, result = prepared(input, dtype)
+    out = summed(array, axes_of(dim, input.ndim), keepdim)
+    return out if out.dtype == result else out.astype(result)
+
+
+# Sums to a smaller shape, on the way back through broadcasts
+
+
+def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """The sum of `array` over what broadcasting added to `size`. Raises RuntimeError where it did not."""
+    shape = array.shape
+    if size == shape:
+        return array
+    new = len(shape) - len(size)
+    if new >= 0 and shape[new:] == size:
+        return summed(array, tuple(range(new)) if size else None)
+    axes = tuple(range(new)) + tuple(new + axis for axis, each in enumerate(size) if each == 1)
+    if new < 0 or [1 if axis in axes else each for axis, each in enumerate(shape)][new:] != list(size):
+        raise RuntimeError(
+            f"size {list(size)} is not expandable to size {list(shape)}; sizes must be 1 or equal, from the last on"
+        )
+    return summed(array, axes, True).reshape(size)
+
+
+def _sum_to_size_samples() -> Iterator[Sample]:
+    for size in ((3, 4), (4,), (1, 4), (3, 1), (1,), ()):
+        yield sample(between(-2, 2, 3, 4), size)
+    yield sample(gapped(), (1, 2))
+    yield sample(between(-2, 2, 2, 3, 4), (3, 1))
+    yield sample(between(-2, 2), ())
+    yield sample(between(-2, 2, 0, 3), (3,))
+
+
+def _sum_to_size_reference(input: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """By the definition: every element is added where broadcasting `size` would have read it."""
+    out = np.zeros(size, input.dtype)
+    places = np.broadcast_to(np.arange(out.size).reshape(size), input.shape)
+    np.add.at(out.reshape(-1), places, input)
+    return out
+
+
+@op(
+    input=lambda g, input_shape: g.expand(input_shape),
+    name="sum_to_size",
+    variadic="size",
+    method=False,
+    reference=_sum_to_size_reference,
+    samples=_sum_to_size_samples,
+)
+def _sum_to_size(input: Array, size):
+    return np.array(_summed_to(input, size), dtype=np.int64 if input.dtype.kind in "biu" else None)
+
+
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """The sum over what broadcasting adds to `size`: the transpose of `expand`, and the way back through a broadcast.
+
+    The tensor itself when it has that size. Raises RuntimeError for a size that does not broadcast to the tensor's.
+    """
+    wanted = size[0] if len(size) == 1 and type(size[0]) is tuple else shape_of(size)
+    array = input._array
+    if array.shape == wanted:
+        return input
+    if input._node is None and array.dtype.kind == "f" and array.itemsize > 2:
+        return adopt(np.asarray(_summed_to(array, wanted)))  # every backward pass through a broadcast comes this way
+    return _sum_to_size(input, wanted)
+
+
+_sum_to_size.op.public = sum_to_size
+Tensor.sum_to_size = sum_to_size  # type: ignore[attr-defined]
+
+
+# Means
+
+
+def counted(shape: tuple[int, ...], dim: Any) -> int:
+    """How many elements each result of a reduction over `dim` is made of."""
+    axes = axes_of(dim, len(shape))
+    return math.prod(shape if axes is None else [shape[axis] for axis in axes])
+
+
+@op(
+    input=lambda g, input_shape, dim: spread(g / counted(input_shape, dim), input_shape, dim),
+    ufunc=lambda input: np.add.reduce(input, axis=None) / input.size,
+    reference=_with_axis(np.mean),
+    samples=_with_dtype(reductions(of_nothing=False)),
+)
+def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
+    """The mean over `dim`, an int or several; over all dimensions by default; NaN of nothing.
+
+    Raises RuntimeError for integers, unless a floating `dtype` is given.
+    """
+    array, result = prepared(input, dtype)
+    if to_dtype(result).category < FLOATING:
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {input.dtype if dtype is None else dtype}; pass dtype=mt.float32, for example"
+        )
+    out = summed(array, axes_of(dim, input.ndim), keepdim) / counted(input.shape, dim)
+    return out if out.dtype == result else out.astype(result)
+
+
+@composite(reference=_with_axis(np.nansum), samples=reductions())
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """`sum` of the elements that are not NaN."""
+    return sum(input.where(~isnan(input), 0), dim, keepdim, dtype=dtype)
+
+
+@composite(reference=_with_axis(np.nanmean), samples=reductions(of_nothing=False))
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """`mean` of the elements that are not NaN."""
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
+
+
+# Truth
+
+
+def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarray:
+    """uint8 for uint8 and boolean for all other types, as in torch; an empty tuple of dims reduces none."""
+    axis = () if dim is not None and np.size(dim) == 0 else axes_of(dim, input.ndim)
+    out = reduce(input, axis=axis, keepdims=keepdim)
+    return out.astype(np.uint8) if input.dtype == np.uint8 else out
+
+
+def _some_zeros() -> Iterator[Sample]:
+    for call in reductions(several=False)():
+        yield call
+        yield sample(np.where(call.args[0] > 0, call.args[0], 0), *call.args[1:], **call.kwargs)
+    yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
+
+
+@op(warns=False, reference=_with_axis(np.all), samples=_some_zeros)
+def all(input: Array, dim=None, keepdim=False):
+    """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
+    return _truth(np.logical_and.reduce, input, dim, keepdim)
+
+
+@op(warns=False, reference=_with_axis(np.any), samples=_some_zeros)
+def any(input: Array, dim=None, keepdim=False):
+    """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
+    return _truth(np.logical_or.reduce, input, dim, keepdim)
+
+
+@op(
+    warns=False,
+    reference=lambda input, dim=None: np.sum(input != 0, axis=dim if input.ndim else None),
+    samples=lambda: (call for call in _some_zeros() if len(call.args) < 3 and not call.kwargs),
+)
+def count_nonzero(input: Array, dim=None):
+    """How many elements are not zero, over `dim`, an int or several; over all dimensions by default."""
+    return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

@@ -1,0 +1,197 @@
+"""Rounding to integers, limits and signs, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..op import Array, composite, op
+from ..samples import Sample, arrays_like, between, sample, unary_samples
+from ..tensor import Tensor
+from .gradients import zero
+
+__all__ = [
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "fix",
+    "floor",
+    "frac",
+    "round",
+    "sign",
+    "signbit",
+    "trunc",
+]
+
+
+def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
+    if input.dtype.kind in "iu" and decimals:
+        raise RuntimeError(
+            f"round() of integers takes no decimals, and got decimals={decimals}; convert to a floating type first"
+        )
+
+
+@op(
+    input=zero,
+    ufunc=np.ceil,
+    warns=False,
+    takes="if",
+    inplace=True,
+    reference=np.ceil,
+    samples=unary_samples(-2.3, 2),
+)
+def ceil(input: Array):
+    """The smallest integer that is not below `input`, in its type."""
+    return np.ceil(input)
+
+
+@op(
+    input=zero,
+    ufunc=np.floor,
+    warns=False,
+    takes="if",
+    inplace=True,
+    reference=np.floor,
+    samples=unary_samples(-2.3, 2),
+)
+def floor(input: Array):
+    """The largest integer that is not above `input`, in its type."""
+    return np.floor(input)
+
+
+@op(
+    input=zero,
+    ufunc=np.trunc,
+    warns=False,
+    takes="if",
+    inplace=True,
+    reference=np.trunc,
+    samples=unary_samples(-2.3, 2),
+)
+def trunc(input: Array):
+    """`input` without its fraction, in its type."""
+    return np.trunc(input)
+
+
+def _round_samples() -> Iterator[Sample]:
+    yield from unary_samples(-2.3, 2)()
+    yield sample(np.array([-2.5, -1.5, 0.5, 1.5]) + 1e-3)
+
+
+@op(
+    input=zero,
+    ufunc=np.rint,
+    takes="if",
+    inplace=True,
+    reference=np.round,
+    samples=_round_samples,
+)
+def round(input: Array, *, decimals=0):
+    """The nearest number with `decimals` decimal places (which may be negative), and of two the even one.
+
+    Raises RuntimeError for integers when `decimals` is not 0.
+    """
+    _refuse_infinite_digits(input, decimals)
+    return input.copy() if input.dtype.kind in "iu" else np.round(input, decimals)
+
+
+@op(
+    input=lambda g: g,
+    takes="f",
+    inplace=True,
+    reference=lambda input: np.modf(input)[0],
+    samples=unary_samples(-2.3, 2),
+)
+def frac(input: Array):
+    """`input - trunc(input)`."""
+    return input - np.trunc(input)
+
+
+@op(
+    input=zero,
+    takes="bif",
+    warns=False,
+    inplace=True,
+    reference=lambda input: np.sign(input.astype(np.float64)),
+    samples=unary_samples(-2.3, 2),
+)
+def sign(input: Array):
+    """-1, 0 or 1 as the number is negative, zero or positive, in its type; 0 for NaN."""
+    if input.dtype.kind == "b":
+        return input.copy()
+    return np.subtract(input > 0, input < 0, dtype=input.dtype)
+
+
+@op(takes="bif", reference=lambda input: input < 0, samples=unary_samples(-2.3, 2))
+def signbit(input: Array):
+    """Whether the sign is minus, also that of -0."""
+    return input < 0 if input.dtype.kind in "biu" else np.signbit(input)
+
+
+# Limits
+
+
+def _clamp_samples() -> Iterator[Sample]:
+    for array in arrays_like(-2.3, 2):
+        yield sample(array, -1.1, 1.2)
+    yield sample(between(-2.3, 2, 3, 4), min=0.4)
+    yield sample(between(-2.3, 2, 3, 4), max=0.4)
+    yield sample(between(-2.3, 2, 3, 4), between(-1.1, 0.1, 4), between(0.2, 1.3, 3, 1))
+    yield sample(between(-2.3, 2, 4), between(-1.1, 2, 3, 4, seed=6), 0.5)
+    yield sample(np.array([0.0, 1.0, 2.0, -1.0]), max=between(0.1, 1.3, 4))
+
+
+def _clamp_reference(input: Any, min: Any = None, max: Any = None) -> Any:
+    if min is not None:
+        input = np.where(input < min, min, input)
+    return input if max is None else np.where(input > max, max, input)
+
+
+def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
+    """The gradient of `input`: g where it lies within the limits, which count as within."""
+    inside = None if min is None else input >= min
+    if max is not None:
+        inside = input <= max if inside is None else inside & (input <= max)
+    return g.where(inside, 0)
+
+
+@op(
+    input=_within,
+    min=lambda g, input, min, max: g.where(input < min if max is None else (input < min) & (min < max), 0),
+    max=lambda g, input, min, max: g.where(input > max if min is None else (input > max) | (min > max), 0),
+    promote=True,
+    takes="bif",
+    inplace=True,
+    reference=_clamp_reference,
+    samples=_clamp_samples,
+)
+def clamp(input: Array, min: Array = None, max: Array = None):
+    """`input` brought into [min, max], tensors or numbers that broadcast; `max` wins where they cross, and NaN stays.
+
+    Raises RuntimeError when both are None.
+    """
+    if min is None and max is None:
+        raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
+    if min is not None:
+        input = np.maximum(input, min)
+    return input if max is None else np.minimum(input, max)
+
+
+@composite(takes="bif", reference=np.maximum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """`clamp` from below only."""
+    return clamp(input, min)
+
+
+@composite(takes="bif", reference=np.minimum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """`clamp` from above only."""
+    return clamp(input, None, max)
+
+
+clip, fix = clamp, trunc
+Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ignore[attr-defined]

@@ -1,0 +1,150 @@
+"""Special functions of statistics and physics, from SciPy, which is imported when one is first called."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..op import Array, op
+from ..samples import between, gapped, sample, unary_samples
+
+__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma"]
+
+
+@functools.cache
+def _special() -> Any:
+    import scipy.special
+
+    return scipy.special
+
+
+def _elementwise(function: Any) -> Any:
+    """A function of one float from the standard library as a reference on arrays."""
+    return lambda input: (
+        np.vectorize(function, otypes=[np.float64])(input) if np.size(input) else np.array(input, np.float64)
+    )
+
+
+@op(
+    input=lambda g, input: g * ((-input * input).exp() * (2 / math.sqrt(math.pi))),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_elementwise(math.erf),
+    samples=unary_samples(),
+)
+def erf(input: Array):
+    """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to `input`."""
+    return _special().erf(input)
+
+
+@op(
+    input=lambda g, input: g * ((-input * input).exp() * (-2 / math.sqrt(math.pi))),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_elementwise(math.erfc),
+    samples=unary_samples(),
+)
+def erfc(input: Array):
+    """1 - erf(input), exact to the last digits where that is small."""
+    return _special().erfc(input)
+
+
+def _erfinv_reference(input: np.ndarray) -> np.ndarray:
+    """By bisection of erf."""
+    low, high = np.full(np.shape(input), -6.0), np.full(np.shape(input), 6.0)
+    for _ in range(100):
+        middle = (low + high) / 2
+        below = _elementwise(math.erf)(middle) < input
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(np.abs(input) < 1, low, np.where(np.abs(input) > 1, np.nan, np.copysign(np.inf, input)))
+
+
+@op(
+    input=lambda g, out: g * ((out * out).exp() * (math.sqrt(math.pi) / 2)),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_erfinv_reference,
+    samples=unary_samples(-0.9, 0.8),
+)
+def erfinv(input: Array):
+    """The inverse of `erf`; infinite at -1 and 1, NaN outside."""
+    return _special().erfinv(input)
+
+
+@op(
+    input=lambda g, input: g * digamma(input),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_elementwise(math.lgamma),
+    samples=unary_samples(0.3, 4),
+)
+def lgamma(input: Array):
+    """The logarithm of the absolute value of the gamma function."""
+    return _special().gammaln(input)
+
+
+def _polygamma_reference(n: int, input: Any) -> np.ndarray:
+    """By 40 terms of its series, and Euler and Maclaurin's formula for the others."""
+    x = np.asarray(input, np.float64)
+    terms = np.sum([(x + k) ** -(n + 1.0) for k in range(40)], axis=0)
+    far = x + 40
+    rest = (
+        far**-n / n
+        + far ** -(n + 1.0) / 2
+        + (n + 1) * far ** -(n + 2.0) / 12
+        - (n + 1) * (n + 2) * (n + 3) * far ** -(n + 4.0) / 720
+    )
+    return (-1) ** (n + 1) * math.factorial(n) * (terms + rest)
+
+
+def _digamma_reference(input: Any) -> np.ndarray:
+    """By its recurrence, up to where its asymptotic series is exact."""
+    x = np.asarray(input, np.float64)
+    far = x + 40
+    return (
+        np.log(far)
+        - 1 / (2 * far)
+        - far**-2.0 / 12
+        + far**-4.0 / 120
+        - far**-6.0 / 252
+        - np.sum([1 / (x + k) for k in range(40)], axis=0)
+    )
+
+
+@op(
+    input=lambda g, input: g * polygamma(1, input),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_digamma_reference,
+    samples=unary_samples(0.3, 4),
+)
+def digamma(input: Array):
+    """The derivative of `lgamma`."""
+    return _special().digamma(input)
+
+
+@op(
+    input=lambda g, n, input: g * polygamma(n + 1, input),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_polygamma_reference,
+    samples=lambda: (
+        sample(n, array)
+        for n in (1, 2)
+        for array in (between(0.3, 4, 3, 4), gapped() + 3, between(0.3, 4), between(0.3, 4, 0, 3))
+    ),
+)
+def polygamma(n, input: Array):
+    """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n."""
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, and got {n}; expected 0 for digamma, or more")
+    return _special().polygamma(n, input).astype(input.dtype)
