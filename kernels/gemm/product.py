@@ -210,6 +210,10 @@ class _Target(NamedTuple):
         )
 
 
+_ZERO = np.zeros(1)
+"""What is added where nothing is, in every dtype."""
+
+
 def _bits(value: float) -> int:
     return struct.unpack("<q", struct.pack("<d", value))[0]
 
@@ -218,7 +222,7 @@ def _target(plan: Plan, c: np.ndarray, alpha: float, beta: float, addend: np.nda
     if addend is None and alpha == 1.0:
         leaf = _block_leaf(plan, c.dtype, True, True)
         return _Target(leaf, address_of(c), c.strides[-2], c.itemsize, 0, 0, 0, 0, 0)
-    at, row, column = address_of(c), 0, 0  # with beta 0 any memory may be added
+    at, row, column = address_of(_ZERO), 0, 0
     if addend is not None:
         at, (row, column) = address_of(addend), addend.strides[-2:]
     leaf = _block_leaf(plan, c.dtype, False, column == c.itemsize)
@@ -329,7 +333,7 @@ def product(
         a: (..., m, k), of dtype float32, float64, float16 or bfloat16 and of any strides.
         b: (..., k, n) of the same dtype, whose leading dimensions broadcast with those of a, or a `Packed` (k, n).
         precision, rounding: of float32 products (`kernels.precision`); for 16-bit dtypes, one that holds their values.
-        addend: an array of the same dtype that broadcasts to the result, or None.
+        addend: an array of the same dtype that broadcasts to the result, or None. With beta = 0 it is not looked at.
 
     Raises `Refused` where the values do not admit the precision on this instruction set.
     """
@@ -350,7 +354,7 @@ def product(
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if a.ndim > 2 or b.ndim > 2 else ()
     c = empty((*batch, m, n), a.dtype)
     if addend is not None:
-        addend = np.broadcast_to(addend, c.shape)
+        addend = np.broadcast_to(addend, c.shape) if beta else None
     if c.size and k:
         _run(plan, a, b, c, _target(plan, c, alpha, beta, addend), addend, batch)
     elif c.size:
@@ -377,7 +381,7 @@ def _run(
         else:
             _one(plan, side_a, side_b, target)
         return
-    addresses = np.stack([_addresses(x, batch) for x in (a, b, c, c if addend is None else addend)])
+    addresses = np.stack([_addresses(x, batch) for x in (a, b, c, np.broadcast_to(_ZERO, c.shape) if addend is None else addend)])
     if within_cache and (brief or addresses.shape[1] >= 4):
         _batch(plan, side_a, side_b, target, addresses)
         return

@@ -1,0 +1,242 @@
+"""The compiled loops, whichever microkernel: strides, batches, what is fused in, packed operands, ranges, the cache."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.gemm import exact_matmul, ranges
+from minitorch_backends.kernels.registry import Refused
+
+from ..processes import python
+
+BY_ISA = {"odd": None, "portable": None, "avx2": "avx2", "avx512": "avx512", "amx": "amx"}
+"""Instruction sets that `product` knows, and the capability that each needs."""
+
+VECTORS = [
+    pytest.param(isa, marks=pytest.mark.skipif(cpu.refusal(needs) is not None, reason=f"no {needs}"))
+    for isa, needs in BY_ISA.items()
+    if isa != "amx"
+]
+TILES = pytest.param("amx", marks=pytest.mark.skipif(cpu.refusal("amx") is not None, reason="no amx"))
+
+every_isa = pytest.mark.parametrize("isa", [*VECTORS, TILES])
+every_vector_isa = pytest.mark.parametrize("isa", VECTORS)
+
+
+def product(a, b, *, isa, **keywords):
+    from minitorch_backends.kernels.gemm.product import product
+
+    keywords.setdefault("precision", "bf16x9" if isa == "amx" else "ieee")
+    return product(a, b, isa=isa, **keywords)
+
+
+def normal(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def assert_close(result, a, b, unit=2.0**-24):
+    exact = exact_matmul(a, b)
+    magnitudes = np.matmul(np.abs(a).astype(np.float64), np.abs(b).astype(np.float64))
+    assert result.dtype == a.dtype
+    assert result.shape == exact.shape
+    assert np.all(np.abs(result.astype(np.float64) - exact) <= (a.shape[-1] + 8) * unit * magnitudes)
+
+
+def layouts(x):
+    """The same values in every layout that packing reads differently."""
+    wide = np.zeros((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), x.dtype)
+    wide[..., ::2, ::3] = x
+    return {
+        "rows": np.ascontiguousarray(x),
+        "columns": np.ascontiguousarray(x.mT).mT,
+        "both strided": wide[..., ::2, ::3],
+        "columns strided": np.ascontiguousarray(wide.mT)[..., ::3, ::2].mT,
+        "backwards": np.ascontiguousarray(x[..., ::-1, ::-1])[..., ::-1, ::-1],
+        "misaligned": np.frombuffer(b"\0" + np.ascontiguousarray(x).tobytes(), np.uint8)[1:]
+        .view(x.dtype)
+        .reshape(x.shape),
+    }
+
+
+LAYOUTS = list(layouts(np.zeros((1, 1), np.float32)))
+
+
+@every_isa
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(45, 70, 39), (3, 300, 5), (70, 3, 70)])
+def test_strides(isa, layout, shape):
+    m, k, n = shape
+    a, b = normal(m, k, seed=1), normal(k, n, seed=2)
+    expected = product(a, b, isa=isa)
+    assert_close(expected, a, b)
+    np.testing.assert_array_equal(product(layouts(a)[layout], b, isa=isa), expected)
+    np.testing.assert_array_equal(product(a, layouts(b)[layout], isa=isa), expected)
+
+
+@every_isa
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (37, 41, 43), (260, 530, 130), (600, 70, 33), (33, 70, 1100), (1, 3000, 700)]
+)
+def test_blocks_and_edges(isa, shape):
+    m, k, n = shape
+    a, b = normal(m, k, seed=3), normal(k, n, seed=4)
+    assert_close(product(a, b, isa=isa), a, b)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in VECTORS if isa.values[0] != "odd"])
+def test_float64(isa):
+    for m, k, n in ((1, 1, 1), (37, 41, 43), (150, 300, 170)):
+        a, b = normal(m, k, dtype=np.float64), normal(k, n, seed=1, dtype=np.float64)
+        for right in (b, np.asfortranarray(b)):
+            assert_close(product(a, right, isa=isa), a, right, unit=2.0**-53)
+
+
+@every_isa
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_sixteen_bits_are_rounded_once(isa, dtype):
+    """Accumulated in float32: the error is half a unit in the last place of the result, whatever k."""
+    a, b = normal(50, 2000, dtype=dtype), normal(2000, 40, seed=1, dtype=dtype)
+    precision = {"float16": "fp16", "bfloat16": "bf16"}[np.dtype(dtype).name] if isa == "amx" else "ieee"
+    for left, right in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
+        result = product(left, right, isa=isa, precision=precision)
+        exact = exact_matmul(a, b)
+        assert result.dtype == dtype
+        unit = float(ml_dtypes.finfo(dtype).eps)
+        assert np.all(np.abs(result.astype(np.float64) - exact) <= 0.51 * unit * np.abs(exact) + 1e-3)
+
+
+@every_isa
+@pytest.mark.parametrize(
+    ("shape_a", "shape_b"),
+    [
+        ((7, 5, 6), (7, 6, 4)),
+        ((2, 1, 5, 6), (3, 6, 4)),
+        ((5, 6), (3, 6, 4)),
+        ((2, 3, 5, 6), (6, 4)),
+        ((0, 5, 6), (0, 6, 4)),
+    ],
+)
+def test_batches(isa, shape_a, shape_b):
+    a, b = normal(*shape_a), normal(*shape_b, seed=1)
+    assert_close(product(a, b, isa=isa), a, b)
+    flipped = product(b.mT, a.mT, isa=isa)
+    np.testing.assert_array_equal(flipped, product(np.ascontiguousarray(b.mT), np.ascontiguousarray(a.mT), isa=isa))
+
+
+@every_vector_isa
+def test_a_batch_of_large_products(isa):
+    a, b = normal(3, 300, 200), normal(3, 200, 400, seed=1)
+    assert_close(product(a, b, isa=isa), a, b)
+
+
+@every_isa
+@pytest.mark.parametrize("shape", [(1,), (40,), (37, 1), (1, 40), (37, 40), ()])
+def test_alpha_beta_and_addend(isa, shape):
+    a, b, addend = normal(37, 50), normal(50, 40, seed=1), normal(*shape, seed=2)
+    result = product(a, b, isa=isa, alpha=-0.5, beta=2.0, addend=addend)
+    exact = -0.5 * exact_matmul(a, b) + 2.0 * addend.astype(np.float64)
+    assert np.max(np.abs(result - exact)) < 5e-6
+    product_alone = product(a, b, isa=isa)
+    np.testing.assert_array_equal(product(a, b, isa=isa, alpha=0.25), np.float32(0.25) * product_alone)
+    ignored = np.full(shape, np.nan, np.float32)
+    np.testing.assert_array_equal(product(a, b, isa=isa, beta=0.0, addend=ignored), product_alone)
+
+
+@every_isa
+def test_an_addend_for_each_product_of_a_batch(isa):
+    a, b, addend = normal(5, 9, 50), normal(5, 50, 33, seed=1), normal(5, 9, 33, seed=2)
+    assert np.max(np.abs(product(a, b, isa=isa, addend=addend) - (exact_matmul(a, b) + addend))) < 5e-6
+    nothing = product(a[..., :0], b[:, :0], isa=isa, beta=3.0, addend=addend)
+    np.testing.assert_array_equal(nothing, np.float32(3) * addend)
+
+
+@every_isa
+def test_packed_operands(isa):
+    from minitorch_backends.kernels.gemm.product import Packed
+
+    b = normal(300, 200)
+    precision = "bf16x9" if isa == "amx" else "ieee"
+    packed = Packed(b, isa, precision, "rna")
+    for m in (1, 70, 600):
+        a = normal(m, 300, seed=m)
+        np.testing.assert_array_equal(product(a, packed, isa=isa), product(a, b, isa=isa))
+    batch = normal(3, 4, 300)
+    np.testing.assert_array_equal(product(batch, packed, isa=isa), product(batch, b, isa=isa))
+    b[:] = 0
+    assert product(batch, packed, isa=isa).any()
+
+
+@every_isa
+def test_nothing_is_read_or_written_outside(isa):
+    """Operands in the middle of NaN, and a result whose neighbours are looked at."""
+    for m, k, n in ((5, 3, 7), (33, 34, 35), (65, 100, 30)):
+        frame_a, frame_b = np.full((m + 2, k + 2), np.nan, np.float32), np.full((k + 2, n + 2), np.nan, np.float32)
+        frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1] = normal(m, k), normal(k, n, seed=1)
+        assert_close(
+            product(frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1], isa=isa), frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1]
+        )
+
+
+def magnitudes(least, greatest):
+    words = [int(np.float32(value).view(np.uint32)) for value in (least, greatest)]
+    return words[1] << 32 | words[0]
+
+
+@pytest.mark.parametrize(
+    ("precision", "a", "b", "refused"),
+    [
+        ("bf16", (1e-6, 1.0), (1e-6, 1.0), None),
+        ("bf16", (2.0**-126, 1.0), (1.0, 1.0), "least product"),
+        ("bf16", (1e-40, 1.0), (1.0, 1.0), "flush"),
+        ("bf16", (1.0, np.inf), (1.0, 1.0), None),
+        ("bf16", (0.0, 0.0), (1e-30, 1.0), None),
+        ("tf32", (1.0, np.inf), (1.0, 1.0), "below"),
+        ("tf32", (2.0**-104, 1.0), (1.0, 1.0), "flush"),
+        ("tf32", (2.0**-102, 1.0), (1.0, 1.0), None),
+        ("bf16x3", (1.0, 2.0**63), (1.0, 2.0**63), "overflow"),
+        ("fp16", (1e-40, 60000.0), (1e-40, 1.0), None),
+        ("fp16", (1.0, 65520.0), (1.0, 1.0), "below"),
+    ],
+)
+def test_what_tiles_may_be_given(precision, a, b, refused):
+    for pair in ((a, b), (b, a)):
+        sentence = ranges.refusal(precision, 100, *(magnitudes(*x) for x in pair))
+        assert (sentence is None) if refused is None else (refused in sentence)
+
+
+@pytest.mark.parametrize("isa", [TILES])
+@pytest.mark.parametrize("place", [0, 31, 32, 1000, 64 * 70 - 1])
+def test_one_value_is_enough_to_refuse(isa, place):
+    for big in (False, True):
+        a, b = normal(64, 70), normal(70, 700 if big else 64, seed=1)
+        a.reshape(-1)[place] = 1e-39
+        for operands in ((a, b), (b.T, a.T)):
+            with pytest.raises(Refused, match="flush"):
+                product(*operands, isa=isa, precision="tf32")
+
+
+SECOND_PROCESS = """
+import numpy as np
+from minitorch_backends.kernels import cpu, jit, launch, threading
+from minitorch_backends.kernels.gemm import loops
+from minitorch_backends.kernels.gemm.product import product
+threading.set_num_threads(2)
+a = np.ones((300, 300), np.float32)
+for isa, precision in (("amx", "bf16x3"), ("portable", "ieee")):
+    if cpu.refusal("amx" if isa == "amx" else None) is None:
+        product(a, a, isa=isa, precision=precision), product(a[:9], a, isa=isa, precision=precision)
+        product(a[None, :9], a[None], isa=isa, precision=precision)
+compiled = [loops.pack, loops.multiply, loops.multiply_batch, loops.leaf_address, launch.work]
+misses = sum(sum(function.stats.cache_misses.values()) for function in compiled)
+files = sorted(path.name for path in jit.cache_folder().rglob("*") if path.is_file())
+print(misses, len(files))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    first, second = (python(SECOND_PROCESS, MINITORCH_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert (first.error, second.error) == ("", "")
+    (misses, files), (misses_again, files_again) = (map(int, printed.out.split()) for printed in (first, second))
+    assert misses > 0
+    assert (misses_again, files_again) == (0, files)

@@ -1,0 +1,193 @@
+"""Threads: how many, that results do not depend on them, and that nothing a user does with threads ends the process."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+from minitorch_backends.kernels import threading
+
+from ..processes import python
+
+PRODUCT = """
+import numpy as np
+from minitorch_backends.kernels import threading
+from minitorch_backends.kernels.gemm.product import product
+
+rng = np.random.default_rng(0)
+a, b = (rng.standard_normal((700, 600)).astype(np.float32) for _ in range(2))
+def multiply():
+    return product(a, b.T, isa="portable")
+"""
+"""Defines `multiply`, whose product is large enough to be shared among threads, on any CPU."""
+
+
+@pytest.fixture
+def restore_threads():
+    before = threading.get_num_threads()
+    yield
+    threading.set_num_threads(before)
+
+
+def test_the_default_is_what_the_process_may_use():
+    assert 1 <= threading.get_num_threads() <= threading.available_cpus() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity masks here")
+def test_affinity_limits_the_default():
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    code += "from minitorch_backends.kernels import threading; print(threading.get_num_threads())"
+    assert python(code).out == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("1", 1), ("1,4", 1), ("100000", None), ("", None), ("x", None), ("0", None)]
+)
+def test_omp_num_threads_limits_the_default(monkeypatch, value, expected):
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert threading._default_threads() == (expected or threading.available_cpus())
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, math.inf),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, math.inf),
+        ({"cpu.max": "nonsense\n"}, math.inf),
+        ({}, math.inf),
+    ],
+)
+def test_quota_of_the_control_group(tmp_path, files, expected):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert threading._cgroup_limit(tmp_path) == expected
+
+
+@pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-3, ValueError), (True, TypeError), (2.0, TypeError)])
+def test_a_bad_number_of_threads_changes_nothing(restore_threads, value, error):
+    before = threading.get_num_threads()
+    with pytest.raises(error, match="expected an int of at least 1"):
+        threading.set_num_threads(value)
+    assert threading.get_num_threads() == before
+
+
+@pytest.mark.parametrize("shape", [(513, 700, 515), (40, 300, 1500), (1500, 300, 40), (1, 4000, 2000)])
+def test_the_bits_do_not_depend_on_the_threads(restore_threads, shape):
+    from minitorch_backends.kernels.gemm.product import product
+
+    m, k, n = shape
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n)))
+    results = []
+    for threads in (1, 2, 5):
+        threading.set_num_threads(threads)
+        results += [product(a, b, isa="portable") for _ in range(3)]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+
+
+def test_concurrent_callers():
+    """One caller has the pool at a time; the others work alone. All get the same bits."""
+    code = (
+        PRODUCT
+        + """
+import threading as python_threads
+threading.set_num_threads(3)
+expected, wrong = multiply(), []
+def work():
+    for _ in range(20):
+        if not np.array_equal(multiply(), expected):
+            wrong.append(1)
+callers = [python_threads.Thread(target=work) for _ in range(4)]
+[caller.start() for caller in callers]
+[caller.join() for caller in callers]
+print("wrong:", len(wrong))
+"""
+    )
+    assert python(code) == ("wrong: 0\n", "")
+
+
+FORK = """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of any fork with threads
+threading.set_num_threads(3)
+def in_child(work):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_products_after_fork():
+    """In the child of a process with a running pool, in its own child, and in the parent afterwards."""
+    code = (
+        PRODUCT
+        + FORK
+        + """
+expected = multiply()
+def child():
+    print("child", np.array_equal(multiply(), expected), threading.pool()[1], in_child(grandchild))
+def grandchild():
+    print("grandchild", np.array_equal(multiply(), expected))
+print(in_child(child))
+print("parent", np.array_equal(multiply(), expected))
+"""
+    )
+    out, error = python(code)
+    assert error == ""
+    assert sorted(out.splitlines()) == ["0", "child True 3 0", "grandchild True", "parent True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_another_thread_multiplies():
+    """The child has a copy of a pool that was busy, without the threads that would have finished."""
+    code = (
+        PRODUCT
+        + FORK
+        + """
+import threading as python_threads
+expected, stop = multiply(), []
+def work():
+    while not stop:
+        multiply()
+caller = python_threads.Thread(target=work)
+caller.start()
+for _ in range(5):
+    print(in_child(lambda: print(np.array_equal(multiply(), expected))))
+stop.append(1)
+caller.join()
+"""
+    )
+    out, error = python(code)
+    assert error == ""
+    assert sorted(out.split()) == ["0"] * 5 + ["True"] * 5
+
+
+def test_the_process_ends_while_threads_wait():
+    assert python(PRODUCT + "threading.set_num_threads(4); multiply(); print('done')") == ("done\n", "")
+
+
+def test_threads_sleep_when_there_is_nothing_to_do():
+    """Waiting threads must not burn a CPU: half a second of idling costs some milliseconds of CPU time."""
+    code = (
+        PRODUCT
+        + """
+import time
+threading.set_num_threads(4)
+multiply()
+time.sleep(0.1)
+before = time.process_time()
+time.sleep(0.5)
+print(time.process_time() - before < 0.1)
+"""
+    )
+    assert python(code).out == "True\n"
