@@ -218,7 +218,7 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
 
 def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, dim2: int = -1) -> np.ndarray:
     side = input.shape[-1] + abs(offset)
-    out = np.zeros((*input.shape[:-1], side, side))
+    out = np.zeros((*input.shape[:-1], side, side), input.dtype)
     for position in range(input.shape[-1]):
         out[..., position + max(-offset, 0), position + max(offset, 0)] = input[..., position]
     return np.moveaxis(out, (-2, -1), (dim1, dim2))

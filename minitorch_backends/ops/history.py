@@ -102,8 +102,10 @@ def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.
 
 @op(
     base=lambda g, base_shape, steps: view_embed(g, base_shape, steps),
+    view=True,
     method=False,
     widen=False,
+    warns=False,
     reference=lambda base, steps: base.reshape(-1)[_positions(base.shape, steps)],
     samples=_read_samples,
 )

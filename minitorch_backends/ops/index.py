@@ -116,7 +116,11 @@ def index_assign(input: Array, values: Array, indices, accumulate=False):
         )
     indices = plain(indices)
     try:
-        if accumulate:
+        if accumulate and input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
+            sums = input.astype(np.float32)
+            add_at(sums, indices, values.astype(np.float32))
+            input[...] = sums
+        elif accumulate:
             add_at(input, indices, values)
         else:
             input[indices] = values

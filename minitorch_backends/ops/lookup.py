@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import bool_
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor
@@ -82,10 +83,11 @@ def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.nd
 
 
 @assigning(
+    takes="ifc",
     reference=_add_reference,
     samples=_write_samples(
         sample(between(-2, 2, 3, 4), 0, np.array([1, 1, 0]), between(-3, 3, 3, 4)),
-        sample(between(-2, 2, 3, 4), 0, np.array([1, 1]), between(-3, 3, 2, 4), alpha=-0.5),
+        sample(between(-2, 2, 3, 4), 0, np.array([1, 1]), between(-3, 3, 2, 4), alpha=-2),
     ),
 )
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
@@ -93,6 +95,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
     Raises RuntimeError for a source of another shape or dtype and for positions out of bounds.
     """
+    if input.dtype is bool_:
+        raise RuntimeError("index_add() is not implemented for mt.bool; use input.int(), or index_put")
     places = _along("index_add", input, dim, index)
     _refuse_source("index_add", input, dim, index, source)
     return (source if alpha == 1 else source * alpha), places, True  # type: ignore[operator]

@@ -51,7 +51,7 @@ def _gather_samples() -> Any:
 
 
 def _gather_reference(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
-    out, input = np.zeros(index.shape), np.atleast_1d(input)
+    out, input = np.zeros(index.shape, input.dtype), np.atleast_1d(input)
     for place in np.ndindex(index.shape):
         source = list(place)
         source[dim] = index[place]
