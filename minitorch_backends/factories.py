@@ -1,8 +1,8 @@
 """Functions that make tensors: from data, from constants, and from ranges.
 
-All take `dtype` (None for what torch would choose), `device` ("cpu" is the only one) and `requires_grad`. Shapes are given
-as `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are no integers, and RuntimeError for
-negative ones, for another device, and for `requires_grad` on integers.
+All take `dtype` (None for what torch would choose), `device` ("cpu" is the only one) and `requires_grad`. Shapes are
+given as `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are no integers, and
+RuntimeError for negative ones, for another device, and for `requires_grad` on integers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .ops.dims import shape_of
 from .tensor import Tensor, adopt, array_from, fitted
 
 __all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace", "logspace",
-    "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace",
+    "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -61,14 +61,16 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """A tensor with a copy of `data`: a number, nested sequences of numbers, an array or a tensor.
 
     Python floats give the default dtype, ints int64; arrays and tensors keep theirs. Raises ValueError for ragged
-    sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number, RuntimeError for numbers that
-    `dtype` cannot hold.
+    sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number, RuntimeError for numbers
+    that `dtype` cannot hold.
     """
     return made(array_from(data, dtype), device, requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` itself if it is a tensor, a tensor that shares the memory of an array, or else `tensor(data)`; converted if need be."""
+    """`data` itself if it is a tensor, a tensor that shares the memory of an array, or else `tensor(data)`; converted
+    if need be.
+    """
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined]
     if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
@@ -77,7 +79,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
-    """A tensor that shares the memory of an array. Raises TypeError for what is no array or of a type that tensors do not hold.
+    """A tensor that shares the memory of an array. Raises TypeError for what is no array or of a type that tensors do
+    not hold.
 
     Raises ValueError for bytes in foreign order.
     """
@@ -85,15 +88,18 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray, and got {type(ndarray).__name__}; use mt.tensor(data)")
     dtype_of(ndarray)
     if not ndarray.dtype.isnative:
-        raise ValueError(f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which copies")
+        raise ValueError(
+            f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which "
+            "copies"
+        )
     return adopt(np.asarray(ndarray))
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of another library's array by the DLPack protocol (dmlc.github.io/dlpack).
 
-    Raises TypeError for objects without the protocol, BufferError for memory that is not the CPU's or of a type that NumPy
-    does not know.
+    Raises TypeError for objects without the protocol, BufferError for memory that is not the CPU's or of a type that
+    NumPy does not know.
     """
     if device is not None:
         refuse_device(device)
@@ -102,7 +108,9 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     try:
         array = np.from_dlpack(x, copy=copy)
     except (RuntimeError, ValueError) as error:
-        raise BufferError(f"NumPy cannot take this {type(x).__name__} by DLPack: {error}; convert it to float32 on the CPU") from None
+        raise BufferError(
+            f"NumPy cannot take this {type(x).__name__} by DLPack: {error}; convert it to float32 on the CPU"
+        ) from None
     return from_numpy(array)
 
 
@@ -133,12 +141,15 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     return fitted(array, kind if dtype is None else to_dtype(dtype))
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
-    """`fill_value` everywhere, in its own type unless `dtype` says otherwise. Raises RuntimeError when it is out of range."""
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`fill_value` everywhere, in its own type unless `dtype` says otherwise.
+
+    Raises RuntimeError when it is out of range.
+    """
     if not isinstance(size, (tuple, list)):
-        raise TypeError(f"full(): argument 'size' must be a tuple of ints, not {type(size).__name__}; use full((n,), value)")
+        raise TypeError(
+            f"full(): argument 'size' must be a tuple of ints, not {type(size).__name__}; use full((n,), value)"
+        )
     value = _value(fill_value, dtype)
     return made(np.full(shape_given((), tuple(size)), value, value.dtype), device, requires_grad)
 
@@ -200,7 +211,13 @@ def _numbers(name: str, *values: Any) -> list[Any]:
 
 
 def arange(
-    start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """The numbers `start`, start + step, ... up to but without `end`; `arange(end)` starts at 0.
 
@@ -219,7 +236,9 @@ def arange(
     if step == 0:
         raise RuntimeError(f"step must be nonzero, and got {step} from {start} to {end}")
     if (end - start) * step < 0:
-        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}")
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}"
+        )
     if whole:
         array = np.arange(start, end, step)
     else:
@@ -251,7 +270,14 @@ def linspace(
 
 
 def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`base` to the power of evenly spaced exponents from `start` to `end`, both included."""
     exponents, wanted = _spaced("logspace", start, end, steps, dtype)
@@ -264,12 +290,16 @@ def _triangle(kept: np.ndarray, dtype: Any, device: Any) -> Tensor:
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
-    """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col matrix."""
+    """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col
+    matrix.
+    """
     return _triangle(np.tri(*shape_given((row, col), None), k=offset, dtype=bool), dtype, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
-    """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col matrix."""
+    """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col
+    matrix.
+    """
     return _triangle(~np.tri(*shape_given((row, col), None), k=offset - 1, dtype=bool), dtype, device)
 
 

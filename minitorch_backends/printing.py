@@ -47,7 +47,8 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed from now on, in the whole process; see `Options`. What is None stays, but for `sci_mode`.
+    """Set how tensors are printed from now on, in the whole process; see `Options`. What is None stays, but for
+    `sci_mode`.
 
     A profile ("default", "short" or "full") is set first. Raises ValueError for another one, and for negative numbers.
     """

@@ -1,7 +1,8 @@
 """Random numbers: generators, the factories that draw from them, and the in-place forms.
 
-The stream is that of NumPy's PCG64 (O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms
-for random number generation", 2014). It is the same on every platform for one seed, and another one than torch's.
+The stream is that of NumPy's PCG64 (O'Neill, "PCG: A family of simple fast space-efficient statistically good
+algorithms for random number generation", 2014). It is the same on every platform for one seed, and another one than
+torch's.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from .ops.grid import broadcast_shapes
 from .tensor import Tensor, adopt, fitted
 
 __all__ = [
-    "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial", "normal", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
+    "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial",
+    "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
+    "set_rng_state",
 ]  # fmt: skip
 
 _SEED = 67280421310721
@@ -60,17 +62,30 @@ class Generator:
     def get_state(self) -> Tensor:
         """All that the next numbers depend on, as 56 bytes."""
         state = self._numpy.bit_generator.state
-        words = (state["state"]["state"], 16), (state["state"]["inc"], 16), (self._seed, 8), (state["has_uint32"], 8), (state["uinteger"], 8)
+        words = (
+            (state["state"]["state"], 16),
+            (state["state"]["inc"], 16),
+            (self._seed, 8),
+            (state["has_uint32"], 8),
+            (state["uinteger"], 8),
+        )
         return adopt(np.frombuffer(b"".join(word.to_bytes(size, "little") for word, size in words), np.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Go on from a state that `get_state` returned. Raises TypeError for anything else, RuntimeError for other sizes."""
+        """Go on from a state that `get_state` returned.
+
+        Raises TypeError for anything else, RuntimeError for other sizes.
+        """
         if not isinstance(new_state, Tensor) or new_state._array.dtype != np.uint8:
-            raise TypeError(f"a state is a tensor of mt.uint8, as get_state() returns, and got {type(new_state).__name__}")
+            raise TypeError(
+                f"a state is a tensor of mt.uint8, as get_state() returns, and got {type(new_state).__name__}"
+            )
         data = new_state._array.tobytes()
         if len(data) != 56:
             raise RuntimeError(f"a state has 56 bytes, as get_state() returns, and got {len(data)}")
-        state, inc, seed, has, word = (int.from_bytes(data[a:b], "little") for a, b in ((0, 16), (16, 32), (32, 40), (40, 48), (48, 56)))
+        state, inc, seed, has, word = (
+            int.from_bytes(data[a:b], "little") for a, b in ((0, 16), (16, 32), (32, 40), (40, 48), (48, 56))
+        )
         self._seed = seed
         self._numpy.bit_generator.state = {
             "bit_generator": "PCG64", "state": {"state": state, "inc": inc}, "has_uint32": has, "uinteger": word,
@@ -83,7 +98,9 @@ class Generator:
     # What is drawn, as arrays
 
     def uniform(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Numbers in [0, 1), of a floating type; for half types multiples of 2**-11 and 2**-8, so that none rounds to 1."""
+        """Numbers in [0, 1), of a floating type; for half types multiples of 2**-11 and 2**-8, so that none rounds to
+        1.
+        """
         dtype = to_dtype(dtype)
         if dtype.itemsize == 2:
             steps = 2.0 ** (11 if dtype.name == "float16" else 8)
@@ -155,7 +172,9 @@ def chosen(generator: Generator | None) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"generator is a Generator or None, and got {type(generator).__name__}; use mt.Generator().manual_seed(...)")
+        raise TypeError(
+            f"generator is a Generator or None, and got {type(generator).__name__}; use mt.Generator().manual_seed(...)"
+        )
     return generator
 
 
@@ -202,7 +221,10 @@ def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator 
         for bound in (low, high - 1):
             limits = (0, 1) if dtype.category == BOOL else (np.iinfo(dtype.dtype).min, np.iinfo(dtype.dtype).max)
             if not limits[0] <= bound <= limits[1]:
-                raise RuntimeError(f"random integers from {low} to {high - 1} are out of bounds for {dtype!r}, {limits[0]} to {limits[1]}")
+                raise RuntimeError(
+                    f"random integers from {low} to {high - 1} are out of bounds for {dtype!r}, {limits[0]} to "
+                    f"{limits[1]}"
+                )
     return chosen(generator).integers(low, high, shape).astype(dtype.dtype)
 
 
@@ -216,7 +238,9 @@ def randint(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` from 0 on."""
+    """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` from
+    0 on.
+    """
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
     elif high is None:
@@ -260,7 +284,13 @@ def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None 
 
 
 def randint_like(
-    input: Tensor, low: int, high: int | None = None, *, dtype: Any = None, generator: Generator | None = None, **options: Any
+    input: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: Any = None,
+    generator: Generator | None = None,
+    **options: Any,
 ) -> Tensor:
     """`randint` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("randint_like", input)
@@ -294,7 +324,10 @@ def normal(
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probabilities in `input` (or with probability `p`), else 0. Raises RuntimeError unless they are in [0, 1]."""
+    """1 with the probabilities in `input` (or with probability `p`), else 0.
+
+    Raises RuntimeError unless they are in [0, 1].
+    """
     _refuse_other("bernoulli", input)
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
     if not ((chances >= 0) & (chances <= 1)).all():
@@ -307,20 +340,27 @@ def multinomial(
 ) -> Tensor:
     """`num_samples` positions, drawn with the weights in `input`, a vector or rows of weights that need not sum to 1.
 
-    Without replacement by sorting exponential variates over the weights (Efraimidis and Spirakis, "Weighted random sampling
-    with a reservoir", 2006). Raises RuntimeError for negative, infinite or all-zero weights and for too many samples.
+    Without replacement by sorting exponential variates over the weights (Efraimidis and Spirakis, "Weighted random
+    sampling with a reservoir", 2006). Raises RuntimeError for negative, infinite or all-zero weights and for too many
+    samples.
     """
     _refuse_other("multinomial", input)
     weights = input._array.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
         raise RuntimeError(f"multinomial takes a vector or rows of weights, and got shape {list(weights.shape)}")
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0; expected finite weights of at least 0")
-    totals, available = weights.sum(-1, keepdims=True), (weights > 0).sum(-1)
-    if num_samples < 1 or (totals == 0).any() or (not replacement and num_samples > available.min(initial=weights.shape[-1])):
         raise RuntimeError(
-            f"cannot draw {num_samples} samples {'with' if replacement else 'without'} replacement from {weights.shape[-1]} weights, "
-            f"of which {available.min(initial=weights.shape[-1])} are positive"
+            "probability tensor contains either `inf`, `nan` or element < 0; expected finite weights of at least 0"
+        )
+    totals, available = weights.sum(-1, keepdims=True), (weights > 0).sum(-1)
+    if (
+        num_samples < 1
+        or (totals == 0).any()
+        or (not replacement and num_samples > available.min(initial=weights.shape[-1]))
+    ):
+        raise RuntimeError(
+            f"cannot draw {num_samples} samples {'with' if replacement else 'without'} replacement from "
+            f"{weights.shape[-1]} weights, of which {available.min(initial=weights.shape[-1])} are positive"
         )
     stream = chosen(generator)
     if not replacement:
@@ -356,17 +396,24 @@ def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
 
 
 def _random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Write integers from `low` to `high` - 1; `random_(high)` starts at 0, and without arguments the dtype is the limit."""
+    """Write integers from `low` to `high` - 1; `random_(high)` starts at 0, and without arguments the dtype is the
+    limit.
+    """
     if high is None and low:
         low, high = 0, low
     if high is None:
-        bits = {INTEGER: 8 * self.itemsize - self.dtype.is_signed, BOOL: 1}.get(self.dtype.category, np.finfo(self.dtype.to_real().dtype).nmant)
+        bits = {INTEGER: 8 * self.itemsize - self.dtype.is_signed, BOOL: 1}.get(
+            self.dtype.category, np.finfo(self.dtype.to_real().dtype).nmant
+        )
         high = 2 ** min(int(bits), 62)
     return _filled(self, _integers(low, high, self._array.shape, generator, self.dtype))
 
 
 def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Write 1 with probability `p`, a number or a tensor of probabilities, else 0. Raises RuntimeError unless in [0, 1]."""
+    """Write 1 with probability `p`, a number or a tensor of probabilities, else 0.
+
+    Raises RuntimeError unless in [0, 1].
+    """
     chances = p if isinstance(p, Tensor) else adopt(np.full(self._array.shape, p, np.float64))
     return _filled(self, bernoulli(chances, generator=generator)._array)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Array, composite, op
-from ..samples import between, gapped, sample, shaped, unary_samples
+from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
 from .cast import clone
 from .dims import shape_of, wrap_dim, wrap_dims
@@ -19,7 +19,8 @@ from .slices import diagonal as _diagonal
 from .transpose import transpose
 
 __all__ = [
-    "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile", "trace", "tril", "triu",
+    "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90",
+    "tile", "trace", "tril", "triu",
 ]  # fmt: skip
 
 
@@ -57,7 +58,9 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
-@composite(reference=np.rot90, samples=shaped(((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (gapped(), 3)))
+@composite(
+    reference=np.rot90, samples=shaped(((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (gapped(), 3))
+)
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
     if len(dims) != 2:
@@ -107,26 +110,31 @@ def _repeat_reference(input: np.ndarray, *sizes: Any) -> np.ndarray:
     samples=shaped(((3, 2), 2, 3), ((3,), (2, 1, 2)), ((), 2, 3), (gapped(), 1, 2), ((0, 3), 2, 1), ((3,), 0)),
 )
 def repeat(input: Tensor, *sizes: Any) -> Tensor:
-    """A copy in which the tensor is laid out `sizes` times along each dimension; more sizes than dimensions make new ones in front.
+    """A copy in which the tensor is laid out `sizes` times along each dimension; more sizes than dimensions make new
+    ones in front.
 
     Raises RuntimeError for fewer sizes than dimensions, or negative ones.
     """
     repeats, shape = shape_of(sizes), input._array.shape
     if len(repeats) < len(shape):
         raise RuntimeError(
-            f"Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, and got {list(repeats)} "
-            f"for shape {list(shape)}"
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, and got "
+            f"{list(repeats)} for shape {list(shape)}"
         )
     if min(repeats, default=0) < 0:
         raise RuntimeError(f"repeats are at least 0, and got {list(repeats)}")
     shape = (1,) * (len(repeats) - len(shape)) + shape
     pairs = [(repeat, size) for repeat, size in zip(repeats, shape, strict=True)]
     single = reshape(input, tuple(each for size in shape for each in (1, size)))
-    result = reshape(expand(single, tuple(each for pair in pairs for each in pair)), tuple(math.prod(pair) for pair in pairs))
+    result = reshape(
+        expand(single, tuple(each for pair in pairs for each in pair)), tuple(math.prod(pair) for pair in pairs)
+    )
     return clone(result) if result._is_view() else result
 
 
-@composite(reference=_repeat_reference, samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2)))
+@composite(
+    reference=_repeat_reference, samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2))
+)
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """`repeat` in which missing numbers of repetitions, for the first dimensions, are 1."""
     repeats = shape_of(dims)
@@ -162,11 +170,15 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, size) or (counts < 0).any():
         raise RuntimeError(
-            f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got {counts.dtype}{list(counts.shape)}"
+            f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got "
+            f"{counts.dtype}{list(counts.shape)}"
         )
     chosen = np.repeat(np.arange(size), counts)
     if output_size is not None and output_size != chosen.size:
-        raise RuntimeError(f"allocated size does not match required size: output_size={output_size}, and repeats add up to {chosen.size}")
+        raise RuntimeError(
+            f"allocated size does not match required size: output_size={output_size}, and repeats add up to "
+            f"{chosen.size}"
+        )
     return input[(slice(None),) * dim + (chosen,)]
 
 
@@ -175,7 +187,9 @@ _triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1),
 
 def _refuse_vectors(name: str, input: np.ndarray) -> None:
     if input.ndim < 2:
-        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, and got shape {list(input.shape)}; use unsqueeze")
+        raise RuntimeError(
+            f"{name}: input tensor must have at least 2 dimensions, and got shape {list(input.shape)}; use unsqueeze"
+        )
 
 
 @op(
@@ -187,7 +201,10 @@ def _refuse_vectors(name: str, input: np.ndarray) -> None:
     samples=_triangle_samples,
 )
 def tril(input: Array, diagonal=0):
-    """A copy with zeros above the `diagonal`-th diagonal of each matrix. Raises RuntimeError for fewer than two dimensions."""
+    """A copy with zeros above the `diagonal`-th diagonal of each matrix.
+
+    Raises RuntimeError for fewer than two dimensions.
+    """
     _refuse_vectors("tril", input)
     return np.where(np.tri(*input.shape[-2:], k=diagonal, dtype=bool), input, np.zeros((), input.dtype))
 
@@ -201,7 +218,10 @@ def tril(input: Array, diagonal=0):
     samples=_triangle_samples,
 )
 def triu(input: Array, diagonal=0):
-    """A copy with zeros below the `diagonal`-th diagonal of each matrix. Raises RuntimeError for fewer than two dimensions."""
+    """A copy with zeros below the `diagonal`-th diagonal of each matrix.
+
+    Raises RuntimeError for fewer than two dimensions.
+    """
     _refuse_vectors("triu", input)
     return np.where(np.tri(*input.shape[-2:], k=diagonal - 1, dtype=bool), np.zeros((), input.dtype), input)
 
@@ -211,7 +231,9 @@ def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[
     ndim = len(shape) + 1
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
-        raise RuntimeError(f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} for a result of {ndim} dimensions")
+        raise RuntimeError(
+            f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} for a result of {ndim} dimensions"
+        )
     rest, side = iter(shape[:-1]), shape[-1] + abs(offset)
     return tuple(side if dim in (first, second) else next(rest) for dim in range(ndim))
 
@@ -229,10 +251,14 @@ def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, di
     widen=False,
     warns=False,
     reference=_diag_embed_reference,
-    samples=shaped(((3,),), ((2, 3),), ((2, 3), 1), ((2, 3), -2, 0, 2), ((2, 3), 1, 2, 0), (gapped(),), ((0,),), ((0,), 2)),
+    samples=shaped(
+        ((3,),), ((2, 3),), ((2, 3), 1), ((2, 3), -2, 0, 2), ((2, 3), 1, 2, 0), (gapped(),), ((0,),), ((0,), 2)
+    ),
 )
 def diag_embed(input: Array, offset=0, dim1=-2, dim2=-1):
-    """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros elsewhere."""
+    """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
+    elsewhere.
+    """
     if input.ndim == 0:
         raise IndexError("diag_embed expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
     step = (diagonal.op, {"offset": offset, "dim1": dim1, "dim2": dim2}, None)
@@ -241,11 +267,16 @@ def diag_embed(input: Array, offset=0, dim1=-2, dim2=-1):
 
 @composite(reference=np.diag, samples=shaped(((3,),), ((3,), 1), ((3, 4),), ((3, 4), -1), (gapped(), 1), ((0,),)))
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A matrix with the vector on its diagonal, or a copy of the diagonal of a matrix. Raises RuntimeError for other tensors."""
+    """A matrix with the vector on its diagonal, or a copy of the diagonal of a matrix.
+
+    Raises RuntimeError for other tensors.
+    """
     if input._array.ndim == 1:
         return diag_embed(input, diagonal)
     if input._array.ndim != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors, and got shape {list(input._array.shape)}; use diagonal or diag_embed")
+        raise RuntimeError(
+            f"diag(): Supports 1D or 2D tensors, and got shape {list(input._array.shape)}; use diagonal or diag_embed"
+        )
     return clone(_diagonal(input, diagonal))
 
 

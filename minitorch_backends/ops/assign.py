@@ -22,7 +22,9 @@ def at_least_vector(input: Tensor) -> Any:
 
 
 def assigning(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays, accumulate)."""
+    """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays,
+    accumulate).
+    """
 
     def declare(arguments: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(arguments)
@@ -46,7 +48,10 @@ def assigning(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def checked_positions(name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError) -> np.ndarray:
-    """An index tensor as an array. Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds."""
+    """An index tensor as an array.
+
+    Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds.
+    """
     if not isinstance(given, Tensor):
         raise TypeError(f"{name}(): argument 'index' must be a Tensor, not {type(given).__name__}")
     positions = given._array
@@ -55,5 +60,7 @@ def checked_positions(name: str, given: Any, size: int, dim: int, error: type[Ex
     if positions.size:
         low, high = positions.min(), positions.max()
         if low < 0 or high >= size:
-            raise error(f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
+            raise error(
+                f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}"
+            )
     return positions

@@ -52,7 +52,10 @@ def to_copy(input: Array, dtype):
 
 @op(input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
 def clone(input: Array, *, memory_format=None):
-    """A copy in memory of its own, through which gradients flow. Strides are kept, unless `memory_format` is "contiguous_format"."""
+    """A copy in memory of its own, through which gradients flow.
+
+    Strides are kept, unless `memory_format` is "contiguous_format".
+    """
     return input.copy("K" if memory_format is None else "C")
 
 
@@ -74,8 +77,11 @@ def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool =
 
 
 @composite(reference=_to_reference, samples=_to_samples)
-def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False) -> Tensor:
-    """The tensor with elements of another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s dtype.
+def to(
+    input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False
+) -> Tensor:
+    """The tensor with elements of another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s
+    dtype.
 
     The tensor itself when nothing changes, unless `copy=True`. Raises RuntimeError for a device other than "cpu".
     """
@@ -98,8 +104,10 @@ def to(input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blo
 def refuse_device(device: Any) -> None:
     """Raise RuntimeError for a device other than the CPU."""
     if str(device).partition(":")[0] != "cpu":
-        raise RuntimeError(f"tensors live on the CPU here, and got device={device!r}; leave it out or pass 'cpu', and choose what is "
-                           "computed with the flags of mt.backends instead")
+        raise RuntimeError(
+            f"tensors live on the CPU here, and got device={device!r}; leave it out or pass 'cpu', and choose what is "
+            "computed with the flags of mt.backends instead"
+        )
 
 
 def _conversion(dtype: DType) -> Any:
@@ -111,8 +119,18 @@ def _conversion(dtype: DType) -> Any:
 
 
 _conversions = {
-    "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "cfloat": complex64, "cdouble": complex128,
-    "bool": bool_, "byte": uint8, "char": int8, "short": int16, "int": int32, "long": int64,
+    "float": float32,
+    "double": float64,
+    "half": float16,
+    "bfloat16": bfloat16,
+    "cfloat": complex64,
+    "cdouble": complex128,
+    "bool": bool_,
+    "byte": uint8,
+    "char": int8,
+    "short": int16,
+    "int": int32,
+    "long": int64,
 }
 for _name, _dtype in _conversions.items():
     _method = _conversion(_dtype)

@@ -22,7 +22,9 @@ def wrap_dims(dims: int | Iterable[int], ndim: int) -> tuple[int, ...]:
     wrapped = tuple(wrap_dim(dim, ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,)))  # type: ignore[arg-type]
     if len(set(wrapped)) != len(wrapped):
         twice = next(dim for dim in wrapped if wrapped.count(dim) > 1)
-        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims {list(wrapped)}; name each one once")
+        raise RuntimeError(
+            f"dim {twice} appears multiple times in the list of dims {list(wrapped)}; name each one once"
+        )
     return wrapped
 
 

@@ -15,9 +15,14 @@ __all__ = ["masked_fill"]
 
 
 def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
-    """A value to fill with, in the dtype of what it fills. Raises RuntimeError when it has dimensions or is out of range."""
+    """A value to fill with, in the dtype of what it fills.
+
+    Raises RuntimeError when it has dimensions or is out of range.
+    """
     if value.ndim:
-        raise RuntimeError(f"{name} only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}")
+        raise RuntimeError(
+            f"{name} only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
+        )
     return fitted(value, dtype)
 
 
@@ -57,7 +62,8 @@ def copy(input: Array, src: Array, non_blocking=False):
             src = np.broadcast_to(src, input.shape)
         except ValueError:
             raise RuntimeError(
-                f"The expanded size of the tensor {list(input.shape)} must match the existing size {list(src.shape)} at "
+                f"The expanded size of the tensor {list(input.shape)} must match the existing size {list(src.shape)} "
+                "at "
                 "every non-singleton dimension: the source of a copy must broadcast to the tensor that is written to"
             ) from None
     input[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
@@ -115,10 +121,13 @@ def _masked_samples() -> Any:
     samples=_masked_samples,
 )
 def masked_fill(input: Array, mask: Array, value: Array):
-    """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of `input`.
+    """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of
+    `input`.
 
     Raises RuntimeError for a mask that is not boolean.
     """
     if mask.dtype != bool:
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()")
+        raise RuntimeError(
+            f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()"
+        )
     return np.where(mask, _filling("masked_fill", value, dtype_of(input)), input)

@@ -44,7 +44,9 @@ def atleast_2d(*tensors: Any) -> Any:
 
 @composite(method=False, reference=np.atleast_3d, samples=_any_shape)
 def atleast_3d(*tensors: Any) -> Any:
-    """A view with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1); a tuple for several tensors."""
+    """A view with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1); a tuple for several
+    tensors.
+    """
     if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
         return _at_least(atleast_3d, tensors)
     flat = atleast_2d(tensors[0])
@@ -58,7 +60,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
         return Size(np.broadcast_shapes(*tuples))
     except ValueError:
         raise RuntimeError(
-            f"shapes {[list(each) for each in tuples]} do not broadcast: aligned at the last dimension, sizes must be equal or 1"
+            f"shapes {[list(each) for each in tuples]} do not broadcast: aligned at the last dimension, sizes must "
+            "be equal or 1"
         ) from None
 
 
@@ -95,14 +98,18 @@ def _meshgrid_samples() -> Any:
     samples=_meshgrid_samples,
 )
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first two axes."""
+    """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first
+    two axes.
+    """
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
     vectors = [atleast_1d(each) for each in tensors]
     if any(each._array.ndim != 1 for each in vectors):
-        raise RuntimeError(f"meshgrid expects vectors or scalars, and got shapes {[list(each.shape) for each in vectors]}")
+        raise RuntimeError(
+            f"meshgrid expects vectors or scalars, and got shapes {[list(each.shape) for each in vectors]}"
+        )
     sizes = tuple(each._array.size for each in vectors)
     columns = (reshape(each, (each._array.size, *(1,) * (len(sizes) - axis - 1))) for axis, each in enumerate(vectors))
     grids = tuple(expand(each, sizes) for each in columns)

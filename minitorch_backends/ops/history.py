@@ -1,6 +1,7 @@
 """The ops of which the histories of views are made: reading along the steps from a base, and writing back along them.
 
-`autograd.views` and `inplace` put them into the graph by their names in the registry. A step is (op, metadata, which result).
+`autograd.views` and `inplace` put them into the graph by their names in the registry. A step is (op, metadata, which
+result).
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ __all__ = ["embedded", "overlaps", "scattered"]
 
 
 def overlaps(array: np.ndarray) -> bool:
-    """Whether two elements of `array` may share one place in memory. Never wrong when False; True for all expanded arrays.
+    """Whether two elements of `array` may share one place in memory. Never wrong when False; True for all expanded
+    arrays.
 
     Ordered by stride, each dimension must step over everything that the ones before it reach.
     """
     reach = 0
-    for stride, size in sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1):
+    for stride, size in sorted(
+        (abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1
+    ):
         if stride <= reach:
             return True
         reach += stride * (size - 1)

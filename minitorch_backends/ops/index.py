@@ -41,7 +41,7 @@ def _index_samples() -> Any:
     samples=_index_samples,
 )
 def look_up(input: Array, indices):
-    """The elements at integer arrays, one for each of the first dimensions (or a slice of everything), in new memory."""
+    """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything)."""
     indices = plain(indices)
     try:
         if len(indices) == 1 or all(type(each) is slice for each in indices[:-1]):
@@ -70,7 +70,9 @@ def _embed_reference(value: np.ndarray, shape: tuple[int, ...], indices: tuple[A
     samples=_embed_samples,
 )
 def index_embed(value: Array, shape, indices):
-    """Zeros of `shape` to which `value` is added at `indices`, as often as each place is named: the adjoint of `look_up`."""
+    """Zeros of `shape` to which `value` is added at `indices`, as often as each place is named: the adjoint of
+    `look_up`.
+    """
     out = np.zeros(shape, value.dtype)
     add_at(out, plain(indices), value)
     return out
@@ -111,8 +113,8 @@ def index_assign(input: Array, values: Array, indices, accumulate=False):
     """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
     if input.dtype != values.dtype:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {dtype_of(input)!r} for the destination and "
-            f"{dtype_of(values)!r} for the source; use values.to(input.dtype)"
+            f"Index put requires the source and destination dtypes match, got {dtype_of(input)!r} for the "
+            f"destination and {dtype_of(values)!r} for the source; use values.to(input.dtype)"
         )
     indices = plain(indices)
     try:
@@ -129,8 +131,8 @@ def index_assign(input: Array, values: Array, indices, accumulate=False):
     except ValueError:
         selected = [list(each.shape) for each in indices if isinstance(each, np.ndarray)]
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to the elements of a tensor of shape "
-            f"{list(input.shape)} at indices of shapes {selected}"
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to the elements of a "
+            f"tensor of shape {list(input.shape)} at indices of shapes {selected}"
         ) from None
 
 
@@ -146,7 +148,8 @@ def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
 
 
 def _getitem(self: Tensor, key: Any) -> Tensor:
-    """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or lists.
+    """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or
+    lists.
 
     Raises IndexError for indices out of bounds or of a wrong type, ValueError for slices with steps below 1.
     """
@@ -158,8 +161,8 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """Write a tensor or a number to the elements at an index, broadcast and converted to this tensor's dtype.
 
-    Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast, and
-    where in-place writes are refused. Nothing has changed then.
+    Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast,
+    and where in-place writes are refused. Nothing has changed then.
     """
     basic, arrays = parsed(key, self._array.shape)
     view = self

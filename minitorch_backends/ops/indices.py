@@ -20,13 +20,14 @@ ALL = slice(None)
 
 
 def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
-    """An index into a tensor of `shape` as (basic, arrays): the view to take, and the arrays with which to index that view.
+    """An index into a tensor of `shape` as (basic, arrays): the view to take, and the arrays with which to index that
+    view.
 
-    `basic` has ints, slices, None and one Ellipsis; it is None when the view would be the tensor itself. `arrays` has integer
-    arrays, and slices of everything between them; it is None when there are none.
+    `basic` has ints, slices, None and one Ellipsis; it is None when the view would be the tensor itself. `arrays` has
+    integer arrays, and slices of everything between them; it is None when there are none.
 
-    Raises IndexError for what is no index, for too many dimensions, and for masks of another shape; ValueError for slices
-    with steps below 1.
+    Raises IndexError for what is no index, for too many dimensions, and for masks of another shape; ValueError for
+    slices with steps below 1.
     """
     items = index if type(index) is tuple else (index,)
     for item in items:
@@ -48,7 +49,9 @@ def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, .
         items = (*items, Ellipsis)
     missing = len(shape) - sum(_consumed(each) for each in items)
     if missing < 0:
-        raise IndexError(f"too many indices for tensor of dimension {len(shape)}: {len(shape) - missing} for shape {list(shape)}")
+        raise IndexError(
+            f"too many indices for tensor of dimension {len(shape)}: {len(shape) - missing} for shape {list(shape)}"
+        )
     basic: list[Any] = []
     arrays: dict[int, np.ndarray] = {}
     source = kept = 0
@@ -87,13 +90,13 @@ def _item(item: Any) -> Any:
     else:
         error = TypeError if isinstance(item, str) else IndexError
         raise error(
-            "only integers, slices (`:`), ellipsis (`...`), None, sequences and integer or boolean tensors are valid indices, and got "
-            f"{item!r} of type {kind.__name__}"
+            "only integers, slices (`:`), ellipsis (`...`), None, sequences and integer or boolean tensors are valid "
+            f"indices, and got {item!r} of type {kind.__name__}"
         )
     if array.dtype.kind not in "bi":
         raise IndexError(
-            f"tensors used as indices must be of a signed integer type or bool, and got {dtype_of(array)!r}; use .bool() for a mask, "
-            ".long() for positions"
+            f"tensors used as indices must be of a signed integer type or bool, and got {dtype_of(array)!r}; use "
+            ".bool() for a mask, .long() for positions"
         )
     return int(array) if array.ndim == 0 and array.dtype.kind == "i" else array
 
@@ -118,8 +121,8 @@ def _positions(item: np.ndarray, position: int, source: int, shape: tuple[int, .
         return (np.zeros(int(item), np.int64),)
     if item.shape != shape[source : source + item.ndim]:
         raise IndexError(
-            f"The shape of the mask {list(item.shape)} at index {position} does not match the shape of the indexed tensor "
-            f"{list(shape)} at dimension {source}"
+            f"The shape of the mask {list(item.shape)} at index {position} does not match the shape of the indexed "
+            f"tensor {list(shape)} at dimension {source}"
         )
     return item.nonzero()
 
@@ -130,7 +133,9 @@ def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     Raises TypeError for anything else, IndexError for dtypes and masks that do not fit and for too many.
     """
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"indices is a tuple of Tensors, and got {type(indices).__name__}; expected (index,), for example")
+        raise TypeError(
+            f"indices is a tuple of Tensors, and got {type(indices).__name__}; expected (index,), for example"
+        )
     arrays: list[Any] = []
     for position, each in enumerate(indices):
         if each is None:
@@ -170,7 +175,9 @@ def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:
         if each is Ellipsis:
             dim = len(shape) - sum(later is not None for later in indices[position + 1 :])
         elif each is not None:
-            outside = [k for k in np.ravel(each) if not -shape[dim] <= k < shape[dim]] if not isinstance(each, slice) else []
+            outside = (
+                [k for k in np.ravel(each) if not -shape[dim] <= k < shape[dim]] if not isinstance(each, slice) else []
+            )
             if outside:
                 return IndexError(f"index {outside[0]} is out of bounds for dimension {dim} with size {shape[dim]}")
             dim += 1

@@ -61,7 +61,8 @@ def _cat_reference(tensors: list[np.ndarray], dim: int = 0) -> np.ndarray:
     samples=_cat_samples,
 )
 def cat(tensors: Arrays, dim=0):
-    """The tensors one after the other along `dim`; their other sizes must agree. Tensors of shape (0,) count for nothing.
+    """The tensors one after the other along `dim`; their other sizes must agree. Tensors of shape (0,) count for
+    nothing.
 
     Raises RuntimeError for an empty list, for 0-dim tensors and for other sizes that differ.
     """
@@ -69,12 +70,14 @@ def cat(tensors: Arrays, dim=0):
     dim = wrap_dim(dim, kept[0].ndim)
     for position, each in enumerate(kept):
         if each.ndim == 0:
-            raise RuntimeError(f"zero-dimensional tensor (at position {position}) cannot be concatenated; use stack, or reshape(1)")
+            raise RuntimeError(
+                f"zero-dimensional tensor (at position {position}) cannot be concatenated; use stack, or reshape(1)"
+            )
         first = kept[0].shape
         if each.ndim != len(first) or each.shape[:dim] + each.shape[dim + 1 :] != first[:dim] + first[dim + 1 :]:
             raise RuntimeError(
-                f"Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got {list(each.shape)} for "
-                f"tensor number {position} in the list"
+                f"Sizes of tensors must match except in dimension {dim}. Expected {list(first)} but got "
+                f"{list(each.shape)} for tensor number {position} in the list"
             )
     return np.concatenate(kept, dim)
 
@@ -96,14 +99,17 @@ def _stack_samples() -> Any:
     samples=_stack_samples,
 )
 def stack(tensors: Arrays, dim=0):
-    """The tensors, all of one shape, side by side in a new dimension `dim`. Raises RuntimeError for shapes that differ."""
+    """The tensors, all of one shape, side by side in a new dimension `dim`.
+
+    Raises RuntimeError for shapes that differ.
+    """
     shape = _sequence_of("stack", tensors)[0].shape
     dim = wrap_dim(dim, len(shape) + 1)
     for position, each in enumerate(tensors):
         if each.shape != shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(each.shape)} at entry {position}; "
-                "use cat, or pad them"
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(each.shape)} at entry {position}; use cat, or pad them"
             )
     wider = (*shape[:dim], 1, *shape[dim:])
     return np.concatenate([each.reshape(wider) for each in tensors], dim)
@@ -146,5 +152,7 @@ def dstack(tensors: Any) -> Tensor:
 @composite(method=False, reference=np.column_stack, samples=_list_samples)
 def column_stack(tensors: Any) -> Tensor:
     """The tensors side by side, vectors and scalars as columns."""
-    columns = [reshape(each, (-1, 1)) if each._array.ndim < 2 else each for each in _sequence_of("column_stack", tensors)]
+    columns = [
+        reshape(each, (-1, 1)) if each._array.ndim < 2 else each for each in _sequence_of("column_stack", tensors)
+    ]
     return cat(columns, 1)

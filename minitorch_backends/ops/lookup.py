@@ -1,4 +1,4 @@
-"""Look-ups and writes by a vector of positions along one dimension, by positions in the flattened tensor, and by mask."""
+"""Look-ups and writes by positions along one dimension, by positions in the flattened tensor, and by mask."""
 
 from __future__ import annotations
 
@@ -19,17 +19,23 @@ from .indices import index_arrays
 from .shape import ravel, reshape
 
 __all__ = [
-    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_scatter", "masked_select", "nonzero", "take",
+    "argwhere", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_scatter",
+    "masked_select", "nonzero", "take",
 ]  # fmt: skip
 
 
 def _along(name: str, input: Tensor, dim: int, index: Tensor, error: type[Exception] = RuntimeError) -> tuple[Any, ...]:
-    """Index arrays for the positions `index`, a vector or a 0-dim tensor, of dimension `dim`. Raises as `checked_positions`."""
+    """Index arrays for the positions `index`, a vector or a 0-dim tensor, of dimension `dim`.
+
+    Raises as `checked_positions`.
+    """
     shape = input._array.shape or (1,)
     dim = wrap_dim(dim, input._array.ndim)
     positions = checked_positions(name, index, shape[dim], dim, error)
     if positions.ndim > 1:
-        raise IndexError(f"{name}(): Index is supposed to be a vector, and got shape {list(index.shape)}; use flatten, or gather")
+        raise IndexError(
+            f"{name}(): Index is supposed to be a vector, and got shape {list(index.shape)}; use flatten, or gather"
+        )
     return (*(slice(None),) * dim, positions.reshape(-1))
 
 
@@ -70,12 +76,14 @@ def _refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: An
     wanted[dim : dim + 1] = [index._array.size] if wanted else []
     if list(source.shape) != wanted:
         raise RuntimeError(
-            f"{name}(): source of shape {list(source.shape)} does not fit {index._array.size} positions of dimension {dim} of "
-            f"{list(input.shape)}; expected {wanted}"
+            f"{name}(): source of shape {list(source.shape)} does not fit {index._array.size} positions of dimension "
+            f"{dim} of {list(input.shape)}; expected {wanted}"
         )
 
 
-def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, *, alpha: float = 1) -> np.ndarray:
+def _add_reference(
+    input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, *, alpha: float = 1
+) -> np.ndarray:
     out = np.moveaxis(input.copy(), dim, 0)
     for position, rows in zip(index, np.moveaxis(source, dim, 0), strict=True):
         out[position] += alpha * rows
@@ -132,8 +140,14 @@ def _fill_reference(input: np.ndarray, dim: int, index: np.ndarray, value: Any) 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """A copy with `value`, a number or a 0-dim tensor, at the positions `index` of dimension `dim`."""
     if isinstance(value, Tensor) and value._array.ndim:
-        raise RuntimeError(f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}")
-    return (value if isinstance(value, Tensor) else number_as(value, input, "value")), _along("index_fill", input, dim, index), False
+        raise RuntimeError(
+            f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
+        )
+    return (
+        (value if isinstance(value, Tensor) else number_as(value, input, "value")),
+        _along("index_fill", input, dim, index),
+        False,
+    )
 
 
 def _put_samples() -> Any:
@@ -159,8 +173,8 @@ def _put_reference(input: np.ndarray, indices: Any, values: np.ndarray, accumula
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Any:
     """A copy in which the elements at `indices`, a tuple of index tensors, are overwritten by `values`, or added to.
 
-    With `accumulate=False` and places named more than once, one of their values is kept. Raises RuntimeError for values of
-    another dtype or of a shape that does not broadcast, IndexError for indices out of bounds.
+    With `accumulate=False` and places named more than once, one of their values is kept. Raises RuntimeError for values
+    of another dtype or of a shape that does not broadcast, IndexError for indices out of bounds.
     """
     arrays = index_arrays(indices, input._array.shape)
     if not arrays:
@@ -209,7 +223,10 @@ def _refuse_mask(name: str, mask: Any) -> None:
     samples=_masked_select_samples,
 )
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where `mask` is true, in one dimension; the two broadcast. Raises RuntimeError for a mask that is not boolean."""
+    """The elements where `mask` is true, in one dimension; the two broadcast.
+
+    Raises RuntimeError for a mask that is not boolean.
+    """
     _refuse_mask("masked_select", mask)
     wide, chosen = broadcast_tensors(at_least_vector(input), mask)
     return look_up(wide, chosen._array.nonzero())
@@ -229,7 +246,8 @@ def _masked_scatter_reference(input: np.ndarray, mask: np.ndarray, source: np.nd
 
 @assigning(reference=_masked_scatter_reference, samples=_masked_scatter_samples)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
-    """A copy with the elements of `source`, one after the other, where `mask` is true; the mask broadcasts to the tensor.
+    """A copy with the elements of `source`, one after the other, where `mask` is true; the mask broadcasts to the
+    tensor.
 
     Raises RuntimeError for a mask that is not boolean and for a source with too few elements.
     """
@@ -237,7 +255,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     places = np.broadcast_to(mask._array, input._array.shape or (1,)).nonzero()
     count = places[0].size
     if source._array.size < count:
-        raise RuntimeError(f"masked_scatter: expected {count} elements in source, one for each true of the mask, and got {source._array.size}")
+        raise RuntimeError(
+            f"masked_scatter: expected {count} elements in source, one for each true of the mask, and got "
+            f"{source._array.size}"
+        )
     return ravel(source)[:count], places, False  # type: ignore[index]
 
 

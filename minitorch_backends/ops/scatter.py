@@ -23,7 +23,8 @@ __all__ = ["gather", "scatter", "scatter_add", "take_along_dim"]
 def _places(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarray, ...]:
     """Index arrays for the elements that `given` names along `dim`, at their own coordinates in the other dimensions.
 
-    Raises RuntimeError for an index of another number of dimensions, or larger than the tensor in those other dimensions.
+    Raises RuntimeError for an index of another number of dimensions, or larger than the tensor in those other
+    dimensions.
     """
     shape = input._array.shape or (1,)
     dim = wrap_dim(dim, input._array.ndim)
@@ -31,14 +32,18 @@ def _places(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarr
     positions = positions.reshape(positions.shape or (1,))
     if positions.ndim != len(shape):
         raise RuntimeError(
-            f"{name}(): Index tensor must have the same number of dimensions as input tensor, and got shapes {list(given.shape)} and "
-            f"{list(input.shape)}"
+            f"{name}(): Index tensor must have the same number of dimensions as input tensor, and got shapes "
+            f"{list(given.shape)} and {list(input.shape)}"
         )
     if any(size > limit for axis, (size, limit) in enumerate(zip(positions.shape, shape, strict=True)) if axis != dim):
         raise RuntimeError(
-            f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from dimension {dim}"
+            f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from "
+            f"dimension {dim}"
         )
-    return tuple(positions if axis == dim else coordinate for axis, coordinate in enumerate(np.ogrid[tuple(map(slice, positions.shape))]))
+    return tuple(
+        positions if axis == dim else coordinate
+        for axis, coordinate in enumerate(np.ogrid[tuple(map(slice, positions.shape))])
+    )
 
 
 def _gather_samples() -> Any:
@@ -61,7 +66,8 @@ def _gather_reference(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndar
 
 @composite(reference=_gather_reference, samples=_gather_samples)
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """The elements that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0. The result has the index's shape.
+    """The elements that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0. The result has the
+    index's shape.
 
     Raises RuntimeError for an index of other dimensions, of a wrong dtype, or out of bounds.
     """
@@ -91,7 +97,9 @@ def _add_samples() -> Any:
     yield sample(between(-2, 2), 0, np.array([0, 0]), between(-2, 2, 2))
 
 
-def _scatter_reference(input: np.ndarray, dim: int, index: np.ndarray, src: Any = None, *, value: Any = None) -> np.ndarray:
+def _scatter_reference(
+    input: np.ndarray, dim: int, index: np.ndarray, src: Any = None, *, value: Any = None
+) -> np.ndarray:
     out, src = input.copy(), np.asarray(value if src is None else src)
     for place in np.ndindex(index.shape):
         target = list(place)
@@ -115,22 +123,31 @@ def _source(name: str, src: Any, given: Tensor) -> Tensor:
         raise TypeError(f"{name}(): argument 'src' must be a Tensor, not {type(src).__name__}")
     sizes, wanted = src._array.shape, given._array.shape
     if len(sizes) != len(wanted) or any(size < want for size, want in zip(sizes, wanted, strict=True)):
-        raise RuntimeError(f"{name}(): Expected index {list(wanted)} to be no larger size than src {list(sizes)} in every dimension")
+        raise RuntimeError(
+            f"{name}(): Expected index {list(wanted)} to be no larger size than src {list(sizes)} in every dimension"
+        )
     return src if sizes == wanted else getitem(src, tuple(map(slice, wanted)))
 
 
 @assigning(reference=_scatter_reference, samples=_scatter_value_samples)
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Any:
-    """A copy with elements of `src` (or a number) at the places along `dim` that `index` names: out[index[i][j]][j] = src[i][j] for dim 0.
+    """A copy with elements of `src` (or a number) at the places along `dim` that `index` names: out[index[i][j]][j] =
+    src[i][j] for dim 0.
 
-    Where a place is named more than once, one of its values is kept. Raises RuntimeError for shapes that do not fit and for
-    an index out of bounds.
+    Where a place is named more than once, one of its values is kept. Raises RuntimeError for shapes that do not fit and
+    for an index out of bounds.
     """
     if (src is None) == (value is None):
-        raise TypeError("scatter() takes either a tensor src or a number value, and got " + ("neither" if src is None else "both"))
+        raise TypeError(
+            "scatter() takes either a tensor src or a number value, and got " + ("neither" if src is None else "both")
+        )
     places = _places("scatter", input, dim, index)
     source = src if value is None else value
-    return (_source("scatter", source, index) if isinstance(source, Tensor) else number_as(source, input, "value")), places, False
+    return (
+        (_source("scatter", source, index) if isinstance(source, Tensor) else number_as(source, input, "value")),
+        places,
+        False,
+    )
 
 
 @assigning(reference=_add_reference, samples=_add_samples)
@@ -161,20 +178,24 @@ def _along_reference(input: np.ndarray, indices: np.ndarray, dim: int | None = N
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` in which the two broadcast in the other dimensions, and indices may count from the end.
 
-    Without `dim`, the flattened tensor is looked up at the flattened indices. Raises RuntimeError for shapes that do not fit
-    and for indices out of bounds.
+    Without `dim`, the flattened tensor is looked up at the flattened indices. Raises RuntimeError for shapes that do
+    not fit and for indices out of bounds.
     """
     if dim is None:
         return take_along_dim(ravel(input), ravel(indices), 0)
     ndim = input._array.ndim
     if indices._array.ndim != ndim:
         raise RuntimeError(
-            f"take_along_dim(): input and indices should have the same number of dimensions, but got {list(input.shape)} and "
-            f"{list(indices.shape)}"
+            "take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{list(input.shape)} and {list(indices.shape)}"
         )
     dim = wrap_dim(dim, ndim)
     size = input._array.shape[dim]
-    others = broadcast_shapes(*(tuple(1 if axis == dim else each for axis, each in enumerate(x.shape)) for x in (input, indices)))
+    others = broadcast_shapes(
+        *(tuple(1 if axis == dim else each for axis, each in enumerate(x.shape)) for x in (input, indices))
+    )
     input = expand(input, (*others[:dim], size, *others[dim + 1 :]))
     wanted = np.broadcast_to(indices._array, (*others[:dim], indices._array.shape[dim], *others[dim + 1 :]))
-    return gather(input, dim, Tensor(np.where(wanted < 0, wanted + size, wanted) if wanted.dtype.kind == "i" else wanted))
+    return gather(
+        input, dim, Tensor(np.where(wanted < 0, wanted + size, wanted) if wanted.dtype.kind == "i" else wanted)
+    )

@@ -1,4 +1,7 @@
-"""Other shapes of the same memory: reshape, expand, transpose and their kin. All are views where NumPy can make them."""
+"""Other shapes of the same memory: reshape, expand, transpose and their kin.
+
+All are views where NumPy can make them.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +23,30 @@ def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """`shape` with its -1 filled in for `size` elements. Raises RuntimeError where they do not fit."""
     for position, each in enumerate(shape):
         if each < -1:
-            raise RuntimeError(f"invalid shape dimension {each} at index {position} of shape {list(shape)}; sizes are at least 0, or -1 once")
+            raise RuntimeError(
+                f"invalid shape dimension {each} at index {position} of shape {list(shape)}; sizes are at least 0, "
+                "or -1 once"
+            )
     known = math.prod(each for each in shape if each != -1)
     unknown = shape.count(-1)
     if unknown > 1:
         raise RuntimeError(f"only one dimension can be inferred, and shape {list(shape)} has {unknown} sizes of -1")
     if unknown and known == 0 and size == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 can be any "
-            "value and is ambiguous; write the size out"
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 "
+            "can be any value and is ambiguous; write the size out"
         )
     if (known == 0 or size % known) if unknown else known != size:
-        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {size}; the sizes' product must be {size}")
+        raise RuntimeError(
+            f"shape '{list(shape)}' is invalid for input of size {size}; the sizes' product must be {size}"
+        )
     return tuple(size // known if each == -1 else each for each in shape)
 
 
 def _reshape_samples() -> Any:
-    yield from shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0)))()
+    yield from shaped(
+        ((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0))
+    )()
     yield sample(gapped(), (-1,))
     yield sample(gapped(), (3, 1, 2))
 
@@ -50,7 +60,8 @@ def _reshape_samples() -> Any:
     samples=_reshape_samples,
 )
 def reshape(input: Array, shape):
-    """The elements in row-major order in another shape, in which one size may be -1. A view where the strides allow it, else a copy.
+    """The elements in row-major order in another shape, in which one size may be -1. A view where the strides allow it,
+    else a copy.
 
     Raises RuntimeError for a shape of another number of elements.
     """
@@ -72,9 +83,14 @@ def _viewed(input: Tensor, *shape: Any) -> Tensor:
     if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list, np.integer)):
         return _reinterpreted(input, shape[0])
     array, sizes = input._array, shape_of(shape)
-    if not array.flags.c_contiguous and not shares_memory(array.reshape(resolved(sizes, array.size)), array) and array.size:
+    if (
+        not array.flags.c_contiguous
+        and not shares_memory(array.reshape(resolved(sizes, array.size)), array)
+        and array.size
+    ):
         raise RuntimeError(
-            f"view size {list(sizes)} is not compatible with input tensor's size {list(array.shape)} and stride {list(input.stride())}: "
+            f"view size {list(sizes)} is not compatible with input tensor's size {list(array.shape)} and stride "
+            f"{list(input.stride())}: "
             "at least one dimension spans across two contiguous subspaces; use .reshape(...) instead"
         )
     return reshape(input, sizes)
@@ -88,7 +104,8 @@ def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
         array = input._array.view(wanted.dtype)
     except ValueError as error:
         raise RuntimeError(
-            f"self.size(-1) must be divisible by the ratio of the element sizes and self.stride(-1) must be 1 to view {input.dtype!r}"
+            "self.size(-1) must be divisible by the ratio of the element sizes and self.stride(-1) must be 1 to "
+            f"view {input.dtype!r}"
             f"{list(input.shape)} as {wanted!r} ({error}); use .contiguous() first, or .to(dtype) to convert values"
         ) from None
     if input._cell is None:
@@ -98,7 +115,9 @@ def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
     return tensor
 
 
-view = composite(name="view", reference=np.reshape, samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))))(_viewed)
+view = composite(
+    name="view", reference=np.reshape, samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0)))
+)(_viewed)
 
 
 def _expanded_shape(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -106,17 +125,20 @@ def _expanded_shape(shape: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int
     new = len(sizes) - len(shape)
     if new < 0:
         raise RuntimeError(
-            f"expand: the number of sizes provided ({len(sizes)}, {list(sizes)}) must be greater or equal to the number of dimensions "
-            f"in the tensor ({len(shape)}, {list(shape)})"
+            f"expand: the number of sizes provided ({len(sizes)}, {list(sizes)}) must be greater or equal to the "
+            f"number of dimensions in the tensor ({len(shape)}, {list(shape)})"
         )
     if any(size < 0 for size in sizes[:new]) or min(sizes, default=0) < -1:
-        raise RuntimeError(f"expand: sizes {list(sizes)} may be -1 only for the existing dimensions of {list(shape)}, the last {len(shape)}")
+        raise RuntimeError(
+            f"expand: sizes {list(sizes)} may be -1 only for the existing dimensions of {list(shape)}, the last "
+            f"{len(shape)}"
+        )
     wanted = sizes[:new] + tuple(old if size == -1 else size for size, old in zip(sizes[new:], shape, strict=True))
     for dim, (size, old) in enumerate(zip(wanted[new:], shape, strict=True), new):
         if size != old != 1:
             raise RuntimeError(
-                f"The expanded size of the tensor ({size}) must match the existing size ({old}) at non-singleton dimension {dim}. "
-                f"Target sizes: {list(wanted)}. Tensor sizes: {list(shape)}"
+                f"The expanded size of the tensor ({size}) must match the existing size ({old}) at non-singleton "
+                f"dimension {dim}. Target sizes: {list(wanted)}. Tensor sizes: {list(shape)}"
             )
     return wanted
 
@@ -132,12 +154,24 @@ def expanded(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     )
     try:
         return np.ndarray(shape, array.dtype, array, 0, strides)
-    except (ValueError, TypeError, BufferError):  # gaps in the memory, read-only memory, and dtypes unknown to the buffer protocol
+    except (
+        ValueError,
+        TypeError,
+        BufferError,
+    ):  # gaps in the memory, read-only memory, and dtypes unknown to the buffer protocol
         return np.lib.stride_tricks.as_strided(array, shape, strides, writeable=array.flags.writeable)
 
 
 def _expand_samples() -> Any:
-    yield from shaped(((3, 1), (3, 4)), ((3, 1), (2, -1, 4)), ((4,), (3, 4)), ((), (2, 2)), ((1, 3), (0, 3)), ((0, 1), (0, 2)), ((3, 1), (3, 1)))()
+    yield from shaped(
+        ((3, 1), (3, 4)),
+        ((3, 1), (2, -1, 4)),
+        ((4,), (3, 4)),
+        ((), (2, 2)),
+        ((1, 3), (0, 3)),
+        ((0, 1), (0, 2)),
+        ((3, 1), (3, 1)),
+    )()
     yield sample(between(-2, 2, 4, 6)[::2, ::-2][:, :1].T, (5, 2))
 
 
@@ -146,11 +180,18 @@ def _expand_samples() -> Any:
     view=True,
     widen=False,
     variadic="size",
-    reference=lambda input, size: input + np.zeros([new if old == -1 else old for new, old in zip((1, 1, *input.shape)[-len(size):], size, strict=True)]),
+    reference=lambda input, size: (
+        input
+        + np.zeros(
+            [new if old == -1 else old for new, old in zip((1, 1, *input.shape)[-len(size) :], size, strict=True)]
+        )
+    ),
     samples=_expand_samples,
 )
 def expand(input: Array, size):
-    """A view in which dimensions of size 1 are repeated to `size` without copying; -1 keeps a size, new dimensions come first."""
+    """A view in which dimensions of size 1 are repeated to `size` without copying; -1 keeps a size, new dimensions come
+    first.
+    """
     size = shape_of(size)
     return input[...] if size == input.shape else expanded(input, _expanded_shape(input.shape, size))
 
@@ -183,7 +224,17 @@ Tensor.expand_as, Tensor.reshape_as, Tensor.view_as = _expand_as, _reshape_as, _
 
 
 def _squeeze_samples() -> Any:
-    yield from shaped(((1, 3, 1),), ((3, 4),), ((),), ((1, 0),), ((1, 3, 1), 0), ((1, 3, 1), -1), ((1, 3, 1), 1), ((1, 3, 1), (0, 2)), ((1, 3, 1), (0, 1)))()
+    yield from shaped(
+        ((1, 3, 1),),
+        ((3, 4),),
+        ((),),
+        ((1, 0),),
+        ((1, 3, 1), 0),
+        ((1, 3, 1), -1),
+        ((1, 3, 1), 1),
+        ((1, 3, 1), (0, 2)),
+        ((1, 3, 1), (0, 1)),
+    )()
     yield sample(between(-2, 2, 4, 6)[::2, None, ::-2].T, 1)
 
 
@@ -200,7 +251,10 @@ def _squeeze_reference(input: np.ndarray, dim: Any = None) -> np.ndarray:
     samples=_squeeze_samples,
 )
 def squeeze(input: Array, dim=None):
-    """A view without dimensions of size 1: all of them, or those in `dim` that have it. Raises IndexError for a dim out of range."""
+    """A view without dimensions of size 1: all of them, or those in `dim` that have it.
+
+    Raises IndexError for a dim out of range.
+    """
     shape = input.shape
     if dim is None:
         return input.reshape([size for size in shape if size != 1])
@@ -228,15 +282,22 @@ def unsqueeze(input: Array, dim):
 
 
 @composite(
-    reference=lambda input, start_dim=0, end_dim=-1: np.reshape(input, (*input.shape[:start_dim], -1, *input.shape[input.ndim + end_dim + 1:])),
+    reference=lambda input, start_dim=0, end_dim=-1: np.reshape(
+        input, (*input.shape[:start_dim], -1, *input.shape[input.ndim + end_dim + 1 :])
+    ),
     samples=shaped(((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)),
 )
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions `start_dim` to `end_dim` as one. Itself when that changes nothing; a 0-dim tensor gets one dimension."""
+    """Dimensions `start_dim` to `end_dim` as one.
+
+    Itself when that changes nothing; a 0-dim tensor gets one dimension.
+    """
     shape = input._array.shape
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
-        raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim, and got {start_dim} and {end_dim}")
+        raise RuntimeError(
+            f"flatten() has invalid args: start_dim cannot come after end_dim, and got {start_dim} and {end_dim}"
+        )
     if start == end and shape:
         return input
     return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
@@ -249,7 +310,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @composite(
-    reference=lambda input, dim, sizes: np.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1:])),
+    reference=lambda input, dim, sizes: np.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :])),
     samples=shaped(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
 )
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:

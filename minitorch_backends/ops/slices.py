@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from operator import index as as_int
 from typing import Any
 
@@ -14,7 +15,8 @@ from .dims import wrap_dim
 from .history import view_embed
 
 __all__ = [
-    "chunk", "diagonal", "dsplit", "hsplit", "narrow", "select", "split", "split_with_sizes", "tensor_split", "unbind", "vsplit",
+    "chunk", "diagonal", "dsplit", "hsplit", "narrow", "select", "split", "split_with_sizes", "tensor_split",
+    "unbind", "vsplit",
 ]  # fmt: skip
 
 
@@ -30,7 +32,14 @@ def sliced(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
 
 def _getitem_samples() -> Any:
     a = between(-2, 2, 3, 4)
-    for index in ((1, ...), (slice(None), slice(1, 3)), (..., None, 2), (slice(2, 0), ...), (-1, slice(None, None, 2)), (0, 1, ...)):
+    for index in (
+        (1, ...),
+        (slice(None), slice(1, 3)),
+        (..., None, 2),
+        (slice(2, 0), ...),
+        (-1, slice(None, None, 2)),
+        (0, 1, ...),
+    ):
         yield sample(a, index)
     yield sample(gapped(), (slice(1, None), ...))
     yield sample(between(-2, 2), (None, ...))
@@ -47,7 +56,9 @@ def _getitem_samples() -> Any:
     samples=_getitem_samples,
 )
 def getitem(input: Array, index):
-    """The view that a tuple of ints, slices, None and an Ellipsis selects; without an Ellipsis, no dimension may be selected away last."""
+    """The view that a tuple of ints, slices, None and an Ellipsis selects; without an Ellipsis, no dimension may be
+    selected away last.
+    """
     return input[index]
 
 
@@ -55,7 +66,10 @@ def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:
     return np.take(input, index, axis=dim)
 
 
-@composite(reference=_select_reference, samples=shaped(((3, 4), 0, 1), ((3, 4), -1, -2), (gapped(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)))
+@composite(
+    reference=_select_reference,
+    samples=shaped(((3, 4), 0, 1), ((3, 4), -1, -2), (gapped(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)),
+)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The view at one `index` of dimension `dim`, which goes away. Raises IndexError out of range."""
     shape = input._array.shape
@@ -73,7 +87,14 @@ def _narrow_reference(input: np.ndarray, dim: int, start: int, length: int) -> n
 
 @composite(
     reference=_narrow_reference,
-    samples=shaped(((3, 4), 0, 1, 2), ((3, 4), -1, 0, 4), ((3, 4), 1, -3, 2), (gapped(), 0, 2, 1), ((3, 4), 0, 3, 0), ((0, 3), 1, 1, 2)),
+    samples=shaped(
+        ((3, 4), 0, 1, 2),
+        ((3, 4), -1, 0, 4),
+        ((3, 4), 1, -3, 2),
+        (gapped(), 0, 2, 1),
+        ((3, 4), 0, 3, 0),
+        ((0, 3), 1, 1, 2),
+    ),
 )
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """The view of `length` elements of dimension `dim` from `start` on, which may count from the end.
@@ -86,15 +107,22 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     dim, start = wrap_dim(dim, len(shape)), as_int(start)
     size = shape[dim]
     if not -size <= start <= size:
-        raise IndexError(f"narrow(): start {start} out of range for dimension {dim} of size {size}; expected -{size} to {size}")
+        raise IndexError(
+            f"narrow(): start {start} out of range for dimension {dim} of size {size}; expected -{size} to {size}"
+        )
     start += size if start < 0 else 0
     if length < 0 or start + length > size:
-        raise RuntimeError(f"narrow(): start ({start}) + length ({length}) exceeds dimension {dim} of size {size}, or length is negative")
+        raise RuntimeError(
+            f"narrow(): start ({start}) + length ({length}) exceeds dimension {dim} of size {size}, or length is "
+            "negative"
+        )
     return getitem(input, sliced(len(shape), dim, slice(start, start + length)))
 
 
 def _diagonal_samples() -> Any:
-    yield from shaped(((3, 4),), ((3, 4), 1), ((3, 4), -2), ((3, 4), 4), ((2, 3, 4), 0, 2, 0), (gapped(), 0), ((0, 3),))()
+    yield from shaped(
+        ((3, 4),), ((3, 4), 1), ((3, 4), -2), ((3, 4), 4), ((2, 3, 4), 0, 2, 0), (gapped(), 0), ((0, 3),)
+    )()
 
 
 @op(
@@ -114,7 +142,9 @@ def diagonal(input: Array, offset=0, dim1=0, dim2=1):
     """
     first, second = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
     if first == second:
-        raise RuntimeError(f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} of shape {list(input.shape)}")
+        raise RuntimeError(
+            f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} of shape {list(input.shape)}"
+        )
     view = input.diagonal(offset, first, second)
     view.setflags(write=input.flags.writeable)
     return view
@@ -122,7 +152,10 @@ def diagonal(input: Array, offset=0, dim1=0, dim2=1):
 
 def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -> np.ndarray:
     starts = range(0, input.shape[dimension] - size + 1, step)
-    return np.stack([np.moveaxis(np.take(input, range(start, start + size), axis=dimension), dimension, -1) for start in starts], dimension)
+    return np.stack(
+        [np.moveaxis(np.take(input, range(start, start + size), axis=dimension), dimension, -1) for start in starts],
+        dimension,
+    )
 
 
 @op(
@@ -136,13 +169,16 @@ def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -
     samples=shaped(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (gapped(), 0, 2, 1), ((0, 3), 1, 2, 1)),
 )
 def unfold(input: Array, dimension, size, step):
-    """The view of all windows of `size` elements of `dimension`, `step` apart, as a new last dimension. Windows may overlap.
+    """The view of all windows of `size` elements of `dimension`, `step` apart, as a new last dimension. Windows may
+    overlap.
 
     Raises RuntimeError for a size or step out of range.
     """
     dimension = wrap_dim(dimension, input.ndim)
     if not 0 <= size <= (input.shape[dimension] if input.ndim else 1):
-        raise RuntimeError(f"maximum size for tensor at dimension {dimension} is {input.shape[dimension]} but size is {size}")
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {dimension} is {input.shape[dimension]} but size is {size}"
+        )
     if step < 1:
         raise RuntimeError(f"step is {step} but must be > 0")
     windows = np.lib.stride_tricks.sliding_window_view(input, size, dimension, writeable=True)
@@ -154,7 +190,10 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
     if isinstance(split_size_or_sections, (tuple, list)):
         sections = [as_int(each) for each in split_size_or_sections]
         if min(sections, default=0) < 0 or sum(sections) != size:
-            raise RuntimeError(f"split_with_sizes expects sizes that sum exactly to {size} (the size of dimension {dim}), and got {sections}")
+            raise RuntimeError(
+                f"split_with_sizes expects sizes that sum exactly to {size} (the size of dimension {dim}), and got "
+                f"{sections}"
+            )
         return sections
     each = as_int(split_size_or_sections)
     if each < 0 or (each == 0 and size):
@@ -168,7 +207,9 @@ def _split_reference(tensor: np.ndarray, split_size_or_sections: Any, dim: int =
     return tuple(np.split(tensor, cuts, dim))
 
 
-_split_samples = shaped(((5, 2), 2), ((5, 2), (1, 0, 4)), ((2, 5), 3, 1), ((2, 4), 2, -1), (gapped(), 2), ((0, 3), 2), ((0, 3), 2, 1))
+_split_samples = shaped(
+    ((5, 2), 2), ((5, 2), (1, 0, 4)), ((2, 5), 3, 1), ((2, 4), 2, -1), (gapped(), 2), ((0, 3), 2), ((0, 3), 2, 1)
+)
 
 
 @op(
@@ -250,7 +291,9 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     samples=shaped(((7, 2), 3), ((7, 2), (2, 5)), ((2, 4), 3, 1), (gapped(), (1,)), ((0, 3), 2)),
 )
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of so many pieces of dimension `dim`, the first ones larger by one where needed, or of pieces cut at indices."""
+    """Views of so many pieces of dimension `dim`, the first ones larger by one where needed, or of pieces cut at
+    indices.
+    """
     if input._array.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]
@@ -262,7 +305,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         smaller, larger = divmod(size, indices_or_sections)
         cuts = [k * smaller + min(k, larger) for k in range(indices_or_sections + 1)]
     dim = wrap_dim(dim, input._array.ndim)
-    parts = (slice(start, max(start, stop)) for start, stop in zip(cuts, cuts[1:], strict=False))
+    parts = (slice(start, max(start, stop)) for start, stop in itertools.pairwise(cuts))
     return tuple(getitem(input, sliced(input._array.ndim, dim, part)) for part in parts)
 
 

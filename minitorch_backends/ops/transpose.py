@@ -61,7 +61,10 @@ def transpose(input: Array, dim0, dim1):
 def mT(input: Array):
     """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
     if input.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices, and got shape {list(input.shape)}; use unsqueeze")
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices, and got shape {list(input.shape)}; use "
+            "unsqueeze"
+        )
     return input.swapaxes(-2, -1)
 
 
@@ -91,15 +94,22 @@ def _permute_samples() -> Any:
 def permute(input: Array, dims):
     """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""
     if len(dims) != input.ndim:
-        raise RuntimeError(f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once")
+        raise RuntimeError(
+            f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once"
+        )
     return input.transpose(wrap_dims(tuple(dims), input.ndim))
 
 
 @composite(reference=np.transpose, samples=_matrices)
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; vectors and scalars are unchanged. Raises RuntimeError for more than two dimensions."""
+    """The transpose of a matrix; vectors and scalars are unchanged.
+
+    Raises RuntimeError for more than two dimensions.
+    """
     if input._array.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, and got shape {list(input._array.shape)}; use mT or permute")
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, and got shape {list(input._array.shape)}; use mT or permute"
+        )
     return mT(input) if input._array.ndim == 2 else input.view(input._array.shape)
 
 
@@ -113,7 +123,10 @@ def _reversed(self: Tensor) -> Tensor:
 def _hermitian(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix (or a scalar). Raises RuntimeError for other tensors."""
     if input._array.ndim not in (0, 2):
-        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors), and got shape {list(input._array.shape)}; use mH for batches")
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors), and got shape {list(input._array.shape)}; use mH "
+            "for batches"
+        )
     return adjoint(input) if input._array.ndim else input.conj()  # type: ignore[attr-defined]
 
 
@@ -140,7 +153,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     ndim = input._array.ndim
     source, destination = wrap_dims(source, ndim), wrap_dims(destination, ndim)
     if len(source) != len(destination):
-        raise RuntimeError(f"movedim: source {list(source)} and destination {list(destination)} dims must be equally many")
+        raise RuntimeError(
+            f"movedim: source {list(source)} and destination {list(destination)} dims must be equally many"
+        )
     rest = iter(dim for dim in range(ndim) if dim not in source)
     back = dict(zip(destination, source, strict=True))
     return permute(input, tuple(back[dim] if dim in back else next(rest) for dim in range(ndim)))
