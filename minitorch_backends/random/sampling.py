@@ -1,170 +1,22 @@
-"""Random numbers: generators, the factories that draw from them, and the in-place forms.
-
-The stream is that of NumPy's PCG64 (O'Neill, "PCG: A family of simple fast space-efficient statistically good
-algorithms for random number generation", 2014). It is the same on every platform for one seed, and another one than
-torch's.
-"""
+"""Tensors of random numbers, new ones and in place."""
 
 from __future__ import annotations
 
-import secrets
 from operator import index as as_int
 from typing import Any
 
 import numpy as np
 
-from .dtypes import BOOL, COMPLEX, INTEGER, DType, dtype_of, int64, to_dtype
-from .factories import made, settled, shape_given
-from .ops.grid import broadcast_shapes
-from .tensor import Tensor, adopt, fitted
+from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
+from ..factories import made, settled, shape_given
+from ..ops.grid import broadcast_shapes
+from ..tensor import Tensor, adopt, fitted
+from .generator import Generator, default_generator
 
 __all__ = [
-    "Generator", "bernoulli", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "multinomial",
-    "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed",
-    "set_rng_state",
+    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",
+    "randperm",
 ]  # fmt: skip
-
-_SEED = 67280421310721
-"""The seed of a new generator, which is torch's: with it, `Generator()` draws the same numbers every time."""
-
-_WORD = 1 << 64
-
-
-class Generator:
-    """A stream of random numbers, which all functions here take as `generator=`. Safe to share between threads."""
-
-    def __init__(self, device: str = "cpu") -> None:
-        if str(device) != "cpu":
-            raise RuntimeError(f"generators draw on the CPU, and got device={device!r}; leave it out")
-        self.manual_seed(_SEED)
-
-    @property
-    def device(self) -> str:
-        return "cpu"
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start the stream that belongs to `seed`, from -2**63 to 2**64 - 1. Raises ValueError for others."""
-        number = int(seed)
-        if not -_WORD // 2 <= number < _WORD:
-            raise ValueError(f"seed {seed!r} is out of range; expected -2**63 to 2**64 - 1")
-        self._seed = number % _WORD
-        self._numpy = np.random.Generator(np.random.PCG64(self._seed))
-        return self
-
-    def seed(self) -> int:
-        """Start the stream of a seed that the operating system draws, and return the seed."""
-        return self.manual_seed(secrets.randbits(63)).initial_seed()
-
-    def initial_seed(self) -> int:
-        """The seed that the stream was started with."""
-        return self._seed
-
-    def get_state(self) -> Tensor:
-        """All that the next numbers depend on, as 56 bytes."""
-        state = self._numpy.bit_generator.state
-        words = (
-            (state["state"]["state"], 16),
-            (state["state"]["inc"], 16),
-            (self._seed, 8),
-            (state["has_uint32"], 8),
-            (state["uinteger"], 8),
-        )
-        return adopt(np.frombuffer(b"".join(word.to_bytes(size, "little") for word, size in words), np.uint8).copy())
-
-    def set_state(self, new_state: Tensor) -> Generator:
-        """Go on from a state that `get_state` returned.
-
-        Raises TypeError for anything else, RuntimeError for other sizes.
-        """
-        if not isinstance(new_state, Tensor) or new_state._array.dtype != np.uint8:
-            raise TypeError(
-                f"a state is a tensor of mt.uint8, as get_state() returns, and got {type(new_state).__name__}"
-            )
-        data = new_state._array.tobytes()
-        if len(data) != 56:
-            raise RuntimeError(f"a state has 56 bytes, as get_state() returns, and got {len(data)}")
-        state, inc, seed, has, word = (
-            int.from_bytes(data[a:b], "little") for a, b in ((0, 16), (16, 32), (32, 40), (40, 48), (48, 56))
-        )
-        self._seed = seed
-        self._numpy.bit_generator.state = {
-            "bit_generator": "PCG64", "state": {"state": state, "inc": inc}, "has_uint32": has, "uinteger": word,
-        }  # fmt: skip
-        return self
-
-    def __reduce__(self) -> tuple:
-        return _restored, (self.get_state(),)
-
-    # What is drawn, as arrays
-
-    def uniform(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Numbers in [0, 1), of a floating type; for half types multiples of 2**-11 and 2**-8, so that none rounds to
-        1.
-        """
-        dtype = to_dtype(dtype)
-        if dtype.itemsize == 2:
-            steps = 2.0 ** (11 if dtype.name == "float16" else 8)
-            return (np.floor(self._numpy.random(shape, np.float32) * steps) / steps).astype(dtype.dtype)
-        if dtype.category == COMPLEX:
-            return self._pairs(self.uniform, shape, dtype)
-        return self._numpy.random(shape, dtype.dtype)  # type: ignore[arg-type]
-
-    def normal(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
-        dtype = to_dtype(dtype)
-        if dtype.category == COMPLEX:
-            return self._pairs(self.normal, shape, dtype) * dtype.dtype.type(0.5**0.5)
-        drawn = self._numpy.standard_normal(shape, np.float64 if dtype.name == "float64" else np.float32)
-        return drawn if drawn.dtype == dtype.dtype else drawn.astype(dtype.dtype)
-
-    def _pairs(self, draw: Any, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        return draw((*shape, 2), dtype.to_real()).view(dtype.dtype)[..., 0]
-
-    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Integers from `low` to `high` - 1, of int64."""
-        return self._numpy.integers(low, high, shape, np.int64)
-
-    def permutation(self, n: int) -> np.ndarray:
-        """0 to n - 1 in random order, of int64."""
-        return self._numpy.permutation(n)
-
-    def exponential(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Exponentially distributed numbers of mean 1, of float64."""
-        return self._numpy.standard_exponential(shape)
-
-
-def _restored(state: Tensor) -> Generator:
-    return Generator().set_state(state)
-
-
-default_generator = Generator()
-"""What functions draw from when no `generator` is given. It starts with a seed of the operating system's."""
-default_generator.seed()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Start the default generator's stream that belongs to `seed`, and return the generator."""
-    return default_generator.manual_seed(seed)
-
-
-def seed() -> int:
-    """Start the default generator with a seed of the operating system's, and return the seed."""
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """The seed that the default generator was started with."""
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> Tensor:
-    """The state of the default generator."""
-    return default_generator.get_state()
-
-
-def set_rng_state(new_state: Tensor) -> None:
-    """Put the default generator into a state that `get_rng_state` returned."""
-    default_generator.set_state(new_state)
 
 
 def chosen(generator: Generator | None) -> Generator:
