@@ -60,9 +60,16 @@ def unary_samples(low: float = -2.0, high: float = 2.0) -> Callable[[], Iterator
 
 
 def pairs(
-    low: float = -2.0, high: float = 2.0, low_other: float | None = None, high_other: float | None = None
+    low: float = -2.0,
+    high: float = 2.0,
+    low_other: float | None = None,
+    high_other: float | None = None,
+    numbers: bool = True,
 ) -> Callable[[], Iterator[Sample]]:
-    """Samples of an op of two inputs that broadcast, with values in (low, high) and in (low_other, high_other)."""
+    """Samples of an op of two inputs that broadcast, with values in (low, high) and in (low_other, high_other).
+
+    In the last one the second input is a Python number, unless `numbers` is False.
+    """
     low_other = low if low_other is None else low_other
     high_other = high if high_other is None else high_other
 
@@ -72,7 +79,8 @@ def pairs(
         yield sample(between(low, high, 4, 6)[::2, ::-2].T, between(low_other, high_other, 2, seed=5))
         yield sample(between(low, high), between(low_other, high_other, 2, 2, seed=5))
         yield sample(between(low, high, 0, 3), between(low_other, high_other, 3, seed=5))
-        yield sample(between(low, high, 2, 3), (low_other + 3 * high_other) / 4)
+        if numbers:
+            yield sample(between(low, high, 2, 3), (low_other + 3 * high_other) / 4)
 
     return samples
 

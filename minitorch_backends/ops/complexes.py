@@ -92,11 +92,6 @@ def conj_physical(input: Array):
 Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
 
 
-def _tensor_pairs() -> Iterator[Sample]:
-    """Pairs that broadcast, without numbers."""
-    return (call for call in pairs()() if not isinstance(call.args[1], float))
-
-
 def _interleaved() -> Iterator[Sample]:
     yield sample(between(-2, 2, 3, 4, 2))
     yield sample(between(-2, 2, 6, 2)[::-2])
@@ -149,7 +144,7 @@ def view_as_complex(input: Array):
     takes="f",
     method=False,
     reference=lambda real, imag: real + 1j * imag,
-    samples=_tensor_pairs,
+    samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def complex(real: Array, imag: Array):
     """Complex numbers from their parts."""
@@ -231,7 +226,7 @@ def angle(input: Array):
     takes="f",
     method=False,
     reference=lambda abs, angle: abs * np.exp(1j * angle),
-    samples=_tensor_pairs,
+    samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def polar(abs: Array, angle: Array):
     """Complex numbers from their absolute values and angles."""

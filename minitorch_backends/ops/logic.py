@@ -39,7 +39,6 @@ def _whole() -> Iterator[Sample]:
     for array in arrays_like(-9, 9):
         yield sample(array, array[..., ::-1] if array.ndim else array)
     yield sample(between(-9, 9, 3, 1), between(-9, 9, 4))
-    yield sample(between(-9, 9, 3, 1), 3)
 
 
 def _shifts() -> Iterator[Sample]:

@@ -155,15 +155,19 @@ def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
     return _stable_order(array, axis, largest).take(range(k), axis=axis)
 
 
+def _distinct() -> np.ndarray:
+    """A matrix of 3 x 2 with gaps in memory, whose elements differ as integers too: torch takes any of equal ones."""
+    return between(1, 30, 4, 6)[::2, ::-2].T
+
+
 def _topk_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), 2)
-    yield sample(between(-2, 2, 3, 4), 3, 0, False)
-    yield sample(between(-2, 2, 3, 4), 4, -1, True, False)
-    yield sample(between(-2, 2, 3, 4), 0)
-    yield sample(gapped(), 1, 0)
+    yield sample(between(1, 30, 3, 4), 2)
+    yield sample(between(1, 30, 3, 4), 3, 0, False)
+    yield sample(between(1, 30, 3, 4), 4, -1, True)
+    yield sample(between(1, 30, 3, 4), 0)
+    yield sample(_distinct(), 1, 0)
     yield sample(between(-2, 2), 1)
     yield sample(between(-2, 2, 0, 3), 2)
-    yield sample(np.array([[3, 1, 3, 1], [0, 0, 0, -1]]), 2)
 
 
 def _topk_reference(input: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
@@ -212,9 +216,9 @@ def _rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = Fa
 
 
 def _rank_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), 2)
-    yield sample(between(-2, 2, 3, 4), 3, 0, True)
-    yield sample(gapped(), 1, 0)
+    yield sample(between(1, 30, 3, 4), 2)
+    yield sample(between(1, 30, 3, 4), 3, 0, True)
+    yield sample(_distinct(), 1, 0)
     yield sample(between(-2, 2), 1)
     yield sample(between(-2, 2, 0, 3), 2)
 
@@ -222,7 +226,7 @@ def _rank_samples() -> Iterator[Sample]:
 @op(
     input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
     warns=False,
-    takes="if",
+    takes="bif",
     reference=_rank_reference,
     samples=_rank_samples,
 )

@@ -92,14 +92,6 @@ def _with_axis(function: Any) -> Any:
     return reference
 
 
-def _with_dtype(samples: Any) -> Any:
-    def extended() -> Iterator[Sample]:
-        yield from samples()
-        yield sample(between(-2, 2.3, 3, 4), 1, dtype=to_dtype("float64"))
-
-    return extended
-
-
 @op(
     input=spread,
     ufunc=functools.partial(np.add.reduce, axis=None),
@@ -168,7 +160,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """
     wanted = size[0] if len(size) == 1 and type(size[0]) is tuple else shape_of(size)
     array = input._array
-    if array.shape == wanted:
+    if array.shape == wanted and (wanted or array.dtype.kind in "fc"):
         return input
     if input._node is None and array.dtype.kind == "f" and array.itemsize > 2:
         return adopt(np.asarray(_summed_to(array, wanted)))  # every backward pass through a broadcast comes this way
@@ -192,7 +184,7 @@ def counted(shape: tuple[int, ...], dim: Any) -> int:
     input=lambda g, input_shape, dim: spread(g / counted(input_shape, dim), input_shape, dim),
     ufunc=lambda input: np.add.reduce(input, axis=None) / input.size,
     reference=_with_axis(np.mean),
-    samples=_with_dtype(reductions(of_nothing=False)),
+    samples=reductions(of_nothing=False),
 )
 def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The mean over `dim`, an int or several; over all dimensions by default; NaN of nothing.
@@ -209,15 +201,19 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
     return out if out.dtype == result else out.astype(result)
 
 
-@composite(reference=_with_axis(np.nansum), samples=reductions())
+@composite(takes="bif", reference=_with_axis(np.nansum), samples=reductions())
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """`sum` of the elements that are not NaN."""
+    """`sum` of the elements that are not NaN. Raises RuntimeError for complex numbers."""
+    if input.is_complex():
+        raise RuntimeError(f"nansum() is not implemented for {input.dtype!r}; expected real tensors")
     return sum(input.where(~isnan(input), 0), dim, keepdim, dtype=dtype)
 
 
-@composite(reference=_with_axis(np.nanmean), samples=reductions(of_nothing=False))
+@composite(takes="f", reference=_with_axis(np.nanmean), samples=reductions(of_nothing=False))
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """`mean` of the elements that are not NaN."""
+    """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types."""
+    if not input.is_floating_point():
+        raise RuntimeError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
     return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
 
 

@@ -141,7 +141,6 @@ def _clamp_samples() -> Iterator[Sample]:
     yield sample(between(-2.3, 2, 3, 4), min=0.4)
     yield sample(between(-2.3, 2, 3, 4), max=0.4)
     yield sample(between(-2.3, 2, 3, 4), between(-1.1, 0.1, 4), between(0.2, 1.3, 3, 1))
-    yield sample(between(-2.3, 2, 4), between(-1.1, 2, 3, 4, seed=6), 0.5)
     yield sample(np.array([0.0, 1.0, 2.0, -1.0]), max=between(0.1, 1.3, 4))
 
 

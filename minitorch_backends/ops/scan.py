@@ -11,6 +11,7 @@ from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
 from .dims import wrap_dim
+from .exponential import logaddexp
 from .gradients import conjugated, restored
 from .join import cat
 from .order import ValuesIndices
@@ -187,19 +188,34 @@ def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
 # Logarithms of sums
 
 
+def _log_cum_sum_exp(array: np.ndarray, axis: int) -> np.ndarray:
+    """For complex numbers by doubling, as in `linear_recurrence`."""
+    if array.dtype.kind != "c":
+        return np.logaddexp.accumulate(array, axis=axis)
+    values = np.array(np.moveaxis(array, axis, 0))
+    step = 1
+    while step < len(values):
+        values[step:] = logaddexp.op.forward(values[step:], values[:-step])
+        step *= 2
+    return np.moveaxis(values, 0, axis)
+
+
+def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -> Tensor:
+    """exp(input - out) times the sum of g * exp(out - later out), whose ratios are at most 1: nothing overflows."""
+    ratios = conjugated((shift(out, dim, 1, -np.inf) - out).exp())
+    return conjugated((input - out).exp()) * linear_recurrence(ratios, g, dim, True)
+
+
 @op(
-    # exp(input - out) times the sum of g * exp(out - later out), whose ratios are at most 1: nothing overflows.
-    input=lambda g, input, out, dim: (
-        (input - out).exp() * linear_recurrence((shift(out, dim, 1, -np.inf) - out).exp(), g, dim, True)
-    ),
+    input=_log_cum_sum_exp_gradient,
     promote="float",
-    takes="f",
+    takes="fc",
     reference=lambda input, dim: np.log(np.cumsum(np.exp(np.atleast_1d(input)), axis=dim)).reshape(input.shape),
     samples=_one_dim(),
 )
 def logcumsumexp(input: Array, dim):
     """log(cumsum(exp(input))) along `dim`, without overflow."""
-    return np.logaddexp.accumulate(np.atleast_1d(input), axis=wrap_dim(dim, input.ndim)).reshape(input.shape)
+    return _log_cum_sum_exp(np.atleast_1d(input), wrap_dim(dim, input.ndim)).reshape(input.shape)
 
 
 # Extrema

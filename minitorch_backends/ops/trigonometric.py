@@ -123,7 +123,7 @@ def atan(input: Array):
     ufunc=np.arctan2,
     inplace=True,
     reference=np.arctan2,
-    samples=pairs(0.2, 2, -2, 2.3),
+    samples=pairs(0.2, 2, -2, 2.3, numbers=False),
 )
 def atan2(input: Array, other: Array):
     """The angle in [-pi, pi] of the point with ordinate `input` and abscissa `other`."""
@@ -138,7 +138,7 @@ def atan2(input: Array, other: Array):
     ufunc=np.hypot,
     inplace=True,
     reference=lambda input, other: np.sqrt(input * input + other * other),
-    samples=pairs(0.2, 2),
+    samples=pairs(0.2, 2, numbers=False),
 )
 def hypot(input: Array, other: Array):
     """sqrt(input**2 + other**2) without overflow."""
