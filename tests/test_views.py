@@ -1,4 +1,6 @@
-"""Views: random programs of views and writes against a replay that has no views, layouts, and what a view says of itself."""
+"""Views: random programs of views and writes against a replay that has no views, layouts, and what a view says of
+itself.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +28,8 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "unbound": lambda x: x.unbind(0)[-1] if isinstance(x, Tensor) else x[-1],
     "half": lambda x: x.split(2)[0] if isinstance(x, Tensor) else x[:2],
 }
-"""Steps from a tensor to a view of it, written for tensors and arrays; NumPy refuses some for shapes that lack dimensions."""
+"""Steps from a tensor to a view of it, written for tensors and arrays; NumPy refuses some for shapes that lack "
+"dimensions."""
 
 NEEDS_MATRIX = ("transposed", "diagonal")
 
@@ -116,7 +119,9 @@ def test_programs_of_views_and_writes(program: list[tuple[str, int, str]], colum
 
 def gradients(outputs: list[Tensor], weights: list[Tensor], x: Tensor, w: Tensor) -> list[np.ndarray]:
     """First and second derivatives of a weighted sum of the outputs' squares."""
-    total = sum(((out * out * weight).sum() for out, weight in zip(outputs, weights, strict=True)), Tensor(np.array(0.0)))
+    total = sum(
+        ((out * out * weight).sum() for out, weight in zip(outputs, weights, strict=True)), Tensor(np.array(0.0))
+    )
     first = mt.autograd.grad(total, (x, w), create_graph=True, materialize_grads=True)
     curved = sum(((each * each).sum() for each in first), (x * 0).sum())
     second = mt.autograd.grad(curved, (x, w), materialize_grads=True)

@@ -166,10 +166,11 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """
     basic, arrays = parsed(key, self._array.shape)
     view = self
-    if basic is not None:
-        # Not recorded: what is overwritten needs no way back to what was there.
-        metadata = {"index": basic}
-        view = made_view(getitem.op, metadata, self, getitem.op.forward(self._array, **metadata), None)
+    if arrays is not None and basic is not None:
+        view = getitem(self, basic)
+    elif basic is not None:
+        # Not recorded: a view that is overwritten as a whole needs no way back to what was there.
+        view = made_view(getitem.op, {"index": basic}, self, getitem.op.forward(self._array, basic), None)
     if not isinstance(value, Tensor):
         value = number_as(value, self, "value")
     extra = value._array.ndim - _selected_ndim(view._array, arrays)

@@ -158,7 +158,7 @@ def plain(indices: tuple[Any, ...]) -> tuple[Any, ...]:
 def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:
     """The error for an index into a tensor of `shape` that NumPy refuses, in torch's words."""
     if sum(each is Ellipsis for each in indices) > 1:
-        return IndexError("an index can only have one ellipsis ('...')")
+        return IndexError(f"an index can only have one ellipsis ('...'), and got {indices}")
     given = sum(each is not None and each is not Ellipsis for each in indices)
     if not shape and given:
         return IndexError("invalid index of a 0-dim tensor; use tensor.item() to convert a 0-dim tensor to a number")

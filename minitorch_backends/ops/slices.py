@@ -13,6 +13,7 @@ from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
 from .dims import wrap_dim
 from .history import view_embed
+from .indices import refusal
 
 __all__ = [
     "chunk", "diagonal", "dsplit", "hsplit", "narrow", "select", "split", "split_with_sizes", "tensor_split",
@@ -59,7 +60,10 @@ def getitem(input: Array, index):
     """The view that a tuple of ints, slices, None and an Ellipsis selects; without an Ellipsis, no dimension may be
     selected away last.
     """
-    return input[index]
+    try:
+        return input[index]
+    except IndexError:
+        raise refusal(index, input.shape) from None
 
 
 def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:

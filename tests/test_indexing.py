@@ -1,0 +1,382 @@
+"""Indexing: random indices against NumPy, assignment, look-ups and writes by index tensors, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import minitorch_backends as mt
+from minitorch_backends import Tensor
+from minitorch_backends.ops.accumulate import add_rows
+
+SHAPE = (3, 4, 2)
+
+# The definition: ints select first, then arrays are looked up by NumPy's rules
+
+
+def places_of(index: Any, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
+    """Which elements of a tensor of `shape`, counted in row-major order, an index selects."""
+    items = index if isinstance(index, tuple) else (index,)
+    items = tuple(each.numpy() if isinstance(each, Tensor) else each for each in items)
+    items = tuple(
+        np.asarray(each, np.int64 if each == [] else None) if isinstance(each, list) else each for each in items
+    )
+    consumed = sum(each.ndim if is_mask(each) else each is not None and each is not Ellipsis for each in items)
+    rest = (slice(None),) * (len(shape) - consumed)
+    at = next((k for k, each in enumerate(items) if each is Ellipsis), len(items))
+    items = (*items[:at], *rest, *items[at + 1 :])
+    basic: list[Any] = []
+    later: list[Any] = []
+    for each in items:
+        if isinstance(each, np.ndarray) and each.ndim:
+            basic += [slice(None)] * (each.ndim if is_mask(each) else 1)
+            later.append(each)
+        else:
+            basic.append(each)
+            later += [] if isinstance(each, int | np.integer | np.ndarray) else [slice(None)]
+    return np.arange(int(np.prod(shape))).reshape(shape)[tuple(basic)][tuple(later)]
+
+
+def is_mask(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and item.dtype == bool
+
+
+def parts(size: int) -> st.SearchStrategy[Any]:
+    """What may stand for one dimension of a size."""
+    position = st.integers(-size, size - 1)
+    bound = st.none() | st.integers(-size - 1, size + 1)
+    arrays = st.sampled_from([(), (1,), (2,), (2, 1), (1, 2)]).flatmap(
+        lambda shape: st.lists(position, min_size=int(np.prod(shape)), max_size=int(np.prod(shape))).map(
+            lambda values: mt.tensor(np.array(values, np.int64).reshape(shape))
+        )
+    )
+    mask = st.lists(st.booleans(), min_size=size, max_size=size)
+    twice = mask.filter(lambda values: sum(values) in (1, 2)).map(lambda values: mt.tensor(values))
+    lists = st.lists(position, min_size=2, max_size=2)
+    return st.one_of(position, st.builds(slice, bound, bound, st.none() | st.integers(1, 3)), arrays, lists, twice)
+
+
+@st.composite
+def indices(draw: Any) -> Any:
+    """An index of up to three parts, with None and Ellipsis strewn in. Arrays broadcast: sizes are 1 and 2."""
+    count = draw(st.integers(0, 3))
+    front = draw(st.integers(0, count))
+    dims = [*range(front), *range(3 - (count - front), 3)]
+    items = [draw(parts(SHAPE[dim])) for dim in dims]
+    if front < count or draw(st.booleans()):
+        items.insert(front, Ellipsis)
+    for _ in range(draw(st.integers(0, 2))):
+        items.insert(draw(st.integers(0, len(items))), None)
+    return items[0] if len(items) == 1 and draw(st.booleans()) else tuple(items)
+
+
+@given(indices())
+def test_reading(index: Any) -> None:
+    """Values, whether it is a view, and the gradient: each element gets the weights of the places where it is read."""
+    values = np.arange(24.0).reshape(SHAPE) + 0.5
+    x = Tensor(values.copy()).requires_grad_()
+    out, places = x[index], places_of(index)
+    assert out.shape == places.shape
+    np.testing.assert_array_equal(out.detach().numpy(), values.reshape(-1)[places])
+    items = index if isinstance(index, tuple) else (index,)
+    arrays = any(isinstance(each, list) or (isinstance(each, Tensor) and each.ndim) for each in items)
+    if out.numel():
+        assert out._is_view() is not arrays
+    weights = np.cos(np.arange(out.numel())).reshape(out.shape)
+    (out * Tensor(weights)).sum().backward()
+    expected = np.zeros(24)
+    np.add.at(expected, places, weights)
+    np.testing.assert_allclose(x.grad.numpy().reshape(-1), expected, atol=1e-14)
+
+
+@given(indices(), st.booleans(), st.booleans())
+def test_writing(index: Any, number: bool, view: bool) -> None:
+    """Values and gradients of an assignment; every place that is written has the last value that was written there."""
+    before = np.arange(24.0).reshape(SHAPE) + 0.5
+    x = Tensor(before.copy()).requires_grad_()
+    target = (x * 1).mT.mT if view else x * 1
+    places = places_of(index)
+    value = Tensor(np.array(-3.0) if number else -np.arange(places.size).reshape(places.shape) - 1.0).requires_grad_()
+    written = np.full(24, -1)
+    written[places.reshape(-1)] = np.arange(places.size)
+    target[index] = value
+    wide = np.broadcast_to(value.detach().numpy(), places.shape).reshape(-1)
+    expected = np.where(written >= 0, wide[written] if wide.size else 0.0, before.reshape(-1))
+    np.testing.assert_array_equal(target.detach().numpy().reshape(-1), expected)
+    assert target._version == 1
+    weights = np.cos(np.arange(24))
+    (target * Tensor(weights.reshape(SHAPE))).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy().reshape(-1), np.where(written >= 0, 0.0, weights))
+    assert value.grad.shape == value.shape
+    np.testing.assert_allclose(value.grad.numpy(), summed(weights[places], value.shape), atol=1e-12)
+
+
+def summed(weights: np.ndarray, shape: tuple[int, ...]) -> Any:
+    return weights if shape == weights.shape else weights.sum()
+
+
+# Kinds of index
+
+
+def test_ints_select_before_arrays_are_looked_up() -> None:
+    """NumPy would take the int for an array, and put the looked-up dimension first."""
+    x = mt.arange(24).reshape(2, 3, 4)
+    assert x[0, :, [1, 2]].shape == (3, 2)
+    assert x[[0, 1], :, [1, 2]].shape == (2, 3)
+    assert x[[0], :, 1].shape == (1, 3)
+    assert x[np.int64(1), mt.tensor(2), np.array(3)].item() == 23
+
+
+def test_masks() -> None:
+    x = mt.arange(6.0).reshape(2, 3)
+    assert x[x > 2].tolist() == [3.0, 4.0, 5.0]
+    assert x[mt.tensor([False, True])].tolist() == [[3.0, 4.0, 5.0]]
+    assert x[:, [True, False, True]].tolist() == [[0.0, 2.0], [3.0, 5.0]]
+    assert x[True].shape == (1, 2, 3)
+    assert x[False].shape == (0, 2, 3)
+    assert x[mt.tensor(True), 0].shape == (1, 3)
+    assert x[np.ones((2, 3), bool), None].shape == (6, 1)
+    x[x > 2] = mt.tensor([-1.0, -2.0, -3.0])
+    x[~(x > 0)] -= 1
+    assert x.tolist() == [[-1.0, 1.0, 2.0], [-2.0, -3.0, -4.0]]
+
+
+def test_sequences_are_index_arrays() -> None:
+    x = mt.arange(6.0).reshape(3, 2)
+    for index in ([2, 0], (2, 0), range(2, -1, -2), np.array([2, 0]), mt.tensor([2, 0], dtype=mt.int32)):
+        wanted = x[2, 0] if isinstance(index, tuple) else mt.stack([x[2], x[0]])
+        assert x[index].tolist() == wanted.tolist()
+    assert x[[]].shape == (0, 2)
+    assert x[[[0, 1], [1, 2]]].shape == (2, 2, 2)
+    assert x[[mt.tensor(1), 2]].tolist() == [[2.0, 3.0], [4.0, 5.0]]
+    assert x[mt.tensor(1) : mt.tensor(3)].shape == (2, 2)
+
+
+def test_index_tensors_may_change_after_the_call() -> None:
+    x, places = mt.arange(3.0).requires_grad_(), mt.tensor([0, 1])
+    out = x[places] + x.gather(0, places) + x.index_select(0, places)
+    y = x * 1
+    y[places] = mt.zeros(2)
+    places += 1
+    (out.sum() + y.sum()).backward()
+    assert x.grad.tolist() == [3.0, 3.0, 1.0]
+
+
+def test_iteration_and_membership() -> None:
+    x = mt.arange(4.0).reshape(2, 2).requires_grad_()
+    first, second = x
+    (first * second).sum().backward()
+    assert x.grad.tolist() == [[2.0, 3.0], [0.0, 1.0]]
+    assert 3.0 in x
+    assert 5 not in x
+    with pytest.raises(TypeError, match="0-d"):
+        iter(mt.tensor(1.0))
+
+
+# Assignment
+
+ANYTHING = 1.0
+"""A value that no assignment refuses: the index must be at fault."""
+
+
+def test_values_are_broadcast_and_converted() -> None:
+    x = mt.zeros(2, 3, dtype=mt.int64)
+    x[0] = 1.9
+    x[1] = mt.tensor([1.5, -1.5, 2.5], dtype=mt.float64)
+    x[:, [2]] = True
+    assert x.tolist() == [[1, 1, 1], [1, -1, 1]]
+    y = mt.zeros(2, 3)
+    y[0] = mt.ones(1, 1, 3)
+    y[[1]] = mt.full((1, 1, 1, 3), 2.0)
+    y[0, 0] = np.float64(3)
+    assert y.tolist() == [[3.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+    y[:0] = mt.ones(3)
+    y[[]] = 7.0
+    assert y.tolist() == [[3.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "error", "says"),
+    [
+        (5, ANYTHING, IndexError, "index 5 is out of bounds for dimension 0 with size 2"),
+        ((0, -4), ANYTHING, IndexError, "index -4 is out of bounds for dimension 1 with size 3"),
+        ((..., 3), ANYTHING, IndexError, "index 3 is out of bounds for dimension 1 with size 3"),
+        ((0, 0, 0), ANYTHING, IndexError, r"too many indices for tensor of dimension 2.*\[2, 3\]"),
+        ((..., 0, ...), ANYTHING, IndexError, "one ellipsis"),
+        ([0, 2], ANYTHING, IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
+        ((slice(None), [1, 3]), ANYTHING, IndexError, "index 3 is out of bounds for dimension 1 with size 3"),
+        (([0, 1], [0, 1, 2]), ANYTHING, IndexError, r"shapes \[2\], \[3\]"),
+        (slice(None, None, -1), ANYTHING, ValueError, "greater than zero, and got -1; use flip"),
+        (slice(None, None, 0), ANYTHING, ValueError, "greater than zero, and got 0"),
+        (1.0, ANYTHING, IndexError, "got 1.0 of type float"),
+        ("a", ANYTHING, TypeError, "'a'"),
+        ({}, ANYTHING, IndexError, "type dict"),
+        ([0.5], ANYTHING, IndexError, r"mt.float32; use .bool\(\) for a mask"),
+        (np.array([1, 0], np.uint8), ANYTHING, IndexError, r"mt.uint8; use .bool\(\) for a mask, .long\(\)"),
+        ([True, False, True], ANYTHING, IndexError, r"mask \[3\] at index 0 .* \[2, 3\] at dimension 0"),
+        (0, mt.ones(4), RuntimeError, r"\[3\].*\[4\]"),
+        ([0], mt.ones(4), RuntimeError, r"value tensor of shape \[4\] cannot be broadcast"),
+        ([0], mt.ones(3, dtype=mt.float64), RuntimeError, r"mt.float32 for the destination and mt.float64.*\.to\("),
+        (0, [1.0, 2.0, 3.0], TypeError, r"can't assign a list .*use mt.tensor"),
+        (0, np.ones(3), TypeError, "can't assign a ndarray"),
+        ([0], None, TypeError, "can't assign a NoneType"),
+        (0, 1j, RuntimeError, "without overflow.*1j"),
+    ],
+)
+def test_refusals_change_nothing(index: Any, value: Any, error: type[Exception], says: str) -> None:
+    x = mt.arange(6.0).reshape(2, 3).clone()
+    with pytest.raises(error, match=says):
+        x[index] = value
+    assert (x.tolist(), x._version) == ([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], 0)
+    if value is ANYTHING:
+        with pytest.raises(error, match=says):
+            x[index]
+
+
+def test_a_number_of_a_tensor_without_dimensions() -> None:
+    with pytest.raises(IndexError, match=r"0-dim tensor; use tensor.item\(\)"):
+        mt.tensor(1.0)[0]
+    x = mt.tensor(1.0)
+    x[...] = 2.0
+    x[()] += 1
+    x[None] += 1
+    assert x.item() == 4.0
+    assert x[mt.tensor(True)].tolist() == [4.0]
+
+
+def test_numbers_beyond_a_type_are_refused() -> None:
+    x = mt.zeros(2, dtype=mt.int8)
+    for write in (
+        lambda: x.__setitem__(0, 300),
+        lambda: x.__setitem__([0], -129),
+        lambda: x.fill_(float("nan")),
+        lambda: x.masked_fill_(x == 0, 1e9),
+        lambda: x.scatter_(0, mt.tensor([0]), 200),
+        lambda: x.index_fill_(0, mt.tensor([0]), 128),
+    ):
+        with pytest.raises(RuntimeError, match="mt.int8 without overflow.*-128 to 127"):
+            write()
+    assert (x.tolist(), x._version) == ([0, 0], 0)
+
+
+# Look-ups and writes by index tensors
+
+
+def test_gather_and_scatter_are_adjoint() -> None:
+    x = mt.randn(3, 4, dtype=mt.float64, generator=mt.Generator())
+    index = mt.tensor([[0, 3, 3], [2, 2, 1]])
+    y = mt.randn(2, 3, dtype=mt.float64, generator=mt.Generator().manual_seed(1))
+    one = (x.gather(1, index) * y).sum().item()
+    other = (x * mt.zeros(3, 4, dtype=mt.float64).scatter_add(1, index, y)).sum().item()
+    assert one == pytest.approx(other, rel=1e-12)
+
+
+def test_writes_by_index_in_place_are_recorded() -> None:
+    source = mt.arange(1.0, 5.0).reshape(2, 2).requires_grad_()
+    index = mt.tensor([[1, 0]])
+    x = mt.zeros(2, 2, requires_grad=True)
+    y = x * 1
+    assert y.scatter_(0, index, source) is y
+    y.index_add_(1, mt.tensor([0, 0]), source, alpha=2.0)
+    y.index_put_((mt.tensor([1]), mt.tensor([1])), source[0, 1] * 10)
+    y.masked_fill_(mt.tensor([[True, False]]), 0.5)
+    assert y.tolist() == [[0.5, 2.0], [0.5, 20.0]]
+    assert y._version == 4
+    y.sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert source.grad.tolist() == [[0.0, 11.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda x, i: x.gather(0, i), RuntimeError, r"same number of dimensions.*\[2\].*\[2, 3\]"),
+        (
+            lambda x, i: x.gather(0, mt.tensor([[2]])),
+            RuntimeError,
+            "index 2 is out of bounds for dimension 0 with size 2",
+        ),
+        (lambda x, i: x.gather(0, mt.tensor([[-1]])), RuntimeError, "index -1 is out of bounds"),
+        (lambda x, i: x.gather(0, mt.tensor([[0.0]])), RuntimeError, r"mt.float32; use index.long\(\)"),
+        (lambda x, i: x.gather(0, [[0]]), TypeError, "must be a Tensor, not list"),
+        (lambda x, i: x.gather(2, mt.tensor([[0]])), IndexError, r"\[-2, 1\], but got 2"),
+        (
+            lambda x, i: x.gather(0, mt.zeros(1, 4, dtype=mt.int64)),
+            RuntimeError,
+            r"\[1, 4\] to be no larger than self \[2, 3\]",
+        ),
+        (lambda x, i: x.scatter_(0, mt.tensor([[5]]), 1.0), RuntimeError, "index 5 is out of bounds"),
+        (
+            lambda x, i: x.scatter_(0, mt.tensor([[0, 0]]), mt.ones(1, 1)),
+            RuntimeError,
+            r"no larger size than src \[1, 1\]",
+        ),
+        (lambda x, i: x.scatter_(0, mt.tensor([[0]])), TypeError, "neither"),
+        (lambda x, i: x.scatter_(0, mt.tensor([[0]]), mt.ones(1, 1, dtype=mt.float64)), RuntimeError, "mt.float64"),
+        (lambda x, i: x.index_select(0, mt.tensor([2])), IndexError, "index 2 is out of bounds"),
+        (lambda x, i: x.index_select(0, mt.tensor([[0]])), IndexError, "vector"),
+        (lambda x, i: x.index_add_(0, i, mt.ones(3, 3)), RuntimeError, r"\[3, 3\].*expected \[2, 3\]"),
+        (lambda x, i: x.index_add_(0, mt.tensor([0, 2]), mt.ones(2, 3)), RuntimeError, "index 2 is out of bounds"),
+        (lambda x, i: x.index_copy_(0, i, mt.ones(2, 1)), RuntimeError, r"\[2, 1\].*expected \[2, 3\]"),
+        (lambda x, i: x.index_put_((i, i, i), mt.ones(1)), IndexError, "too many indices"),
+        (lambda x, i: x.index_put_(i, mt.ones(1)), TypeError, "tuple of Tensors"),
+        (
+            lambda x, i: x.index_put_((mt.tensor([0, 9]),), mt.ones(1), accumulate=True),
+            IndexError,
+            "index 9 is out of bounds",
+        ),
+        (lambda x, i: x.index_put_((i,), mt.ones(4), accumulate=True), RuntimeError, r"shape \[4\]"),
+        (lambda x, i: x.index_put_((), mt.ones(1)), IndexError, "at least one"),
+        (lambda x, i: x.masked_fill_(x, 1.0), RuntimeError, r"mt.float32; use mask.bool\(\)"),
+        (lambda x, i: x.masked_fill_(x > 0, mt.ones(2)), RuntimeError, r"0-dimensional.*\[2\]"),
+        (lambda x, i: x.masked_fill_(mt.ones(2, 2, 3, dtype=mt.bool), 1.0), RuntimeError, r"\[2, 3\].*\[2, 2, 3\]"),
+        (lambda x, i: x.masked_select(i), RuntimeError, "mt.int64"),
+        (lambda x, i: x.masked_scatter_(x >= 0, mt.ones(5)), RuntimeError, "expected 6 elements.*got 5"),
+        (lambda x, i: x.take(mt.tensor([6])), IndexError, "index 6 is out of bounds for dimension 0 with size 6"),
+        (lambda x, i: x.take_along_dim(i, 0), RuntimeError, r"same number of dimensions.*\[2, 3\] and \[2\]"),
+        (lambda x, i: x.expand(2, 2, 3).index_fill_(0, i, 1.0), RuntimeError, "single memory location"),
+    ],
+)
+def test_refusals_by_index_tensors(call: Callable[[Tensor, Tensor], Any], error: type[Exception], says: str) -> None:
+    x = mt.arange(6.0).reshape(2, 3).clone()
+    with pytest.raises(error, match=says):
+        call(x, mt.tensor([0, 1]))
+    assert (x.tolist(), x._version) == ([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int64])
+@pytest.mark.parametrize(("rows", "count", "width"), [(5, 3, 2), (5, 40, 2), (700, 900, 64), (2000, 10, 3), (4, 0, 2)])
+def test_rows_are_summed(dtype: Any, rows: int, count: int, width: int) -> None:
+    """By assignment, by np.add.at and by a sparse product, as the numbers and repetitions have it."""
+    generator = np.random.default_rng(0)
+    index = generator.integers(0, rows, count)
+    values = generator.integers(-8, 8, (count, width)).astype(dtype)
+    expected = np.ones((rows, width), dtype)
+    for position, row in zip(index, values, strict=True):
+        expected[position] += row
+    sums = np.ones((rows, width), dtype)
+    add_rows(sums, index, values)
+    assert np.array_equal(sums, expected)
+
+
+def test_half_types_are_summed_in_float32() -> None:
+    for dtype in (mt.float16, mt.bfloat16):
+        x = mt.ones(3, dtype=dtype, requires_grad=True)
+        x[mt.zeros(4000, dtype=mt.int64)].sum().backward()
+        assert x.grad.tolist() == [4000.0, 0.0, 0.0]
+        counts = mt.zeros(2, dtype=dtype).index_add_(0, mt.zeros(4000, dtype=mt.int64), mt.ones(4000, dtype=dtype))
+        assert counts.tolist() == [4000.0, 0.0]
+
+
+def test_nonzero() -> None:
+    x = mt.tensor([[0.0, 1.0], [2.0, 0.0]])
+    assert x.nonzero().tolist() == [[0, 1], [1, 0]]
+    rows, columns = mt.nonzero(x, as_tuple=True)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [1, 0])
+    assert x[rows, columns].tolist() == [1.0, 2.0]
+    assert mt.tensor(3.0).nonzero().shape == (1, 0)
+    assert mt.nonzero(mt.tensor(0.0), as_tuple=True)[0].shape == (0,)
+    assert x.argwhere().dtype is mt.int64
