@@ -54,7 +54,7 @@ def parts(size: int) -> st.SearchStrategy[Any]:
         )
     )
     mask = st.lists(st.booleans(), min_size=size, max_size=size)
-    twice = mask.filter(lambda values: sum(values) in (1, 2)).map(lambda values: mt.tensor(values))
+    twice = mask.filter(lambda values: sum(values) in (1, 2)).map(mt.tensor)
     lists = st.lists(position, min_size=2, max_size=2)
     return st.one_of(position, st.builds(slice, bound, bound, st.none() | st.integers(1, 3)), arrays, lists, twice)
 
@@ -257,7 +257,7 @@ def test_numbers_beyond_a_type_are_refused() -> None:
         lambda: x.scatter_(0, mt.tensor([0]), 200),
         lambda: x.index_fill_(0, mt.tensor([0]), 128),
     ):
-        with pytest.raises(RuntimeError, match="mt.int8 without overflow.*-128 to 127"):
+        with pytest.raises(RuntimeError, match=r"mt.int8 without overflow.*-128 to 127"):
             write()
     assert (x.tolist(), x._version) == ([0, 0], 0)
 

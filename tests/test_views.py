@@ -291,7 +291,7 @@ def test_view_as_another_dtype_shares_memory() -> None:
 def test_a_leaf_is_not_written_through_any_view() -> None:
     x = mt.arange(1.0, 7.0).reshape(2, 3).clone().requires_grad_()
     for name, view in VIEWS.items():
-        with pytest.raises(RuntimeError, match="leaf Variable that requires grad|single memory location"):
+        with pytest.raises(RuntimeError, match=r"leaf Variable that requires grad|single memory location"):
             view(x).add_(1)
         assert (x.tolist(), x._version) == ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], 0), name
     with mt.no_grad():
@@ -396,7 +396,7 @@ def test_copy_converts_and_broadcasts() -> None:
         (lambda x: mt.cat([x, x[0]]), RuntimeError, r"\[2, 3\] but got \[3\] for tensor number 1"),
         (lambda x: mt.cat([x.sum()]), RuntimeError, "zero-dimensional"),
         (lambda x: mt.stack([x, x[0]]), RuntimeError, r"\[3\] at entry 1"),
-        (lambda x: mt.cat(x), TypeError, "sequence of Tensors"),
+        (mt.cat, TypeError, "sequence of Tensors"),
         (lambda x: x.repeat(2), RuntimeError, "can not be smaller"),
         (lambda x: x[0].tril(), RuntimeError, "at least 2 dimensions"),
         (lambda x: x.to("cuda"), RuntimeError, "'cuda'.*flags"),

@@ -42,7 +42,7 @@ def flip(input: Array, dims):
     return input[tuple(slice(None, None, -1 if dim in reversed_dims else 1) for dim in range(input.ndim))].copy()
 
 
-@composite(reference=np.fliplr, samples=shaped(((3, 4),), (gapped(),)))
+@composite(reference=np.fliplr, samples=shaped(((3, 4),), (gapped(),), ((0, 3),)))
 def fliplr(input: Tensor) -> Tensor:
     """The second dimension reversed. Raises RuntimeError for fewer than two."""
     if input._array.ndim < 2:
@@ -50,7 +50,7 @@ def fliplr(input: Tensor) -> Tensor:
     return flip(input, (1,))
 
 
-@composite(reference=np.flipud, samples=shaped(((3, 4),), ((3,),), (gapped(),)))
+@composite(reference=np.flipud, samples=shaped(((3, 4),), ((3,),), (gapped(),), ((0, 3),)))
 def flipud(input: Tensor) -> Tensor:
     """The first dimension reversed. Raises RuntimeError for a 0-dim tensor."""
     if input._array.ndim < 1:
@@ -59,7 +59,8 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @composite(
-    reference=np.rot90, samples=shaped(((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (gapped(), 3))
+    reference=np.rot90,
+    samples=shaped(((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (gapped(), 3), ((0, 3),)),
 )
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
@@ -280,7 +281,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return clone(_diagonal(input, diagonal))
 
 
-@composite(reference=np.diagflat, samples=shaped(((3,), 1), ((2, 2),), (gapped(),), ((),)))
+@composite(reference=np.diagflat, samples=shaped(((3,), 1), ((2, 2),), (gapped(),), ((),), ((0, 3),)))
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of the tensor on its `offset`-th diagonal."""
     return diag_embed(ravel(input), offset)

@@ -6,6 +6,7 @@ result).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ def _steps_samples() -> Any:
     yield (3, 4), (2, 6), (transposed, (reshape, {"shape": (2, 6)}, None))
     yield (1, 4), (3, 4), ((expand, {"size": (3, 4)}, None),)
     yield (0, 3), (3, 0), (transposed,)
+    yield (1,), (), ((reshape, {"shape": ()}, None),)
 
 
 def _read_samples() -> Any:
@@ -86,7 +88,7 @@ def _embed_samples() -> Any:
 
 def _scatter_samples() -> Any:
     for shape, view_shape, steps in _steps_samples():
-        if shape[0] != 1:
+        if math.prod(shape) == math.prod(view_shape):  # writes to expanded memory are refused
             yield sample(between(-2, 2, *shape), between(-2, 2, *view_shape, seed=1), steps)
 
 

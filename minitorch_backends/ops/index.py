@@ -30,6 +30,7 @@ def _index_samples() -> Any:
     yield sample(gapped(), (rows,))
     yield sample(a, (np.empty(0, np.int64),))
     yield sample(between(-2, 2, 0, 3), (_ALL, rows))
+    yield sample(between(-2, 2, 3), (np.array(1),))
 
 
 @op(

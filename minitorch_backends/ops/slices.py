@@ -272,7 +272,7 @@ def unbind(input: Array, dim=0):
 
 @composite(
     reference=lambda input, chunks, dim=0: tuple(np.array_split(input, chunks, dim)),
-    samples=shaped(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (gapped(), 3)),
+    samples=shaped(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (gapped(), 3), ((0, 2), 3)),
 )
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` pieces of equal size of dimension `dim`; the last one may be smaller."""
@@ -326,19 +326,21 @@ def _cut(name: str, input: Tensor, indices_or_sections: Any, dim: int, least: in
     return tensor_split(input, indices_or_sections, dim)
 
 
-@composite(reference=np.hsplit, samples=shaped(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2)))
+@composite(reference=np.hsplit, samples=shaped(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (gapped(), 2), ((0, 4), 2)))
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the second dimension, or the first of a vector. Raises RuntimeError for unequal sections."""
     return _cut("hsplit", input, indices_or_sections, min(input._array.ndim - 1, 1), 1)
 
 
-@composite(reference=np.vsplit, samples=shaped(((4, 2), 2), ((4, 2), (1, 3))))
+@composite(reference=np.vsplit, samples=shaped(((4, 2), 2), ((4, 2), (1, 3)), (gapped(), 3), ((0, 2), 2)))
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the first dimension of a matrix or more. Raises RuntimeError for unequal sections."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
-@composite(reference=np.dsplit, samples=shaped(((1, 2, 4), 2), ((1, 2, 4), (1, 3))))
+@composite(
+    reference=np.dsplit, samples=shaped(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (gapped()[None], 2), ((0, 1, 4), 2))
+)
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension. Raises RuntimeError for unequal sections."""
     return _cut("dsplit", input, indices_or_sections, 2, 3)

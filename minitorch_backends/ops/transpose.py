@@ -100,7 +100,12 @@ def permute(input: Array, dims):
     return input.transpose(wrap_dims(tuple(dims), input.ndim))
 
 
-@composite(reference=np.transpose, samples=_matrices)
+def _small() -> Any:
+    yield from _matrices()
+    yield sample(between(-2, 2))
+
+
+@composite(reference=np.transpose, samples=_small)
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; vectors and scalars are unchanged.
 
@@ -119,7 +124,7 @@ def _reversed(self: Tensor) -> Tensor:
     return mT(self) if ndim == 2 else permute(self, tuple(range(ndim - 1, -1, -1)))
 
 
-@composite(method=False, name="H", reference=lambda input: input.conj().T, samples=_matrices)
+@composite(method=False, name="H", reference=lambda input: input.conj().T, samples=_small)
 def _hermitian(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix (or a scalar). Raises RuntimeError for other tensors."""
     if input._array.ndim not in (0, 2):
