@@ -1,10 +1,10 @@
 """Packing: an operand in memory becomes panels, rounded or split on the way.
 
-A panel holds neighbouring lines (rows of A, columns of B) and runs along K in a microkernel's order. Two formats exist:
+A panel holds neighbouring lines (rows of A, columns of B) and runs along K in a microkernel's order. Its formats:
 
 * `TilePanel`, for AMX: 32 lines, in steps of 32 along K. A step has two tiles of 16 lines of 64 bytes for each bf16
-  part. In a tile of A, line i has the 32 values of row i. In a tile of B, line r has, for each of 16 columns, the values
-  2r and 2r + 1 along K side by side. The smallest non-zero and the largest magnitude are found on the way.
+  part. In a tile of A, line i has the 32 values of row i. In a tile of B, line r has, for each of 16 columns, values 2r
+  and 2r + 1 along K side by side. The smallest non-zero and the largest magnitude are found on the way.
 * `VectorPanel`, for vector units: at each place along K, the values of all lines side by side.
 
 Vectors are read along whichever direction is contiguous in memory, and transposed in registers where the panel wants

@@ -5,12 +5,11 @@ not, and a product or a difference of products where neither operand is. Parts t
 largest float, and a split Inf or NaN poisons the cross terms. Packing finds the least non-zero and the greatest
 magnitude of each operand; a product that these do not admit is refused, and another implementation takes it.
 
-The rules are sufficient, not necessary: they look at the extremes, whichever values meet.
+The rules are sufficient, not necessary: they look at the extremes, whichever values meet. All are about exponents.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 
 __all__ = ["refusal"]
@@ -20,6 +19,7 @@ _LEAST_NORMAL = -126
 _LEAST_PRODUCT = _LEAST_NORMAL + 24
 # Three parts of 8 bits reach 23 binades below a value.
 _LEAST_SPLIT = _LEAST_NORMAL + 23
+_LARGEST_SUM = 126
 _SPLIT_OVERFLOW = 0x7F7F8000  # bits of the least float32 that rounds to Inf in bf16
 _FP16_OVERFLOW = 0x477FF000  # 65520
 
@@ -28,34 +28,31 @@ def _value(bits: int) -> float:
     return struct.unpack("<f", struct.pack("<I", bits))[0]
 
 
-def _refused_operand(least: int, greatest: int, precision: str) -> str | None:
-    single = precision == "bf16"
-    floor = _LEAST_NORMAL if single else _LEAST_SPLIT
-    if precision != "fp16" and least and _value(least) < 2.0**floor:
-        return f"an operand holds {_value(least):.3g}, which tiles flush to zero; they take 2**{floor} and above"
-    if single:
-        return None
-    overflow = _FP16_OVERFLOW if precision == "fp16" else _SPLIT_OVERFLOW
-    if greatest >= overflow:
-        return f"an operand holds {_value(greatest):.6g}; parts for tiles must stay below {_value(overflow):.6g}"
-    return None
+def _exponent(bits: int) -> int:
+    """Of a float32: the largest power of two that is not above it; -127 for subnormals."""
+    return (bits >> 23) - 127
 
 
 def refusal(precision: str, depth: int, found_a: int, found_b: int) -> str | None:
     """Why operands with these magnitudes (greatest << 32 | least but zero, as float32 bits) are not multiplied by
-    tiles at this precision, or None."""
-    limits = [(found & 0xFFFFFFFF, found >> 32) for found in (found_a, found_b)]
-    for least, greatest in limits:
-        sentence = _refused_operand(least, greatest, precision)
-        if sentence is not None:
-            return sentence
-    (least_a, greatest_a), (least_b, greatest_b) = limits
-    if precision == "fp16" or not (least_a and least_b):  # products of float16 are at least 2**-48
+    tiles at this precision, or None. A least magnitude of 0 says that all values are zero."""
+    least_a, greatest_a = found_a & 0xFFFFFFFF, found_a >> 32
+    least_b, greatest_b = found_b & 0xFFFFFFFF, found_b >> 32
+    if precision != "bf16":
+        overflow = _FP16_OVERFLOW if precision == "fp16" else _SPLIT_OVERFLOW
+        greatest = max(greatest_a, greatest_b)
+        if greatest >= overflow:
+            return f"an operand holds {_value(greatest):.6g}; parts for tiles must stay below {_value(overflow):.6g}"
+        largest = _exponent(greatest_a) + _exponent(greatest_b) + 2 + depth.bit_length()
+        if largest > _LARGEST_SUM:
+            return f"the sum may be 2**{largest}; beyond 2**{_LARGEST_SUM} a part of it may overflow on its own"
+    if precision == "fp16":  # whose values are multiples of 2**-24
         return None
-    least = math.frexp(_value(least_a))[1] + math.frexp(_value(least_b))[1] - 2
-    if least < _LEAST_PRODUCT:
+    floor = _LEAST_NORMAL if precision == "bf16" else _LEAST_SPLIT
+    for least in (least_a, least_b):
+        if least and _exponent(least) < floor:
+            return f"an operand holds {_value(least):.3g}, which tiles flush to zero; they take 2**{floor} and above"
+    least = _exponent(least_a) + _exponent(least_b)
+    if least < _LEAST_PRODUCT and least_a and least_b:
         return f"the least product may be 2**{least}, below 2**{_LEAST_PRODUCT}, and tiles flush subnormal sums to zero"
-    greatest = math.frexp(_value(greatest_a))[1] + math.frexp(_value(greatest_b))[1] + depth.bit_length()
-    if precision != "bf16" and greatest > 126:
-        return f"the sum may be 2**{greatest}; beyond 2**126 the parts of a product may overflow on their own"
     return None

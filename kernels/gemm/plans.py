@@ -1,0 +1,161 @@
+"""Plans: which microkernel in which blocks for an instruction set and a precision, and how one product is divided.
+
+A plan and the division of a product depend on shapes and strides only, not on addresses, and are remembered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import loops, tiles, vectors
+from .microkernels import Affine, Plain
+from .packing import CONVERSIONS, OfA, OfB, TilePanel, VectorPanel
+from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+
+__all__ = ["Plan", "Scheme", "Side", "blocks", "chunks", "plan_for", "side", "up"]
+
+
+class Scheme(NamedTuple):
+    """A microkernel, the depth of a step along K, and the block of the result that one thread takes at a time."""
+
+    kernel: Any
+    kc: int
+    mc: int
+    nc: int
+
+
+_TILE_SCHEMES = {
+    "bf16": Scheme(tiles.Tiles1(), 256, 256, 512),
+    "bf16x3": Scheme(tiles.Tiles3(), 128, 256, 512),
+    "tf32": Scheme(tiles.Tiles4(), 128, 256, 512),
+    "fp16": Scheme(tiles.Tiles4(), 128, 256, 512),
+    "bf16x6": Scheme(tiles.Tiles6(), 96, 256, 512),
+    "tf32x3": Scheme(tiles.Tiles6(), 96, 256, 512),
+    "bf16x9": Scheme(tiles.Tiles9(), 96, 256, 512),
+}
+"""By precision. A panel of B fills a third of the L1 cache, a step of A's block an eighth of the L2 cache and the sums
+a quarter. (bf16, GFLOP/s without packing: kc of 192, 256, 320, 512, 1024 gave 2830, 3120, 2830, 2800, 2710.)"""
+
+_VECTOR_SCHEMES = {
+    ("avx512", 4): Scheme(vectors.Avx512Float32(), 256, 252, 512),
+    ("avx512", 8): Scheme(vectors.Avx512Float64(), 256, 126, 256),
+    ("avx2", 4): Scheme(vectors.Avx2Float32(), 256, 252, 512),
+    ("avx2", 8): Scheme(vectors.Avx2Float64(), 256, 126, 256),
+    ("portable", 4): Scheme(vectors.PortableFloat32(), 256, 128, 256),
+    ("portable", 8): Scheme(vectors.PortableFloat64(), 256, 64, 256),
+    ("odd", 4): Scheme(vectors.OddFloat32(), 32, 15, 24),
+}
+"""By instruction set and size of an element."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """All that does not depend on the operands.
+
+    Plans are told apart by identity, because tags without fields are equal to one another, as tuples are.
+    """
+
+    isa: str
+    precision: str
+    scheme: Scheme
+    a_panel: Any
+    b_panel: Any
+    products_per_microsecond: float
+    """Scalar products that one thread does, a low estimate."""
+
+
+@functools.cache
+def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
+    """The plan of an instruction set and a precision; `size` is 8 for float64 and 4 for all others."""
+    conversion = CONVERSIONS[precision, rounding if precision == "tf32" else None]
+    if isa == "amx":
+        scheme = _TILE_SCHEMES[precision]
+        panels = [TilePanel(operand, conversion) for operand in (OfA(), OfB())]
+        return Plan(isa, precision, scheme, *panels, 6e5 / len(scheme.kernel.walk))
+    scheme = _VECTOR_SCHEMES[isa, size]
+    panels = [VectorPanel(operand, conversion, scheme.kernel) for operand in (OfA(), OfB())]
+    return Plan(isa, precision, scheme, *panels, 2e3 * scheme.kernel.lanes)
+
+
+@functools.cache
+def _pack_leaf(plan: Plan, is_a: bool, dtype: np.dtype, along_k: bool, unit: bool) -> int:
+    """The address of the code that packs an operand."""
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
+    return loops.leaf_address(loops.PackRange(source, plan.a_panel if is_a else plan.b_panel))
+
+
+@functools.cache
+def block_leaf(plan: Plan, dtype: np.dtype, plain: bool, unit: bool) -> int:
+    """The address of the code that computes a block of the result; `unit`: the addend's columns are neighbours."""
+    finish = Plain() if plain else Affine(Contiguous() if unit else Strided())
+    return loops.leaf_address(loops.MultiplyBlock(plan.scheme.kernel, ELEMENTS[dtype.name], finish))
+
+
+def up(value: int, multiple: int) -> int:
+    """The least multiple that is not below the value."""
+    return -(-value // multiple) * multiple
+
+
+class Side(NamedTuple):
+    """One operand, but for its address."""
+
+    leaf: int
+    """The address of the code that packs it."""
+    along_k: bool
+    lines: int
+    depth: int
+    line_stride: int
+    k_stride: int
+    panel_lines: int
+    step: int
+    k_bytes: int
+
+    def bytes(self, lines: int) -> int:
+        """Size of so many lines when packed, in whole cache lines."""
+        return up(-(-lines // self.panel_lines) * up(self.depth, self.step) * self.k_bytes, 64)
+
+
+@functools.lru_cache(4096)
+def side(plan: Plan, is_a: bool, dtype: np.dtype, lines: int, depth: int, line_stride: int, k_stride: int) -> Side:
+    """One operand of a product: `lines` rows of A or columns of B, `depth` along K; strides in bytes."""
+    kernel = plan.scheme.kernel
+    if lines == 1:  # strides of such dimensions mean nothing, and would ask for code of their own
+        line_stride = k_stride * depth
+    elif depth == 1:
+        k_stride = line_stride * lines
+    along_k = abs(k_stride) <= abs(line_stride)
+    leaf = _pack_leaf(plan, is_a, dtype, along_k, (k_stride if along_k else line_stride) == dtype.itemsize)
+    panel = (kernel.mr, kernel.step, kernel.a_bytes) if is_a else (kernel.nr, kernel.step, kernel.b_bytes)
+    return Side(leaf, along_k, lines, depth, line_stride, k_stride, *panel)
+
+
+@functools.lru_cache(4096)
+def chunks(lines: int, depth: int, panel_lines: int, along_k: bool, kc: int, threads: int) -> tuple[int, int]:
+    """How packing is divided, in about four tasks for each thread: so many panels, and so much along K."""
+    panels, tasks = -(-lines // panel_lines), 4 * threads
+    if along_k:
+        panel_chunk = max(1, panels // tasks)
+        groups = -(-panels // panel_chunk)
+        return panel_chunk, up(depth * groups // tasks + 1, kc) if groups < tasks else up(depth, kc)
+    panel_chunk = min(panels, 128)
+    return panel_chunk, up(depth * -(-panels // panel_chunk) // tasks + 1, 32)
+
+
+@functools.lru_cache(4096)
+def blocks(plan: Plan, m: int, n: int, threads: int) -> tuple[int, int]:
+    """Sizes of the blocks of the result: about equal ones, and two or more for each thread where that is possible."""
+    scheme, kernel, wanted = plan.scheme, plan.scheme.kernel, 2 * threads if threads > 1 else 1
+    rows, columns = -(-m // scheme.mc), -(-n // scheme.nc)
+    while rows * columns < wanted:
+        height, width = m // rows // kernel.mr, n // columns // kernel.nr
+        if max(height, width) < 2:
+            break
+        if width >= height:
+            columns += 1
+        else:
+            rows += 1
+    return up(-(-m // rows), kernel.mr), up(-(-n // columns), kernel.nr)
