@@ -1,0 +1,624 @@
+"""Modules, layers, starting values, and what the functions of nn do beyond the values that `test_ops.py` checks."""
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import nn
+from minitorch_backends.nn import functional as F
+from minitorch_backends.random import manual_seed, randn
+from minitorch_backends.tensor import Parameter, Tensor
+
+
+def tensor(values: Any, dtype: Any = None) -> Tensor:
+    return Tensor(np.asarray(values, dtype))
+
+
+def zeros(*shape: int) -> Tensor:
+    return Tensor(np.zeros(shape, np.float32))
+
+
+class Block(nn.Module):
+    """A module with everything in it, assigned in an order that differs from that of the alphabet."""
+
+    def __init__(self) -> None:
+        self.scale = Parameter(zeros(2))
+        self.register_buffer("count", tensor([3.0], np.float32))
+        self.register_buffer("scratch", zeros(1), persistent=False)
+        self.second = nn.Linear(2, 3)
+        self.first = nn.Linear(2, 2, bias=False)
+        self.register_parameter("absent", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x) * self.scale)
+
+
+# What a module holds
+
+
+def test_named_parameters_come_in_the_order_of_assignment() -> None:
+    names = ["scale", "second.weight", "second.bias", "first.weight"]
+    block = Block()
+    assert [name for name, _ in block.named_parameters()] == names
+    assert [id(each) for each in block.parameters()] == [id(each) for _, each in block.named_parameters()]
+    assert [name for name, _ in block.named_parameters(recurse=False)] == ["scale"]
+    assert [name for name, _ in block.named_buffers()] == ["count", "scratch"]
+    assert [name for name, _ in block.named_modules()] == ["", "second", "first"]
+    assert [name for name, _ in block.named_children()] == ["second", "first"]
+
+
+def test_shared_modules_and_parameters_are_named_once() -> None:
+    block = Block()
+    block.alias, block.tied = block.first, block.second.weight
+    assert [name for name, _ in block.named_parameters()] == ["scale", "tied", "second.bias", "first.weight"]
+    assert len(list(block.modules())) == 3
+    assert "alias.weight" in block.state_dict()
+
+
+def test_subclass_without_super_init_and_late_assignment() -> None:
+    class Late(nn.Module):
+        pass
+
+    late = Late()
+    assert list(late.parameters()) == []
+    late.weight = Parameter(zeros(1))
+    late.layer = nn.Linear(1, 1)
+    assert [name for name, _ in late.named_parameters()] == ["weight", "layer.weight", "layer.bias"]
+    del late.weight
+    late.layer = None
+    assert list(late.parameters()) == []
+    with pytest.raises(NotImplementedError, match="Late has no forward"):
+        late(1)
+
+
+def test_assignment_keeps_parameters_parameters_and_buffers_tensors() -> None:
+    block = Block()
+    with pytest.raises(TypeError, match="cannot assign Tensor as parameter 'scale'"):
+        block.scale = zeros(2)
+    assert isinstance(block.scale, Parameter)
+    with pytest.raises(TypeError, match="cannot assign list as buffer 'count'"):
+        block.count = [1]
+    block.count = zeros(4)
+    assert [name for name, _ in block.named_buffers()] == ["count", "scratch"]
+    block.scale = None
+    assert "scale" not in dict(block.named_parameters())
+
+
+@pytest.mark.parametrize("name", ["", "a.b", 3])
+def test_bad_names_are_refused(name: Any) -> None:
+    block = Block()
+    for register, value in (
+        (block.register_parameter, Parameter(zeros(1))),
+        (block.register_buffer, zeros(1)),
+        (block.add_module, nn.ReLU()),
+    ):
+        with pytest.raises(KeyError):
+            register(name, value)
+
+
+def test_registering_refuses_methods_and_other_types() -> None:
+    block = Block()
+    with pytest.raises(KeyError, match="attribute 'forward' already exists"):
+        block.register_buffer("forward", zeros(1))
+    for register in (block.register_parameter, block.register_buffer, block.add_module):
+        with pytest.raises(TypeError, match="int"):
+            register("new", 3)
+    assert not hasattr(block, "new")
+
+
+def test_get_submodule() -> None:
+    outer = nn.Sequential(Block(), nn.ReLU())
+    assert outer.get_submodule("0.first") is outer[0].first
+    assert outer.get_submodule("") is outer
+    with pytest.raises(AttributeError, match=r"no module '0\.third'"):
+        outer.get_submodule("0.third")
+
+
+# State
+
+
+def test_state_dict_round_trip() -> None:
+    one, other = Block(), Block()
+    state = one.state_dict()
+    assert list(state) == ["scale", "count", "second.weight", "second.bias", "first.weight"]
+    assert not any(each.requires_grad for each in state.values())
+    assert np.shares_memory(state["scale"]._array, one.scale._array)
+    with mt.no_grad():
+        one.scale.fill_(2.0)
+    x = randn(4, 2)
+    assert not np.array_equal(one(x).detach()._array, other(x).detach()._array)
+    version = other.scale._version
+    assert other.load_state_dict(one.state_dict()) == ([], [])
+    assert other.scale._version > version
+    assert np.array_equal(one(x).detach()._array, other(x).detach()._array)
+    assert not np.shares_memory(one.scale._array, other.scale._array)
+
+
+def test_load_state_dict_names_everything_that_is_wrong_and_changes_nothing() -> None:
+    block = Block()
+    state = {name: each.clone() + 1 for name, each in block.state_dict().items()}
+    del state["second.bias"]
+    state["extra"] = zeros(1)
+    state["first.weight"] = zeros(5, 2)
+    before = {name: each.clone()._array for name, each in block.state_dict().items()}
+    with pytest.raises(RuntimeError) as raised:
+        block.load_state_dict(state)
+    for text in ("state_dict for Block", "'extra'", "'second.bias'", "first.weight", "[5, 2]", "[2, 2]"):
+        assert text in str(raised.value)
+    with pytest.raises(RuntimeError, match=r"size mismatch for first\.weight"):
+        block.load_state_dict(state, strict=False)
+    assert all(np.array_equal(each._array, before[name]) for name, each in block.state_dict().items())
+    del state["first.weight"]
+    missing, unexpected = block.load_state_dict(state, strict=False)
+    assert (missing, unexpected) == (["second.bias", "first.weight"], ["extra"])
+    assert block.count.tolist() == [4.0]
+
+
+def test_state_dict_converts_dtypes_and_takes_arrays() -> None:
+    layer = nn.Linear(2, 1, dtype=mt.float64)
+    layer.load_state_dict({"weight": np.float32([[1, 2]]), "bias": np.int64([3])})
+    assert layer.weight.dtype is mt.float64
+    assert layer(tensor([1.0, 10.0])).item() == 24.0
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies_are_independent_and_keep_sharing(duplicate: Any) -> None:
+    block = Block()
+    block.tied = block.second.weight
+    other = duplicate(block)
+    assert other.tied is other.second.weight
+    assert other.tied is not block.tied
+    assert list(other.state_dict()) == list(block.state_dict())
+    assert all(each.requires_grad for each in other.parameters())
+    assert [name for name, _ in other.named_buffers()] == ["count", "scratch"]
+    x = randn(3, 2)
+    assert np.array_equal(other(x).detach()._array, block(x).detach()._array)
+
+
+# Everything below
+
+
+def test_train_and_eval_reach_all() -> None:
+    block = nn.Sequential(Block(), nn.Dropout())
+    assert all(each.training for each in block.modules())
+    assert block.eval() is block
+    assert not any(each.training for each in block.modules())
+    block.train()
+    assert all(each.training for each in block.modules())
+    with pytest.raises(ValueError, match="True or False"):
+        block.train("yes")  # type: ignore[arg-type]
+
+
+def test_apply_visits_children_first() -> None:
+    seen: list[str] = []
+    nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU())).apply(lambda module: seen.append(type(module).__name__))
+    assert seen == ["Linear", "ReLU", "Sequential", "Sequential"]
+
+
+def test_requires_grad_and_zero_grad() -> None:
+    block = Block()
+    block(randn(3, 2)).sum().backward()
+    assert all(each.grad is not None for each in block.parameters())
+    block.zero_grad(set_to_none=False)
+    assert all(not each.grad._array.any() for each in block.parameters())
+    block.zero_grad()
+    assert all(each.grad is None for each in block.parameters())
+    assert not any(each.requires_grad for each in block.requires_grad_(False).parameters())
+
+
+def test_to_converts_in_place_and_keeps_identity() -> None:
+    block = Block()
+    block.register_buffer("steps", tensor([7]))
+    parameters = list(block.parameters())
+    block(randn(3, 2)).sum().backward()
+    assert block.to(mt.float64) is block
+    assert all(now is before for now, before in zip(block.parameters(), parameters, strict=True))
+    assert {each.dtype for each in block.parameters()} == {each.grad.dtype for each in parameters} == {mt.float64}
+    assert (block.count.dtype, block.steps.dtype) == (mt.float64, mt.int64)
+    assert block(randn(3, 2, dtype=mt.float64)).dtype is mt.float64
+    for convert, dtype in (
+        ("half", mt.float16),
+        ("bfloat16", mt.bfloat16),
+        ("float", mt.float32),
+        ("double", mt.float64),
+    ):
+        assert getattr(block, convert)().scale.dtype is dtype
+    assert block.to("cpu").scale.dtype is mt.float64
+    with pytest.raises(TypeError, match="int64"):
+        block.to(mt.int64)
+    with pytest.raises(RuntimeError, match="cuda"):
+        block.to("cuda")
+    assert block.scale.dtype is mt.float64
+
+
+def test_repr_is_that_of_torch() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Sequential(nn.Dropout(0.1), nn.Softmax(dim=1)))
+    assert repr(model) == (
+        "Sequential(\n"
+        "  (0): Linear(in_features=2, out_features=3, bias=True)\n"
+        "  (1): ReLU()\n"
+        "  (2): Sequential(\n"
+        "    (0): Dropout(p=0.1, inplace=False)\n"
+        "    (1): Softmax(dim=1)\n"
+        "  )\n"
+        ")"
+    )
+    assert repr(nn.ModuleList([nn.Tanh(), nn.Tanh(), nn.GELU("tanh")])) == (
+        "ModuleList(\n  (0-1): 2 x Tanh()\n  (2): GELU(approximate='tanh')\n)"
+    )
+    assert [repr(each) for each in (nn.Embedding(4, 2, padding_idx=-1), nn.LayerNorm(3), nn.LeakyReLU(0.2))] == [
+        "Embedding(4, 2, padding_idx=3)",
+        "LayerNorm((3,), eps=1e-05, elementwise_affine=True)",
+        "LeakyReLU(negative_slope=0.2)",
+    ]
+
+
+# Containers
+
+
+def test_sequential_is_a_list() -> None:
+    layers = [nn.Linear(1, 1), nn.ReLU(), nn.Tanh()]
+    model = nn.Sequential(*layers)
+    assert (len(model), list(model), model[-1], model[1]) == (3, layers, layers[2], layers[1])
+    assert list(model[1:]) == layers[1:]
+    assert isinstance(model[1:], nn.Sequential)
+    model.insert(1, nn.SiLU()).append(nn.Flatten())
+    assert [type(each).__name__ for each in model] == ["Linear", "SiLU", "ReLU", "Tanh", "Flatten"]
+    assert [name for name, _ in model.named_children()] == list("01234")
+    del model[1]
+    model[3] = nn.Identity()
+    assert [type(each).__name__ for each in model] == ["Linear", "ReLU", "Tanh", "Identity"]
+    for bad in (4, -5):
+        with pytest.raises(IndexError, match="out of range"):
+            model[bad]
+    named = nn.Sequential({"body": layers[0], "head": layers[2]})
+    assert named.head is layers[2]
+    x = tensor([[0.3]], np.float32)
+    assert named(x).item() == pytest.approx(math.tanh(layers[0](x).item()), rel=1e-6)
+
+
+def test_a_module_may_stand_twice_in_a_sequence() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    with mt.no_grad():
+        layer.weight.fill_(3.0)
+    model = nn.Sequential(layer, layer)
+    assert model(tensor([1.0], np.float32)).item() == 9.0
+    assert len(list(model.parameters())) == 1
+
+
+def test_module_list_finds_its_parameters() -> None:
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+
+    deep = Deep()
+    assert len(list(deep.parameters())) == 6
+    deep.layers.extend([nn.Linear(2, 1)])
+    assert [name for name, _ in deep.named_parameters()][-1] == "layers.3.bias"
+
+
+# Layers
+
+
+def test_linear() -> None:
+    manual_seed(0)
+    layer = nn.Linear(100, 50)
+    bound = 1 / math.sqrt(100)
+    for values in (layer.weight.detach()._array, layer.bias.detach()._array):
+        assert np.abs(values).max() <= bound
+        assert abs(values.std() - bound / math.sqrt(3)) < 0.1 * bound
+    x = randn(7, 3, 100)
+    wanted = x._array.astype(np.float64) @ layer.weight.detach()._array.T + layer.bias.detach()._array
+    assert np.abs(layer(x).detach()._array - wanted).max() < 1e-5
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        layer(randn(3, 99))
+
+
+def test_embedding_gives_no_gradient_to_the_padding_row() -> None:
+    layer = nn.Embedding(5, 3, padding_idx=-1)
+    assert not layer.weight.detach()._array[4].any()
+    indices = tensor([[1, 4], [1, 0]])
+    layer(indices).sum().backward()
+    assert layer.weight.grad._array[:, 0].tolist() == [1, 2, 0, 0, 0]
+    for bad in (5, -1):
+        with pytest.raises(IndexError, match=rf"index {bad} is out of range"):
+            layer(tensor([bad]))
+    with pytest.raises(RuntimeError, match="integers"):
+        layer(tensor([0.5]))
+    with pytest.raises(AssertionError, match="padding_idx=5"):
+        nn.Embedding(5, 3, padding_idx=5)
+
+
+def test_dropout_in_training_and_not() -> None:
+    manual_seed(1)
+    layer, x = nn.Dropout(0.25), Tensor(np.ones((200, 200), np.float32)).requires_grad_()
+    out = layer(x)
+    values, counts = np.unique(out.detach()._array, return_counts=True)
+    assert np.allclose(values, [0, 1 / 0.75])
+    assert abs(counts[0] / x.numel() - 0.25) < 0.01
+    out.sum().backward()
+    assert np.array_equal(x.grad._array, out.detach()._array)
+    assert not np.array_equal(layer(x).detach()._array, out.detach()._array)
+    assert layer.eval()(x) is x
+    for dtype in (mt.float16, mt.bfloat16, mt.float64):
+        assert F.dropout(x.to(dtype)).dtype is dtype
+    for bad in (-0.1, 1.1, math.nan):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            nn.Dropout(bad)
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            F.dropout(x, bad)
+
+
+def test_layer_norm_and_rms_norm() -> None:
+    x = randn(4, 6)
+    wide = x._array.astype(np.float64)
+    centred = wide - wide.mean(-1, keepdims=True)
+    assert np.allclose(
+        nn.LayerNorm(6)(x).detach()._array, centred / np.sqrt(wide.var(-1, keepdims=True) + 1e-5), atol=1e-6
+    )
+    assert np.allclose(nn.RMSNorm(6)(x).detach()._array, wide / np.sqrt((wide**2).mean(-1, keepdims=True)), atol=1e-6)
+    assert [name for name, _ in nn.LayerNorm(6, bias=False).named_parameters()] == ["weight"]
+    assert not list(nn.LayerNorm(6, elementwise_affine=False).parameters())
+    for norm in (nn.LayerNorm((6, 4)), nn.RMSNorm(5)):
+        with pytest.raises(RuntimeError, match="expected input with shape"):
+            norm(x)
+
+
+@pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Tanh", "Sigmoid", "Identity", "Flatten"])
+def test_functions_as_modules(name: str) -> None:
+    x = randn(2, 3, 2)
+    module, function = getattr(nn, name)(), getattr(F, name.lower().replace("leakyrelu", "leaky_relu"), None)
+    wanted = {"Identity": x, "Flatten": x.reshape(2, 6), "Tanh": x.tanh(), "Sigmoid": x.sigmoid()}.get(name)
+    assert np.array_equal(module(x)._array, (function(x) if wanted is None else wanted)._array)
+
+
+def test_losses_as_modules() -> None:
+    x, classes, weight = randn(4, 3), tensor([0, 2, 1, -100]), tensor([1.0, 2.0, 3.0], np.float32)
+    loss = nn.CrossEntropyLoss(weight, label_smoothing=0.1)
+    assert loss(x, classes).item() == F.cross_entropy(x, classes, weight, label_smoothing=0.1).item()
+    assert list(loss.state_dict()) == ["weight"]
+    assert nn.NLLLoss(reduction="sum")(x, classes).item() == F.nll_loss(x, classes, reduction="sum").item()
+    assert nn.MSELoss()(x, x * 2).item() == F.mse_loss(x, x * 2).item()
+    assert nn.L1Loss()(x, x * 2).item() == F.l1_loss(x, x * 2).item()
+    assert nn.BCEWithLogitsLoss()(x, x * 0).item() == pytest.approx(F.softplus(x).mean().item(), rel=1e-5)
+
+
+# Functions
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["relu", "relu6", "leaky_relu", "elu", "selu", "celu", "silu", "mish", "hardtanh", "hardswish", "hardsigmoid"],
+)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_inplace_argument_has_the_values_and_gradients_of_the_function(name: str, recorded: bool) -> None:
+    function = getattr(F, name)
+    leaf = randn(3, 4, dtype=mt.float64).requires_grad_(recorded)
+    wanted = function(leaf)
+    target = leaf * 1
+    out = function(target, inplace=True)
+    assert out is target
+    assert np.array_equal(out.detach()._array, wanted.detach()._array)
+    if recorded:
+        (one,) = mt.autograd.grad(wanted.sum(), leaf)
+        (other,) = mt.autograd.grad(out.sum(), leaf)
+        assert np.array_equal(one._array, other._array)
+        with pytest.raises(RuntimeError, match="leaf"):
+            function(leaf, inplace=True)
+
+
+def test_inplace_by_position() -> None:
+    x = tensor([-1.0, 2.0])
+    assert F.leaky_relu(x, 0.5, True) is x
+    assert F.threshold(x, 0.0, 7.0, True) is x
+    assert F.relu(x, True) is x
+    assert x.tolist() == [7.0, 2.0]
+
+
+def test_subgradients_and_special_values() -> None:
+    """torch's: relu has 0 at 0, lets gradients through at NaN, stops infinite ones; hardtanh has 0 on its border."""
+    x = tensor([math.nan, 0.0, -0.0, -1.0, 2.0]).requires_grad_()
+    out = x.relu()
+    assert math.isnan(out[0].item())
+    out.backward(tensor([5.0, math.inf, math.inf, math.inf, math.inf]))
+    assert x.grad.tolist() == [5.0, 0.0, 0.0, 0.0, math.inf]
+    x = tensor([-1.0, 0.5, 1.0]).requires_grad_()
+    F.hardtanh(x).sum().backward()
+    assert x.grad.tolist() == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 1)])
+def test_relu_backward_of_broadcast_gradients(dtype: Any, shape: tuple[int, ...]) -> None:
+    x = Tensor(np.linspace(-1, 1, math.prod(shape)).reshape(shape).astype(dtype)).requires_grad_()
+    x.relu().sum().backward()
+    assert np.array_equal(x.grad._array, (x.detach()._array > 0).astype(dtype))
+
+
+@pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
+def test_softmax_of_extremes(function: Any) -> None:
+    x = tensor([[1e30, 0.0, -1e30], [1000.0, 1000.0, -math.inf]], np.float32)
+    out = function(x, 1)._array
+    probabilities = out if function is F.softmax else np.exp(out)
+    assert np.allclose(probabilities, [[1, 0, 0], [0.5, 0.5, 0]])
+    assert function(tensor([1, 2]), 0, dtype=mt.float64).dtype is mt.float64
+    with pytest.raises(RuntimeError, match="int64"):
+        function(tensor([1, 2]), 0)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        function(x, 2)
+
+
+@pytest.mark.parametrize("x", [-1e4, -200.0, -30.0, 30.0, 200.0, 1e4])
+def test_smooth_activations_do_not_overflow(x: float) -> None:
+    inputs = tensor([x], np.float32).requires_grad_()
+    for function in (F.gelu, F.silu, F.softplus, F.elu, F.celu, F.mish, lambda t: F.gelu(t, "tanh")):
+        out = function(inputs)
+        (slope,) = mt.autograd.grad(out, inputs, create_graph=True)
+        (curvature,) = mt.autograd.grad(slope, inputs, allow_unused=True, materialize_grads=True)
+        assert out.item() == pytest.approx(max(x, 0), abs=1.01)
+        assert slope.item() == pytest.approx(float(x > 0), abs=1e-6)
+        assert curvature.item() == pytest.approx(0, abs=1e-6)
+    assert F.logsigmoid(inputs).item() == pytest.approx(min(x, 0), abs=1e-6)
+
+
+def test_batch_norm_moves_running_statistics() -> None:
+    x, mean, var = randn(5, 3, 2), zeros(3), Tensor(np.ones(3, np.float32))
+    x.requires_grad_()
+    out = F.batch_norm(x, mean, var, training=True, momentum=0.3)
+    wide = x.detach()._array.astype(np.float64).transpose(1, 0, 2).reshape(3, -1)
+    assert np.allclose(mean._array, 0.3 * wide.mean(1), atol=1e-6)
+    assert np.allclose(var._array, 0.7 + 0.3 * wide.var(1, ddof=1), atol=1e-6)
+    assert not mean.requires_grad
+    assert out.requires_grad
+    evaluated = F.batch_norm(x, mean, var).detach()._array
+    wanted = (x.detach()._array - mean._array[:, None]) / np.sqrt(var._array[:, None] + 1e-5)
+    assert np.allclose(evaluated, wanted, atol=1e-6)
+    F.instance_norm(x, mean, var, momentum=1.0)
+    wide = x.detach()._array.astype(np.float64)
+    assert np.allclose(mean._array, wide.mean(2).mean(0), atol=1e-6)
+    assert np.allclose(var._array, wide.var(2, ddof=1).mean(0), atol=1e-6)
+
+
+def test_norms_of_half_types_round_once() -> None:
+    x = randn(6, 32, dtype=mt.float64)
+    weight, bias = randn(32, dtype=mt.float64), randn(32, dtype=mt.float64)
+    for dtype, unit in ((mt.float16, 2.0**-11), (mt.bfloat16, 2.0**-8)):
+        half = [each.to(dtype) for each in (x, weight, bias)]
+        out = F.layer_norm(half[0], (32,), half[1], half[2])
+        wanted = F.layer_norm(half[0].double(), (32,), half[1].double(), half[2].double())._array
+        assert out.dtype is dtype
+        assert (np.abs(out.double()._array - wanted) <= unit * np.abs(wanted) * 1.01 + 2e-6).all()
+
+
+BAD = [
+    (ValueError, "more than 1 value per channel", lambda: F.batch_norm(zeros(1, 3), None, None, training=True)),
+    (RuntimeError, "running_mean and running_var", lambda: F.batch_norm(zeros(2, 3), None, None)),
+    (RuntimeError, "weight to be of shape [3]", lambda: F.batch_norm(zeros(2, 3), zeros(3), zeros(3), zeros(4))),
+    (RuntimeError, "at least 2 dimensions", lambda: F.group_norm(zeros(3), 1)),
+    (RuntimeError, "num_groups=2", lambda: F.group_norm(zeros(2, 3), 2)),
+    (ValueError, "spatial", lambda: F.instance_norm(zeros(2, 3, 1))),
+    (RuntimeError, "normalized_shape", lambda: F.layer_norm(zeros(2, 3), ())),
+    (IndexError, "Target 3", lambda: F.cross_entropy(zeros(2, 3), tensor([0, 3]))),
+    (IndexError, "Target -1", lambda: F.nll_loss(zeros(2, 3), tensor([-1, 0]))),
+    (ValueError, "shape [2]", lambda: F.cross_entropy(zeros(2, 3), tensor([0, 1, 2]))),
+    (RuntimeError, "shape [2, 4]", lambda: F.nll_loss(zeros(2, 3, 4), tensor([[0, 1], [1, 1]]))),
+    (RuntimeError, "target.long()", lambda: F.nll_loss(zeros(2, 3), zeros(2))),
+    (RuntimeError, "each of the 3 classes", lambda: F.nll_loss(zeros(2, 3), tensor([0, 1]), zeros(2))),
+    (RuntimeError, "label_smoothing", lambda: F.cross_entropy(zeros(2, 3), tensor([0, 1]), label_smoothing=1.5)),
+    (RuntimeError, "floating point target", lambda: F.cross_entropy(zeros(2, 3), tensor([[0, 1, 0], [1, 0, 0]]))),
+    (ValueError, "'avg' is not a valid value for reduction", lambda: F.l1_loss(zeros(2), zeros(2), reduction="avg")),
+    (ValueError, "target size [3]", lambda: F.binary_cross_entropy(zeros(2), zeros(3))),
+    (RuntimeError, "between 0 and 1", lambda: F.binary_cross_entropy(zeros(2) - 1, zeros(2))),
+    (RuntimeError, "beta", lambda: F.smooth_l1_loss(zeros(2), zeros(2), beta=-1)),
+    (RuntimeError, "positive delta", lambda: F.huber_loss(zeros(2), zeros(2), delta=0)),
+    (ValueError, "variances", lambda: F.gaussian_nll_loss(zeros(2), zeros(2), zeros(2) - 1)),
+    (RuntimeError, "'exact'", lambda: F.gelu(zeros(2), "exact")),
+    (ValueError, "min_val", lambda: F.hardtanh(zeros(2), 1, -1)),
+    (RuntimeError, "lambd", lambda: F.softshrink(zeros(2), -1)),
+    (RuntimeError, "size must be even", lambda: F.glu(zeros(2, 3))),
+    (RuntimeError, "each of the 3 channels", lambda: F.prelu(zeros(2, 3), zeros(2))),
+    (RuntimeError, "non-negative", lambda: F.one_hot(tensor([-1]))),
+    (RuntimeError, "num_classes=2", lambda: F.one_hot(tensor([2]), 2)),
+    (RuntimeError, "pass num_classes", lambda: F.one_hot(tensor([], np.int64))),
+    (TypeError, "must be a Tensor, not list", lambda: F.silu([1.0])),
+    (RuntimeError, "int64", lambda: F.mse_loss(tensor([1]), tensor([1]))),
+    (RuntimeError, "'weight' must be 2-D", lambda: F.embedding(tensor([0]), zeros(3))),
+    (RuntimeError, "same number of dimensions", lambda: F.triplet_margin_loss(zeros(2, 3), zeros(2, 3), zeros(3))),
+]
+
+
+@pytest.mark.parametrize(("error", "says", "call"), BAD, ids=[f"{each[0].__name__}: {each[1]}" for each in BAD])
+def test_bad_arguments(error: Any, says: str, call: Any) -> None:
+    with pytest.raises(error) as raised:
+        call()
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss])
+def test_losses_warn_of_broadcasts(loss: Any) -> None:
+    with pytest.warns(UserWarning, match=r"\[3\] is different from the input's size \[3, 1\]") as caught:
+        loss(zeros(3, 1), zeros(3))
+    assert caught[0].filename == __file__
+
+
+def test_cosine_similarity_of_short_vectors() -> None:
+    x, y = tensor([[3.0, 4.0], [0.0, 0.0]]), tensor([[0.0, 1.0], [1.0, 1.0]])
+    assert F.cosine_similarity(x, y).tolist() == [0.8, 0.0]
+    assert F.cosine_similarity(x, y, eps=8.0).tolist() == [0.0625, 0.0]
+
+
+def test_mean_over_ignored_targets_alone_is_nan() -> None:
+    for target in (tensor([-100, -100]), tensor([], np.int64)):
+        assert math.isnan(F.cross_entropy(zeros(len(target), 3), target).item())
+
+
+# Starting values and gradients in bounds
+
+
+def test_starting_values() -> None:
+    manual_seed(2)
+    weight = Parameter(Tensor(np.empty((300, 200), np.float32)))
+    for fill, std in (
+        (lambda: nn.init.kaiming_uniform_(weight, nonlinearity="relu"), math.sqrt(2 / 200)),
+        (lambda: nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu"), math.sqrt(2 / 300)),
+        (lambda: nn.init.kaiming_uniform_(weight, a=math.sqrt(5)), math.sqrt(1 / 3 / 200)),
+        (lambda: nn.init.xavier_uniform_(weight), math.sqrt(2 / 500)),
+        (lambda: nn.init.xavier_normal_(weight, gain=2.0), 2 * math.sqrt(2 / 500)),
+        (lambda: nn.init.normal_(weight, 0.0, 0.5), 0.5),
+        (lambda: nn.init.uniform_(weight, -1.0, 1.0), 1 / math.sqrt(3)),
+    ):
+        version = weight._version
+        assert fill() is weight
+        values = weight.detach()._array
+        assert weight._version > version
+        assert abs(values.std() - std) < 0.02 * std
+        assert abs(values.mean()) < 0.02 * std
+    assert nn.init.ones_(weight).detach()._array.min() == 1
+    assert not nn.init.zeros_(weight).detach()._array.any()
+    assert nn.init.constant_(weight, 2.5).detach()._array.max() == 2.5
+    assert weight.is_leaf
+    assert weight.requires_grad
+    kernel = Parameter(zeros(8, 4, 3, 3))
+    bound = math.sqrt(6 / (4 * 9))
+    assert 0.8 * bound < np.abs(nn.init.kaiming_uniform_(kernel).detach()._array).max() <= bound
+
+
+def test_starting_values_refuse() -> None:
+    with pytest.raises(ValueError, match="at least 2 dimensions"):
+        nn.init.xavier_uniform_(zeros(3))
+    with pytest.raises(ValueError, match="'fan_both'"):
+        nn.init.kaiming_normal_(zeros(2, 2), mode="fan_both")
+    with pytest.raises(ValueError, match="'swish'"):
+        nn.init.calculate_gain("swish")
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, math.inf])
+def test_clip_grad_norm(norm_type: float) -> None:
+    parameters = [Parameter(zeros(2, 3)), Parameter(zeros(4)), Parameter(zeros(1))]
+    before = [np.arange(6, dtype=np.float32).reshape(2, 3), np.float32([-3, 1, 0, 2])]
+    for each, values in zip(parameters, before, strict=False):
+        each.grad = Tensor(values)
+    flat = np.concatenate([each.reshape(-1) for each in before]).astype(np.float64)
+    norm = np.linalg.norm(flat, norm_type)
+    assert nn.utils.clip_grad_norm_(parameters, 1e3, norm_type).item() == pytest.approx(norm, rel=1e-6)
+    assert np.array_equal(parameters[0].grad._array, before[0])
+    nn.utils.clip_grad_norm_(iter(parameters), 1.5, norm_type)
+    after = np.concatenate([each.grad._array.reshape(-1) for each in parameters[:2]])
+    assert np.allclose(after, flat * 1.5 / norm, rtol=1e-5)
+    parameters[2].grad = Tensor(np.float32([math.inf]))
+    with pytest.raises(RuntimeError, match="cannot be clipped"):
+        nn.utils.clip_grad_norm_(parameters, 1.0, norm_type, error_if_nonfinite=True)
+    assert np.array_equal(after[:6], parameters[0].grad._array.reshape(-1))
+
+
+def test_clip_grad_value() -> None:
+    parameter = Parameter(zeros(3))
+    parameter.grad = Tensor(np.float32([-5, 0.5, 5]))
+    nn.utils.clip_grad_value_(parameter, 1.0)
+    assert parameter.grad.tolist() == [-1.0, 0.5, 1.0]
+    assert nn.utils.clip_grad_norm_([Parameter(zeros(1))], 1.0).item() == 0.0

@@ -1,0 +1,331 @@
+"""Optimisers against their formulas written out step by step, and around them: groups, states, errors, training."""
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import nn, optim
+from minitorch_backends.nn import functional as F
+from minitorch_backends.random import manual_seed, randn
+from minitorch_backends.tensor import Parameter, Tensor
+
+STEPS = 5
+
+
+def parameter(values: Any, dtype: Any = np.float64) -> Parameter:
+    return Parameter(Tensor(np.asarray(values, dtype)))
+
+
+# The formulas, for one number
+
+
+def sgd(
+    p: complex, gradients: list[complex], lr: float, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
+    nesterov: bool = False, maximize: bool = False,
+) -> complex:  # fmt: skip
+    buffer: complex | None = None
+    for g in gradients:
+        d = (-g if maximize else g) + weight_decay * p
+        if momentum:
+            buffer = d if buffer is None else momentum * buffer + (1 - dampening) * d
+            d = d + momentum * buffer if nesterov else buffer
+        p = p - lr * d
+    return p
+
+
+def adam(
+    p: float, gradients: list[float], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+    weight_decay: float = 0, amsgrad: bool = False, maximize: bool = False, decoupled: bool = False,
+) -> float:  # fmt: skip
+    m = v = largest = 0.0
+    for step, g in enumerate(gradients, 1):
+        g = -g if maximize else g
+        if decoupled:
+            p *= 1 - lr * weight_decay
+        else:
+            g += weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g * g
+        largest = max(largest, v)
+        mean, square = m / (1 - betas[0] ** step), (largest if amsgrad else v) / (1 - betas[1] ** step)
+        p -= lr * mean / (math.sqrt(square) + eps)
+    return p
+
+
+def adamw(*args: Any, weight_decay: float = 1e-2, **options: Any) -> float:
+    return adam(*args, weight_decay=weight_decay, decoupled=True, **options)
+
+
+CASES: list[tuple[type[optim.Optimizer], Callable[..., Any], dict[str, Any]]] = [
+    (optim.SGD, sgd, {"lr": 0.1}),
+    (optim.SGD, sgd, {"lr": 0.1, "weight_decay": 0.3}),
+    (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9}),
+    (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9, "dampening": 0.4, "weight_decay": 0.2, "maximize": True}),
+    (optim.SGD, sgd, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.2}),
+    (optim.Adam, adam, {"lr": 0.1}),
+    (optim.Adam, adam, {"lr": 0.1, "betas": (0.8, 0.9), "eps": 0.01, "weight_decay": 0.3}),
+    (optim.Adam, adam, {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "maximize": True}),
+    (optim.AdamW, adamw, {"lr": 0.1}),
+    (optim.AdamW, adamw, {"lr": 0.1, "weight_decay": 0.5, "amsgrad": True}),
+]
+every_case = pytest.mark.parametrize(
+    ("make", "formula", "options"), CASES, ids=[f"{c[0].__name__} {c[2]}" for c in CASES]
+)
+
+
+def gradients_for(values: np.ndarray) -> list[np.ndarray]:
+    """Different at every step and element, of both signs, and large first (which amsgrad remembers)."""
+    number = np.arange(values.size).reshape(values.shape)
+    return [np.cos(1.0 + 3 * step + number).astype(values.dtype) / (1 + step) for step in range(STEPS)]
+
+
+def trained(optimizer: optim.Optimizer, target: Tensor, gradients: list[np.ndarray]) -> np.ndarray:
+    for g in gradients:
+        target.grad = Tensor(g)
+        optimizer.step()
+    return target.detach()._array
+
+
+def wanted(
+    formula: Callable[..., Any], values: np.ndarray, gradients: list[np.ndarray], options: dict[str, Any]
+) -> np.ndarray:
+    columns = zip(*(g.reshape(-1).tolist() for g in gradients), strict=True)
+    results = [
+        formula(p, list(column), **options) for p, column in zip(values.reshape(-1).tolist(), columns, strict=True)
+    ]
+    return np.array(results, values.dtype).reshape(values.shape)
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_steps_follow_the_formula(make: Any, formula: Any, options: dict[str, Any], dtype: Any) -> None:
+    values = np.linspace(-1, 1, 6, dtype=dtype).reshape(2, 3)
+    gradients = gradients_for(values)
+    expected = wanted(formula, values, gradients, options)
+    target = parameter(values.copy(), dtype)
+    array, version = target._array, target._version
+    result = trained(make([target], **options), target, gradients)
+    assert np.allclose(result, expected, rtol=0, atol=1e-12 if dtype is np.float64 else 2e-6)
+    assert result is array or np.shares_memory(result, array)
+    assert target._version == version + STEPS
+
+
+@every_case
+def test_layout_does_not_matter(make: Any, formula: Any, options: dict[str, Any]) -> None:
+    """Transposed, 0-dim and empty ones, and more elements than are updated at a time: the same numbers."""
+    values = np.linspace(-1, 1, 12).reshape(3, 4)
+    gradients = gradients_for(values)
+    expected = trained(make([plain := parameter(values.copy())], **options), plain, gradients)
+    apart = parameter(0)
+    apart.data = Tensor(np.empty(0)).data
+    apart._array = np.repeat(values.T.copy(), 2, axis=1).T[::2]
+    assert not apart._array.flags.c_contiguous
+    assert np.array_equal(trained(make([apart], **options), apart, [np.asfortranarray(g) for g in gradients]), expected)
+    single = parameter(values[0, 0])
+    assert trained(make([single], **options), single, [g[0, 0] for g in gradients]) == expected[0, 0]
+    empty = parameter(np.empty((0, 2)))
+    assert trained(make([empty], **options), empty, [np.empty((0, 2))] * STEPS).shape == (0, 2)
+    count = 2 * optim._PIECE + 7
+    large = parameter(np.resize(values, count))
+    result = trained(make([large], **options), large, [np.resize(g, count) for g in gradients])
+    assert np.array_equal(result, np.resize(expected, count))
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16])
+def test_half_types_round_once_a_step(make: Any, formula: Any, options: dict[str, Any], dtype: Any) -> None:
+    half = parameter(np.linspace(-1, 1, 6), dtype.dtype)
+    wide = parameter(half.detach()._array.astype(np.float32), np.float32)
+    g = np.cos(np.arange(6)).astype(dtype.dtype)
+    trained(make([half], **options), half, [g])
+    expected = trained(make([wide], **options), wide, [g.astype(np.float32)])
+    assert half.dtype is dtype
+    assert np.array_equal(half.detach()._array, expected.astype(dtype.dtype))
+
+
+def test_complex_numbers_count_as_two_real_ones() -> None:
+    values, gradients = np.array([1 + 2j, -3j]), [np.array([1j, 2 - 1j]), np.array([3.0 + 0j, -1j])]
+    for make, _, options in CASES:
+        target, parts = parameter(values.copy(), np.complex128), parameter(values.view(np.float64).copy())
+        trained(make([target], **options), target, gradients)
+        trained(make([parts], **options), parts, [g.view(np.float64) for g in gradients])
+        assert np.array_equal(target.detach()._array.view(np.float64), parts.detach()._array)
+        spread = parameter(0, np.complex128)
+        spread._array = np.repeat(values, 2)[::2]
+        trained(make([spread], **options), spread, gradients)
+        assert np.array_equal(spread.detach()._array, target.detach()._array)
+
+
+def test_nan_and_inf_pass_without_warnings() -> None:
+    for make, _, options in CASES:
+        target = parameter([1.0, 1.0, 1.0], np.float32)
+        trained(make([target], **options), target, [np.float32([math.inf, math.nan, 3e38])] * 3)
+        assert not np.isfinite(target.detach()._array[:2]).any()
+
+
+# Groups and gradients
+
+
+def test_groups_have_options_of_their_own() -> None:
+    one, other, frozen = parameter(1.0), parameter(1.0), parameter(1.0)
+    optimizer = optim.SGD([{"params": [one, frozen]}, {"params": other, "lr": 0.5}], lr=0.1)
+    one.grad = other.grad = Tensor(np.asarray(1.0))
+    optimizer.step()
+    assert (one.item(), other.item(), frozen.item()) == (0.9, 0.5, 1.0)
+    optimizer.param_groups[0]["lr"] = 1.0
+    optimizer.step()
+    assert one.item() == pytest.approx(-0.1)
+    assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.5]
+    assert optimizer.defaults["lr"] == 0.1
+    late = parameter(2.0)
+    optimizer.add_param_group({"params": [late], "momentum": 0.5})
+    assert optimizer.param_groups[2]["momentum"] == 0.5
+
+
+def test_zero_grad_and_closure() -> None:
+    target = parameter([3.0])
+    optimizer = optim.SGD([target], lr=0.25)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (target * target).sum()
+        loss.backward()
+        return loss
+
+    with mt.no_grad():
+        losses = [optimizer.step(closure).item() for _ in range(3)]
+    assert losses == [9.0, 2.25, 0.5625]
+    optimizer.zero_grad(set_to_none=False)
+    assert target.grad.tolist() == [0.0]
+    optimizer.zero_grad()
+    assert target.grad is None
+
+
+def test_a_step_spoils_what_the_graph_has_saved() -> None:
+    target = parameter([2.0])
+    loss = (target * target).sum()
+    target.grad = Tensor(np.ones(1))
+    optim.SGD([target], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+# States
+
+
+def resumed_by_state_dict(
+    make: Any, options: dict[str, Any], target: Parameter, optimizer: optim.Optimizer
+) -> tuple[Any, Any]:
+    fresh = parameter(target.detach()._array.copy())
+    other = make([fresh], **options | {"lr": 77.0})
+    other.load_state_dict(pickle.loads(pickle.dumps(optimizer.state_dict())))
+    return fresh, other
+
+
+def resumed_by_copy(
+    make: Any, options: dict[str, Any], target: Parameter, optimizer: optim.Optimizer
+) -> tuple[Any, Any]:
+    return copy.deepcopy((target, optimizer))
+
+
+@every_case
+@pytest.mark.parametrize("resumed", [resumed_by_state_dict, resumed_by_copy])
+def test_training_goes_on_from_a_saved_state(make: Any, formula: Any, options: dict[str, Any], resumed: Any) -> None:
+    values = np.linspace(-1, 1, 4)
+    gradients = gradients_for(values)
+    target = parameter(values)
+    optimizer = make([target], **options)
+    trained(optimizer, target, gradients[:3])
+    other_target, other = resumed(make, options, target, optimizer)
+    assert not np.shares_memory(other_target._array, target._array)
+    one, two = trained(optimizer, target, gradients[3:]), trained(other, other_target, gradients[3:])
+    assert np.array_equal(one, two)
+    for state, mine in zip(other.state.values(), optimizer.state.values(), strict=True):
+        tensors = [name for name, value in state.items() if isinstance(value, Tensor)]
+        assert not any(np.shares_memory(state[name]._array, mine[name]._array) for name in tensors)
+
+
+def test_state_dict_has_the_form_of_torch() -> None:
+    one, other = parameter([1.0, 2.0]), parameter(1.0)
+    optimizer = optim.Adam([{"params": [one]}, {"params": [other], "lr": 0.5}])
+    other.grad = Tensor(np.asarray(1.0))
+    optimizer.step()
+    state = optimizer.state_dict()
+    assert [group["params"] for group in state["param_groups"]] == [[0], [1]]
+    assert list(state["state"]) == [1]
+    assert set(state["state"][1]) == {"step", "exp_avg", "exp_avg_sq"}
+    assert state["state"][1]["step"] == 1
+    with pytest.raises(ValueError, match=r"sizes \[1, 1\], and this optimizer \[2\]"):
+        optim.Adam([one, other]).load_state_dict(state)
+
+
+def test_repr_lists_the_groups() -> None:
+    text = repr(optim.SGD([parameter(1.0)], lr=0.5))
+    assert text.startswith("SGD (\nParameter Group 0\n    dampening: 0\n    lr: 0.5\n")
+    assert text.endswith("\n)")
+
+
+# Errors
+
+BAD = [
+    (TypeError, "one Tensor", lambda: optim.SGD(parameter(1.0))),
+    (ValueError, "empty parameter list", lambda: optim.Adam([])),
+    (TypeError, "one param is int", lambda: optim.SGD([3])),
+    (ValueError, "non-leaf", lambda: optim.SGD([parameter(1.0) * 2])),
+    (ValueError, "more than one parameter group", lambda: optim.SGD([(p := parameter(1.0)), p])),
+    (ValueError, "invalid lr: -1", lambda: optim.SGD([parameter(1.0)], lr=-1)),
+    (ValueError, "invalid lr: nan", lambda: optim.SGD([parameter(1.0)], lr=math.nan)),
+    (ValueError, "invalid momentum: -0.5", lambda: optim.SGD([parameter(1.0)], momentum=-0.5)),
+    (ValueError, "invalid weight_decay: -2", lambda: optim.AdamW([parameter(1.0)], weight_decay=-2)),
+    (ValueError, "Nesterov", lambda: optim.SGD([parameter(1.0)], nesterov=True)),
+    (ValueError, "at index 1: 1.0", lambda: optim.Adam([parameter(1.0)], betas=(0.9, 1.0))),
+    (ValueError, "invalid eps: -1", lambda: optim.Adam([{"params": [parameter(1.0)], "eps": -1}])),
+    (TypeError, "must be a dict", lambda: optim.SGD([parameter(1.0)]).add_param_group([parameter(1.0)])),
+]
+
+
+@pytest.mark.parametrize(("error", "says", "call"), BAD, ids=[each[1] for each in BAD])
+def test_bad_arguments(error: Any, says: str, call: Any) -> None:
+    with pytest.raises(error) as raised:
+        call()
+    assert says in str(raised.value)
+
+
+# Training
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: optim.SGD(p, lr=0.7),
+        lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+        lambda p: optim.Adam(p, lr=0.02),
+        lambda p: optim.AdamW(p, lr=0.02),
+    ],
+    ids=["SGD", "SGD with momentum", "Adam", "AdamW"],
+)
+def test_a_small_network_learns_two_rings(make: Any) -> None:
+    """Two classes that no line separates: a disc, and the ring around it."""
+    manual_seed(0)
+    x = randn(200, 2)
+    radius = np.linalg.norm(x._array, axis=1)
+    target = Tensor((radius > np.median(radius)).astype(np.int64))
+    model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 2))
+    optimizer = make(model.parameters())
+    first = F.cross_entropy(model(x), target).item()
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+    with mt.no_grad():
+        answers = model(x).argmax(1)
+    assert loss.item() < first / 3
+    assert (answers == target).float().mean().item() > 0.9
