@@ -1,0 +1,128 @@
+"""The functions of neural networks, under the names of torch.nn.functional."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.modes import is_grad_enabled
+from ..ops import activation as _activation
+from ..ops.activation import gelu, glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
+from ..ops.cross_entropy import cross_entropy, nll_loss
+from ..ops.distance import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    pairwise_distance,
+    triplet_margin_loss,
+)
+from ..ops.dropout import dropout as _dropout
+from ..ops.embedding import embedding, one_hot
+from ..ops.linear import linear
+from ..ops.loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+)
+from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
+from ..ops.softmax import log_softmax, softmax, softmin
+from ..tensor import Tensor
+
+__all__ = [
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "elu",
+    "embedding",
+    "gaussian_nll_loss",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "instance_norm",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "margin_ranking_loss",
+    "mish",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pairwise_distance",
+    "poisson_nll_loss",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "selu",
+    "silu",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanhshrink",
+    "threshold",
+    "triplet_margin_loss",
+]
+
+
+def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` with torch's last argument `inplace`: True writes the result into the input, and returns that.
+
+    The function then runs on a copy if it is recorded, since its gradient may need the values that are overwritten.
+    """
+    count = len(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(input: Tensor, *args: Any, inplace: bool = False, **named: Any) -> Tensor:
+        if len(args) == count:
+            *args, inplace = args  # type: ignore[assignment]
+        if not inplace:
+            return function(input, *args, **named)
+        recorded = is_grad_enabled() and input.requires_grad
+        return input.copy_(function(input.clone() if recorded else input, *args, **named))
+
+    return call
+
+
+celu = _writable(_activation.celu)
+dropout = _writable(_dropout)
+elu = _writable(_activation.elu)
+hardsigmoid = _writable(_activation.hardsigmoid)
+hardswish = _writable(_activation.hardswish)
+hardtanh = _writable(_activation.hardtanh)
+leaky_relu = _writable(_activation.leaky_relu)
+mish = _writable(_activation.mish)
+relu = _writable(_activation.relu)
+relu6 = _writable(_activation.relu6)
+selu = _writable(_activation.selu)
+silu = _writable(_activation.silu)
+threshold = _writable(_activation.threshold)

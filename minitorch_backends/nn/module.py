@@ -1,0 +1,287 @@
+"""Module: parameters, buffers and other modules, held as attributes.
+
+What a module holds is read from its attributes each time: parameters are those that are a `Parameter`, children those
+that are a `Module`, in the order of assignment. Nothing is registered twice, attribute access costs what it costs in
+Python, and a subclass need not call `super().__init__()`. Only buffers, which are plain tensors, are known by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from ..autograd.modes import no_grad
+from ..dtypes import bfloat16, float16, float32, float64
+from ..tensor import Parameter, Tensor
+
+__all__ = ["Module"]
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` did not find, and what it did not use."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """The base of all layers and models: define `forward`, and assign parameters and other modules as attributes."""
+
+    training: bool = True
+    _persistence: Mapping[str, bool] = {}
+    """For each buffer, whether it is part of the state dict."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What calling the module computes; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, ...)")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    # Attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, Parameter) and isinstance(vars(self).get(name), Parameter):
+            raise TypeError(
+                f"cannot assign {type(value).__name__} as parameter {name!r}; expected a Parameter or None. "
+                f"Write its values with {name}.copy_(...) under no_grad(), or del it first"
+            )
+        if name in self._persistence and value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r}; expected a Tensor or None")
+        object.__setattr__(self, name, value)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Assign a parameter as attribute `name`; None holds its place."""
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot register {type(param).__name__} as parameter {name!r}; expected a Parameter or None"
+            )
+        self._refuse_name(name)
+        setattr(self, name, param)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Assign a tensor that is state but not learned. `persistent=False` leaves it out of the state dict."""
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot register {type(tensor).__name__} as buffer {name!r}; expected a Tensor or None")
+        if name not in self._persistence:
+            self._refuse_name(name)
+        object.__setattr__(self, "_persistence", {**self._persistence, name: persistent})
+        setattr(self, name, tensor)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Assign a child as attribute `name`, which need not be an identifier."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"cannot add {type(module).__name__} as module {name!r}; expected a Module or None")
+        self._refuse_name(name)
+        setattr(self, name, module)
+
+    register_module = add_module
+
+    def _refuse_name(self, name: str) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise KeyError(f"names of parameters, buffers and modules are strings without dots, and got {name!r}")
+        if hasattr(self, name) and not isinstance(getattr(self, name), (Parameter, Module, type(None))):
+            raise KeyError(f"attribute {name!r} already exists in {type(self).__name__}; choose another name")
+
+    # What it holds
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules that are attributes of this one, with their names."""
+        seen = set()
+        for name, value in vars(self).items():
+            if isinstance(value, Module) and value not in seen:
+                seen.add(value)
+                yield name, value
+
+    def children(self) -> Iterator[Module]:
+        """The modules that are attributes of this one."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each once, with their dotted names."""
+        memo = set() if memo is None else memo
+        if self not in memo:
+            memo.add(self)
+            yield prefix, self
+            for name, value in list(vars(self).items()):
+                if isinstance(value, Module):
+                    yield from value.named_modules(memo, _joined(prefix, name))
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their dotted names, each once; with `recurse=False` only this module's own."""
+        return self._named(Module._own_parameters, prefix, recurse)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once, in the order of `named_parameters`."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their dotted names, each once."""
+        return self._named(Module._own_buffers, prefix, recurse)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Module:
+        """The module with the dotted name `target`; raises AttributeError where there is none."""
+        module: Any = self
+        for name in filter(None, target.split(".")):
+            module = vars(module).get(name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"{type(self).__name__} has no module {target!r}; named_modules() lists them")
+        return module
+
+    def _own_parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Parameter)}
+
+    def _own_buffers(self) -> dict[str, Any]:
+        return {name: value for name in self._persistence if (value := vars(self).get(name)) is not None}
+
+    def _named(self, own: Callable[[Module], dict[str, Any]], prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+            for name, value in own(module).items():
+                if value not in seen:
+                    seen.add(value)
+                    yield _joined(path, name), value
+
+    # State
+
+    def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
+        """Parameters and persistent buffers by dotted name: detached, sharing the module's memory."""
+        return {name: tensor.detach() for name, tensor in self._state(prefix).items()}
+
+    def _state(self, prefix: str = "") -> dict[str, Tensor]:
+        state = {prefix + name: value for name, value in self._own_parameters().items()}
+        state |= {prefix + name: value for name, value in self._own_buffers().items() if self._persistence[name]}
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                state |= value._state(f"{prefix}{name}.")
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Copy values into parameters and buffers by dotted name. Returns the names missing and unexpected.
+
+        Raises RuntimeError, before anything is copied, where shapes differ, or (when `strict`) names do.
+        """
+        state = self._state()
+        missing = [name for name in state if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in state]
+        errors = []
+        if strict and unexpected:
+            errors.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
+        if strict and missing:
+            errors.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
+        found = {name: value for name, value in state_dict.items() if name in state}
+        for name, value in found.items():
+            shape, current = getattr(value, "shape", None), state[name].shape
+            if shape is None or tuple(shape) != current:
+                given = type(value).__name__ if shape is None else list(shape)
+                errors.append(
+                    f"size mismatch for {name}: the state_dict has {given}, and the module has {list(current)}."
+                )
+        if errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+        with no_grad():
+            for name, value in found.items():
+                state[name].copy_(value if isinstance(value, Tensor) else Tensor(value))
+        return IncompatibleKeys(missing, unexpected)
+
+    # Everything below
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` with every module, children first."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Put this module and all below it in training mode, or in evaluation mode."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode is expected to be True or False, and got {mode!r}")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """train(False)."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let all parameters require gradients, or none."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        for parameter in self.parameters():
+            clear_grad(parameter, set_to_none)
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """Convert floating parameters and buffers in place, with the arguments of `Tensor.to`; integers stay."""
+        sample = Tensor(0.0).to(*args, **kwargs)
+        if not (sample.is_floating_point() or sample.is_complex()):
+            raise TypeError(f"Module.to only accepts floating point or complex dtypes, and got {sample.dtype!r}")
+        return self._converted(
+            lambda tensor: tensor.to(*args, **kwargs) if tensor.is_floating_point() or tensor.is_complex() else tensor
+        )
+
+    def float(self) -> Self:
+        """Convert floating parameters and buffers to float32."""
+        return self._converted(lambda tensor: tensor.to(float32) if tensor.is_floating_point() else tensor)
+
+    def double(self) -> Self:
+        """Convert floating parameters and buffers to float64."""
+        return self._converted(lambda tensor: tensor.to(float64) if tensor.is_floating_point() else tensor)
+
+    def half(self) -> Self:
+        """Convert floating parameters and buffers to float16."""
+        return self._converted(lambda tensor: tensor.to(float16) if tensor.is_floating_point() else tensor)
+
+    def bfloat16(self) -> Self:
+        """Convert floating parameters and buffers to bfloat16."""
+        return self._converted(lambda tensor: tensor.to(bfloat16) if tensor.is_floating_point() else tensor)
+
+    def _converted(self, convert: Callable[[Any], Any]) -> Self:
+        held: list[Any] = [*self.parameters(), *self.buffers()]
+        for each in held:
+            gradient, each.grad = each.grad, None
+            each.data = convert(each.data)
+            if gradient is not None:
+                each.grad = convert(gradient)
+        return self
+
+    # Text
+
+    def extra_repr(self) -> str:
+        """What the repr says between the parentheses; subclasses define it."""
+        return ""
+
+    def __repr__(self) -> str:
+        return _tree(self, [(name, repr(value)) for name, value in vars(self).items() if isinstance(value, Module)])
+
+
+def clear_grad(tensor: Any, set_to_none: bool) -> None:
+    """Forget the gradient of a tensor, or make new zeros of it."""
+    if tensor.grad is not None:
+        tensor.grad = None if set_to_none else tensor.grad.detach() * 0
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
+
+
+def _tree(module: Module, children: list[tuple[str, str]]) -> str:
+    """The repr of a module over those of its children, given with their names."""
+    lines = [f"({name}): {text}".replace("\n", "\n  ") for name, text in children]
+    inner = module.extra_repr()
+    if lines:
+        inner = "".join(f"\n  {line}" for line in ([inner] if inner else []) + lines) + "\n"
+    return f"{type(module).__name__}({inner})"

@@ -1,0 +1,44 @@
+"""How composites of floating tensors are declared."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..dtypes import FLOATING, dtype_of
+from ..op import composite
+from ..tensor import Tensor
+
+__all__ = ["floating_composite", "widened"]
+
+
+def floating_composite(
+    *, reference: Callable[..., Any], samples: Callable[..., Any], method: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`composite(takes="f")` that refuses a first argument of another type, also where its parts would not.
+
+    The function raises RuntimeError for other dtypes and TypeError for what is no Tensor.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        name, first = function.__name__, next(iter(inspect.signature(function).parameters))
+
+        @functools.wraps(function)
+        def checked(*args: Any, **named: Any) -> Any:
+            input = args[0] if args else named.get(first)
+            if not isinstance(input, Tensor):
+                raise TypeError(f"{name}(): argument {first!r} must be a Tensor, not {type(input).__name__}")
+            if dtype_of(input._array).category != FLOATING:
+                raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected floating tensors")
+            return function(*args, **named)
+
+        return composite(takes="f", method=method, reference=reference, samples=samples)(checked)
+
+    return declare
+
+
+def widened(input: Tensor) -> Tensor:
+    """Half types in float32, so that a composite of several ops rounds once, at its end."""
+    return input.float() if input._array.dtype.itemsize == 2 else input

@@ -1,0 +1,403 @@
+"""Normalisation: batch, layer, group, instance and rms norm. All but the last rest on one op, `standardize`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd.modes import no_grad
+from ..op import Array, composite, op
+from ..samples import Sample, between, sample
+from ..tensor import Tensor, adopt
+from .floating import floating_composite, widened
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
+
+
+def _standardize_backward_samples() -> Iterator[Sample]:
+    for (input, dim, eps), _ in _standardize_samples():
+        output, _, deviation = _standardize_reference(input, dim, eps)
+        yield sample(between(-1, 1, *input.shape, seed=3), output, deviation, dim)
+    yield sample(between(-1, 1, 6, 4)[::2, ::-2], between(-1, 1, 3, 2, seed=1), between(0.5, 2, 3, 1), (1,))
+
+
+def _standardize_backward_reference(grad_output: Any, output: Any, deviation: Any, dim: tuple[int, ...]) -> Any:
+    shift, slope = grad_output.mean(dim, keepdims=True), (grad_output * output).mean(dim, keepdims=True)
+    return (grad_output - shift - output * slope) / deviation
+
+
+def _mean(array: np.ndarray, dim: tuple[int, ...]) -> np.ndarray:
+    """The mean over dimensions that are kept with size 1; np.mean takes 4 us more for small arrays."""
+    return np.add.reduce(array, dim, keepdims=True) / max(math.prod([array.shape[each] for each in dim]), 1)
+
+
+def _of_output(g: Tensor, grad_output: Tensor, output: Tensor, deviation: Tensor, dim: tuple[int, ...]) -> Tensor:
+    slope, other = (grad_output * output).mean(dim, keepdim=True), (g * output).mean(dim, keepdim=True)
+    return -(g * slope + grad_output * other) / deviation
+
+
+@op(
+    takes="f",
+    method=False,
+    grad_output=lambda g, output, deviation, dim: standardize_backward(g, output, deviation, dim),
+    output=_of_output,
+    deviation=lambda g, out, deviation, dim: -(g * out).sum(dim, keepdim=True) / deviation,
+    reference=_standardize_backward_reference,
+    samples=_standardize_backward_samples,
+)
+def standardize_backward(grad_output: Array, output: Array, deviation: Array, dim: tuple[int, ...]):
+    """The gradient of `standardize` from its results: (g - mean(g) - output * mean(g * output)) / deviation."""
+    out = grad_output * output
+    np.multiply(output, _mean(out, dim), out=out)
+    np.subtract(grad_output, out, out=out)
+    out -= _mean(grad_output, dim)
+    out /= deviation
+    return out
+
+
+class Standardized(NamedTuple):
+    """What `standardize` returns; mean and deviation keep the reduced dimensions with size 1."""
+
+    output: Any
+    mean: Any
+    deviation: Any
+
+
+def _standardize_reference(input: np.ndarray, dim: tuple[int, ...], eps: float) -> Standardized:
+    mean, deviation = input.mean(dim, keepdims=True), np.sqrt(input.var(dim, keepdims=True) + eps)
+    return Standardized((input - mean) / deviation, mean, deviation)
+
+
+def _standardize_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), (1,), 1e-5)
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (0,), 0.1)
+    yield sample(between(-2, 2, 2, 3, 4), (0, 2), 1e-5)
+    yield sample(between(-2, 2, 0, 3), (1,), 1e-5)
+
+
+def _standardize_gradient(g: Standardized, out: Standardized, dim: tuple[int, ...]) -> Tensor:
+    """That of the output, that of the mean over the number of elements, and that of the deviation times output / it."""
+    (g_output, g_mean, g_deviation), (output, _, deviation) = g, out
+    gradient = standardize_backward(g_output, output, deviation, dim)
+    size = math.prod(output.shape[each] for each in dim)
+    for each, factor in ((g_mean, 1 / size if size else 1), (g_deviation, output / size if size else 1)):
+        if each._node is not None or each._array.any():
+            gradient = gradient + each * factor
+    return gradient
+
+
+@op(
+    takes="f",
+    method=False,
+    input=_standardize_gradient,
+    reference=_standardize_reference,
+    samples=_standardize_samples,
+)
+def standardize(input: Array, dim: tuple[int, ...], eps: float):
+    """(input - mean) / deviation over the dimensions `dim`, with deviation = sqrt(var + eps) of the biased variance."""
+    mean = _mean(input, dim)
+    output = input - mean
+    if dim == (input.ndim - 1,):  # no array of squares: 3.2 ms in place of 4.3 for 4096 x 768, and as accurate
+        var = np.vecdot(output, output)[..., None] / input.dtype.type(input.shape[-1])
+    else:
+        var = _mean(np.square(output), dim)
+    deviation = np.sqrt(var + input.dtype.type(eps))
+    output /= deviation
+    return Standardized(output, mean, deviation)
+
+
+def _affine(output: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: Any) -> Tensor:
+    if weight is not None:
+        output = output * widened(weight)
+    if bias is not None:
+        output = output + widened(bias)
+    return output if output._array.dtype is dtype else output.to(dtype)
+
+
+# Over the last dimensions
+
+
+def _shape_of(normalized_shape: Any, input: Tensor, name: str) -> tuple[int, ...]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(f"{name}: expected normalized_shape to have at least one size, and got {list(shape)}")
+    if input._array.shape[-len(shape) :] != shape:
+        expected = ", ".join(map(str, ("*", *shape)))
+        raise RuntimeError(
+            f"{name}: given normalized_shape={list(shape)}, expected input with shape [{expected}], "
+            f"but got {list(input.shape)}"
+        )
+    return shape
+
+
+def _check(name: str, argument: str, tensor: Tensor | None, shape: tuple[int, ...]) -> None:
+    if tensor is not None and tensor._array.shape != shape:
+        raise RuntimeError(f"{name}: expected {argument} to be of shape {list(shape)}, but got {list(tensor.shape)}")
+
+
+def _last_samples(with_bias: bool) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)][: 1 + with_bias]
+        yield sample(between(-2, 2, 3, 4), (4,))
+        yield sample(between(-2, 2, 3, 4), (4,), *weights)
+        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (2,), between(0.5, 1.5, 2), eps=0.1)
+        yield sample(between(-2, 2, 2, 3, 4), (3, 4), between(0.5, 1.5, 3, 4, seed=1))
+        yield sample(between(-2, 2, 0, 4), (4,), *weights)
+
+    return samples
+
+
+def _layer_norm_reference(
+    input: Any, normalized_shape: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5
+) -> np.ndarray:
+    return _standardize_reference(input, tuple(range(-len(normalized_shape), 0)), eps).output * weight + bias
+
+
+@floating_composite(reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Standardise over the last dimensions, which are `normalized_shape`, then scale and shift (Ba et al., 2016).
+
+    Raises RuntimeError where `input`, `weight` or `bias` do not have that shape.
+    """
+    shape = _shape_of(normalized_shape, input, "layer_norm")
+    _check("layer_norm", "weight", weight, shape)
+    _check("layer_norm", "bias", bias, shape)
+    dim = tuple(range(input.ndim - len(shape), input.ndim))
+    return _affine(standardize(widened(input), dim, eps).output, weight, bias, input._array.dtype)
+
+
+def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:
+    square = np.square(input).mean(tuple(range(-len(normalized_shape), 0)), keepdims=True)
+    return input / np.sqrt(square + (np.finfo(input.dtype).eps if eps is None else eps)) * weight
+
+
+@floating_composite(reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
+
+    `eps` is added to the mean square; by default the machine epsilon of the dtype computed in (float32 for half types).
+    """
+    shape = _shape_of(normalized_shape, input, "rms_norm")
+    _check("rms_norm", "weight", weight, shape)
+    wide = widened(input)
+    eps = float(np.finfo(wide._array.dtype).eps) if eps is None else eps
+    square = (wide * wide).mean(tuple(range(input.ndim - len(shape), input.ndim)), keepdim=True)
+    return _affine(wide * (square + eps).rsqrt(), weight, None, input._array.dtype)
+
+
+# Over channels, dimension 1
+
+
+def _per_channel(tensor: Tensor | None, name: str, argument: str, input: Tensor) -> Tensor | None:
+    """A tensor of one value per channel in a shape that broadcasts against `input`."""
+    _check(name, argument, tensor, (input.shape[1],))
+    return None if tensor is None else tensor.reshape((-1,) + (1,) * (input.ndim - 2))
+
+
+def _track(
+    running_mean: Tensor | None, running_var: Tensor | None, mean: np.ndarray, deviation: np.ndarray, eps: float,
+    size: int, momentum: float,
+) -> None:  # fmt: skip
+    """Move running statistics towards those of an input, averaged over the batch: mean and unbiased variance."""
+    var = np.maximum(np.square(deviation, dtype=np.float64) - eps, 0) * (size / max(size - 1, 1))
+    with no_grad():
+        for running, now in ((running_mean, mean), (running_var, var)):
+            if running is not None and now.size:
+                running.copy_(running * (1 - momentum) + adopt(now.mean(0).reshape(running.shape) * momentum))
+
+
+def _batch_samples() -> Iterator[Sample]:
+    statistics = [between(-1, 1, 3, seed=1), between(0.5, 1.5, 3, seed=2)]
+    weights = [between(0.5, 1.5, 3, seed=3), between(-1, 1, 3, seed=4)]
+    yield sample(between(-2, 2, 4, 3), *statistics, *weights)
+    yield sample(between(-2, 2, 2, 3, 4, 2), *statistics, eps=0.1)
+    yield sample(between(-2, 2, 6, 4)[::2, ::-2].T, None, None, between(0.5, 1.5, 3), None, training=True)
+    yield sample(between(-2, 2, 4, 3), None, None, *weights, True)
+    yield sample(between(-2, 2, 2, 3, 4), None, None, training=True)
+    yield sample(between(-2, 2, 0, 3), *statistics)
+
+
+def _columns(ndim: int, *values: Any) -> list[Any]:
+    return [value if value is None else value.reshape((-1,) + (1,) * (ndim - 2)) for value in values]
+
+
+def _batch_norm_reference(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> np.ndarray:
+    mean, var, weight, bias = _columns(input.ndim, running_mean, running_var, weight, bias)
+    if training:
+        dim = (0, *range(2, input.ndim))
+        mean, var = input.mean(dim, keepdims=True), input.var(dim, keepdims=True)
+    out = (input - mean) / np.sqrt(var + eps)
+    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+@floating_composite(reference=_batch_norm_reference, samples=_batch_samples)
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each channel (dimension 1) over the batch, then scale and shift (Ioffe and Szegedy, 2015).
+
+    In training with the statistics of the input, of which `momentum` parts go into the running ones, in place and
+    unrecorded (the variance unbiased); otherwise with the running statistics. Raises RuntimeError where these are
+    missing or of another shape, ValueError for one value per channel in training.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(
+            "batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
+            f"and got {list(input.shape)}"
+        )
+    weight, bias = _per_channel(weight, "batch_norm", "weight", input), _per_channel(bias, "batch_norm", "bias", input)
+    mean, var = (
+        _per_channel(each, "batch_norm", name, input)
+        for each, name in ((running_mean, "running_mean"), (running_var, "running_var"))
+    )
+    if not training:
+        if mean is None or var is None:
+            raise RuntimeError(
+                "batch_norm: running_mean and running_var must be given where training=False, and one is None"
+            )
+        output = (widened(input) - widened(mean)) * (widened(var) + eps).rsqrt()
+        return _affine(output, weight, bias, input._array.dtype)
+    size = input.numel() // max(input.shape[1], 1)
+    if size == 1:
+        raise ValueError(
+            "batch_norm: expected more than 1 value per channel when training, "
+            f"and got an input of size {list(input.shape)}"
+        )
+    output, mean, deviation = standardize(widened(input), (0, *range(2, input.ndim)), eps)
+    _track(running_mean, running_var, mean._array, deviation._array, eps, size, momentum)
+    return _affine(output, weight, bias, input._array.dtype)
+
+
+def _group_samples() -> Iterator[Sample]:
+    weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)]
+    yield sample(between(-2, 2, 2, 4, 3), 2, *weights)
+    yield sample(between(-2, 2, 2, 4), 1)
+    yield sample(between(-2, 2, 4, 2, 6).T[::2], 2, between(0.5, 1.5, 2), eps=0.1)
+    yield sample(between(-2, 2, 0, 4, 2), 2, *weights)
+
+
+def _group_norm_reference(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> np.ndarray:
+    weight, bias = _columns(input.ndim, weight, bias)
+    groups = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
+    out = _standardize_reference(groups, (2,), eps).output.reshape(input.shape)
+    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+@floating_composite(reference=_group_norm_reference, samples=_group_samples)
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Standardise each sample's `num_groups` groups of channels, then scale and shift by channel (Wu and He, 2018)."""
+    if input.ndim < 2:
+        raise RuntimeError(
+            "group_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
+            f"and got {list(input.shape)}"
+        )
+    if num_groups < 1 or input.shape[1] % num_groups:
+        raise RuntimeError(
+            f"group_norm: expected the number of channels, {input.shape[1]}, to be divisible by num_groups={num_groups}"
+        )
+    weight, bias = _per_channel(weight, "group_norm", "weight", input), _per_channel(bias, "group_norm", "bias", input)
+    groups = widened(input).reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
+    return _affine(standardize(groups, (2,), eps).output.reshape(input.shape), weight, bias, input._array.dtype)
+
+
+def _instance_samples() -> Iterator[Sample]:
+    weights = [between(0.5, 1.5, 3, seed=1), between(-1, 1, 3, seed=2)]
+    yield sample(between(-2, 2, 2, 3, 4), weight=weights[0], bias=weights[1])
+    yield sample(between(-2, 2, 2, 3, 4), weights[1], weights[0], use_input_stats=False)
+    yield sample(between(-2, 2, 4, 3, 4).T[::2], eps=0.1)
+    yield sample(between(-2, 2, 0, 3, 2))
+
+
+def _instance_norm_reference(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> np.ndarray:
+    if use_input_stats:
+        return _group_norm_reference(input, input.shape[1], weight, bias, eps)
+    return _batch_norm_reference(input, running_mean, running_var, weight, bias, eps=eps)
+
+
+@floating_composite(reference=_instance_norm_reference, samples=_instance_samples)
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each sample's channels over their positions, then scale and shift (Ulyanov et al., 2016).
+
+    Running statistics that are given follow the means over the batch, or, with `use_input_stats=False`, are used.
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    size = math.prod(input.shape[2:])
+    if input.ndim < 3 or size == 1:
+        raise ValueError(
+            "instance_norm: expected more than 1 spatial element when training, "
+            f"and got an input of size {list(input.shape)}"
+        )
+    weight, bias = (
+        _per_channel(weight, "instance_norm", "weight", input),
+        _per_channel(bias, "instance_norm", "bias", input),
+    )
+    output, mean, deviation = standardize(widened(input), tuple(range(2, input.ndim)), eps)
+    _track(running_mean, running_var, mean._array, deviation._array, eps, size, momentum)
+    return _affine(output, weight, bias, input._array.dtype)
+
+
+# By a norm
+
+
+def _normalize_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4))
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 1.0, 0)
+    yield sample(between(-2, 2, 2, 3, 4), p=3.0, dim=(0, 2))
+    yield sample(between(-2, 2, 3, 4), dim=-1, eps=5.0)
+    yield sample(between(-2, 2.5), dim=0)
+    yield sample(between(-2, 2, 0, 3))
+
+
+def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> np.ndarray:
+    axis = (dim if input.ndim else None) if isinstance(dim, int) else tuple(dim)
+    return input / np.maximum((np.abs(input) ** p).sum(axis, keepdims=True) ** (1 / p), eps)
+
+
+@composite(takes="fc", method=False, reference=_normalize_reference, samples=_normalize_samples)
+def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
+    """`input` divided by its p-norm over `dim`, or by `eps` where that is larger."""
+    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)

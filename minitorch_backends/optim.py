@@ -1,0 +1,336 @@
+"""Optimisers: SGD, Adam and AdamW, with torch's formulas, options and state dicts.
+
+A step writes to the arrays of the parameters and of the state, piece by piece: temporaries stay in the cache, and
+nothing is recorded. Half types are updated in float32 and rounded once; complex numbers count as pairs of real ones,
+as in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .autograd.modes import enable_grad
+from .inplace import bump
+from .nn.module import clear_grad
+from .tensor import Tensor, adopt
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+
+_PIECE = 1 << 15
+"""Elements updated at a time: the operands and temporaries of a piece fit into a second-level cache of 1 MiB."""
+
+
+class Optimizer:
+    """The base of all optimisers: groups of parameters with their options, and a state for each parameter.
+
+    Attributes:
+        param_groups: one dict per group, with its "params" and options, which may be changed between steps.
+        state: parameter -> dict of what the optimiser remembers.
+        defaults: the options of groups that do not give their own.
+
+    A subclass defines `_buffers` and `_update`.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError("params is one Tensor; expected an iterable of Tensors or of dicts, [tensor] for example")
+        self.defaults, self.state, self.param_groups = defaults, {}, []  # type: ignore[var-annotated]
+        groups = list(params)
+        if not groups:
+            raise ValueError("the optimizer got an empty parameter list; expected at least one parameter")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, `{"params": [...], "lr": 0.1}`, with options of their own.
+
+        Raises TypeError or ValueError for what is no leaf tensor, parameters given twice, and options out of range.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"a param_group must be a dict with 'params', and got {type(param_group).__name__}")
+        params = param_group["params"]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        known = {id(each) for group in self.param_groups for each in group["params"]}
+        for each in params:
+            if not isinstance(each, Tensor):
+                raise TypeError(f"an optimizer can only optimize Tensors, and one param is {type(each).__name__}")
+            if not each.is_leaf:
+                raise ValueError("can't optimize a non-leaf Tensor, which gets no .grad; pass what it was made from")
+            if id(each) in known:
+                raise ValueError("some parameters appear in more than one parameter group, or twice; give each once")
+            known.add(id(each))
+        group = self.defaults | param_group | {"params": params}
+        self._check(group)
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or fill them with zeros."""
+        for _, parameter in self._parameters():
+            clear_grad(parameter, set_to_none)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient. A closure is called first, and its result, the loss, returned."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with np.errstate(all="ignore"):
+            for group, parameter in self._parameters():
+                gradient: Tensor | None = parameter.grad
+                if gradient is not None:
+                    self._step(parameter, gradient, group)
+        return loss
+
+    def _parameters(self) -> Iterator[tuple[dict[str, Any], Tensor]]:
+        return ((group, each) for group in self.param_groups for each in group["params"])
+
+    # A subclass's part
+
+    def _check(self, group: dict[str, Any]) -> None:
+        """Raise ValueError for options out of range; subclasses add their own."""
+        for name in ("lr", "eps", "momentum", "weight_decay"):
+            if name in group and not group[name] >= 0:
+                raise ValueError(f"invalid {name}: {group[name]}; expected a number that is at least 0")
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
+        raise NotImplementedError
+
+    def _update(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> Callable[..., None]:
+        """A function of arrays (parameter, gradient, buffers ...) that makes a step: it writes to all but the second.
+
+        `first` says that the buffers have just been made. Other state than buffers is kept up here.
+        """
+        raise NotImplementedError
+
+    def _step(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        state = self.state.setdefault(parameter, {})
+        names = self._buffers(group)
+        missing = [name for name in names if name not in state]
+        for name in missing:
+            state[name] = adopt(np.zeros_like(parameter._array))
+        update = self._update(group, state, bool(missing))
+        written = [parameter._array, *(state[name]._array for name in names)]
+        flat = [_flat(array) for array in written]
+        flat.insert(1, _flat(gradient._array))
+        for start in range(0, flat[0].size, _PIECE):
+            update(*(each[start : start + _PIECE] for each in flat))
+        del flat[1]
+        for array, each in zip(written, flat, strict=True):
+            if not np.may_share_memory(array, each):
+                array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
+        bump(parameter)
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state and the options, with parameters numbered in the order of the groups; tensors are not copied."""
+        numbers = {id(parameter): number for number, (_, parameter) in enumerate(self._parameters())}
+        groups = [group | {"params": [numbers[id(each)] for each in group["params"]]} for group in self.param_groups]
+        return {
+            "state": {numbers[id(parameter)]: dict(state) for parameter, state in self.state.items()},
+            "param_groups": groups,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state and options from `state_dict()` of an optimiser of as many parameters. Tensors are copied.
+
+        Raises ValueError, before anything changes, where the groups differ in number or size.
+        """
+        groups = state_dict["param_groups"]
+        sizes, expected = [len(each["params"]) for each in groups], [len(each["params"]) for each in self.param_groups]
+        if sizes != expected:
+            raise ValueError(
+                f"the loaded state dict has parameter groups of sizes {sizes}, and this optimizer {expected}; "
+                "they must agree"
+            )
+        numbers = [number for group in groups for number in group["params"]]
+        parameters = dict(zip(numbers, (parameter for _, parameter in self._parameters()), strict=True))
+        state = {
+            parameters[number]: _loaded(values, parameters[number]) for number, values in state_dict["state"].items()
+        }
+        for group, given in zip(self.param_groups, groups, strict=True):
+            group.update({name: value for name, value in given.items() if name != "params"})
+        self.state = state
+
+    def __repr__(self) -> str:
+        lines = []
+        for number, group in enumerate(self.param_groups):
+            lines += [
+                f"Parameter Group {number}",
+                *(f"    {name}: {group[name]}" for name in sorted(group) if name != "params"),
+            ]
+        return "\n".join([f"{type(self).__name__} (", *lines, ")"])
+
+
+def _flat(array: np.ndarray) -> np.ndarray:
+    """The elements in one dimension, as float32 or float64: a view where that is possible, else a copy."""
+    if array.dtype.itemsize == 2:
+        array = array.astype(np.float32)
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+
+
+def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+    """A parameter's state: tensors copied in its dtype, and the step as an int (torch keeps it in a tensor)."""
+    copied: dict[str, Any] = {}
+    for name, value in values.items():
+        if value is not None:
+            array = np.array(value.detach() if isinstance(value, Tensor) else value)
+            copied[name] = adopt(array.astype(parameter._array.dtype)) if name != "step" else int(array)
+    return copied
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent: p -= lr * d, where d is the gradient, plus weight_decay * p.
+
+    With `momentum`, a buffer b = momentum * b + (1 - dampening) * d takes the place of d (b = d in the first step), or,
+    with `nesterov`, d + momentum * b does. `maximize` ascends.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+            },
+        )
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise ValueError(
+                "Nesterov momentum requires a momentum above 0 and zero dampening, "
+                f"and got momentum={group['momentum']}, dampening={group['dampening']}"
+            )
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def _update(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> Callable[..., None]:
+        lr, momentum, weight_decay, nesterov = group["lr"], group["momentum"], group["weight_decay"], group["nesterov"]
+        sign, kept = (-1 if group["maximize"] else 1), (1 if first else 1 - group["dampening"])
+
+        def update(p: np.ndarray, g: np.ndarray, b: np.ndarray | None = None) -> None:
+            d = g * sign if weight_decay or sign < 0 else g
+            if weight_decay:
+                d += weight_decay * p
+            if b is not None:
+                b *= momentum
+                b += d if kept == 1 else kept * d
+                d = d + momentum * b if nesterov else b
+            p -= lr * d
+
+        return update
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2014): p -= lr * m / (sqrt(v) + eps), m and v being means of the gradient and of its square.
+
+    The means, which start at 0, are corrected for that. `betas` are the weights of the past in m and v. `weight_decay`
+    adds weight_decay * p to the gradient. With `amsgrad` v is the largest so far (Reddi et al., 2018). `maximize`
+    ascends.
+    """
+
+    decoupled = False
+    """Whether weights decay beside the gradient (AdamW) rather than as a part of it."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+            },
+        )
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        for index, beta in enumerate(group["betas"]):
+            if not 0 <= beta < 1:
+                raise ValueError(
+                    f"invalid beta parameter at index {index}: {beta}; expected at least 0 and less than 1"
+                )
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+
+    def _update(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> Callable[..., None]:
+        step = state["step"] = state.get("step", 0) + 1
+        lr, eps, weight_decay = group["lr"], group["eps"], group["weight_decay"]
+        beta1, beta2 = group["betas"]
+        size, scale = lr / (1 - beta1**step), 1 / (1 - beta2**step) ** 0.5
+        sign = -1 if group["maximize"] else 1
+        decoupled = self.decoupled
+
+        def update(
+            p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, largest: np.ndarray | None = None
+        ) -> None:
+            if sign < 0:
+                g = -g
+            if weight_decay and decoupled:
+                p *= 1 - lr * weight_decay
+            elif weight_decay:
+                g = g + weight_decay * p
+            m += (1 - beta1) * (g - m)
+            v *= beta2
+            v += (1 - beta2) * (g * g)
+            if largest is not None:
+                v = np.maximum(largest, v, out=largest)
+            root = np.sqrt(v)
+            root *= scale
+            root += eps
+            p -= size * (m / root)
+
+        return update
+
+
+class AdamW(Adam):
+    """`Adam` whose weights decay by the factor 1 - lr * weight_decay in each step (Loshchilov and Hutter, 2017)."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
