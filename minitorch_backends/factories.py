@@ -23,6 +23,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+_MOST = 2**58
+"""More elements than this, of at most 16 bytes each, cannot be addressed."""
+
+
 def made(array: np.ndarray, device: Any, requires_grad: Any) -> Tensor:
     """A tensor around a new array, as the last two arguments of every factory say."""
     if device is not None:
@@ -51,6 +55,8 @@ def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     shape = shape_of(sizes)
     if min(shape, default=0) < 0:
         raise RuntimeError(f"sizes are at least 0, and got {list(shape)}")
+    if math.prod(size for size in shape if size) > _MOST:
+        raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
     return shape
 
 

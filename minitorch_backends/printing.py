@@ -110,11 +110,13 @@ def _with_notes(text: str, notes: list[str], indent: int) -> str:
 
 def _edges(array: np.ndarray) -> np.ndarray:
     """The elements that are shown of a large array."""
+    return array[np.ix_(*map(_shown, array.shape))]
+
+
+def _shown(size: int) -> list[int]:
+    """The positions that are shown of a dimension of a large array."""
     edge = _options.edgeitems
-    for dim, size in enumerate(array.shape):
-        if size > 2 * edge:
-            array = np.take(array, [*range(edge), *range(size - edge, size)], dim)
-    return array
+    return [*range(edge), *range(size - edge, size)] if size > 2 * edge else list(range(size))
 
 
 def _nested(array: np.ndarray, indent: int, summarized: bool, write: Callable[[Any], str], width: int) -> str:
@@ -123,7 +125,7 @@ def _nested(array: np.ndarray, indent: int, summarized: bool, write: Callable[[A
         return write(array[()])
     size, edge = array.shape[0], _options.edgeitems
     cut = summarized and size > 2 * edge
-    positions = [*range(edge), *range(size - edge, size)] if cut else range(size)
+    positions = _shown(size) if cut else range(size)
     if array.ndim > 1:
         parts = [_nested(array[position], indent + 1, summarized, write, width) for position in positions]
         if cut:

@@ -247,6 +247,10 @@ def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     return _filled(self, chosen(generator).normal(self._array.shape, _floating("normal_", self.dtype)) * std + mean)
 
 
+_SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+"""The bits of a floating type's significand: up to 2 to this power, it holds every integer."""
+
+
 def _random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None) -> Tensor:
     """Write integers from `low` to `high` - 1; `random_(high)` starts at 0, and without arguments the dtype is the
     limit.
@@ -254,10 +258,8 @@ def _random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: 
     if high is None and low:
         low, high = 0, low
     if high is None:
-        bits = {INTEGER: 8 * self.itemsize - self.dtype.is_signed, BOOL: 1}.get(
-            self.dtype.category, np.finfo(self.dtype.to_real().dtype).nmant
-        )
-        high = 2 ** min(int(bits), 62)
+        integer = 1 if self.dtype.category == BOOL else 8 * self.itemsize - self.dtype.is_signed
+        high = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, integer), 62)
     return _filled(self, _integers(low, high, self._array.shape, generator, self.dtype))
 
 
