@@ -1,0 +1,178 @@
+"""`python -m bench`: run the parts of the laboratory, print their tables, and write results, plots and the report."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+PARTS = {
+    "digits": "train a classifier of handwritten digits, and classify the held-out ones at each precision",
+    "products": "bare products: error beside its theory, speed beside NumPy's (and torch's where it is installed)",
+    "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
+    "overhead": "time of one operation on 8 x 8 tensors, of a scope and of a flag, beside torch's",
+    "import": "time of `import minitorch_backends` in a new process, beside torch's",
+}
+"""The parts, in the order in which they run, and what each does."""
+
+MODULES = {"tf32-note": "tf32_note", "import": "imports"}
+"""The module of a part, where it has another name."""
+
+SCHEMA = 1
+"""Raised when the meaning or the place of something in results.json changes."""
+
+BUDGET, QUICK_BUDGET = 40.0, 8.0
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a seed; expected an integer of at least 0")
+    return int(text)
+
+
+def _budget(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; expected seconds, more than 0")
+    return seconds
+
+
+def _part(text: str) -> str:
+    if text not in PARTS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part; expected one of {', '.join(PARTS)}")
+    return text
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parts = "\n".join(f"  {name:<10} {meaning}" for name, meaning in PARTS.items())
+    command = _Parser(
+        prog="python -m bench",
+        description="The laboratory: what each precision of the live flags does to answers, errors and speed.\n"
+        "It prints tables, and writes results.json, plots (PNG) and report.html, which stands by itself.",
+        epilog=f"parts:\n{parts}\n\nThe whole run takes about a minute on two cores. Speeds need a quiet machine.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = command.add_argument
+    option("--quick", action="store_true", help="small sizes and few repeats")
+    option("--out", metavar="DIR", type=Path, default=Path("bench-results"), help="folder of the results (%(default)s)")
+    option("--seed", metavar="N", type=_seed, default=0, help="what all random numbers follow from (%(default)s)")
+    option("--only", metavar="PART", type=_part, action="append", help="run this part alone; may be given again")
+    budget = (
+        f"time for the bare products, whose sizes grow until it is used ({BUDGET:g}; {QUICK_BUDGET:g} with --quick)"
+    )
+    option("--budget", metavar="SECONDS", type=_budget, help=budget)
+    return command
+
+
+def _output_folder(command: argparse.ArgumentParser, folder: Path) -> None:
+    """Make the folder, before anything is measured."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / "results.json"
+        with probe.open("a", encoding="utf-8"):
+            pass
+    except OSError as problem:
+        command.error(f"argument --out: cannot write to {str(folder)!r} ({problem.strerror}); name another folder")
+
+
+def _module(part: str) -> ModuleType:
+    return importlib.import_module(f".{MODULES.get(part, part)}", __package__)
+
+
+def _tools(command: argparse.ArgumentParser) -> None:
+    for tool in ("rich", "matplotlib", "threadpoolctl"):
+        try:
+            importlib.import_module(tool)
+        except ImportError:
+            command.error(f"{tool} is not installed; run: pip install -e '.[bench]'")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit status."""
+    command = parser()
+    options = command.parse_args(arguments)
+    _tools(command)
+    _output_folder(command, options.out)
+    start = time.perf_counter()
+    results = _measure(options)
+    results["seconds"] = time.perf_counter() - start
+    written = _write(options.out, results)
+    print(f"Took {results['seconds']:.0f} s. Written: {', '.join(map(str, written))}")
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> dict[str, Any]:
+    from . import environment
+    from .lab import Lab
+
+    budget = options.budget or (QUICK_BUDGET if options.quick else BUDGET)
+    lab = Lab(quick=options.quick, seed=options.seed, budget=budget)
+    parts: dict[str, Any] = {}
+    for name in [part for part in PARTS if not options.only or part in options.only]:
+        module = _module(name)
+        parts[name] = module.run(lab)
+        lab.heading(module.TITLE)
+        for table in module.tables(parts[name]):
+            lab.show(table)
+        for sentence in module.summary(parts[name]):
+            lab.say(sentence)
+    return {
+        "schema": SCHEMA,
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "arguments": {"quick": lab.quick, "seed": lab.seed, "budget_seconds": lab.budget, "only": options.only},
+        "environment": environment.collect(),
+        "parts": parts,
+    }
+
+
+def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
+    """Write results.json, then the plots, then the report with both; the paths, in that order."""
+    from . import environment, plots, report
+
+    numbers = folder / "results.json"
+    numbers.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    sections, pictures = [], []
+    for name, result in results["parts"].items():
+        drawn = [report.Picture(plots.draw(plot, result, folder), plot.caption) for plot in plots.PLOTS.get(name, [])]
+        pictures += [picture.path for picture in drawn]
+        module = _module(name)
+        sections.append(report.Section(name, module.TITLE, module.summary(result), module.tables(result), drawn))
+    sections.append(report.Section("environment", "Environment", [], environment.tables(results["environment"]), []))
+    page = folder / "report.html"
+    report.write(page, "Precision laboratory", _subtitle(results), sections)
+    return [numbers, *pictures, page]
+
+
+def _subtitle(results: dict[str, Any]) -> str:
+    where, arguments = results["environment"], results["arguments"]
+    return (
+        f"minitorch-backends {where['minitorch_backends']} on {where['cpu']} ({where['capability']['in_force']}, "
+        f"{where['threads']['minitorch_backends']} threads), {results['started']}, seed {arguments['seed']}, "
+        f"{results['seconds']:.0f} s{', --quick' if arguments['quick'] else ''}"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("python -m bench: interrupted; nothing was written")

@@ -1,0 +1,80 @@
+"""What every part of the laboratory is given: how much to measure, and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+
+from .tables import Table
+
+__all__ = ["PRECISIONS", "Lab"]
+
+PRECISIONS = ("ieee", "tf32", "bf16", "bf16x3", "bf16x6")
+"""The precisions that are compared, in the order of tables and plots."""
+
+
+class Lab:
+    """The settings of one run, and its terminal.
+
+    Attributes:
+        quick: whether small sizes and few repeats will do.
+        seed: what every random number of the run follows from.
+        budget: seconds that the bare products may take.
+    """
+
+    def __init__(self, *, quick: bool = False, seed: int = 0, budget: float = 40.0) -> None:
+        self.quick = quick
+        self.seed = seed
+        self.budget = budget
+        self.console = Console()
+
+    def say(self, text: str) -> None:
+        self.console.print(escape(text))
+
+    def heading(self, text: str) -> None:
+        self.console.rule(f"[bold]{escape(text)}", align="left")
+
+    def show(self, table: Table) -> None:
+        """Print a table."""
+        drawn = RichTable(title=escape(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        for position, column in enumerate(table.columns):
+            drawn.add_column(escape(column), justify="left" if position < table.names else "right")
+        for row in table.rows:
+            if row:
+                drawn.add_row(*map(escape, row))
+            else:
+                drawn.add_section()
+        self.console.print(drawn)
+
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Callable[[float, str], None]]:
+        """A bar while the block runs; the block calls what it gets: `report(fraction done, what is done now)`.
+
+        It is drawn by these calls only: a thread that redraws it would take the interpreter from what is being timed.
+        Where the output is no terminal, one line says what starts.
+        """
+        if not self.console.is_terminal:
+            self.say(f"{title} ...")
+            yield lambda fraction, doing: None
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[doing]}"),
+        )
+        with Progress(*columns, console=self.console, auto_refresh=False, transient=True) as bar:
+            task = bar.add_task(title, total=1.0, doing="")
+
+            def report(fraction: float, doing: str) -> None:
+                bar.update(task, completed=fraction, doing=doing)
+                bar.refresh()
+
+            report(0.0, "")
+            yield report

@@ -1,0 +1,115 @@
+"""What one operation costs besides arithmetic: 8 x 8 tensors, scopes and flags; torch's beside it where installed."""
+
+from __future__ import annotations
+
+from timeit import Timer
+from typing import Any
+
+import minitorch_backends as mt
+
+from .lab import Lab
+from .peers import torch_if_installed
+from .tables import Table, paragraphs, ratio, seconds
+from .timing import interleaved
+
+__all__ = ["TITLE", "run", "summary", "tables"]
+
+TITLE = "Overhead"
+
+CASES: dict[str, tuple[str, str, float | None, float | None]] = {
+    "a + b": ("a + b", "", 0.7, None),
+    "a + b, recorded": ("w + b", "", 0.7, None),
+    "forward and backward": ("((a @ w) + b).relu().sum().backward()", "", 0.5, None),
+    "no_grad scope": ("with no_grad(): pass", "no_grad = library.no_grad", 0.5, None),
+    "flag read": ("flags.fp32_precision", "flags = library.backends.cuda.matmul", None, 0.2e-6),
+}
+"""By name: the statement, its setup, the most time allowed relative to torch's, and the most seconds allowed.
+
+`a` needs no gradient; `w` and `b` do where the statement is recorded.
+"""
+
+SAMPLE_SECONDS = 2e-3
+
+
+def _names(library: Any, recorded: bool) -> dict[str, Any]:
+    library.manual_seed(0)
+    a, w, b = (library.randn(8, 8) for _ in range(3))
+    if recorded:
+        w.requires_grad_()
+        b.requires_grad_()
+    return {"library": library, "a": a, "w": w, "b": b}
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    """Time each case with both libraries, interleaved."""
+    with lab.progress(TITLE) as report:
+        report(0, "loading torch")
+        libraries = {"minitorch": mt} | ({"torch": torch} if (torch := torch_if_installed()) else {})
+        cases = []
+        for done, (name, case) in enumerate(CASES.items()):
+            report(done / len(CASES), name)
+            cases.append(_measure(lab, name, libraries, *case))
+    return {"compared_with_torch": "torch" in libraries, "cases": cases}
+
+
+def _measure(
+    lab: Lab, name: str, libraries: dict[str, Any], statement: str, setup: str, bar: float | None, limit: float | None
+) -> dict[str, Any]:
+    timers = {
+        library: Timer(statement, setup or "pass", globals=_names(module, "w" in statement))
+        for library, module in libraries.items()
+    }
+    timings = interleaved(timers, seconds=0.3 if lab.quick else 1.5, shortest=SAMPLE_SECONDS, rounds=10)
+    ours, theirs = timings["minitorch"], timings.get("torch")
+    relative = ours.median / theirs.median if theirs else None
+    met = None if relative is None or bar is None else relative <= bar
+    if limit is not None:
+        met = ours.median <= limit
+    return {
+        "name": name,
+        "statement": statement,
+        "median_seconds": ours.median,
+        "minimum_seconds": ours.minimum,
+        "torch_median_seconds": theirs.median if theirs else None,
+        "torch_minimum_seconds": theirs.minimum if theirs else None,
+        "samples": ours.samples,
+        "relative_to_torch": relative,
+        "allowed_relative_to_torch": bar,
+        "allowed_seconds": limit,
+        "met": met,
+    }
+
+
+def tables(result: dict[str, Any]) -> list[Table]:
+    columns = ("operation", "median", "fastest", "torch", "fastest", "ratio", "at most", "met")
+    rows = [
+        (
+            case["name"],
+            seconds(case["median_seconds"]),
+            seconds(case["minimum_seconds"]),
+            seconds(case["torch_median_seconds"]),
+            seconds(case["torch_minimum_seconds"]),
+            ratio(case["relative_to_torch"]),
+            seconds(case["allowed_seconds"]) if case["allowed_seconds"] else ratio(case["allowed_relative_to_torch"]),
+            {True: "yes", False: "no", None: ""}[case["met"]],
+        )
+        for case in result["cases"]
+    ]
+    return [Table("Time of one operation", columns, rows)]
+
+
+def summary(result: dict[str, Any]) -> list[str]:
+    """What was done, and what it shows, in paragraphs."""
+    text = """
+        All tensors are 8 x 8. Forward and backward are those of ((a @ w) + b).relu().sum(), the scope is
+        `with no_grad(): pass`, and the flag is backends.cuda.matmul.fp32_precision.
+
+        Each statement runs in samples of at least 2 ms, the two libraries in turn; the ratio is that of the medians.
+        The targets are this project's own: a share of torch's time in the same run, or a time.
+    """
+    if not result["compared_with_torch"]:
+        text += "\n\ntorch is not installed here; its CPU build is enough to compare with: pip install torch."
+    missed = [case["name"] for case in result["cases"] if case["met"] is False]
+    if missed:
+        text += f"\n\nMissed: {'; '.join(missed)}."
+    return paragraphs(text)

@@ -1,0 +1,306 @@
+"""The plots of the report. Colour-blind readers tell the colours apart (after Okabe and Ito), and the marks differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+__all__ = ["PLOTS", "Plot", "draw"]
+
+STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "savefig.dpi": 160,
+}
+
+MARKS = {
+    "ieee": ("#000000", "o"),
+    "tf32": ("#0072B2", "s"),
+    "bf16": ("#D55E00", "D"),
+    "bf16x3": ("#009E73", "^"),
+    "bf16x6": ("#AA4499", "v"),
+}
+PEER_MARKS = {
+    "NumPy fp32": ("#5f5f5f", "P"),
+    "torch fp32": ("#8a8a8a", "X"),
+    "torch bf16 tensors": ("#8a8a8a", "*"),
+    "torch mkldnn bf16": ("#8a8a8a", "h"),
+}
+
+
+class Plot(NamedTuple):
+    """One picture: the name of its file, what it shows in a sentence, and how it is drawn from a part's result."""
+
+    name: str
+    caption: str
+    size: tuple[float, float]
+    draw: Callable[[Figure, Any], None]
+
+
+def _mark(row: dict[str, Any]) -> tuple[str, str]:
+    return MARKS[row["precision"]] if row["ours"] else PEER_MARKS[row["name"]]
+
+
+def _label(row: dict[str, Any]) -> str:
+    return row["precision"] if row["ours"] else row["name"]
+
+
+# Handwritten digits
+
+
+def _accuracy(figure: Figure, result: dict[str, Any]) -> None:
+    left, right = figure.subplots(1, 2)
+    rows = result["precisions"]
+    places = range(len(rows))
+    for place, row in enumerate(rows):
+        colour, marker = MARKS[row["precision"]]
+        left.plot(place, 100 * row["accuracy"], marker, color=colour, markersize=10)
+        changed = "reference" if row["precision"] == "ieee" else f"{row['changed_answers']} changed"
+        left.annotate(
+            f"{100 * row['accuracy']:.2f} %\n{changed}", (place, 100 * row["accuracy"]),
+            xytext=(0, 11), textcoords="offset points", ha="center", fontsize=9,
+        )  # fmt: skip
+        right.plot(place, row["rms_error"], marker, color=colour, markersize=9)
+        right.plot(
+            place,
+            row["largest_error"],
+            marker,
+            color=colour,
+            markersize=9,
+            markerfacecolor="white",
+            markeredgewidth=1.6,
+        )
+    middle = 100 * float(np.mean([row["accuracy"] for row in rows]))
+    left.set_ylim(middle - 2, middle + 2)
+    left.set(
+        title=f"Accuracy on {result['held_out']} held-out digits", ylabel="accuracy (%)", xlim=(-0.6, len(rows) - 0.4)
+    )
+    right.set(title="Error of the logits against float64", ylabel="error", yscale="log", xlim=(-0.6, len(rows) - 0.4))
+    right.axhline(result["rms_of_logits"], color="#999999", linestyle="--", linewidth=1)
+    right.annotate(
+        "rms of the logits", (len(rows) - 0.45, result["rms_of_logits"]), xytext=(0, 3), textcoords="offset points",
+        ha="right", fontsize=9, color="#666666",
+    )  # fmt: skip
+    for fill, label in (("white", "largest"), ("#555555", "rms")):
+        right.plot([], [], "o", color="#555555", markerfacecolor=fill, markersize=8, label=label)
+    right.legend(loc="center left")
+    for axes in (left, right):
+        axes.set_xticks(places, [row["precision"] for row in rows])
+        axes.grid(visible=False, axis="x")
+
+
+def _margins(figure: Figure, result: dict[str, Any]) -> None:
+    axes = figure.subplots()
+    margins = np.array(result["margins"])
+    share = np.arange(1, len(margins) + 1)
+    axes.step(margins, share, where="post", color="#333333", linewidth=1.8)
+    for row in result["precisions"]:
+        colour, marker = MARKS[row["precision"]]
+        reach = 2 * row["largest_error"]
+        axes.axvline(reach, color=colour, linewidth=1.2, linestyle="--")
+        label = f"{row['precision']}: {row['within_reach']} within reach, {row['changed_answers']} changed"
+        axes.plot(
+            reach,
+            max(0.6, row["within_reach"]),
+            marker,
+            color=colour,
+            markersize=9,
+            label=label,
+            clip_on=False,
+            zorder=4,
+        )
+    lowest = min(margins.min(), *(2 * row["largest_error"] for row in result["precisions"]))
+    axes.set(
+        title="How far each precision reaches into the margins",
+        xlabel="margin between the two largest logits (float64); dashed: twice the largest error of a precision",
+        ylabel="answers with at most this margin",
+        xscale="log",
+        yscale="log",
+        xlim=(lowest / 2, margins.max() * 1.5),
+        ylim=(0.6, len(margins) * 1.6),
+    )
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="none")
+
+
+# Bare products
+
+
+def _speed(figure: Figure, result: dict[str, Any]) -> None:
+    left, right = figure.subplots(1, 2)
+    largest = result["measured"][-1]
+    for row in largest["products"]:
+        colour, marker = _mark(row)
+        left.plot(
+            row["rms_error"],
+            row["gflops"],
+            marker,
+            color=colour,
+            markersize=10 if row["ours"] else 9,
+            label=_label(row),
+        )
+    left.set(
+        title=f"Speed against error, n = {largest['size']}", xscale="log", xlabel="rms error relative to sqrt(n)",
+        ylabel="GFLOP/s (2 n³ counted)",
+    )  # fmt: skip
+    left.set_ylim(0, 1.12 * max(row["gflops"] for row in largest["products"]))
+    left.margins(x=0.12)
+    for name, (sizes, speeds, row) in _over_sizes(result, "speed_relative_to_numpy").items():
+        colour, marker = _mark(row)
+        style = "-" if row["ours"] else ":"
+        right.plot(sizes, speeds, style, marker=marker, color=colour, label=name, markersize=7, linewidth=1.5)
+    right.set(title="Speed relative to NumPy's fp32 product", yscale="log", xlabel="n", ylabel="times NumPy's speed")
+    _sizes(right, result["sizes"])
+    right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    right.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if value in (0.2, 0.5, 2, 5, 20, 50) else "")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5)
+
+
+def _errors(figure: Figure, result: dict[str, Any]) -> None:
+    left, right = figure.subplots(1, 2)
+    theory = _over_sizes(result, "predicted_rms_error", ours=True)
+    for place, (name, (sizes, measured, row)) in enumerate(_over_sizes(result, "rms_error", ours=True).items()):
+        colour, marker = _mark(row)
+        predicted = np.array(theory[name][1])
+        beside = np.array(sizes) * (sizes[-1] / sizes[0]) ** (0.015 * (place - 2))  # or equal values hide each other
+        left.plot(sizes, predicted, "-", color=colour, linewidth=1.4, alpha=0.7)
+        left.plot(beside, measured, marker, color=colour, markersize=7, label=name)
+        right.plot(beside, np.array(measured) / predicted, marker, color=colour, markersize=7)
+    left.set(
+        title="Error over size: measured (marks), theory (lines)",
+        yscale="log",
+        xlabel="n",
+        ylabel="rms error / sqrt(n)",
+    )
+    right.set(title="Measured over theory", xlabel="n", ylabel="ratio of rms errors")
+    right.set_ylim(0, max(1.6, 1.1 * right.get_ylim()[1]))
+    right.axhline(1, color="#999999", linewidth=1)
+    for axes in (left, right):
+        _sizes(axes, result["sizes"])
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5)
+
+
+def _over_sizes(result: dict[str, Any], key: str, ours: bool = False) -> dict[str, tuple[list[int], list[float], dict]]:
+    """For each product: the sizes, the values of `key`, and its first row."""
+    series: dict[str, tuple[list[int], list[float], dict]] = {}
+    for entry in result["measured"]:
+        for row in entry["products"]:
+            if row["ours"] or not ours:
+                sizes, values, _ = series.setdefault(_label(row), ([], [], row))
+                sizes.append(entry["size"])
+                values.append(row[key])
+    return series
+
+
+def _sizes(axes: Axes, sizes: list[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.margins(x=0.08)
+
+
+# PyTorch's TF32 note
+
+
+def _note(figure: Figure, result: dict[str, Any]) -> None:
+    axes = figure.subplots()
+    documented = result["documented"]
+    sizes = sorted({row["size"] for row in result["measured"]})
+    for precision, name in (("tf32", "allow_tf32 = True"), ("ieee", "allow_tf32 = False")):
+        colour, marker = MARKS[precision]
+        rows = [row for row in result["measured"] if row["precision"] == precision]
+        axes.plot(
+            sizes,
+            [row["largest_error"] for row in rows],
+            marker,
+            color=colour,
+            markersize=9,
+            label=f"{name}, measured here",
+        )
+        theory = [row["predicted"]["largest_error"] for row in rows]
+        theory.append(result["predicted_for_documented"][precision]["largest_error"])
+        axes.plot([*sizes, documented["size"]], theory, "-", color=colour, linewidth=1.4, label=f"{name}, theory")
+        axes.plot(
+            documented["size"], documented[precision]["largest_error"], marker, color=colour, markersize=12,
+            markerfacecolor="white", markeredgewidth=1.8, label=f"{name}, the note (A100)",
+        )  # fmt: skip
+        axes.annotate(
+            f"{documented[precision]['largest_error']:g}", (documented["size"], documented[precision]["largest_error"]),
+            xytext=(0, 10), textcoords="offset points", ha="center", fontsize=9,
+        )  # fmt: skip
+    axes.set(
+        title="Largest error of an n x n x n product of normal variates",
+        yscale="log",
+        xlabel="n",
+        ylabel="largest error",
+    )
+    axes.set_ylim(top=2.2 * axes.get_ylim()[1])
+    _sizes(axes, [*sizes, documented["size"]])
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+PLOTS: dict[str, list[Plot]] = {
+    "digits": [
+        Plot(
+            "digits-accuracy",
+            "What each precision does to the answers, and to the logits behind them.",
+            (10, 4.2),
+            _accuracy,
+        ),
+        Plot(
+            "digits-margins",
+            "Answers in the order of their margin. Only answers left of a dashed line can change at that precision.",
+            (10, 4.4),
+            _margins,
+        ),
+    ],
+    "products": [
+        Plot(
+            "products-speed",
+            "Up is faster, left is more accurate. Grey marks are other libraries.",
+            (10, 5.0),
+            _speed,
+        ),
+        Plot(
+            "products-error",
+            "The error of each precision beside its theory, over the size of the product.",
+            (10, 4.6),
+            _errors,
+        ),
+    ],
+    "tf32-note": [
+        Plot(
+            "tf32-note",
+            "The note's example at smaller sizes, and the line that theory draws to the note's size.",
+            (10, 4.4),
+            _note,
+        ),
+    ],
+}
+"""By part, in the order of the report."""
+
+
+def draw(plot: Plot, result: dict[str, Any], folder: Path) -> Path:
+    """Draw one plot into `folder`, and return the path of the picture."""
+    path = folder / f"{plot.name}.png"
+    with rc_context(STYLE):
+        figure = Figure(figsize=plot.size, layout="constrained")
+        plot.draw(figure, result)
+        figure.savefig(path)
+    return path

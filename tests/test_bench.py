@@ -1,0 +1,211 @@
+"""The laboratory: its data, its command line, what it writes, and that it measures what it says."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from timeit import Timer
+
+import numpy as np
+import pytest
+
+from bench import __main__ as command
+from bench import digits, peers, tables, tf32_note, timing
+from bench.lab import PRECISIONS
+from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
+
+ROOT = Path(__file__).parent.parent
+CLASS_COUNTS = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+"""Images of each digit in the test set, as its documentation at UCI counts them."""
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """The folder of a quick run of every part but those that start processes or import torch."""
+    folder = tmp_path_factory.mktemp("bench") / "new" / "folder"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(peers, "torch_if_installed", lambda: None)
+        only = [word for part in ("digits", "products", "tf32-note") for word in ("--only", part)]
+        assert command.main(["--quick", "--seed", "3", "--budget", "0.5", "--out", str(folder), *only]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(quick):
+    return json.loads((quick / "results.json").read_text(encoding="utf-8"))
+
+
+def test_digits_load():
+    images, labels = digits.load()
+    assert images.shape == (1797, 64)
+    assert images.dtype == np.float32
+    assert (images.min(), images.max()) == (0, 1)
+    assert np.array_equal(images * 16, np.round(images * 16))
+    assert labels.dtype == np.int64
+    assert np.bincount(labels).tolist() == CLASS_COUNTS
+
+
+def test_split_follows_from_the_seed():
+    training, held_out = digits.split(1797, 5)
+    again = digits.split(1797, 5)
+    assert np.array_equal(training, again[0])
+    assert np.array_equal(held_out, again[1])
+    assert sorted([*training, *held_out]) == list(range(1797))
+    assert len(held_out) == digits.HELD_OUT
+    assert not np.array_equal(held_out, digits.split(1797, 6)[1])
+
+
+def test_results_name_what_they_depend_on(results):
+    assert results["schema"] == command.SCHEMA
+    assert results["arguments"] == {
+        "quick": True,
+        "seed": 3,
+        "budget_seconds": 0.5,
+        "only": ["digits", "products", "tf32-note"],
+    }
+    assert list(results["parts"]) == results["arguments"]["only"]
+    environment = results["environment"]
+    assert environment["versions"]["numpy"] == np.__version__
+    assert environment["capability"]["in_force"] in ("portable", "avx2", "avx512", "amx")
+    assert environment["threads"]["minitorch_backends"] >= 1
+    assert environment["flags"]["tf32_rounding"] == "rna"
+
+
+def test_digits_are_classified_at_each_precision(results):
+    part = results["parts"]["digits"]
+    rows = {row["precision"]: row for row in part["precisions"]}
+    assert tuple(rows) == PRECISIONS
+    assert all(row["accuracy"] > 0.9 for row in rows.values())
+    assert rows["ieee"]["changed_answers"] == 0
+    assert part["held_out"] == len(part["margins"]) == digits.HELD_OUT
+    errors = [rows[name]["rms_error"] for name in ("bf16", "tf32", "bf16x3", "ieee")]
+    assert errors == sorted(errors, reverse=True)
+    assert rows["bf16"]["rms_error"] > 50 * rows["bf16x3"]["rms_error"]
+    for name, row in rows.items():
+        assert row["changed_answers"] <= row["within_reach"]
+        assert row["median_seconds"] >= row["minimum_seconds"] > 0
+        assert name in row["decided_by"] or name == "ieee"
+
+
+def test_products_have_the_error_that_theory_predicts(results):
+    part = results["parts"]["products"]
+    assert part["sizes"][0] == 256
+    assert part["sizes"] + part["skipped_sizes"] == [256, 512]
+    for entry in part["measured"]:
+        ours = {row["precision"]: row for row in entry["products"] if row["ours"]}
+        assert tuple(ours) == PRECISIONS
+        for name in ("tf32", "bf16", "bf16x3"):
+            assert ours[name]["rms_error"] == pytest.approx(ours[name]["predicted_rms_error"], rel=0.05)
+        for name in ("ieee", "bf16x6"):
+            assert ours[name]["rms_error"] < 1e-6
+        [numpy] = [row for row in entry["products"] if not row["ours"]]
+        assert numpy["speed_relative_to_numpy"] == 1
+        assert all(row["gflops"] > 0 for row in entry["products"])
+
+
+def test_note_is_reproduced(results):
+    part = results["parts"]["tf32-note"]
+    for row in part["measured"]:
+        if row["precision"] == "tf32":
+            assert row["largest_error"] == pytest.approx(row["predicted"]["largest_error"], rel=0.25)
+            assert row["relative_error"] == pytest.approx(row["largest_error"] / row["mean_magnitude"])
+    theory = part["predicted_for_documented"]["tf32"]
+    assert theory["largest_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["largest_error"], rel=0.03)
+    assert theory["relative_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["relative_error"], rel=0.06)
+
+
+def test_report_stands_by_itself(quick):
+    page = (quick / "report.html").read_text(encoding="utf-8")
+    pictures = sorted(path.name for path in quick.glob("*.png"))
+    assert pictures == [
+        "digits-accuracy.png", "digits-margins.png", "products-error.png", "products-speed.png", "tf32-note.png",
+    ]  # fmt: skip
+    assert page.count('src="data:image/png;base64,') == len(pictures)
+    loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)
+    assert loaded
+    assert all(first.startswith(("data:", "#")) for first, _ in loaded)
+    assert "<script" not in page
+    for heading in ("Handwritten digits", "Bare products", "Environment"):
+        assert heading in page
+
+
+def test_cells_of_the_report_are_escaped(tmp_path):
+    from bench import report
+
+    table = tables.Table("<t>", ("<c>",), [("a < b & c",)])
+    report.write(tmp_path / "r.html", "<title>", "&", [report.Section("s", "<s>", ["<p>"], [table], [])])
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(t|c|s|p)>\W", page.partition("<main>")[2].replace("<p>&lt;p&gt;", ""))
+    assert "a &lt; b &amp; c" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--only", "digit"], ["'digit'", "digits, products, tf32-note, overhead, import"]),
+        (["--seed", "-1"], ["'-1'", "integer of at least 0"]),
+        (["--seed", "1.5"], ["'1.5'", "integer of at least 0"]),
+        (["--budget", "0"], ["'0'", "more than 0"]),
+        (["--budget", "nan"], ["'nan'", "seconds"]),
+        (["--fast"], ["--fast"]),
+    ],
+)
+def test_bad_arguments_give_one_sentence(arguments, named, capsys):
+    with pytest.raises(SystemExit) as left:
+        command.main(arguments)
+    assert left.value.code == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert message.startswith("python -m bench: ")
+    for text in named:
+        assert text in message
+
+
+def test_output_that_is_a_file_is_refused_before_anything_runs(tmp_path, capsys):
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(SystemExit) as left:
+        command.main(["--out", str(taken)])
+    assert left.value.code == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert repr(str(taken)) in message
+    assert taken.read_text() == "mine"
+
+
+def test_help_explains_parts_and_options():
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for word in [*command.PARTS, "--quick", "--out", "--seed", "--only", "--budget"]:
+        assert word in ran.stdout
+
+
+def test_precisions_exist():
+    assert set(PRECISIONS) <= set(KNOWN)
+
+
+def test_interleaved_times_every_candidate_alike():
+    order = []
+    timers = {name: Timer(lambda name=name: order.append(name)) for name in "abc"}
+    found = timing.interleaved(timers, seconds=0, rounds=4)
+    assert {entry.samples for entry in found.values()} == {4}
+    last = order[-12:]
+    assert [last[start : start + 3] for start in range(0, 12, 3)] == [
+        list(turn) for turn in ("abc", "bca", "cab", "abc")
+    ]
+    assert all(entry.median >= entry.minimum > 0 for entry in found.values())
+
+
+def test_interleaved_lengthens_short_samples():
+    found = timing.interleaved({"pass": Timer("pass")}, seconds=0, rounds=1, shortest=1e-4)["pass"]
+    assert found.calls > 100
+    assert found.median * found.calls > 2e-5
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(2.5, "2.50 s"), (0.0123, "12.3 ms"), (4.56e-6, "4.56 µs"), (7.8e-8, "78.0 ns"), (None, "")]
+)
+def test_durations_have_their_unit(value, text):
+    assert tables.seconds(value) == text
