@@ -82,11 +82,17 @@ def _standardize_gradient(g: Standardized, out: Standardized, dim: tuple[int, ..
     """That of the output, that of the mean over the number of elements, and that of the deviation times output / it."""
     (g_output, g_mean, g_deviation), (output, _, deviation) = g, out
     gradient = standardize_backward(g_output, output, deviation, dim)
-    size = math.prod(output.shape[each] for each in dim)
-    for each, factor in ((g_mean, 1 / size if size else 1), (g_deviation, output / size if size else 1)):
-        if each._node is not None or each._array.any():
-            gradient = gradient + each * factor
+    share = 1 / max(math.prod(output.shape[each] for each in dim), 1)
+    if _counts(g_mean):
+        gradient = gradient + g_mean * share
+    if _counts(g_deviation):
+        gradient = gradient + output * (g_deviation * share)
     return gradient
+
+
+def _counts(g: Tensor) -> bool:
+    """Whether a gradient is more than the zeros of an unused result; passes over whole arrays are spared otherwise."""
+    return g._node is not None or bool(g._array.any())
 
 
 @op(
