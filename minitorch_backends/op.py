@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -166,10 +167,10 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
         write_into.__name__ = write_into.__qualname__ = declared.name + "_"
         write_into.__doc__ = f"`{declared.name}`, written into this tensor."
         setattr(Tensor, declared.name + "_", write_into)
-    for operator in operators:
-        if operator.startswith("__i"):
-            setattr(Tensor, operator, write_into)
-        elif operator.startswith("__r"):
-            setattr(Tensor, operator, lambda self, other: public(other, self))
+    for special in operators:
+        if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
+            setattr(Tensor, special, public)
+        elif special[2] == "i":
+            setattr(Tensor, special, write_into)
         else:
-            setattr(Tensor, operator, public)
+            setattr(Tensor, special, lambda self, other: public(other, self))

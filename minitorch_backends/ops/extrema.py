@@ -9,10 +9,10 @@ import numpy as np
 
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
-from ..tensor import Tensor
-from .comparison import maximum, minimum, where
+from ..tensor import Tensor, adopt
+from .comparison import maximum, minimum
 from .dims import wrap_dim
-from .gradients import axes_of, restored
+from .gradients import axes_of, kept_shape, restored
 from .order import ValuesIndices, of_selected
 from .reduce import reductions
 
@@ -40,11 +40,23 @@ def refuse_empty(name: str, input: np.ndarray, axes: tuple[int, ...] | None) -> 
 # Values
 
 
+def _largest(input: np.ndarray) -> np.ndarray:
+    refuse_empty("max", input, None)
+    return np.maximum.reduce(input, axis=None)
+
+
+def _smallest(input: np.ndarray) -> np.ndarray:
+    refuse_empty("min", input, None)
+    return np.minimum.reduce(input, axis=None)
+
+
 def _shared_among_ties(g: Tensor, input: Tensor, out: Tensor, dim: Any) -> Tensor:
     """The gradient in equal parts for the elements that are equal to the extremum."""
-    shape = input._array.shape
-    ties = input == restored(out, shape, dim)
-    return where(ties, restored(g, shape, dim) / ties.sum(dim, True), 0)
+    array = input._array
+    ties = array == out._array.reshape(kept_shape(array.shape, dim))
+    count = np.add.reduce(ties, axis=axes_of(dim, array.ndim), keepdims=True)
+    shares = np.divide(ties, count, dtype=np.float64 if array.dtype == np.float64 else np.float32)
+    return restored(g, array.shape, dim) * adopt(shares)
 
 
 def _full(samples: Any, empty: bool = True) -> Any:
@@ -65,6 +77,7 @@ def _axis_of(dim: Any, input: np.ndarray) -> Any:
 
 @op(
     input=_shared_among_ties,
+    ufunc=_largest,
     warns=False,
     takes="bif",
     reference=lambda input, dim=(), keepdim=False: np.max(input, axis=_axis_of(dim, input), keepdims=keepdim),
@@ -82,6 +95,7 @@ def amax(input: Array, dim=(), keepdim=False):
 
 @op(
     input=_shared_among_ties,
+    ufunc=_smallest,
     warns=False,
     takes="bif",
     reference=lambda input, dim=(), keepdim=False: np.min(input, axis=_axis_of(dim, input), keepdims=keepdim),

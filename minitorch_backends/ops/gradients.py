@@ -27,6 +27,8 @@ def axes_of(dim: Any, ndim: int) -> tuple[int, ...] | None:
     """The dims of a reduction as NumPy's axes; None, for all of them, when `dim` is None or empty."""
     if dim is None:
         return None
+    if type(dim) is int and -ndim <= dim < ndim:
+        return (dim % ndim,)
     axes = wrap_dims(dim, ndim)
     return (axes if ndim else ()) or None
 

@@ -22,14 +22,11 @@ __all__ = ["logsumexp", "norm", "std", "std_mean", "var", "var_mean"]
 # Variances
 
 
-def _freedom(shape: tuple[int, ...], dim: Any, correction: float) -> float:
-    """The degrees of freedom: the number of elements less the correction; NaN if that leaves none."""
-    return max(counted(shape, dim) - correction, 0) or math.nan
-
-
 def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
     shape = input._array.shape
-    return restored(g, shape, dim) * (2 / _freedom(shape, dim, correction)) * (input - mean(input, dim, True))
+    freedom = counted(shape, axes_of(dim, len(shape))) - correction
+    scale = 2 / freedom if freedom > 0 else math.nan
+    return restored(g, shape, dim) * scale * (input - mean(input, dim, True))
 
 
 def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
@@ -41,9 +38,10 @@ def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correct
 def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> np.ndarray:
     """In two passes: first the mean, then the squared distances from it."""
     axes = axes_of(dim, input.ndim)
-    distances = input - summed(input, axes, True) / counted(input.shape, dim)
+    count = counted(input.shape, axes)
+    distances = input - summed(input, axes, True) / count
     squares = (distances * distances.conj()).real if input.dtype.kind == "c" else distances * distances
-    return summed(squares, axes, keepdim) / max(counted(input.shape, dim) - correction, 0)
+    return summed(squares, axes, keepdim) / max(count - correction, 0)
 
 
 def _corrections() -> Iterator[Sample]:
@@ -286,7 +284,7 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
     if order == 2:
         return np.sqrt(summed(size * size, axes, keepdim))
     if math.isinf(order):
-        if not counted(input.shape, dim):
+        if not counted(input.shape, axes):
             raise RuntimeError(
                 f"norm() with p={p} has no value where nothing lies along {dim=} of {list(input.shape)}; use another p"
             )

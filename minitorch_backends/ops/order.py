@@ -38,23 +38,38 @@ def _of_many(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) -> Te
     return adopt(np.zeros(shape, g._array.dtype)).scatter(dim, indices, g)  # type: ignore[attr-defined]
 
 
-def _stable_order(array: np.ndarray, axis: int, descending: bool) -> np.ndarray:
-    """The indices that sort along `axis`, equal elements in their order; NaN is larger than any number.
+def _along(array: np.ndarray, order: np.ndarray, axis: int) -> np.ndarray:
+    """np.take_along_axis, for one dimension in a tenth of its time."""
+    return array[order] if array.ndim == 1 else np.take_along_axis(array, order, axis)
+
+
+def _sorted(array: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
+    """The elements sorted along `axis`, equal ones in their order, and their indices; NaN is larger than any number.
 
     Distinct elements have one order only, which NumPy's default sort finds 7 times faster than its stable one (50,000
     float32).
     """
     order = np.argsort(array, axis=axis)
-    values = np.moveaxis(np.take_along_axis(array, order, axis), axis, 0)
-    if (values[1:] > values[:-1]).all():
-        return np.flip(order, axis) if descending else order
-    if not descending:
-        return np.argsort(array, axis=axis, kind="stable")
-    return array.shape[axis] - 1 - np.flip(np.argsort(np.flip(array, axis), axis=axis, kind="stable"), axis)
+    values = _along(array, order, axis)
+    before = (slice(None),) * axis
+    if (values[(*before, slice(1, None))] > values[(*before, slice(-1))]).all():
+        return (
+            ValuesIndices(np.flip(values, axis), np.flip(order, axis)) if descending else ValuesIndices(values, order)
+        )
+    if descending:
+        backwards = np.argsort(np.flip(array, axis), axis=axis, kind="stable")
+        order = array.shape[axis] - 1 - np.flip(backwards, axis)
+    else:
+        order = np.argsort(array, axis=axis, kind="stable")
+    return ValuesIndices(_along(array, order, axis), order)
 
 
-def _picked(array: np.ndarray, order: np.ndarray, axis: int, shape: tuple[int, ...]) -> ValuesIndices:
-    return ValuesIndices(np.take_along_axis(array, order, axis).reshape(shape), order.reshape(shape))
+def _part(pair: ValuesIndices, part: slice, axis: int) -> ValuesIndices:
+    return ValuesIndices(*(each[(slice(None),) * axis + (part,)] for each in pair))
+
+
+def _shaped(pair: ValuesIndices, shape: tuple[int, ...]) -> ValuesIndices:
+    return ValuesIndices(pair.values.reshape(shape), pair.indices.reshape(shape))
 
 
 def _reference_order(input: np.ndarray, dim: int, descending: bool) -> np.ndarray:
@@ -102,7 +117,7 @@ def _tied(samples: Any) -> Any:
 def sorted_along(input: Array, dim, descending):
     """The elements sorted along `dim` and their indices, equal ones in their order."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
-    return _picked(array, _stable_order(array, axis, descending), axis, input.shape)
+    return _shaped(_sorted(array, axis, descending), input.shape)
 
 
 @composite(takes="bif", reference=_sort_reference, samples=_tied(_sort_samples))
@@ -120,7 +135,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 def argsort(input: Array, dim=-1, descending=False, stable=False):
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
     axis = wrap_dim(dim, input.ndim)
-    return _stable_order(np.atleast_1d(input), axis, descending).reshape(input.shape)
+    return _sorted(np.atleast_1d(input), axis, descending).indices.reshape(input.shape)
 
 
 @composite(
@@ -136,23 +151,27 @@ def msort(input: Tensor) -> Tensor:
 # The k largest
 
 
-def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
-    """The indices of the k largest or smallest along `axis`, in order; of equal elements the first ones.
+_FEW = 128
+"""Up to this size the k largest are found by sorting all."""
+
+
+def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndices:
+    """The k largest or smallest elements along `axis` in order, of equal ones the first, and their indices.
 
     A partition finds them 70 times faster than a sort (50 of 50,000), but where an element that it left out equals the
     last one that it took, these may be the wrong ones; then all are sorted, as they are where NaN was taken.
     """
     size = array.shape[axis]
-    if 0 < k < size:
+    if 0 < k < size and size > _FEW:
         part = np.argpartition(array, size - k if largest else k - 1, axis=axis)
-        taken = part.take(range(size - k, size) if largest else range(k), axis=axis)
-        values = np.take_along_axis(array, taken, axis)
+        kept = (slice(None),) * axis + (slice(size - k, None) if largest else slice(k),)
+        taken = np.sort(part[kept], axis=axis)
+        values = _along(array, taken, axis)
         last = (np.min if largest else np.max)(values, axis=axis, keepdims=True)
-        if ((array == last).sum(axis=axis) == (values == last).sum(axis=axis)).all() and (last == last).all():
-            taken.sort(axis=axis)
-            order = _stable_order(np.take_along_axis(array, taken, axis), axis, largest)
-            return np.take_along_axis(taken, order, axis)
-    return _stable_order(array, axis, largest).take(range(k), axis=axis)
+        if ((array == last).sum(axis=axis) == (values == last).sum(axis=axis)).all() and not np.isnan(last).any():
+            values, order = _sorted(values, axis, largest)
+            return ValuesIndices(values, _along(taken, order, axis))
+    return _part(_sorted(array, axis, largest), slice(k), axis)
 
 
 def _distinct() -> np.ndarray:
@@ -195,7 +214,7 @@ def topk(input: Array, k, dim=-1, largest=True, sorted=True):
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"
         )
     shape = tuple(k if axis == each else size for each, size in enumerate(input.shape))
-    return _picked(array, _leading(array, k, axis, largest), axis, shape)
+    return _shaped(_leading(array, k, axis, largest), shape)
 
 
 # The k-th smallest
@@ -203,11 +222,9 @@ def topk(input: Array, k, dim=-1, largest=True, sorted=True):
 
 def _ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
     """The k-th smallest along `axis`, of equal elements the k-th one, counted from 1."""
-    order = _stable_order(array, axis, False).take([k - 1], axis=axis)
     kept = kept_shape(original, axis)
-    return _picked(
-        array, order, axis, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis)
-    )
+    pair = _part(_sorted(array, axis, False), slice(k - 1, k), axis)
+    return _shaped(pair, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis))
 
 
 def _rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> Any:

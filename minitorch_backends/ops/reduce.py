@@ -150,21 +150,22 @@ def _sum_to_size_reference(input: np.ndarray, size: tuple[int, ...]) -> np.ndarr
     samples=_sum_to_size_samples,
 )
 def _sum_to_size(input: Array, size):
-    return np.array(_summed_to(input, size), dtype=np.int64 if input.dtype.kind in "biu" else None)
+    return np.array(_summed_to(input, shape_of(size)), dtype=np.int64 if input.dtype.kind in "biu" else None)
 
 
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """The sum over what broadcasting adds to `size`: the transpose of `expand`, and the way back through a broadcast.
+def sum_to_size(*args: Any, **named: Any) -> Tensor:
+    """`sum_to_size(input, *size)`: the sum over what broadcasting adds to `size`; the transpose of `expand`.
 
     The tensor itself when it has that size. Raises RuntimeError for a size that does not broadcast to the tensor's.
     """
-    wanted = size[0] if len(size) == 1 and type(size[0]) is tuple else shape_of(size)
-    array = input._array
-    if array.shape == wanted and (wanted or array.dtype.kind in "fc"):
-        return input
-    if input._node is None and array.dtype.kind == "f" and array.itemsize > 2:
-        return adopt(np.asarray(_summed_to(array, wanted)))  # every backward pass through a broadcast comes this way
-    return _sum_to_size(input, wanted)
+    if len(args) == 2 and not named and isinstance(args[0], Tensor) and type(args[1]) is tuple:
+        input, size = args
+        array = input._array
+        if array.shape == size and array.dtype.kind in "fc":
+            return input
+        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2:
+            return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes this way
+    return _sum_to_size(*args, **named)
 
 
 _sum_to_size.op.public = sum_to_size
@@ -174,14 +175,15 @@ Tensor.sum_to_size = sum_to_size  # type: ignore[attr-defined]
 # Means
 
 
-def counted(shape: tuple[int, ...], dim: Any) -> int:
-    """How many elements each result of a reduction over `dim` is made of."""
-    axes = axes_of(dim, len(shape))
+def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
+    """How many elements each result of a reduction over `axes` is made of."""
     return math.prod(shape if axes is None else [shape[axis] for axis in axes])
 
 
 @op(
-    input=lambda g, input_shape, dim: spread(g / counted(input_shape, dim), input_shape, dim),
+    input=lambda g, input_shape, dim: spread(
+        g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
+    ),
     ufunc=lambda input: np.add.reduce(input, axis=None) / input.size,
     reference=_with_axis(np.mean),
     samples=reductions(of_nothing=False),
@@ -192,12 +194,13 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
     Raises RuntimeError for integers, unless a floating `dtype` is given.
     """
     array, result = prepared(input, dtype)
-    if to_dtype(result).category < FLOATING:
+    if result.kind in "biu":
         raise RuntimeError(
             f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {input.dtype if dtype is None else dtype}; pass dtype=mt.float32, for example"
         )
-    out = summed(array, axes_of(dim, input.ndim), keepdim) / counted(input.shape, dim)
+    axes = axes_of(dim, input.ndim)
+    out = summed(array, axes, keepdim) / counted(input.shape, axes)
     return out if out.dtype == result else out.astype(result)
 
 

@@ -1,0 +1,284 @@
+"""What the samples of the elementwise ops do not show: operators, conventions at kinks, numbers, refusals."""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import Tensor
+from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
+
+OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+}
+BITWISE = {"&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
+
+
+def leaf(*values: Any) -> Tensor:
+    return mt.tensor(list(values), dtype=mt.float64, requires_grad=True)
+
+
+def gradient(function: Any, *values: float) -> list[float]:
+    """The gradient of the sum of `function` at `values`."""
+    x = leaf(*values)
+    function(x).sum().backward()
+    return x.grad.tolist()
+
+
+# Operators
+
+
+@pytest.mark.parametrize("symbol", OPERATORS)
+@pytest.mark.parametrize("dtype", [mt.float32, mt.float64, mt.bfloat16, mt.int64])
+def test_operators_take_numbers_on_either_side(symbol: str, dtype: mt.dtype) -> None:
+    apply = OPERATORS[symbol]
+    x = mt.tensor([3, 5], dtype=dtype)
+    for number in (2, 2.0):
+        for out, wanted in (
+            (apply(x, number), apply(np.array([3, 5]), number)),
+            (apply(number, x), apply(number, np.array([3, 5]))),
+        ):
+            assert np.allclose(out.double().numpy(), wanted, rtol=1e-2 if dtype is mt.bfloat16 else 1e-6), (
+                symbol,
+                number,
+            )
+            floating = symbol == "/" or isinstance(number, float)
+            assert out.dtype is (mt.get_default_dtype() if dtype is mt.int64 and floating else dtype)
+
+
+@pytest.mark.parametrize("symbol", [*OPERATORS, *BITWISE])
+def test_augmented_assignment_writes_in_place(symbol: str) -> None:
+    name = (OPERATORS | BITWISE)[symbol].__name__.strip("_")
+    x = mt.tensor([3, 5], dtype=mt.int64 if symbol in BITWISE else mt.float32)
+    wanted = (OPERATORS | BITWISE)[symbol](x, 2)
+    alias, version = x, x._version
+    y = getattr(operator, "i" + name)(x, 2)
+    assert y is alias
+    assert alias.tolist() == wanted.tolist()
+    assert alias._version == version + 1
+
+
+@pytest.mark.parametrize("symbol", BITWISE)
+def test_bitwise_operators_take_numbers_on_either_side(symbol: str) -> None:
+    apply, array = BITWISE[symbol], np.array([1, 6, 3])
+    assert apply(mt.tensor(array), 2).tolist() == apply(array, 2).tolist()
+    assert apply(2, mt.tensor(array)).tolist() == apply(2, array).tolist()
+
+
+def test_unary_operators() -> None:
+    x = mt.tensor([1.5, -2.0])
+    assert (-x).tolist() == [-1.5, 2.0]
+    assert abs(x).tolist() == [1.5, 2.0]
+    assert +x is x
+    mask = mt.tensor([True, False])
+    assert (~mask).tolist() == [False, True]
+    assert mask.tolist() == [True, False]
+    assert (~mt.tensor([0, 5])).tolist() == [-1, -6]
+
+
+def test_equality_with_strangers_is_decided_by_identity() -> None:
+    x = mt.tensor([1.0])
+    assert (x == None) is False  # noqa: E711
+    assert (x != "text") is True
+    assert len({x, x}) == 1
+    with pytest.raises(TypeError):
+        x < None  # noqa: B015
+    with pytest.raises(TypeError, match="'other' must be a Tensor or a number, not str"):
+        x + "text"
+
+
+# Domains
+
+
+def test_nothing_warns() -> None:
+    """The suite turns warnings into errors; these leave the domain or overflow."""
+    x = mt.tensor([-1.0, 0.0, 1e30, math.inf, math.nan])
+    assert mt.sqrt(x).tolist()[:2] == pytest.approx([math.nan, 0.0], nan_ok=True)
+    assert mt.log(x).tolist()[1] == -math.inf
+    assert (1 / x).tolist()[1] == math.inf
+    assert (x / 0).tolist()[2] == math.inf
+    assert mt.exp(x).tolist()[2] == math.inf
+    assert (x**3).tolist()[2] == math.inf
+    assert mt.sigmoid(mt.tensor([-1000.0, 1000.0])).tolist() == [0.0, 1.0]
+    assert mt.logsumexp(x[2:4], 0).item() == math.inf
+    assert math.isnan(mt.asin(x).tolist()[2])
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+def test_integers_are_not_divided_by_zero(name: str) -> None:
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        getattr(mt, name)(mt.tensor([1, 2]), mt.tensor([1, 0]))
+    assert not math.isfinite(getattr(mt, name)(mt.tensor(1.0), 0.0).item())
+
+
+def test_division_rounds_as_it_is_told() -> None:
+    x, y = mt.tensor([7, -7, 7, -7]), mt.tensor([2, 2, -2, -2])
+    assert (x / y).dtype is mt.float32
+    for dtype in (mt.int64, mt.int8, mt.float32, mt.float16):
+        a, b = x.to(dtype), y.to(dtype)
+        floor, trunc = mt.div(a, b, rounding_mode="floor"), mt.div(a, b, rounding_mode="trunc")
+        assert floor.tolist() == [3, -4, -4, 3]
+        assert trunc.tolist() == [3, -3, -3, 3]
+        assert floor.dtype is trunc.dtype is dtype
+    assert gradient(lambda x: x.div(2, rounding_mode="floor"), 3.0, 4.0) == [0, 0]
+    with pytest.raises(RuntimeError, match="'up'"):
+        mt.div(x, y, rounding_mode="up")
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        mt.div(x, mt.tensor(0), rounding_mode="trunc")
+    with pytest.raises(RuntimeError, match="complex"):
+        mt.div(mt.tensor([1j]), 2, rounding_mode="floor")
+
+
+def test_integer_division_gives_the_default_dtype() -> None:
+    mt.set_default_dtype(mt.float64)
+    try:
+        assert (mt.tensor([1]) / mt.tensor([3])).item() == 1 / 3
+    finally:
+        mt.set_default_dtype(mt.float32)
+    assert (mt.tensor([1]) / 3).item() == np.float32(1) / np.float32(3)
+
+
+def test_integer_powers() -> None:
+    x = mt.tensor([3, -3, 1, -1, 2])
+    assert (x**2).tolist() == [9, 9, 1, 1, 4]
+    assert (x ** mt.tensor([-1, -2, -3, -3, 3])).tolist() == [0, 0, 1, -1, 8]
+    assert (mt.tensor([True, False]) ** 2).tolist() == [1, 0]
+    with pytest.raises(RuntimeError, match="negative integer powers are not allowed, and got -1"):
+        x**-1
+
+
+def test_refused_scales() -> None:
+    with pytest.raises(RuntimeError, match=r"alpha must not be a floating point number, and got 0\.5"):
+        mt.add(mt.tensor([1]), mt.tensor([1]), alpha=0.5)
+    with pytest.raises(RuntimeError, match=r"addcdiv.*int64"):
+        mt.addcdiv(mt.tensor([1]), mt.tensor([1]), mt.tensor([1]))
+    with pytest.raises(RuntimeError, match="decimals=2"):
+        mt.round(mt.tensor([1]), decimals=2)
+
+
+def test_shapes_that_do_not_broadcast_are_named() -> None:
+    for call in (
+        lambda x, y: x + y,
+        lambda x, y: mt.where(x > 0, x, y),
+        lambda x, y: mt.lerp(x, y, 0.5),
+        mt.logical_and,
+    ):
+        with pytest.raises(
+            RuntimeError, match=r"size of tensor a \(3\) must match .* b \(4\) at non-singleton dimension 1"
+        ) as raised:
+            call(mt.ones(2, 3), mt.ones(4))
+        assert "[2, 3]" in str(raised.value)
+        assert "[4]" in str(raised.value)
+
+
+def test_numbers_keep_their_digits_beside_half_types() -> None:
+    """torch computes with them in float32 too: 0.1 is rounded only with the result."""
+    x = mt.tensor([256.0], dtype=mt.bfloat16)
+    assert (x * 0.1).float().item() == np.float32(25.625)
+    assert (mt.tensor([2048.0], dtype=mt.float16) + 1.5).item() == 2050.0
+
+
+# Kinks, ties and zeros
+
+
+def test_gradients_at_kinks() -> None:
+    assert gradient(mt.abs, 0.0, -2.0) == [0, -1]
+    assert gradient(mt.sign, 0.0, 2.0) == [0, 0]
+    assert gradient(mt.round, 0.5, 2.0) == [0, 0]
+    assert gradient(mt.sqrt, 0.0) == [math.inf]
+    assert gradient(lambda x: x.clamp(0, 1), 0.0, 1.0, -1.0, 2.0) == [1, 1, 0, 0]
+    assert gradient(lambda x: x.clamp(mt.tensor(0.0), mt.tensor(1.0)), 0.0, 1.0, 2.0) == [1, 1, 0]
+    assert gradient(lambda x: mt.maximum(x, mt.tensor([1.0, 0.0, 3.0])), 1.0, 2.0, 2.0) == [0.5, 1, 0]
+    assert gradient(lambda x: mt.minimum(x, mt.tensor([1.0, 0.0, 3.0])), 1.0, 2.0, 2.0) == [0.5, 0, 1]
+
+
+def test_gradients_of_limits_that_cross() -> None:
+    x, low, high = leaf(0.0, 5.0), leaf(2.0, 2.0), leaf(1.0, 3.0)
+    y = x.clamp(low, high)
+    y.sum().backward()
+    assert y.tolist() == [1, 3]
+    assert [x.grad.tolist(), low.grad.tolist(), high.grad.tolist()] == [[0, 0], [0, 0], [1, 1]]
+
+
+def test_powers_of_zero() -> None:
+    for exponent, wanted in ((2, 0), (1, 1), (0, 0), (2.0, 0), (0.0, 0)):
+        assert gradient(lambda x, exponent=exponent: x**exponent, 0.0) == [wanted]
+        assert gradient(lambda x, exponent=exponent: x ** mt.tensor(exponent, dtype=mt.float64), 0.0) == [wanted]
+    assert gradient(lambda x: mt.tensor([0.0, 0.0]) ** x, 0.0, 2.0) == [0, 0]
+
+
+def test_powers_at_zero_can_be_differentiated_twice() -> None:
+    x = leaf(0.0, 0.0, 0.0, 1.5)
+    for exponent in (mt.tensor([0.0, 1.0, 3.0, 2.0], dtype=mt.float64), 2, 3):
+        assert gradcheck(lambda x, exponent=exponent: x**exponent, (x,))
+        assert gradgradcheck(lambda x, exponent=exponent: x**exponent, (x,))
+
+
+def test_nan_goes_through_extrema_but_not_through_fmax() -> None:
+    x, y = mt.tensor([math.nan, 1.0]), mt.tensor([0.0, math.nan])
+    assert all(map(math.isnan, mt.maximum(x, y).tolist()))
+    assert all(map(math.isnan, mt.minimum(x, y).tolist()))
+    assert mt.fmax(x, y).tolist() == [0, 1]
+    assert mt.fmin(x, y).tolist() == [0, 1]
+    assert gradient(lambda z: mt.fmax(z, mt.tensor([math.nan, 5.0])), 1.0, 2.0) == [1, 0]
+    assert math.isnan(x.clamp(0, 1).tolist()[0])
+    assert mt.sign(x).tolist() == [0, 1]
+
+
+def test_clamp_promotes_and_needs_a_limit() -> None:
+    assert mt.tensor([1, 3]).clamp(max=2.5).tolist() == [1, 2.5]
+    assert mt.tensor([1, 3]).clamp_(max=2).tolist() == [1, 2]
+    assert mt.tensor([1.0, 3.0]).clip(min=2).tolist() == [2, 3]
+    with pytest.raises(RuntimeError, match="at least one of min and max"):
+        mt.tensor([1.0]).clamp()
+
+
+# Choices and complex numbers
+
+
+def test_where_in_its_forms() -> None:
+    mask = mt.tensor([[True, False], [False, True]])
+    assert [each.tolist() for each in mt.where(mask)] == [[0, 1], [0, 1]]
+    assert mt.where(mask, 1, 2).tolist() == [[1, 2], [2, 1]]
+    assert mt.where(mask, 1.0, 2).dtype is mt.float32
+    assert mt.tensor([5, 6]).where(mask, 0).tolist() == [[5, 0], [0, 6]]
+    assert mt.where(mask, mt.tensor([1.0, 2.0], dtype=mt.float64), 0.1).dtype is mt.float64
+    x = mt.ones(2, 2, requires_grad=True)
+    mt.where(mask, x, math.nan).sum().backward()
+    assert x.grad.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(RuntimeError, match="boolean tensor, and got int64"):
+        mt.where(mt.tensor([1]), 1, 2)
+    with pytest.raises(TypeError, match="one of the two is missing"):
+        mt.where(mask, x)
+
+
+def test_parts_of_complex_numbers_are_views() -> None:
+    z = mt.tensor([1 + 2j, 3 - 4j])
+    z.real.mul_(10)
+    z.imag.zero_()
+    assert z.tolist() == [10, 30]
+    x = mt.tensor([1.0])
+    assert x.real is x
+    assert mt.conj(x) is x
+    with pytest.raises(RuntimeError, match=r"imag.*float32"):
+        x.imag
+    assert mt.view_as_complex(mt.view_as_real(z)).tolist() == z.tolist()
+
+
+def test_closeness() -> None:
+    x = mt.tensor([1.0, math.nan, math.inf])
+    assert mt.isclose(x, x).tolist() == [True, False, True]
+    assert mt.allclose(x, x, equal_nan=True)
+    assert not x.allclose(x)
+    assert mt.equal(x[:1], x[:1])
+    assert not mt.equal(x[:1], x)
+    assert mt.isclose(mt.tensor([100]), mt.tensor([101]), rtol=0.02).item()

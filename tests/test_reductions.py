@@ -1,0 +1,270 @@
+"""What the samples of reductions, scans and sorts do not show: forms, ties, NaN, nothing to reduce, accuracy."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import minitorch_backends as mt
+from minitorch_backends import Tensor
+from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
+from minitorch_backends.ops import order
+
+
+def leaf(values: Any) -> Tensor:
+    return mt.tensor(values, dtype=mt.float64, requires_grad=True)
+
+
+def gradient(function: Any, values: Any) -> Any:
+    x = leaf(values)
+    function(x).sum().backward()
+    return x.grad.tolist()
+
+
+# Forms
+
+
+def test_max_and_min_have_three_forms() -> None:
+    x = mt.tensor([[1.0, 5.0, 5.0], [7.0, 2.0, 0.0]])
+    assert x.max().item() == 7
+    assert x.min().item() == 0
+    largest = x.max(1)
+    assert largest.values.tolist() == [5, 7]
+    assert largest.indices.tolist() == [1, 0]
+    assert largest.indices.dtype is mt.int64
+    values, indices = mt.min(x, dim=0, keepdim=True)
+    assert values.tolist() == [[1, 2, 0]]
+    assert indices.tolist() == [[0, 1, 1]]
+    assert mt.max(x, mt.tensor([3.0])).tolist() == [[3, 5, 5], [7, 3, 3]]
+    assert mt.min(x, other=mt.tensor(1.0)).tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert mt.aminmax(x).max.item() == 7
+    assert x.aminmax(dim=1).min.tolist() == [1, 0]
+    with pytest.raises(TypeError, match="keepdim=True needs a dim"):
+        x.max(keepdim=True)
+    with pytest.raises(TypeError, match=r"one dim, an int, and got \(0, 1\); use amax"):
+        x.max((0, 1))
+
+
+def test_variance_has_torchs_forms() -> None:
+    x = mt.tensor([1.0, 2.0, 4.0], dtype=mt.float64)
+    for call, wanted in (
+        (x.var(), 7 / 3),
+        (x.var(0), 7 / 3),
+        (x.var(False), 14 / 9),
+        (x.var(0, False), 14 / 9),
+        (x.var(unbiased=False), 14 / 9),
+        (x.var(correction=2), 14 / 3),
+        (x.var(dim=0, correction=0), 14 / 9),
+        (x.std(0, True), math.sqrt(7 / 3)),
+        (mt.var_mean(x, 0, False)[0], 14 / 9),
+        (mt.std_mean(x)[1], 7 / 3),
+        (x.var(correction=5), math.inf),
+    ):
+        assert call.item() == pytest.approx(wanted)
+    assert x.var(0, True, True).shape == (1,)
+    assert math.isnan(x[:1].var().item())
+    with pytest.raises(TypeError, match="unbiased=True and correction=1"):
+        x.var(unbiased=True, correction=1)
+    with pytest.raises(RuntimeError, match="int64"):
+        mt.tensor([1]).var()
+
+
+def test_dtypes_of_sums() -> None:
+    assert mt.tensor([200, 100], dtype=mt.uint8).sum().item() == 300
+    assert mt.tensor([True, True]).sum().dtype is mt.int64
+    assert mt.tensor([2**31 - 1, 1], dtype=mt.int32).cumsum(0).tolist() == [2**31 - 1, 2**31]
+    assert mt.tensor([3, 4]).sum(dtype=mt.float32).dtype is mt.float32
+    assert mt.tensor([300, 1]).sum(dtype=mt.uint8).item() == 45
+    assert mt.tensor([0.3, 0.4]).sum(dtype=mt.bool).item() is True
+    halves = mt.full((4096,), 1.0, dtype=mt.float16)
+    assert halves.sum().item() == 4096
+    assert halves.sum().dtype is mt.float16
+    assert halves.sum(dtype=mt.float32).dtype is mt.float32
+    assert mt.ones(3).mean(dtype=mt.float16).dtype is mt.float16
+    assert mt.ones(3).prod(dtype=mt.float64).dtype is mt.float64
+    assert mt.ones(3).norm(dtype=mt.float64).dtype is mt.float64
+    assert mt.tensor([1, 2]).mean(dtype=mt.float64).item() == 1.5
+    with pytest.raises(RuntimeError, match=r"could not infer output dtype.*int64"):
+        mt.tensor([1, 2]).mean()
+    with pytest.raises(RuntimeError, match="should be complex"):
+        mt.tensor([1j]).norm(dtype=mt.float32)
+
+
+def test_truth_is_uint8_for_uint8() -> None:
+    x = mt.tensor([[1, 0]], dtype=mt.uint8)
+    assert x.all().dtype is x.any(1).dtype is mt.uint8
+    assert mt.tensor([1.0, math.nan]).all().item() is True
+    assert mt.tensor([[1, 2]]).all(dim=()).tolist() == [[True, True]]
+
+
+def test_norms() -> None:
+    x = mt.tensor([[3.0, -4.0], [0.0, 0.0]])
+    assert [x.norm(p, 1).tolist() for p in (2, 1, math.inf, -math.inf, 0)] == [[5, 0], [7, 0], [4, 0], [3, 0], [2, 0]]
+    assert x.norm().item() == x.norm("fro").item() == x.norm(None).item() == 5
+    assert gradient(lambda x: x.norm(2, 1), [[3.0, -4.0], [0.0, 0.0]]) == [[0.6, -0.8], [0, 0]]
+    assert gradient(lambda x: x.norm(3, 1), [[0.0, 0.0]]) == [[0, 0]]
+    assert gradient(lambda x: x.norm(math.inf), [2.0, -2.0, 1.0]) == [0.5, -0.5, 0]
+    with pytest.raises(RuntimeError, match="'nuc'"):
+        x.norm("nuc")
+    with pytest.raises(RuntimeError, match="p=inf"):
+        mt.ones(0).norm(math.inf)
+
+
+# Nothing to reduce
+
+
+def test_reductions_of_nothing() -> None:
+    nothing = mt.ones(0, 3)
+    assert nothing.sum().item() == 0
+    assert nothing.prod(0).tolist() == [1, 1, 1]
+    assert math.isnan(nothing.mean().item())
+    assert nothing.logsumexp(0).tolist() == [-math.inf] * 3
+    assert nothing.amax(1).shape == nothing.max(1).values.shape == nothing.argmin(1).shape == (0,)
+    for name in ("max", "min", "amax", "amin", "aminmax"):
+        with pytest.raises(RuntimeError, match="Expected reduction dim to be specified"):
+            getattr(nothing, name)()
+    for name in ("argmax", "argmin"):
+        with pytest.raises(IndexError, match="Expected reduction dim to be specified"):
+            getattr(nothing, name)()
+    for name in ("max", "min", "amax", "amin", "argmax", "argmin", "median"):
+        with pytest.raises(IndexError, match="Expected reduction dim 0 to have non-zero size"):
+            getattr(nothing, name)(0)
+
+
+# Ties, NaN and zeros
+
+
+def test_ties_share_or_the_first_takes_all() -> None:
+    assert gradient(lambda x: x.max(), [1.0, 3.0, 3.0]) == [0, 0.5, 0.5]
+    assert gradient(lambda x: x.amin((0, 1)), [[1.0, 1.0], [1.0, 4.0]]) == [[1 / 3, 1 / 3], [1 / 3, 0]]
+    assert gradient(lambda x: x.max(0).values, [1.0, 3.0, 3.0]) == [0, 1, 0]
+    assert gradient(lambda x: x.median(0).values, [2.0, 1.0, 3.0]) == [1, 0, 0]
+    assert gradient(lambda x: x.std(), [2.0, 2.0]) == [0, 0]
+    assert gradient(lambda x: x.cummax(0).values, [2.0, 1.0, 3.0]) == [2, 0, 1]
+
+
+def test_nan_is_the_largest() -> None:
+    x = mt.tensor([1.0, math.nan, 3.0, math.nan])
+    assert math.isnan(x.max().item())
+    assert math.isnan(x.min(0).values.item())
+    assert x.min(0).indices.item() == x.argmax().item() == x.argmin().item() == 1
+    assert x.sort().indices.tolist() == [0, 2, 1, 3]
+    assert x.sort(descending=True).indices.tolist() == [1, 3, 2, 0]
+    assert x.topk(3).indices.tolist() == [1, 3, 2]
+    assert x.topk(2, largest=False).values.tolist() == [1, 3]
+    assert math.isnan(x.median().item())
+    assert x.median(0).indices.item() == 1
+    assert x.cummax(0).indices.tolist() == [0, 1, 1, 3]
+    assert x.nansum().item() == 4
+    assert x.nanmean().item() == 2
+
+
+@pytest.mark.parametrize("values", [[2.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [2.0, -1.5, 3.0]])
+def test_products_with_zeros_have_gradients_of_every_order(values: list[float]) -> None:
+    others = [math.prod(values[:k] + values[k + 1 :]) for k in range(len(values))]
+    assert gradient(mt.prod, values) == others
+    for function in (mt.prod, lambda x: x.prod(0, keepdim=True), lambda x: x.cumprod(0)):
+        assert gradcheck(function, (leaf(values),))
+        assert gradgradcheck(function, (leaf(values),))
+        assert gradcheck(
+            lambda x, function=function: mt.autograd.grad(
+                mt.autograd.grad(function(x).sum(), x, create_graph=True)[0].pow(2).sum(), x, create_graph=True
+            )[0],
+            (leaf(values),),
+        )
+
+
+# Sorting
+
+
+elements = st.lists(st.sampled_from([0.0, 1.0, 2.0, -1.0, math.inf, -math.inf, math.nan, 0.5]), max_size=12)
+
+
+def reference_order(values: list[float], descending: bool) -> list[int]:
+    """By Python's stable sort, with NaN above everything."""
+    rank = [(math.isnan(value), 0.0 if math.isnan(value) else value) for value in values]
+    if descending:
+        return sorted(range(len(values)), key=lambda place: (not rank[place][0], -rank[place][1]))
+    return sorted(range(len(values)), key=rank.__getitem__)
+
+
+@given(elements, st.booleans())
+def test_sorts_are_stable(values: list[float], descending: bool) -> None:
+    x = mt.tensor(values)
+    wanted = reference_order(values, descending)
+    assert x.sort(descending=descending).indices.tolist() == wanted
+    assert x.argsort(descending=descending).tolist() == wanted
+    assert np.array_equal(x.sort(descending=descending).values.numpy(), x.numpy()[wanted], equal_nan=True)
+
+
+@given(elements, st.data(), st.booleans())
+def test_topk_takes_the_first_of_equals(values: list[float], data: st.DataObject, largest: bool) -> None:
+    """With the limit at which a partition is used set to nothing, so that it is."""
+    k = data.draw(st.integers(0, len(values)))
+    before, order._FEW = order._FEW, 0
+    try:
+        found = mt.tensor(values).topk(k, largest=largest)
+    finally:
+        order._FEW = before
+    assert found.indices.tolist() == reference_order(values, largest)[:k]
+
+
+def test_topk_of_many_uses_a_partition() -> None:
+    x = mt.tensor(np.random.default_rng(0).permutation(6000).reshape(3, 2000).astype(np.float32))
+    for largest in (True, False):
+        found = x.topk(5, largest=largest)
+        wanted = x.sort(descending=largest)
+        assert found.indices.tolist() == wanted.indices[:, :5].tolist()
+        assert found.values.tolist() == wanted.values[:, :5].tolist()
+    assert x.topk(2, 0).values.tolist() == x.sort(0, descending=True).values[:2].tolist()
+
+
+def test_ranks_that_do_not_exist() -> None:
+    x = mt.ones(3)
+    for call in (lambda: x.topk(4), lambda: x.topk(-1), lambda: x.kthvalue(0), lambda: x.kthvalue(4)):
+        with pytest.raises(RuntimeError, match="out of range"):
+            call()
+
+
+# Sums
+
+
+@given(st.integers(500, 1300), st.integers(1, 3), st.booleans())
+def test_sums_over_many_rows(rows: int, columns: int, keepdim: bool) -> None:
+    """Rows in blocks and the rest of them: every element is counted once."""
+    array = np.random.default_rng(rows).integers(-8, 8, (rows, columns)).astype(np.float32)
+    out = mt.tensor(array).sum(0, keepdim)
+    assert np.array_equal(out.numpy(), array.sum(0, keepdims=keepdim))
+    deep = mt.tensor(np.repeat(array[:, None], 2, axis=1)).sum((0, 1), keepdim)
+    assert np.array_equal(deep.numpy().reshape(-1), 2 * array.sum(0))
+
+
+def test_sums_over_many_rows_are_accurate() -> None:
+    """One row after the other, as NumPy adds them, would lose 1e-5."""
+    array = np.random.default_rng(0).standard_normal((50_000, 4)).astype(np.float32) + 1
+    exact = array.astype(np.float64).sum(0)
+    for out in (mt.tensor(array).sum(0), mt.tensor(array).mean(0) * len(array), mt.tensor(array).sum_to_size(4)):
+        assert np.abs(out.numpy() - exact).max() < 2e-6 * np.abs(exact).max()
+
+
+def test_sum_to_size() -> None:
+    x = mt.ones(2, 3)
+    assert x.sum_to_size(2, 3) is x.sum_to_size((2, 3)) or x.sum_to_size((2, 3)) is x
+    assert x.sum_to_size(3).tolist() == x.sum_to_size((3,)).tolist() == x.sum_to_size([3]).tolist() == [2, 2, 2]
+    for size in ((2,), (1, 2, 3), (3, 3)):
+        with pytest.raises(RuntimeError, match="is not expandable"):
+            x.sum_to_size(size)
+
+
+def test_linear_recurrences_agree_with_the_loop() -> None:
+    from minitorch_backends.ops.scan import linear_recurrence
+
+    factors, values = np.random.default_rng(0).standard_normal((2, 37))
+    state, wanted = 0.0, []
+    for factor, value in zip(factors, values, strict=True):
+        state = value + factor * state
+        wanted.append(state)
+    assert np.allclose(linear_recurrence(mt.tensor(factors), mt.tensor(values), 0).numpy(), wanted)
