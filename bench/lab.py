@@ -42,7 +42,14 @@ class Lab:
 
     def show(self, table: Table) -> None:
         """Print a table."""
-        drawn = RichTable(title=escape(table.title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        drawn = RichTable(
+            title=escape(table.title),
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
+        )
         for position, column in enumerate(table.columns):
             drawn.add_column(escape(column), justify="left" if position < table.names else "right")
         for row in table.rows:
