@@ -203,8 +203,9 @@ def hardswish(input: Tensor) -> Tensor:
 
 
 @floating_composite(
+    takes="if",
     reference=lambda input, threshold, value: np.where(input <= threshold, value, input),
-    samples=lambda: (sample(each, 0.4, -3) for each in arrays_like(-2, 2.5)),
+    samples=lambda: (sample(each, 0.4, 7) for each in arrays_like(-2, 2.5)),
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`input` where it is above `threshold`, else `value`."""
@@ -328,7 +329,9 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return (wide * (normal_cdf(wide) if approximate == "none" else normal_cdf_by_tanh(wide))).to(input.dtype)
 
 
-@floating_composite(reference=lambda input: input * 0.5 * (1 + np.tanh(input / 2)), samples=unary_samples(-3, 3))
+@floating_composite(
+    takes="fc", reference=lambda input: input * 0.5 * (1 + np.tanh(input / 2)), samples=unary_samples(-3, 3)
+)
 def silu(input: Tensor) -> Tensor:
     """input * sigmoid(input), also called swish."""
     wide = widened(input)
@@ -375,13 +378,13 @@ def mish(input: Tensor) -> Tensor:
     return input * softplus(input).tanh()
 
 
-@floating_composite(reference=lambda input: input - np.tanh(input), samples=unary_samples())
+@floating_composite(takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples())
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return input - input.tanh()
 
 
-@floating_composite(reference=lambda input: input / (1 + np.abs(input)), samples=unary_samples(-2, 2.5))
+@floating_composite(takes="ifc", reference=lambda input: input / (1 + np.abs(input)), samples=unary_samples(-2, 2.5))
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""
     return input / (input.abs() + 1)

@@ -70,7 +70,7 @@ def _pairwise_reference(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, kee
     return (np.abs(x1 - x2 + eps) ** p).sum(-1, keepdims=keepdim) ** (1 / p)
 
 
-@floating_composite(reference=_pairwise_reference, samples=_pairwise_samples)
+@floating_composite(takes="fc", reference=_pairwise_reference, samples=_pairwise_samples)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
@@ -176,7 +176,7 @@ def _triplet_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.3), between(-2, 2.6), between(-2, 2.9))
 
 
-@floating_composite(reference=_triplet_reference, samples=_triplet_samples)
+@floating_composite(takes="fc", reference=_triplet_reference, samples=_triplet_samples)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..dtypes import FLOATING
+from ..op import composite
 from ..samples import Sample, arrays_like, sample
 from ..tensor import Tensor, adopt
-from .floating import floating_composite
 
 __all__ = ["dropout"]
 
@@ -25,7 +26,7 @@ def _reference(input: np.ndarray, p: float = 0.5, training: bool = True) -> np.n
     return np.zeros_like(input) if training and p == 1 else input
 
 
-@floating_composite(reference=_reference, samples=_samples)
+@composite(method=False, reference=_reference, samples=_samples)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """In training, 0 with probability `p` and else input / (1 - p) (Srivastava et al., 2014); otherwise `input`.
 
@@ -36,7 +37,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     if not training or p == 0:
         return input
     if p == 1:
-        return input * 0
+        return input * adopt(np.zeros((), input._array.dtype))
+    if input.dtype.category < FLOATING:
+        raise RuntimeError(f"dropout() is not implemented for {input.dtype!r}; expected floating or complex tensors")
     from ..random import default_generator
 
     kept = default_generator.uniform(input.shape, np.float32) >= p

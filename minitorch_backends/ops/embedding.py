@@ -76,7 +76,6 @@ def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: in
 
 @op(
     method=False,
-    takes="ifc",
     widen=False,
     weight=lambda g, input, weight_shape, padding_idx: embedding_sums(g, input, weight_shape[0], padding_idx),
     reference=lambda input, weight, padding_idx=None: weight[input],
@@ -89,7 +88,6 @@ def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None):
 
 
 @composite(
-    takes="ifc",
     method=False,
     reference=lambda input, weight, padding_idx=None: weight[input],
     samples=_rows_samples,

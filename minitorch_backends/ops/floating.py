@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..dtypes import FLOATING, dtype_of
+from ..dispatch import _CATEGORIES, EVERY_CATEGORY
+from ..dtypes import dtype_of
 from ..op import composite
 from ..tensor import Tensor
 
@@ -15,26 +16,27 @@ __all__ = ["floating_composite", "widened"]
 
 
 def floating_composite(
-    *, reference: Callable[..., Any], samples: Callable[..., Any], method: bool = False
+    *, reference: Callable[..., Any], samples: Callable[..., Any], takes: str = "f"
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`composite(takes="f")` that refuses a first argument of another type, also where its parts would not.
+    """A composite, no method, that refuses a first argument of a type that it does not take, as ops do.
 
     The function raises RuntimeError for other dtypes and TypeError for what is no Tensor.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         name, first = function.__name__, next(iter(inspect.signature(function).parameters))
+        kinds = ", ".join(_CATEGORIES[letter] for letter in takes)
 
         @functools.wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             input = args[0] if args else named.get(first)
             if not isinstance(input, Tensor):
                 raise TypeError(f"{name}(): argument {first!r} must be a Tensor, not {type(input).__name__}")
-            if dtype_of(input._array).category != FLOATING:
-                raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected floating tensors")
+            if EVERY_CATEGORY[dtype_of(input._array).category] not in takes:
+                raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
             return function(*args, **named)
 
-        return composite(takes="f", method=method, reference=reference, samples=samples)(checked)
+        return composite(takes=takes, method=False, reference=reference, samples=samples)(checked)
 
     return declare
 

@@ -88,6 +88,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tenso
 
 
 @floating_composite(
+    takes="fc",
     reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
     samples=compared(-2, 2, -3, 2),
 )
@@ -250,6 +251,7 @@ def _poisson_reference(
 
 
 @floating_composite(
+    takes="if",
     reference=_poisson_reference,
     samples=compared(0.2, 2, 0.3, 4, {"full": True}, {"log_input": False}),
 )

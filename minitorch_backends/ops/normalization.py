@@ -182,7 +182,7 @@ def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps:
     return input / np.sqrt(square + (np.finfo(input.dtype).eps if eps is None else eps)) * weight
 
 
-@floating_composite(reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
+@floating_composite(takes="fc", reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
 
