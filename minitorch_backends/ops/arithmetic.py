@@ -335,4 +335,4 @@ multiply, subtract, negative = mul, sub, neg
 Tensor.divide = Tensor.true_divide = div  # type: ignore[attr-defined]
 Tensor.multiply, Tensor.subtract, Tensor.negative, Tensor.__pos__ = mul, sub, neg, positive  # type: ignore[attr-defined]
 # A number on the left: the tensor comes first here too, since the fast path begins with one.
-Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub  # type: ignore[attr-defined]
+Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub

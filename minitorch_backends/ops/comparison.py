@@ -298,7 +298,7 @@ def _where_samples() -> Iterator[Sample]:
     reference=np.where,
     samples=_where_samples,
 )
-def _where(condition: Array, input: Array = None, other: Array = None):
+def _where(condition: Array, input: Array | None = None, other: Array | None = None):
     if input is None and other is None:
         return np.nonzero(np.atleast_1d(condition))
     if input is None or other is None:
@@ -324,7 +324,8 @@ def _chosen(condition: Any, *choices: Any) -> np.ndarray | None:
     """
     if type(condition) is not Tensor or condition._array.dtype is not _BOOL:
         return None
-    values, dtypes = [], set()
+    values: list[Any] = []
+    dtypes = set()
     for choice in choices:
         if type(choice) is Tensor and choice._node is None:
             values.append(choice._array)

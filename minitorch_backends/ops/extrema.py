@@ -119,7 +119,7 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
         raise TypeError(
             f"{name}() takes one dim, an int, and got {dim!r}; use a{name} for several, which gives no indices"
         )
-    axis = wrap_dim(dim, input.ndim)
+    axis = wrap_dim(int(dim), input.ndim)
     refuse_empty(name, input, (axis,))
     if not input.ndim:
         return ValuesIndices(input.copy(), np.zeros((), np.int64))

@@ -42,7 +42,7 @@ def kept_shape(shape: tuple[int, ...], dim: Any) -> tuple[int, ...]:
 def restored(value: Tensor, shape: tuple[int, ...], dim: Any) -> Tensor:
     """The result of a reduction of `shape` over `dim`, or its gradient, with the reduced dimensions put back."""
     kept = kept_shape(shape, dim)
-    return value if value._array.shape == kept else value.reshape(kept)  # type: ignore[attr-defined]
+    return value if value._array.shape == kept else value.reshape(kept)
 
 
 def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
@@ -52,4 +52,4 @@ def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
     """
     if g._node is None:
         return adopt(expanded(g._array.reshape(kept_shape(input_shape, dim)), input_shape))
-    return restored(g, input_shape, dim).expand(input_shape)  # type: ignore[attr-defined]
+    return restored(g, input_shape, dim).expand(input_shape)

@@ -30,12 +30,12 @@ def of_selected(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) ->
     axis = wrap_dim(dim, len(shape))
     places = np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
     chosen = places == indices._array.reshape(kept_shape(shape, axis))
-    return restored(g, shape, axis).where(adopt(chosen), 0)  # type: ignore[attr-defined]
+    return restored(g, shape, axis).where(adopt(chosen), 0)
 
 
 def _of_many(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
     """The gradient of a selection of several elements along `dim` from `shape`, none of them twice."""
-    return adopt(np.zeros(shape, g._array.dtype)).scatter(dim, indices, g)  # type: ignore[attr-defined]
+    return adopt(np.zeros(shape, g._array.dtype)).scatter(dim, indices, g)
 
 
 def _along(array: np.ndarray, order: np.ndarray, axis: int) -> np.ndarray:

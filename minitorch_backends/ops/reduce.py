@@ -24,7 +24,7 @@ _LONG = 512
 """Rows from which a sum over rows is made in blocks."""
 
 
-def summed(array: np.ndarray, axis: Any = None, keepdims: bool = False) -> np.ndarray:
+def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.ndarray:
     """np.add.reduce, with rounding errors that grow slowly along the first axes too.
 
     NumPy adds rows one after the other: 100,000 rows of float32 lose 1e-5 of the sum. In blocks of the root of their
@@ -125,7 +125,7 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
 
 
 def _sum_to_size_samples() -> Iterator[Sample]:
-    for size in ((3, 4), (4,), (1, 4), (3, 1), (1,), ()):
+    for size in ((4,), (1, 4), (3, 1), (1,), ()):
         yield sample(between(-2, 2, 3, 4), size)
     yield sample(gapped(), (1, 2))
     yield sample(between(-2, 2, 2, 3, 4), (3, 1))

@@ -168,7 +168,7 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     reference=_clamp_reference,
     samples=_clamp_samples,
 )
-def clamp(input: Array, min: Array = None, max: Array = None):
+def clamp(input: Array, min: Array | None = None, max: Array | None = None):
     """`input` brought into [min, max], tensors or numbers that broadcast; `max` wins where they cross, and NaN stays.
 
     Raises RuntimeError when both are None.

@@ -246,7 +246,7 @@ def _running_reference(better: Any) -> Any:
 
 def _gathered(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
     """The gradient of elements taken along `dim`, some of them several times."""
-    return adopt(np.zeros(shape, g[0]._array.dtype)).scatter_add(dim, indices, g[0])  # type: ignore[attr-defined]
+    return adopt(np.zeros(shape, g[0]._array.dtype)).scatter_add(dim, indices, g[0])
 
 
 @op(
@@ -289,6 +289,6 @@ def diff(
         input = cat([each for each in (prepend, input, append) if each is not None], dim)
     for _ in range(n):
         size = input._array.shape[wrap_dim(dim, input._array.ndim)]
-        later, earlier = (input.narrow(dim, start, max(size - 1, 0)) for start in (min(1, size), 0))  # type: ignore[attr-defined]
+        later, earlier = (input.narrow(dim, start, max(size - 1, 0)) for start in (min(1, size), 0))
         input = later.logical_xor(earlier) if input._array.dtype == bool else later - earlier
     return input
