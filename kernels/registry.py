@@ -24,7 +24,19 @@ import numpy as np
 
 from . import cpu
 
-__all__ = ["ArraySpec", "Call", "Decision", "Implementation", "Kernel", "Refused", "kernels", "observe"]
+__all__ = [
+    "ArraySpec",
+    "Call",
+    "Decision",
+    "Implementation",
+    "Kernel",
+    "Refused",
+    "kernels",
+    "observe",
+    "observe_everywhere",
+    "start_observing",
+    "stop_observing",
+]
 
 kernels: dict[str, Kernel] = {}
 """Every kernel by name, in the order of declaration."""
@@ -83,20 +95,40 @@ class Call(NamedTuple):
     refusals: tuple[tuple[str, str], ...]
     decided_by: str | None
     seconds: float
+    arrays: tuple[Any, ...]
+    """The arguments themselves, for who traces layouts and addresses; nobody may keep them."""
+    result: Any
 
 
-_observers: ContextVar[tuple[Callable[[Call], None], ...]] = ContextVar("kernel_observers", default=())
+Observer = Callable[[Call], None]
+
+_everywhere: list[Observer] = []
+_observers: ContextVar[tuple[Observer, ...]] = ContextVar("kernel_observers", default=())
+
+
+def observe_everywhere(observer: Observer) -> None:
+    """Tell `observer` of each kernel call of the process from now on."""
+    _everywhere.append(observer)
+
+
+def start_observing(observer: Observer) -> None:
+    """Tell `observer` of each kernel call made in this thread or task from now on."""
+    _observers.set((*_observers.get(), observer))
+
+
+def stop_observing() -> None:
+    """Undo the last `start_observing` of this thread or task."""
+    _observers.set(_observers.get()[:-1])
 
 
 @contextmanager
-def observe(observer: Callable[[Call], None]) -> Iterator[None]:
+def observe(observer: Observer) -> Iterator[None]:
     """Tell `observer` of each kernel call made in this thread or task while the block runs."""
-    before = _observers.get()
-    _observers.set((*before, observer))
+    start_observing(observer)
     try:
         yield
     finally:
-        _observers.set(before)
+        stop_observing()
 
 
 class Kernel:
@@ -161,7 +193,7 @@ class Kernel:
             known = self._remember(key, self.decide(*arrays, **keywords))
         first, decision = known
         refusals: tuple[tuple[str, str], ...] = ()
-        if first is not None and not _observers.get():
+        if first is not None and not (_observers.get() or _everywhere):
             try:
                 return first(*arrays, **keywords)
             except Refused as refused:
@@ -186,10 +218,10 @@ class Kernel:
                 refusals.append((implementation.name, str(refused)))
                 continue
             seconds = time.perf_counter() - start
-            if observers := _observers.get():
+            if observers := (*_everywhere, *_observers.get()):
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 ran, why_not = implementation.name, tuple(refusals)
-                call = Call(self.name, shapes, dtypes, keywords, ran, why_not, decided_by, seconds)
+                call = Call(self.name, shapes, dtypes, keywords, ran, why_not, decided_by, seconds, arrays, result)
                 for observer in observers:
                     observer(call)
             return result

@@ -15,6 +15,13 @@ stop_spinning()
 from . import autograd, backends, explain
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
+from .backends.determinism import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from .dtypes import (
     DType as dtype,
     bfloat16,

@@ -6,20 +6,28 @@ import re
 from pathlib import Path
 
 from minitorch_backends import flags
+from minitorch_backends.backends.acting import HONEST_CONSTANTS, NOT_YET_ACTING
 
-from .test_flags import DEPARTURES
+from .departures import DEPARTURES
 
 README = Path(__file__).parents[1] / "README.md"
 
 
 def flag_table() -> str:
-    """The table of flags, from their rows."""
+    """The table of flags, from their rows, with those that do not act marked."""
     lines = ["| flag | values | default | inherits from | what it acts on |", "|---|---|---|---|---|"]
     for row in flags.rows.values():
-        values = "`True`, `False`" if row.choices is bool else ", ".join(f"`{value!r}`" for value in row.choices)
+        values = re.sub(r"'[^']*'|\b(True|False|None)\b", lambda found: f"`{found[0]}`", row.choices.legal)
         inherits = f"`{row.inherits}`" if row.inherits else ""
-        lines.append(f"| `{row.path}` | {values} | `{row.default!r}` | {inherits} | {row.doc} |")
+        lines.append(f"| `{row.path}` | {values} | `{row.default!r}` | {inherits} | {row.doc}{_inaction(row.path)} |")
     return "\n".join(lines)
+
+
+def _inaction(path: str) -> str:
+    """The remark about a flag that does not act."""
+    if path in NOT_YET_ACTING:
+        return f" (**not yet**: it waits for the kernels of {NOT_YET_ACTING[path]})"
+    return f" (**changes nothing**: {HONEST_CONSTANTS[path]})" if path in HONEST_CONSTANTS else ""
 
 
 def departures() -> str:
@@ -34,7 +42,9 @@ def generated(text: str) -> str:
     """README.md with its generated parts as they should be."""
     for name, table in PARTS.items():
         begin, end = rf"(<!-- {name}: [^>]*-->\n)", rf"(<!-- end of {name} -->)"
-        text, count = re.subn(begin + ".*?" + end, lambda m, table=table: m[1] + table() + "\n" + m[2], text, flags=re.DOTALL)
+        text, count = re.subn(
+            begin + ".*?" + end, lambda m, table=table: m[1] + table() + "\n" + m[2], text, flags=re.DOTALL
+        )
         if count != 1:
             raise ValueError(f"README.md has {count} places for {name}; expected one")
     return text

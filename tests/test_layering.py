@@ -16,8 +16,9 @@ PACKAGE = "minitorch_backends"
 RANKS = {
     "scopes": 0,
     "flags": 0,
+    "kernels": 0,
+    "verbose": 1,
     "backends": 1,
-    "kernels": 2,
     "dtypes": 3,
     "tensor": 3,
     "samples": 3,

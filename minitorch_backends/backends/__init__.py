@@ -8,23 +8,76 @@ from __future__ import annotations
 
 import sys
 
-from ..flags import Group, Snapshot, assign, current, disable_global_flags, flags_frozen, read_environment, restore, snapshot
-from . import cuda, cudnn, mkldnn, xla
-from . import table as _table  # noqa: F401  (declares the flags)
+from ..flags import (
+    Group,
+    Snapshot,
+    assign,
+    current,
+    disable_global_flags,
+    flags_frozen,
+    guard,
+    read_environment,
+    restore,
+    snapshot,
+)
+from ..verbose import read_environment as read_verbose_environment
+from . import (
+    cpu,
+    cuda,
+    cudnn,
+    cusparselt,
+    kleidiai,
+    mha,
+    miopen,
+    mkl,
+    mkldnn,
+    mps,
+    nnpack,
+    openmp,
+    opt_einsum,
+    python_native,
+    quantized,
+    xla,
+    xnnpack,
+)
+from .variables import MEANINGS
 
 __all__ = [
     "Snapshot",
+    "cpu",
     "cuda",
     "cudnn",
+    "cusparselt",
     "disable_global_flags",
     "flags_frozen",
     "get_float32_matmul_precision",
+    "guard",
+    "kleidiai",
+    "mha",
+    "miopen",
+    "mkl",
     "mkldnn",
+    "mps",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+    "python_native",
+    "quantized",
     "restore",
+    "set_flags",
     "set_float32_matmul_precision",
     "snapshot",
     "xla",
+    "xnnpack",
 ]
+
+
+def set_flags(_fp32_precision: str | None = None) -> tuple[str]:
+    """Set the generic precision as an assignment does, and return the one from before; None leaves it alone."""
+    before = current().read("fp32_precision")
+    if _fp32_precision is not None:
+        assign({"fp32_precision": _fp32_precision})
+    return (before,)
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -40,4 +93,5 @@ def get_float32_matmul_precision() -> str:
 
 
 Group.install(sys.modules[__name__], "")
-read_environment()
+read_environment(MEANINGS)
+read_verbose_environment()

@@ -1,18 +1,30 @@
-"""The cuDNN flags: the backend level of the CUDA family."""
+"""The cuDNN flags: convolutions, and the backend level of the CUDA family."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from ..flags import Group
 from . import table as _table  # noqa: F401  (declares the flags)
-from . import table as _table  # noqa: F401  (declares the flags before they are installed)
 
-__all__ = ["is_available"]
+__all__ = ["conv", "is_acceptable", "is_available", "rnn", "version"]
+
+conv, rnn = Group("cudnn.conv"), Group("cudnn.rnn")
 
 
 def is_available() -> bool:
     """Whether cuDNN itself is used: False. The flags act all the same."""
+    return False
+
+
+def version() -> None:
+    """cuDNN's version: None, since it is not used."""
+    return
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """Whether cuDNN would take the tensor: False, since it is not used."""
     return False
 
 

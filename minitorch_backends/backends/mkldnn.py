@@ -5,16 +5,33 @@ from __future__ import annotations
 import sys
 
 from ..flags import Group
+from ..verbose import OneDnnVerbose as verbose
 from . import table as _table  # noqa: F401  (declares the flags)
-from . import table as _table  # noqa: F401  (declares the flags before they are installed)
 
-__all__ = ["is_available", "matmul"]
+__all__ = [
+    "VERBOSE_OFF",
+    "VERBOSE_ON",
+    "VERBOSE_ON_CREATION",
+    "conv",
+    "is_acl_available",
+    "is_available",
+    "matmul",
+    "rnn",
+    "verbose",
+]
 
-matmul = Group("mkldnn.matmul")
+VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
+
+matmul, conv, rnn = Group("mkldnn.matmul"), Group("mkldnn.conv"), Group("mkldnn.rnn")
 
 
 def is_available() -> bool:
     """Whether oneDNN itself is used: False, its flags steer this engine's own kernels."""
+    return False
+
+
+def is_acl_available() -> bool:
+    """Whether Arm's Compute Library is used: False."""
     return False
 
 

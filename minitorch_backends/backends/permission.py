@@ -8,21 +8,29 @@ they were set.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from ..flags import State, current
+from ..flags import NO_OPINION, State, current
 from .table import XLA_PRECISIONS
 
-__all__ = ["FAMILIES", "Choice", "fastest_first", "precision_of"]
+__all__ = ["FAMILIES", "Choice", "Recorded", "chosen", "fastest_first", "precision_of", "recorded"]
 
 FAMILIES: dict[str, dict[str, str]] = {
-    "cuda": {"matmul": "cuda.matmul.fp32_precision"},
-    "mkldnn": {"matmul": "mkldnn.matmul.fp32_precision"},
-    "xla": {"matmul": "xla.mat_mul_precision"},
+    "cuda": {
+        "matmul": "cuda.matmul.fp32_precision",
+        "conv": "cudnn.conv.fp32_precision",
+        "rnn": "cudnn.rnn.fp32_precision",
+    },
+    "mkldnn": {kind: f"mkldnn.{kind}.fp32_precision" for kind in ("matmul", "conv", "rnn")},
+    "xla": dict.fromkeys(("matmul", "conv", "rnn"), "xla.mat_mul_precision"),
 }
 """For each family and kind of product, the flag that speaks for it."""
 
 fastest_first = ("bf16", "fp16", "bf16x3", "tf32", "tf32x3", "bf16x6", "bf16x9", "ieee")
+
+in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
+"""Whether this thread or task is inside a backward pass."""
 
 
 class Choice(NamedTuple):
@@ -32,32 +40,55 @@ class Choice(NamedTuple):
     decided_by: str
 
 
+class _ByDirection(NamedTuple):
+    """The choices of a kind of product where `backward_precision` names a precision."""
+
+    forward: Choice
+    backward: Choice
+
+
 def precision_of(product: str) -> Choice:
-    """The precision at which a float32 product (`"matmul"`) runs here and now, and the flag that decided.
+    """The precision at which a float32 product ("matmul", "conv", "rnn") runs here and now, and the flag that decided.
 
     The dispatcher calls this very function. Raises ValueError for a product that no family knows.
     """
     state = current()
-    choice = state.derived.get(product)
+    choice: Choice | _ByDirection | None = state.derived.get(product)
     if choice is None:
         choice = state.derived[product] = _decide(state, product)
-    return choice
+    if type(choice) is _ByDirection:
+        return choice.backward if in_backward() else choice.forward
+    return choice  # type: ignore[return-value]
 
 
-def _decide(state: State, product: str) -> Choice:
+def _decide(state: State, product: str) -> Choice | _ByDirection:
+    forward = _permitted(state, product)
+    backward = state.read("backward_precision")
+    if backward in fastest_first:
+        return _ByDirection(forward, Choice(backward, f"backward_precision = {backward!r}"))
+    return forward
+
+
+def _permitted(state: State, product: str) -> Choice:
     emulated = state.read("emulate")
     families = [emulated] if emulated else list(FAMILIES)
-    opinions = []
+    opinions, vetoes = [], []
     for family in families:
         flags = FAMILIES[family]
         if product not in flags:
             known = ", ".join(sorted({name for family in FAMILIES.values() for name in family}))
             raise ValueError(f"no precision flag governs {product!r}; expected one of {known}")
         opinion = _opinion(state, flags[product], emulated)
-        if opinion is not None:
+        if opinion is None:
+            continue
+        veto = _veto(state, family, opinion.precision)
+        if veto is None:
             opinions.append(opinion)
+        else:
+            vetoes.append(f"{veto} vetoes {opinion.decided_by}; ")
     if not opinions:
-        return Choice("ieee", f"no {emulated + ' ' if emulated else ''}flag allows less than ieee")
+        allows = f"no {emulated + ' ' if emulated else ''}{'other ' if vetoes else ''}flag allows less than ieee"
+        return Choice("ieee", "".join(vetoes) + allows)
     return min(opinions, key=lambda opinion: fastest_first.index(opinion.precision))
 
 
@@ -65,9 +96,55 @@ def _opinion(state: State, path: str, emulated: str | None) -> Choice | None:
     """What one family allows, or None when nobody has set its flags."""
     value, decided_by = state.resolve(path)
     precision = XLA_PRECISIONS.get(value, value)
-    if precision == "none" or (decided_by is None and not emulated):
+    if precision == NO_OPINION or (decided_by is None and not emulated):
         return None
     if decided_by is None:
         return Choice(precision, f"emulate = {emulated!r}, whose default of {path} is {value!r}")
     inherited = "" if decided_by == path else f", inherited by {path}"
     return Choice(precision, f"{decided_by} = {value!r}{inherited}")
+
+
+def _veto(state: State, family: str, precision: str) -> str | None:
+    """What takes a family's permission away, as text, or None."""
+    if precision == "ieee":
+        return None
+    if family == "cuda" and precision.startswith("tf32") and state.read("cuda.tf32_veto"):
+        return "cuda.tf32_veto = True"
+    if family == "mkldnn" and not state.read("mkldnn.enabled"):
+        return "mkldnn.enabled = False"
+    return None
+
+
+# The precision of the forward pass, kept for backward
+
+
+class Recorded(str):
+    """A precision that a node of the graph has kept from the forward pass, with who decided there."""
+
+    __slots__ = ("decided_by",)
+
+    decided_by: str
+
+
+def recorded(metadata: dict[str, Any], product: str) -> dict[str, Any]:
+    """What a node keeps of the arguments of an op with a `precision`: under `backward_precision = "recorded"`, the
+    precision in force in place of None.
+    """
+    if metadata["precision"] is not None or current().read("backward_precision") != "recorded":
+        return metadata
+    choice = precision_of(product)
+    kept = Recorded(choice.precision)
+    kept.decided_by = choice.decided_by
+    return {**metadata, "precision": kept}
+
+
+def chosen(precision: str | None, product: str) -> Choice:
+    """The precision of one call: the one that the call names, the recorded one of a gradient, or the flags'.
+
+    A name is returned as it is. A recorded precision holds while `backward_precision` is still "recorded".
+    """
+    if precision is None or (type(precision) is Recorded and current().read("backward_precision") != "recorded"):
+        return precision_of(product)
+    if type(precision) is Recorded:
+        return Choice(str(precision), f"backward_precision = 'recorded': in the forward pass, {precision.decided_by}")
+    return Choice(precision, f"precision={precision!r} of the call")

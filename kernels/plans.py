@@ -1,0 +1,53 @@
+"""Caches of plans: what was worked out for one problem, kept for the next of its kind."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+__all__ = ["PlanCache", "fft_plans"]
+
+
+class PlanCache:
+    """Plans by key, of which the least recently used is dropped when there are too many. Safe under threads."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        self.hits = self.misses = 0
+
+    @property
+    def size(self) -> int:
+        """How many plans are kept."""
+        return len(self._plans)
+
+    def get(self, key: Hashable, make: Callable[[], Any], max_size: int) -> Any:
+        """The plan of a key, made when there is none, and kept with at most `max_size` - 1 others.
+
+        Two threads that miss the same key at once both make it; one of the two is kept.
+        """
+        with self._lock:
+            if key in self._plans:
+                self.hits += 1
+                self._plans.move_to_end(key)
+                return self._plans[key]
+            self.misses += 1
+        plan = make()
+        with self._lock:
+            if max_size > 0:
+                plan = self._plans.setdefault(key, plan)
+            while len(self._plans) > max_size:
+                self._plans.popitem(last=False)
+        return plan
+
+    def clear(self) -> None:
+        """Drop every plan, and count from zero."""
+        with self._lock:
+            self._plans.clear()
+            self.hits = self.misses = 0
+
+
+fft_plans = PlanCache()
+"""The plans of Fourier transforms."""

@@ -1,0 +1,50 @@
+"""Which flags do not act, and why: those whose kernels are still to come, and those that have nothing to act on.
+
+A test holds that every other flag changes a kernel, a bit or a trace, and the README shows both lists.
+"""
+
+from __future__ import annotations
+
+__all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
+
+_CONVOLUTION = "convolutions"
+_EINSUM = "einsum"
+_SOLVERS = "linear algebra"
+_ATTENTION = "attention"
+_FFT = "FFT"
+
+NOT_YET_ACTING = {
+    "cudnn.enabled": _CONVOLUTION,
+    "cudnn.benchmark": _CONVOLUTION,
+    "cudnn.benchmark_limit": _CONVOLUTION,
+    "cudnn.deterministic": _CONVOLUTION,
+    "cudnn.allow_tf32": _CONVOLUTION,
+    "cudnn.depthwise_kernel": _CONVOLUTION,
+    "cudnn.conv.fp32_precision": _CONVOLUTION,
+    "mkldnn.conv.fp32_precision": _CONVOLUTION,
+    "nnpack.enabled": _CONVOLUTION,
+    "deterministic_algorithms": _CONVOLUTION,
+    "opt_einsum.enabled": _EINSUM,
+    "opt_einsum.strategy": _EINSUM,
+    "cuda.linalg_library": _SOLVERS,
+    "cuda.flash_sdp": _ATTENTION,
+    "cuda.mem_efficient_sdp": _ATTENTION,
+    "cuda.math_sdp": _ATTENTION,
+    "cuda.sdp_priority": _ATTENTION,
+    "cuda.fp16_bf16_reduction_math_sdp": _ATTENTION,
+    "mha.fastpath": _ATTENTION,
+    "cuda.cufft_plan_cache.max_size": _FFT,
+}
+"""The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""
+
+HONEST_CONSTANTS = {
+    "cudnn.rnn.fp32_precision": "there are no recurrent kernels; a recurrence is made of matrix products",
+    "mkldnn.rnn.fp32_precision": "there are no recurrent kernels; a recurrence is made of matrix products",
+    "mkldnn.deterministic": "every product gives the same bits in every run and for every number of threads already",
+    "cuda.cudnn_sdp": "cuDNN's attention kernel does not exist here",
+    "cuda.rocm_fa_library": "AMD's attention kernels do not exist here",
+    "miopen.immediate": "MIOpen is not used",
+    "python_native.cutedsl.enabled": "no kernel is written in it",
+    "python_native.triton.enabled": "no kernel is written in it",
+}
+"""Flags that are stored, and change nothing for the reason given."""

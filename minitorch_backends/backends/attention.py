@@ -1,0 +1,127 @@
+"""The switches of attention kernels, and the questions which of them would run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..flags import assign, current
+from ..flags.writes import Flags, expanded
+from ..kernels.registry import ArraySpec, kernels
+from .libraries import ATTENTION_KERNELS, SDPBackend
+
+__all__ = ["SDPAParams", "can_use", "has_kernel", "sdp_kernel", "sdpa_kernel", "switch"]
+
+SWITCHES = {
+    "flash": "cuda.flash_sdp",
+    "efficient": "cuda.mem_efficient_sdp",
+    "math": "cuda.math_sdp",
+    "cudnn": "cuda.cudnn_sdp",
+}
+"""For each kernel of attention, the flag that allows it."""
+
+_BACKENDS = {
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "efficient",
+    SDPBackend.MATH: "math",
+    SDPBackend.CUDNN_ATTENTION: "cudnn",
+}
+
+
+def switch(kernel: str, enabled: bool) -> None:
+    """Allow or forbid a kernel of attention. Raises RuntimeError for anything but True and False."""
+    assign({SWITCHES[kernel]: enabled}, "cuda")
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of a call of scaled dot product attention, for the questions which kernel can take them."""
+
+    query: Any
+    key: Any
+    value: Any
+    attn_mask: Any
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+def has_kernel(kernel: str) -> bool:
+    """Whether this engine has the kernel of attention."""
+    return "attention" in kernels and kernel in kernels["attention"].implementations
+
+
+def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
+    """Whether a kernel is allowed and takes a call; with `debug`, a UserWarning says why not."""
+    if not isinstance(params, SDPAParams):
+        raise TypeError(f"can_use_{kernel}_attention takes SDPAParams, and got {type(params).__name__}")
+    refusal = _refusal(kernel, params)
+    if refusal is not None and debug:
+        warnings.warn(f"{kernel} attention is not used: {refusal}", UserWarning, stacklevel=3)
+    return refusal is None
+
+
+def _refusal(kernel: str, params: SDPAParams) -> str | None:
+    if not has_kernel(kernel):
+        return "this engine does not have the kernel"
+    if not current().read(SWITCHES[kernel]):
+        return f"{SWITCHES[kernel]} = False"
+    specs = tuple(ArraySpec(tuple(each.shape), each.dtype) for each in (params.query, params.key, params.value))
+    keywords = {
+        "mask": params.attn_mask,
+        "dropout": params.dropout,
+        "causal": params.is_causal,
+        "gqa": params.enable_gqa,
+    }
+    return kernels["attention"].implementations[kernel].refusal(specs, keywords)
+
+
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Flags:
+    """A scope that allows some kernels of attention and forbids the others. torch deprecates it: use `sdpa_kernel`."""
+    warnings.warn(
+        "backends.cuda.sdp_kernel() is deprecated, in torch as here; use nn.attention.sdpa_kernel()",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _only(
+        name
+        for name, enabled in zip(
+            ATTENTION_KERNELS, (enable_flash, enable_mem_efficient, enable_math, enable_cudnn), strict=True
+        )
+        if enabled
+    )
+
+
+def sdpa_kernel(backends: SDPBackend | list[SDPBackend], set_priority: bool = False) -> Flags:
+    """A scope, and decorator, in which attention may run by these kernels only.
+
+    With `set_priority` they are also tried in this order, before the others. Raises AssertionError, as torch's does,
+    for anything but an SDPBackend or a list.
+    """
+    if not isinstance(backends, (SDPBackend, list)):
+        raise AssertionError(f"sdpa_kernel takes an SDPBackend or a list of them, and got {backends!r}")
+    listed = backends if isinstance(backends, list) else [backends]
+    chosen = list(dict.fromkeys(_BACKENDS[each] for each in listed if each in _BACKENDS))
+    order = current().read("cuda.sdp_priority").split(",")
+    priority = [*chosen, *(name for name in order if name not in chosen)] if set_priority else order
+    return _only(chosen, {"cuda.sdp_priority": ",".join(priority)} if set_priority else {})
+
+
+class _Kernels(Flags):
+    """A scope of kernels, which gives what torch's gives: an empty dictionary."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> dict[str, Any]:
+        super().__enter__()
+        return {}
+
+
+def _only(allowed: Iterable[str], others: dict[str, Any] | None = None) -> Flags:
+    allowed = set(allowed)
+    return _Kernels(expanded({path: name in allowed for name, path in SWITCHES.items()} | (others or {})))

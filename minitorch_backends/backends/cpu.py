@@ -1,0 +1,23 @@
+"""What the CPU can do."""
+
+from __future__ import annotations
+
+import sys
+
+from ..flags import Group
+from ..kernels import cpu
+
+__all__ = ["get_cpu_capability"]
+
+_NAMES = {"portable": "DEFAULT", "avx2": "AVX2", "avx512": "AVX512", "amx": "AMX"}
+
+
+def get_cpu_capability() -> str:
+    """The highest capability that kernels may use: "DEFAULT", "AVX2", "AVX512", or this engine's addition, "AMX".
+
+    The environment caps it: MINITORCH_CPU_CAPABILITY, or torch's ATEN_CPU_CAPABILITY.
+    """
+    return _NAMES[cpu.capability()]
+
+
+Group.install(sys.modules[__name__], "cpu")

@@ -1,0 +1,21 @@
+"""Intel's MKL: whether NumPy's BLAS is it, and traces of products in its style."""
+
+from __future__ import annotations
+
+import sys
+
+from ..flags import Group
+from ..kernels.blas_library import blas_library
+from ..verbose import MklVerbose as verbose
+
+__all__ = ["VERBOSE_OFF", "VERBOSE_ON", "is_available", "verbose"]
+
+VERBOSE_OFF, VERBOSE_ON = 0, 1
+
+
+def is_available() -> bool:
+    """Whether the BLAS that NumPy uses is MKL."""
+    return blas_library().name == "mkl"
+
+
+Group.install(sys.modules[__name__], "mkl")

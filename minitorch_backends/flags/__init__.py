@@ -1,0 +1,42 @@
+"""The mechanism of flags: rows, the state they live in, scopes, freezing, the environment, snapshots.
+
+A flag is one row, `Flag(path, default, choices, doc, ...)`. Attributes under torch's names, `flags()` scopes,
+freezing, the environment variable, snapshots, the documentation table and the tests are all derived from the rows.
+
+Values live in one immutable `State` for the process, plus overrides that belong to the current thread or asyncio
+task. Writes are slow and total: everything is validated, then one reference is replaced. Reads are a lookup in the
+state in force.
+"""
+
+from .choices import Order, Whole
+from .environment import read_environment, set_by
+from .groups import Group
+from .rows import NO_OPINION, Flag, ReadOnly, nearest, public_name, read_only, rows
+from .snapshots import Snapshot, restore, snapshot
+from .state import Resolved, State, current
+from .writes import assign, disable_global_flags, flags_frozen, guard
+
+__all__ = [
+    "NO_OPINION",
+    "Flag",
+    "Group",
+    "Order",
+    "ReadOnly",
+    "Resolved",
+    "Snapshot",
+    "State",
+    "Whole",
+    "assign",
+    "current",
+    "disable_global_flags",
+    "flags_frozen",
+    "guard",
+    "nearest",
+    "public_name",
+    "read_environment",
+    "read_only",
+    "restore",
+    "rows",
+    "set_by",
+    "snapshot",
+]

@@ -1,0 +1,96 @@
+"""What flags take: names, exactly True and False, whole numbers, orders of names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+__all__ = ["Choices", "Names", "Order", "Truth", "Whole"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """One of some names; None may be among them."""
+
+    names: tuple[str | None, ...]
+
+    kind: ClassVar[type] = str
+
+    def has(self, value: Any) -> bool:
+        return (value is None or isinstance(value, str)) and value in self.names
+
+    @property
+    def legal(self) -> str:
+        return ", ".join(map(repr, self.names))
+
+    @property
+    def examples(self) -> tuple:
+        return self.names
+
+    def parsed(self, text: str) -> Any:
+        return None if None in self.names and text.lower() == "none" else text
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Exactly True or False: neither numbers nor NumPy's bools, as in torch."""
+
+    kind: ClassVar[type] = bool
+    legal: ClassVar[str] = "True, False"
+    examples: ClassVar[tuple] = (True, False)
+
+    def has(self, value: Any) -> bool:
+        return value is True or value is False
+
+    def parsed(self, text: str) -> Any:
+        return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers from `least` on, and None where `or_none`."""
+
+    least: int
+    or_none: bool = False
+
+    kind: ClassVar[type] = int
+
+    def has(self, value: Any) -> bool:
+        return (self.or_none and value is None) or (type(value) is int and value >= self.least)
+
+    @property
+    def legal(self) -> str:
+        return ("None or " if self.or_none else "") + f"a whole number from {self.least}"
+
+    @property
+    def examples(self) -> tuple:
+        return (*((None,) if self.or_none else ()), self.least, self.least + 7)
+
+    def parsed(self, text: str) -> Any:
+        return int(text) if text.isdecimal() else None if self.or_none and text.lower() == "none" else text
+
+
+@dataclass(frozen=True)
+class Order:
+    """All of some names in any order, with commas between: "b,a"."""
+
+    names: tuple[str, ...]
+
+    kind: ClassVar[type] = str
+
+    def has(self, value: Any) -> bool:
+        return isinstance(value, str) and sorted(value.split(",")) == sorted(self.names)
+
+    @property
+    def legal(self) -> str:
+        return f"{', '.join(self.names)} in any order, with commas and no spaces"
+
+    @property
+    def examples(self) -> tuple:
+        return ",".join(self.names), ",".join(reversed(self.names))
+
+    def parsed(self, text: str) -> Any:
+        return text
+
+
+Choices = Names | Truth | Whole | Order

@@ -1,0 +1,48 @@
+"""Flags from environment variables: `MINITORCH_` and a path, and the variables of other libraries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from .rows import nearest, rows
+from .writes import assign, expanded
+
+__all__ = ["read_environment", "set_by"]
+
+set_by: dict[str, str] = {}
+"""For each stored flag that an environment variable has set, the variable with its text."""
+
+
+def read_environment(others: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+    """Set each flag whose environment variable is present and not empty; called once, when the table is complete.
+
+    `others` has, for each variable of another library, what each of its texts sets. This project's own variables win
+    over them. Raises ValueError, naming the variable, for a text that is not understood.
+    """
+    for variable, meanings in others.items():
+        text = os.environ.get(variable, "").strip()
+        if text and text not in meanings:
+            legal = ", ".join(map(repr, meanings))
+            raise ValueError(
+                f"the environment variable {variable}={text!r} is not understood{nearest(text, meanings)}; "
+                f"expected one of {legal}"
+            )
+        if text:
+            _set(meanings[text], f"{variable}={text}")
+    for path, row in rows.items():
+        text = os.environ.get(row.environment, "").strip()
+        if text:
+            try:
+                value = row.parsed(text)
+            except (RuntimeError, TypeError, ValueError) as error:
+                raise ValueError(
+                    f"the environment variable {row.environment}={text!r} is not understood: {error}"
+                ) from None
+            _set({path: value}, f"{row.environment}={text}")
+
+
+def _set(values: Mapping[str, Any], variable: str) -> None:
+    assign(values)
+    set_by.update(dict.fromkeys(expanded(values), variable))

@@ -1,0 +1,143 @@
+"""Groups: the objects and modules whose attributes are flags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from .rows import ReadOnly, nearest, public_name, read_only, rows
+from .state import current, reader
+from .writes import Flags, assign, expanded
+
+__all__ = ["Group"]
+
+
+class _Flagged:
+    """What groups and modules of flags have in common. A class is made for each path, with a property for each row
+    directly below it, so that a read costs a property and two lookups."""
+
+    __slots__ = ()
+
+    _path: str
+    _names: tuple[str, ...]
+
+    def flags(self, *values: Any, **named: Any) -> Flags:
+        """A scope, and decorator, that overrides flags of this group for the current thread or task.
+
+        None leaves a flag alone, unless it is a value of that flag. What is not named is left alone too.
+        """
+        return Flags(expanded(_given(self, "flags", values, named)))
+
+    def set_flags(self, *values: Any, **named: Any) -> tuple:
+        """Set flags of this group as assignments do, all or none of them, and return all their values from before.
+
+        Names have an underscore in front, as torch's have: `set_flags(_enabled=False)`. None leaves a flag alone.
+        """
+        for name in named:
+            if not name.startswith("_"):
+                raise TypeError(f"set_flags() takes names with an underscore in front, _{name}, and got {name!r}")
+        given = _given(self, "set_flags", values, {name[1:]: value for name, value in named.items()})
+        before = tuple(getattr(self, name) for name in self._names)
+        assign(given, self._path)
+        return before
+
+
+class Group(_Flagged):
+    """An object whose attributes are flags: `Group("cuda.matmul").allow_tf32`. Nothing else can be assigned."""
+
+    __slots__ = ()
+
+    def __new__(cls, path: str) -> Any:
+        return object.__new__(_class(path, (cls,)))
+
+    @staticmethod
+    def install(module: ModuleType, path: str) -> None:
+        """Make the attributes of `module` the flags below `path`."""
+        module.__class__ = _class(path, (_FlagModule,))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._names and path_of(self, name) not in read_only:
+            raise AttributeError(_unknown(self, name))
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_unknown(self, name))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._names)
+        return f"<{public_name(self._path)}: {values}>"
+
+
+class _FlagModule(_Flagged, ModuleType):
+    """A module some of whose attributes are flags."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        submodule = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
+        known = name in self._names or path_of(self, name) in read_only
+        if not known and not submodule and not name.startswith("__"):
+            raise AttributeError(_unknown(self, name))
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_unknown(self, name))
+
+
+def path_of(group: _Flagged, name: str) -> str:
+    """The path of an attribute."""
+    return f"{group._path}.{name}" if group._path else name
+
+
+def _class(path: str, bases: tuple[type, ...]) -> type:
+    prefix = path + "." if path else ""
+
+    def below(paths: Mapping[str, Any]) -> list[str]:
+        return [p[len(prefix) :] for p in paths if p.startswith(prefix) and "." not in p[len(prefix) :]]
+
+    names = below(rows)
+    namespace: dict[str, Any] = {name: _property(prefix + name, path) for name in names}
+    namespace |= {name: _read_only_property(read_only[prefix + name]) for name in below(read_only)}
+    namespace |= {"_path": path, "_names": tuple(names), "__slots__": ()}
+    return type(path.rpartition(".")[2] or "backends", bases, namespace)
+
+
+def _property(path: str, group: str) -> property:
+    def write(_: Any, value: Any) -> None:
+        assign({path: value}, group)
+
+    return property(reader(path), write, doc=rows[path].doc)
+
+
+def _read_only_property(row: ReadOnly) -> property:
+    def refuse(_: Any, value: Any) -> None:
+        raise row.error(f"{public_name(row.path)} cannot be set: {row.doc}")
+
+    return property(lambda _: row.reads(current()), refuse, doc=row.doc)
+
+
+def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that a call names, by path, without those that leave a flag alone."""
+    names = group._names
+    if len(values) > len(names):
+        raise TypeError(
+            f"{function}() takes at most {len(names)} values, for {', '.join(names)}, and got {len(values)}"
+        )
+    given = dict(zip(names, values, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            raise TypeError(f"{function}() got {name!r}: {_unknown(group, name)}")
+        if name in given:
+            raise TypeError(f"{function}() got two values for {name!r}")
+        given[name] = value
+    by_path = {path_of(group, name): value for name, value in given.items()}
+    return {path: value for path, value in by_path.items() if value is not None or rows[path].takes_none}
+
+
+def _unknown(group: _Flagged, name: str) -> str:
+    names = [n for n in dir(type(group)) if not n.startswith("_")]
+    if isinstance(group, ModuleType):
+        names += [n for n in vars(group) if not n.startswith("_")]
+    if name in names:
+        flags = ", ".join(group._names) or "none"
+        return f"{public_name(group._path)}.{name} is not a flag and cannot be assigned; the flags here: {flags}"
+    return f"{public_name(group._path)} has no attribute {name!r}{nearest(name, names)}"

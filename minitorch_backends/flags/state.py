@@ -1,0 +1,130 @@
+"""The values of flags: one immutable state for the process, and overrides of the current thread or task above it.
+
+Reads are a lookup in the state in force, which keeps what has been derived from it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from .rows import NO_OPINION, rows
+
+__all__ = ["UNSET", "Override", "Resolved", "State", "current", "override", "reader", "store"]
+
+
+class _Unset:
+    """The stored value of a flag that nobody has set."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET = _Unset()
+
+
+class Resolved(NamedTuple):
+    """A flag's effective value, and the path of the flag that holds it (None: nobody set one; the default answers)."""
+
+    value: Any
+    decided_by: str | None
+
+
+class State:
+    """An immutable assignment of stored values to paths, with what has been derived from it so far."""
+
+    __slots__ = ("derived", "effective", "stored")
+
+    def __init__(self, stored: Mapping[str, Any]) -> None:
+        self.stored = stored
+        self.derived: dict[Any, Any] = {}
+        self.effective: dict[str, Any] = {}
+
+    def read(self, path: str) -> Any:
+        """The effective value of the flag at `path`."""
+        if path not in self.effective:
+            self.effective[path] = self.resolve(path).value
+        return self.effective[path]
+
+    def resolve(self, path: str) -> Resolved:
+        """The effective value of the flag at `path`, and which flag decided.
+
+        An inherited value that is not among a flag's own choices is no opinion (as torch reads an inherited "bf16" on
+        its CUDA flags). A flag that was set to "none" has no opinion either, where an unset one has its default.
+        """
+        row = rows[path]
+        if row.reads is not None:
+            return Resolved(row.reads(self), self.resolve(row.of).decided_by if row.of else None)
+        own = self.stored.get(path, UNSET)
+        if row.inherits is None:
+            return Resolved(row.default, None) if own is UNSET else Resolved(own, path)
+        holder: str | None = path
+        while holder is not None:
+            value = self.stored.get(holder, UNSET)
+            if value is not UNSET and value != NO_OPINION:
+                return Resolved(value, holder) if row.choices.has(value) else Resolved(NO_OPINION, None)
+            holder = rows[holder].inherits
+        return Resolved(row.default if own is UNSET else NO_OPINION, None)
+
+
+class Override:
+    """One level of overrides of the current thread or task, above its parent level and the process's state.
+
+    With `guards` it overrides nothing, and no write passes through it to what lies below.
+    """
+
+    __slots__ = ("guards", "named", "parent", "_over", "_state")
+
+    def __init__(self, parent: Override | None, named: dict[str, Any], guards: bool = False) -> None:
+        self.parent, self.named, self.guards = parent, named, guards
+        self._over: State | None = None
+        self._state: State | None = None
+
+    def state(self) -> State:
+        """The state below with this level's values."""
+        below = _process if self.parent is None else self.parent.state()
+        if self._over is not below:
+            self._state = State({**below.stored, **self.named}) if self.named else below
+            self._over = below
+        return self._state  # type: ignore[return-value]
+
+    def with_value(self, path: str, value: Any) -> Override:
+        """This level with the innermost override of `path` replaced; there must be one."""
+        if path in self.named:
+            return Override(self.parent, {**self.named, path: value})
+        return Override(self.parent.with_value(path, value), self.named, self.guards)  # type: ignore[union-attr]
+
+
+_process = State({})
+_lock = threading.Lock()
+override: ContextVar[Override | None] = ContextVar("flag_overrides", default=None)
+
+
+def current() -> State:
+    """The state in force in this thread or task."""
+    level = override.get()
+    return _process if level is None else level.state()
+
+
+def store(values: Mapping[str, Any], others_stay: bool = True) -> None:
+    """Replace the process's state by one with these stored values, above those that it has or alone."""
+    global _process
+    with _lock:
+        _process = State({**(_process.stored if others_stay else {}), **values})
+
+
+def reader(path: str) -> Callable[[Any], Any]:
+    """The getter of the property of the flag at `path`, in half the time of `current().read(path)`."""
+    inherited = override.get
+
+    def read(_: Any) -> Any:
+        level = inherited()
+        state = _process if level is None else level.state()
+        try:
+            return state.effective[path]
+        except KeyError:
+            return state.read(path)
+
+    return read

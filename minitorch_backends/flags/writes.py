@@ -1,0 +1,136 @@
+"""Writes of flags: they validate everything, and then replace one reference. Scopes, freezing, and guards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from ..scopes import Scope
+from .rows import public_name, rows
+from .state import Override, override, store
+
+__all__ = ["Flags", "assign", "disable_global_flags", "expanded", "flags_frozen", "guard", "refuse_global_writes"]
+
+_PACKAGE = __name__.partition(".")[0]
+_frozen_at: str | None = None
+
+
+def expanded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values to store for the paths that a user named, all of them validated."""
+    stored: dict[str, Any] = {}
+    for path, value in values.items():
+        row = rows[path]
+        value = row.validated(value)
+        stored.update({path: value} if row.writes is None else row.writes(value))
+    return stored
+
+
+def assign(values: Mapping[str, Any], group: str = "") -> None:
+    """Set flags as a bare assignment does: process-wide, or until the end of the block that overrides them."""
+    if _frozen_at is not None:
+        public = public_name(group)
+        raise RuntimeError(
+            f"not allowed to set {public} flags after disable_global_flags (called at {_frozen_at}); "
+            f"use {public}.flags() as a context manager instead"
+        )
+    stored = expanded(values)
+    levels = override.get()
+    if levels is None:
+        store(stored)
+        return
+    reach = {path: _reach(levels, path) for path in stored}
+    guarded = [path for path, where in reach.items() if where == "guarded"]
+    if guarded:
+        raise _refusal(f"to set {guarded[0]} = {stored[guarded[0]]!r}")
+    for path, where in reach.items():
+        if where == "override":
+            levels = levels.with_value(path, stored.pop(path))
+    override.set(levels)
+    if stored:
+        store(stored)
+
+
+def _reach(level: Override | None, path: str) -> str:
+    """Where a bare assignment to `path` ends: at an "override", at a guard ("guarded"), or at the "process"."""
+    while level is not None:
+        if path in level.named:
+            return "override"
+        if level.guards:
+            return "guarded"
+        level = level.parent
+    return "process"
+
+
+class Flags(Scope):
+    """Overrides the named flags for the current thread or task while a block runs, and nothing else."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, stored: dict[str, Any]) -> None:
+        self._stored = stored
+
+    def __enter__(self) -> Any:
+        override.set(Override(override.get(), self._stored))
+
+    def __exit__(self, *exception: object) -> None:
+        leave()
+
+
+def leave() -> None:
+    """Drop the innermost level of overrides."""
+    level = override.get()
+    override.set(level.parent if level is not None else None)
+
+
+class guard(Scope):
+    """While a block runs, this thread or task cannot set a flag in a way that outlives the block: `with guard():`.
+
+    It is for code that must not change flags behind your back. A bare assignment raises RuntimeError with the line
+    that tried; `flags()` scopes inside the block work, and assignments to what they override do.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        override.set(Override(override.get(), {}, guards=True))
+
+    def __exit__(self, *exception: object) -> None:
+        leave()
+
+
+def refuse_global_writes(attempt: str) -> None:
+    """Raise RuntimeError when this thread or task is inside a guard."""
+    level = override.get()
+    while level is not None:
+        if level.guards:
+            raise _refusal(attempt)
+        level = level.parent
+
+
+def _refusal(attempt: str) -> RuntimeError:
+    return RuntimeError(
+        f"{caller()} tried {attempt} inside backends.guard(), where flags keep their values; "
+        "use flags() as a context manager there"
+    )
+
+
+def disable_global_flags() -> None:
+    """From now on every bare assignment to a flag raises; `flags()` scopes still work. There is no way back."""
+    global _frozen_at
+    refuse_global_writes("to call disable_global_flags()")
+    _frozen_at = _frozen_at or caller()
+
+
+def flags_frozen() -> bool:
+    """Whether `disable_global_flags` has been called."""
+    return _frozen_at is not None
+
+
+def caller() -> str:
+    """The file and line outside this package that the current call comes from."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return "an unknown place" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

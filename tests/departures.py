@@ -1,0 +1,55 @@
+"""Where this project departs from torch on purpose: one table, which the README shows."""
+
+DEPARTURES = {
+    "flags_leaves_unnamed_flags_alone": (
+        "`flags()` changes what is named and nothing else; torch resets the rest, and disables the backend."
+    ),
+    "flags_restores_stored_values": (
+        "Leaving `flags()` puts back what was stored; torch writes inherited values into the backend's own flag."
+    ),
+    "writes_are_atomic": "A bad value among several leaves every flag as it was; torch keeps the ones before it.",
+    "every_flag_freezes": "`disable_global_flags()` freezes every flag; torch's leaves about half of them assignable.",
+    "reads_never_raise": "Reading `allow_tf32` or the matmul precision never fails; torch raises on mixed settings.",
+    "mkldnn_precision_writes_its_own_cell": (
+        "`mkldnn.fp32_precision = ...` sets oneDNN's flag; torch's assignment sets the generic one."
+    ),
+    "unknown_names_are_refused": "Assigning an unknown attribute is an AttributeError; torch stores it in silence.",
+    "unknown_matmul_precision_is_refused": (
+        "`set_float32_matmul_precision` raises RuntimeError for an unknown name; torch warns and does nothing."
+    ),
+    "overrides_belong_to_a_thread_or_task": (
+        "`flags()` acts on the current thread or asyncio task; torch's acts on the whole process."
+    ),
+    "decorators_act_inside_calls_only": "A decorated function, generator or coroutine has the values in its body only.",
+    "matmul_precision_follows_the_flags": (
+        "`get_float32_matmul_precision()` is the name nearest to the flags in force; torch keeps a value beside them."
+    ),
+    "every_flag_validates": (
+        "A value that means nothing is refused when it is set; torch stores some, and fails when they are used."
+    ),
+    "every_strategy_can_be_set": (
+        "`opt_einsum.strategy` takes every name that opt_einsum has, also while `opt_einsum.enabled` is False; torch's "
+        "`flags()` takes three names, its assignment anything."
+    ),
+    "mkldnn_allow_tf32_acts": "`mkldnn.allow_tf32` acts on oneDNN's precisions; torch's acts on Intel GPUs only.",
+    "libraries_are_all_there": (
+        "Every preferred library can be chosen, since each names algorithms of this engine; torch refuses what it was "
+        "not built with, in one case after storing it."
+    ),
+    "the_plan_cache_is_real": "`cuda.cufft_plan_cache` is the cache of this engine's plans; torch needs a GPU for it.",
+    "availability_is_true_of_the_machine": (
+        "`mkldnn.is_available()`, `nnpack.is_available()`, `quantized.supported_engines` and the like tell what is "
+        "used here, which is neither oneDNN nor NNPACK; the flags act all the same."
+    ),
+    "missing_devices_raise_runtime_error": (
+        "What asks a device that is not there raises RuntimeError and says so; torch raises AttributeError about "
+        "itself."
+    ),
+    "internals_of_torch_are_absent": (
+        "Names that only serve torch's own modules are absent: `ContextProp`, `PropModule`, `GenericModule`, "
+        "`cuda.cuBLASModule`, `cuda.cuFFTPlanCacheAttrContextProp`, `cudnn.CUDNN_TENSOR_DTYPES`, and the functions of "
+        "`cudnn.rnn`."
+    ),
+    "a_scope_can_be_used_again": "One `flags()` object may be entered twice, and nested in itself; torch's raises.",
+}
+"""Where flags behave otherwise than torch's do, by the name of the test that shows it (`test_` in front)."""
