@@ -250,9 +250,11 @@ def test_views_share_memory_version_and_base(name: str, requires_grad: bool) -> 
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_copies_share_nothing(name: str) -> None:
+@pytest.mark.parametrize("recording", [False, True])
+def test_copies_share_nothing(name: str, recording: bool) -> None:
     base = mt.arange(1.0, 7.0).reshape(2, 3).clone()
-    copy = COPIES[name](base)
+    with mt.set_grad_enabled(recording):
+        copy = COPIES[name](base)
     before = copy.tolist()
     assert not copy._is_view() or copy._base is not base
     assert not np.shares_memory(copy.numpy(), base.numpy())

@@ -23,6 +23,7 @@ from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403
 from .moments import *  # noqa: F403
 from .order import *  # noqa: F403
+from .overwrite import *  # noqa: F403
 from .powers import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rounding import *  # noqa: F403

@@ -47,21 +47,29 @@ def _from_front(index: np.ndarray, size: int, dim: int) -> np.ndarray:
 def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """Add `values[k]` to `rows[index[k]]` for every k, in that order; `index` is a vector of positions in bounds.
 
-    For 2000 rows of 64 floats with repetitions np.add.at takes 0.8 ms, a sparse product 0.08 ms, and without
-    repetitions plain indexing 0.06 ms.
+    For 2000 rows of 64 floats with repetitions np.add.at takes 0.8 ms, a sparse product 0.1 ms, and without repetitions
+    plain indexing 0.06 ms.
     """
     if rows.ndim == 1 or values.size == 0:
         np.add.at(rows, index, values)
     elif not _repeats(index, len(rows)):
         rows[index] += values
-    elif values.size >= _LARGE and rows.dtype.kind in "fc" and rows.dtype.itemsize > 2:
-        from scipy.sparse import csc_matrix
-
-        count = len(index)
-        chosen = csc_matrix((np.ones(count, rows.dtype), index, np.arange(count + 1)), (len(rows), count))
-        rows += (chosen @ values.reshape(count, -1)).reshape(rows.shape)
-    else:
+    elif values.size < _LARGE or rows.dtype.kind not in "fc" or rows.dtype.itemsize == 2:
         np.add.at(rows, index, values)
+    elif len(rows) > len(index):
+        places, index = np.unique(index, return_inverse=True)
+        rows[places] += _row_sums(len(places), index, values)
+    else:
+        rows += _row_sums(len(rows), index, values)
+
+
+def _row_sums(count: int, index: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """For each of `count` positions the sum of the values at it, as a product with a sparse matrix of ones."""
+    from scipy.sparse import csc_matrix
+
+    columns = len(index)
+    chosen = csc_matrix((np.ones(columns, values.dtype), index, np.arange(columns + 1)), (count, columns))
+    return (chosen @ values.reshape(columns, -1)).reshape(count, *values.shape[1:])
 
 
 def _repeats(index: np.ndarray, size: int) -> bool:

@@ -19,7 +19,7 @@ from .slices import diagonal as _diagonal
 from .transpose import transpose
 
 __all__ = [
-    "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90",
+    "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90",
     "tile", "trace", "tril", "triu",
 ]  # fmt: skip
 
@@ -130,11 +130,12 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
     result = reshape(
         expand(single, tuple(each for pair in pairs for each in pair)), tuple(math.prod(pair) for pair in pairs)
     )
-    return clone(result) if result._is_view() else result
+    return clone(result) if result._cell is input._cell else result  # one version cell: one memory
 
 
 @composite(
-    reference=_repeat_reference, samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2))
+    reference=_repeat_reference,
+    samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2), ((0, 3), 2)),
 )
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """`repeat` in which missing numbers of repetitions, for the first dimensions, are 1."""
@@ -167,7 +168,7 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
         shape = input._array.shape
         wide = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         result = flatten(wide, dim, dim + 1)
-        return clone(result) if result._is_view() else result
+        return clone(result) if result._cell is input._cell else result
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, size) or (counts < 0).any():
         raise RuntimeError(

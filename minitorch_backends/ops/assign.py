@@ -57,10 +57,8 @@ def checked_positions(name: str, given: Any, size: int, dim: int, error: type[Ex
     positions = given._array
     if positions.dtype.kind != "i":
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, and got {given.dtype!r}; use index.long()")
-    if positions.size:
-        low, high = positions.min(), positions.max()
-        if low < 0 or high >= size:
-            raise error(
-                f"{name}(): index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}"
-            )
+    # Read as unsigned, negative positions are larger than any size.
+    if positions.size and positions.view(f"u{positions.itemsize}").max() >= size:
+        wrong = positions[(positions < 0) | (positions >= size)][0]
+        raise error(f"{name}(): index {wrong} is out of bounds for dimension {dim} with size {size}")
     return positions

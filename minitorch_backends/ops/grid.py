@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from .dims import shape_of
 from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 
-__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "meshgrid"]
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "meshgrid",
+]
 
 
 def _at_least(atleast: Any, tensors: tuple[Any, ...]) -> Any:
@@ -114,3 +123,29 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     columns = (reshape(each, (each._array.size, *(1,) * (len(sizes) - axis - 1))) for axis, each in enumerate(vectors))
     grids = tuple(expand(each, sizes) for each in columns)
     return tuple(transpose(each, 0, 1) for each in grids) if indexing == "xy" and len(grids) > 1 else grids
+
+
+def _vectors() -> Any:
+    yield sample(between(-2, 2, 3), between(-2, 2, 2, seed=1))
+    yield sample(between(-2, 2, 6)[::2], between(-2, 2, 2, seed=1), between(-2, 2, 2, seed=2))
+    yield sample(between(-2, 2, 3))
+    yield sample(between(-2, 2, 3), between(-2, 2, 0))
+
+
+def _product_reference(*tensors: np.ndarray) -> np.ndarray:
+    if len(tensors) == 1:
+        return tensors[0]
+    rows = list(itertools.product(*tensors))
+    return np.array(rows, np.result_type(*tensors)).reshape(len(rows), len(tensors))
+
+
+@composite(method=False, reference=_product_reference, samples=_vectors)
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All combinations of one element of each vector, one in a row, the last one changing fastest."""
+    if any(each._array.ndim != 1 for each in tensors):
+        raise RuntimeError(f"cartesian_prod expects vectors, and got shapes {[list(each.shape) for each in tensors]}")
+    if len(tensors) == 1:
+        return tensors[0]
+    from .join import stack
+
+    return stack([reshape(each, (each._array.size,)) for each in meshgrid(*tensors)], 1)

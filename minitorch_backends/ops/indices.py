@@ -29,6 +29,12 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
     Raises IndexError for what is no index, for too many dimensions, and for masks of another shape; ValueError for
     slices with steps below 1.
     """
+    if type(index) is Tensor and index._array.ndim:
+        array = index._array
+        if array.dtype.kind == "i":
+            return None, (array,)
+        if array.dtype.kind == "b" and array.shape == shape[: array.ndim]:
+            return None, array.nonzero()
     items = index if type(index) is tuple else (index,)
     for item in items:
         kind = type(item)

@@ -57,6 +57,8 @@ def _cat_reference(tensors: list[np.ndarray], dim: int = 0) -> np.ndarray:
     tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim),
     promote=True,
     widen=False,
+    warns=False,
+    method=False,
     reference=_cat_reference,
     samples=_cat_samples,
 )
@@ -95,6 +97,8 @@ def _stack_samples() -> Any:
     tensors=lambda g, dim: list(unbind(g, dim)),
     promote=True,
     widen=False,
+    warns=False,
+    method=False,
     reference=np.stack,
     samples=_stack_samples,
 )

@@ -14,7 +14,7 @@ from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
 from .grid import broadcast_tensors
-from .index import kept, look_up
+from .index import read
 from .indices import index_arrays
 from .shape import ravel, reshape
 
@@ -52,7 +52,7 @@ def _select_samples() -> Any:
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """A copy of the elements of dimension `dim` that the vector `index` names. Raises IndexError out of bounds."""
     places = _along("index_select", input, dim, index, IndexError)
-    result = look_up(at_least_vector(input), kept(places, input))
+    result = read(at_least_vector(input), places)
     return result if input._array.ndim else reshape(result, ())
 
 
@@ -194,7 +194,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions in the flattened tensor, in the shape of `index`. Raises IndexError out of bounds."""
     if index._array.dtype.kind != "i":
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype!r}; use index.long()")
-    return look_up(ravel(input), kept((index._array,), input))
+    return read(ravel(input), (index._array,))
 
 
 def _masks() -> Any:
@@ -229,7 +229,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     _refuse_mask("masked_select", mask)
     wide, chosen = broadcast_tensors(at_least_vector(input), mask)
-    return look_up(wide, chosen._array.nonzero())
+    return read(wide, chosen._array.nonzero())
 
 
 def _masked_scatter_samples() -> Any:

@@ -13,7 +13,7 @@ from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
 from .grid import broadcast_shapes
-from .index import kept, look_up
+from .index import read
 from .shape import expand, ravel, reshape
 from .slices import getitem
 
@@ -40,9 +40,10 @@ def _places(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarr
             f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from "
             f"dimension {dim}"
         )
+    coordinates = (np.arange(size) for size in positions.shape)
     return tuple(
-        positions if axis == dim else coordinate
-        for axis, coordinate in enumerate(np.ogrid[tuple(map(slice, positions.shape))])
+        positions if axis == dim else each.reshape(-1, *(1,) * (positions.ndim - axis - 1))
+        for axis, each in enumerate(coordinates)
     )
 
 
@@ -72,7 +73,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     Raises RuntimeError for an index of other dimensions, of a wrong dtype, or out of bounds.
     """
     places = _places("gather", input, dim, index)
-    result = look_up(at_least_vector(input), kept(places, input))
+    result = read(at_least_vector(input), places)
     return result if index._array.ndim else reshape(result, ())
 
 

@@ -97,7 +97,10 @@ def permute(input: Array, dims):
         raise RuntimeError(
             f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once"
         )
-    return input.transpose(wrap_dims(tuple(dims), input.ndim))
+    try:
+        return input.transpose(dims)
+    except ValueError:
+        return input.transpose(wrap_dims(tuple(dims), input.ndim))
 
 
 def _small() -> Any:
