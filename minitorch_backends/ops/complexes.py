@@ -79,7 +79,7 @@ def conj(input: Tensor) -> Tensor:
 
 
 @op(
-    input=lambda g: conj(g),  # noqa: PLW0108 - the name `g` says what the rule needs
+    input=lambda g: conj(g),
     warns=False,
     reference=np.conj,
     samples=unary_samples(),
@@ -100,7 +100,7 @@ def _interleaved() -> Iterator[Sample]:
 
 
 @op(
-    input=lambda g: view_as_complex(g),  # noqa: PLW0108 - the name `g` says what the rule needs
+    input=lambda g: view_as_complex(g),
     view=True,
     method=False,
     widen=False,
@@ -114,7 +114,7 @@ def view_as_real(input: Array):
 
 
 @op(
-    input=lambda g: view_as_real(g),  # noqa: PLW0108 - the name `g` says what the rule needs
+    input=lambda g: view_as_real(g),
     view=True,
     method=False,
     widen=False,
