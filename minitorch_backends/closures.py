@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.graph import SELF, Node, history, next_sequence, save
+from . import watch
 from .autograd.modes import grad_mode
+from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
@@ -22,6 +23,7 @@ __all__ = ["binary", "unary", "viewing"]
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _new, _asarray, _ndarray, _mode = object.__new__, np.asarray, np.ndarray, grad_mode.get
+_ABSENT: Any = object()
 
 
 def unary(op: Any) -> Callable[..., Any]:
@@ -32,10 +34,10 @@ def unary(op: Any) -> Callable[..., Any]:
     metadata, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
     name = op.inputs[0]
 
-    def call(input: Any, /, *rest: Any, **named: Any) -> Any:
+    def call(input: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
-        if rest or named or (kind is not Tensor and kind is not Parameter):
-            return apply((input, *rest), named, None)
+        if rest or named or (kind is not Tensor and kind is not Parameter) or watch.calls:
+            return apply(_given(input, *rest), named, None)
         x = input._array
         dtype = x.dtype
         if dtype is not _FLOAT32 and dtype is not _FLOAT64:
@@ -48,7 +50,9 @@ def unary(op: Any) -> Callable[..., Any]:
         tensor = _new(Tensor)
         tensor._array = out
         tensor._node = tensor._state = tensor._cell = None
-        if recorded and input._node is not None and _mode().enabled:
+        if watch.born is not None:
+            watch.born(tensor)
+        if recorded and input._node is not None and _mode().records:
             edge = input._node if input._state is None else history(input)
             if edge is not None:
                 node = _new(Node)
@@ -67,43 +71,49 @@ def binary(op: Any) -> Callable[..., Any]:
     """The closure of an op whose two inputs come first and whose other arguments have defaults, for one floating
     type.
     """
-    forward, apply, numbers = _quiet(op), op.apply, op.promote in (True, "float")
+    forward, apply = _quiet(op), op.apply
+    numbers = op.promote in (True, "float") and op.ufunc is not None
     metadata, plans = _defaults(op), op.plans
     first, second = op.inputs
     with_first, with_second = op.rules[0] is not None, op.rules[1] is not None
     recorded = with_first or with_second
 
-    def call(input: Any, other: Any = None, /, *rest: Any, **named: Any) -> Any:
+    def call(input: Any = _ABSENT, other: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
-        if rest or named or (kind is not Tensor and kind is not Parameter):
-            return apply(_given(input, other, rest, named), named, None)
+        if rest or named or (kind is not Tensor and kind is not Parameter) or watch.calls:
+            return apply(_given(input, other, *rest), named, None)
         x = input._array
         dtype = x.dtype
         if dtype is not _FLOAT32 and dtype is not _FLOAT64:
-            return apply((input, other), named, None)
+            return apply(_given(input, other), named, None)
         kind = type(other)
         if kind is Tensor or kind is Parameter:
             y = other._array
             if y.dtype is not dtype:
-                return apply((input, other), named, None)
+                return apply(_given(input, other), named, None)
             behind = other._node
         elif numbers and (kind is float or kind is int):
             y, behind = other, None
         else:
-            return apply(_given(input, other, rest, named), named, None)
-        out = forward(x, y)
+            return apply(_given(input, other, *rest), named, None)
+        try:
+            out = forward(x, y)
+        except ValueError as error:
+            raise op.refusal((x, y), error) from None
         if type(out) is not _ndarray:
             out = _asarray(out)
         tensor = _new(Tensor)
         tensor._array = out
         tensor._node = tensor._state = tensor._cell = None
-        if (input._node is not None or behind is not None) and recorded and _mode().enabled:
+        if watch.born is not None:
+            watch.born(tensor)
+        if (input._node is not None or behind is not None) and recorded and _mode().records:
             edge = None if not with_first else input._node if input._state is None else history(input)
             edge_of_other = None if not with_second or behind is None else history(other)
             if edge is not None or edge_of_other is not None:
                 node = _new(Node)
                 node.op, node.edges = op, (edge, edge_of_other)
-                node.likes = ((x.shape, dtype), None if edge_of_other is None else (y.shape, dtype))
+                node.likes = ((x.shape, dtype), None if y is other else (y.shape, dtype))
                 node.metadata, node.outputs, node.sequence = metadata, (), next_sequence()
                 saves, saves_out = plans[(edge is not None) + 2 * (edge_of_other is not None)]
                 node.saved = saved = {}
@@ -124,10 +134,10 @@ def viewing(op: Any) -> Callable[..., Any]:
     """The closure of an op that makes one view of its only input, of any dtype."""
     forward, apply, bind, names = op.forward, op.apply, op.bind, op.metadata_names
 
-    def call(input: Any, /, *rest: Any, **named: Any) -> Any:
+    def call(input: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
-        if kind is not Tensor and kind is not Parameter:
-            return apply((input, *rest), named, None)
+        if (kind is not Tensor and kind is not Parameter) or watch.calls:
+            return apply(_given(input, *rest), named, None)
         metadata = {}
         if len(rest) == 1 and not named and type(rest[0]) is tuple and len(names) == 1:
             metadata = {names[0]: rest[0]}
@@ -135,13 +145,13 @@ def viewing(op: Any) -> Callable[..., Any]:
             bound = bind((input, *rest), named)
             metadata = {name: bound[name] for name in names}
         elif rest or named:
-            return apply((input, *rest), named, None)
+            return apply(_given(input, *rest), named, None)
         x = input._array
         out = forward(x, **metadata)
         if isinstance(out, tuple):
-            return apply((input, *rest), named, None)
+            return apply(_given(input, *rest), named, None)
         tensor = made_view(op, metadata, input, out, None)
-        if input._node is not None and _mode().enabled:
+        if input._node is not None and _mode().records:
             edge = history(input)
             if edge is not None and tensor._array.dtype.kind != "b":
                 node = _new(Node)
@@ -171,9 +181,9 @@ def _quiet(op: Any) -> Callable[..., Any]:
     return quiet
 
 
-def _given(input: Any, other: Any, rest: tuple, named: dict[str, Any]) -> tuple:
-    """The positional arguments that were given; None for `other` stands for its absence."""
-    return (input, *rest) if other is None and not rest else (input, other, *rest)
+def _given(*values: Any) -> tuple:
+    """The positional arguments that were given."""
+    return tuple(value for value in values if value is not _ABSENT)
 
 
 def _defaults(op: Any) -> dict[str, Any]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import numpy as np
 
-from .autograd.graph import SELF, Node, Output, history, next_sequence, save
+from . import watch
+from .autograd.anomaly_mode import note_call
 from .autograd.modes import grad_mode
+from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, rule_of
 from .autograd.views import View, made_view
 from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
@@ -38,6 +41,8 @@ EVERY_CATEGORY = "bifc"
 _CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex"}
 
 _NUMBERS = (bool, int, float, complex, np.generic)
+
+_HALVES = {float16, bfloat16}
 
 
 class Op:
@@ -111,6 +116,8 @@ class Op:
         token = silence()
         try:
             out = self.forward(**bound | given)
+        except ValueError as error:
+            raise self.refusal(arrays, error) from None
         finally:
             restore(token)
         if half is not None and bound.get("dtype") is None:
@@ -124,7 +131,7 @@ class Op:
             results = tuple(made_view(self, metadata, values[0], each, index) for index, each in enumerate(out))
         else:
             results = made_view(self, metadata, values[0], out, None)
-        if _grad_mode().enabled:
+        if _grad_mode().records:
             self.record(values, arrays, metadata, results)
         return results
 
@@ -187,10 +194,7 @@ class Op:
             self._refuse_dtypes(arrays)
         if not self.widen:
             return arrays, None
-        halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & {
-            float16,
-            bfloat16,
-        }
+        halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & _HALVES
         if halves:
             arrays = [_widened(array) for array in arrays]
         return arrays, halves.pop() if len(halves) == 1 else None
@@ -217,8 +221,8 @@ class Op:
                     f"{self.name}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
                 )
 
-    def _common(self, values: list[Any]) -> DType:
-        """The type to which torch promotes these operands."""
+    def _common(self, values: list[Any]) -> DType | None:
+        """The type to which torch promotes these operands, or None when none of them is one."""
         groups: tuple[list[DType], ...] = ([], [], [])
         for value in values:
             if isinstance(value, (Tensor, _ndarray)):
@@ -227,22 +231,36 @@ class Op:
             elif isinstance(value, _NUMBERS):
                 groups[2].append(scalar_dtype(value))
         dtype = result_dtype(*map(tuple, groups))
-        return default_floating(dtype) if self.promote == "float" else dtype
+        return default_floating(dtype) if self.promote == "float" and dtype is not None else dtype
 
     def _array(self, index: int, value: Any, dtype: DType | None) -> np.ndarray | None:
         if isinstance(value, Tensor):
             array = value._array
         elif type(value) is _ndarray:
             array = value
-        elif dtype is not None and isinstance(value, _NUMBERS):
-            return np.asarray(value).astype(dtype.dtype)
+        elif dtype is not None and not self.listed and isinstance(value, _NUMBERS):
+            return np.asarray(value).astype(np.float32 if self.widen and dtype in _HALVES else dtype.dtype)
         else:
             name = self.inputs[0 if self.listed else index]
             if value is None and name in self.defaults:
                 return None
-            expected = "a Tensor" if dtype is None else "a Tensor or a number"
+            expected = "a Tensor" if dtype is None or self.listed else "a Tensor or a number"
             raise TypeError(f"{self.name}(): argument {name!r} must be {expected}, not {type(value).__name__}")
         return array if dtype is None or array.dtype is dtype.dtype else array.astype(dtype.dtype)
+
+    def refusal(self, arrays: Sequence[Any], error: ValueError) -> Exception:
+        """What to raise when NumPy has refused the arrays of an op that broadcasts: torch's error, with the sizes."""
+        shapes = [list(np.shape(array)) for array in arrays if array is not None]
+        reversed_sizes = zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)
+        for from_end, sizes in enumerate(reversed_sizes if self.promote or self.ufunc else ()):
+            different = [size for size in dict.fromkeys(sizes) if size != 1]
+            if len(different) > 1:
+                return RuntimeError(
+                    f"{self.name}(): The size of tensor a ({different[0]}) must match the size of tensor b "
+                    f"({different[1]}) at non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
+                    f"{' and '.join(map(str, shapes))} do not broadcast, whose sizes must be equal or 1 from the last on"
+                )
+        return error
 
     # Recording
 
@@ -271,6 +289,8 @@ class Op:
         node = _new(Node)
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
         node.likes, node.metadata, node.saved = tuple(map(_like, values)), metadata, {}
+        if watch.calls:
+            note_call(node)
         saves = self.plans[self.mask(node)][0]
         if self.listed and saves:
             node.saved[self.inputs[0]] = [save(value, edge) for value, edge in zip(values, edges, strict=True)]
@@ -339,4 +359,4 @@ def _rounded(out: Any, dtype: DType) -> Any:
 
 
 def _widened(array: Any) -> Any:
-    return array.astype(np.float32) if array is not None and dtype_of(array) in (float16, bfloat16) else array
+    return array.astype(np.float32) if array is not None and dtype_of(array) in _HALVES else array

@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.graph import Leaf, Node, history, next_sequence
-from .autograd.modes import is_grad_enabled
+from . import watch
+from .autograd import nodes
+from .autograd.anomaly_mode import site
+from .autograd.hooks import move_retained
+from .autograd.inference import InferenceCell, refuse_inference
+from .autograd.modes import grad_mode
+from .autograd.nodes import Leaf, Node, history, next_sequence
 from .autograd.views import View
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
@@ -17,11 +22,17 @@ __all__ = ["bump", "refuse_unwritable", "write"]
 
 
 def bump(tensor: Tensor) -> None:
-    """Count a write to the memory of `tensor`, which every alias of it sees."""
-    if tensor._cell is None:
-        tensor._cell = [1]
-    else:
-        tensor._cell[0] += 1
+    """Count a write to the memory of `tensor`, which every alias of it sees (those of an inference tensor cannot)."""
+    cell = tensor._cell
+    if cell is None:
+        cell = tensor._cell = [0]
+    elif type(cell) is InferenceCell:
+        return
+    cell[0] += 1
+    if watch.calls:
+        line = site()
+        if line is not None:
+            cell.append((cell[0], line))
 
 
 def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any, into: Tensor) -> Tensor:
@@ -33,17 +44,15 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     if not callable(out):
         out = np.asarray(out)
         _refuse_unfit(op, out, target)
-    recording = is_grad_enabled()
+    recording = grad_mode.get().records
     node = op.node(values, arrays, metadata) if recording else None
     if node is not None:
         _keep_value(node, op.inputs[0], target)
     view = into._state if type(into._state) is View else None
-    if recording and view is not None and view.frozen and (node is not None or history(view.base) is not None):
-        raise RuntimeError(
-            f"{op.name}_: a view was created in no_grad mode and is being modified inplace with grad mode enabled, "
-            "so that "
-            "its base cannot follow; make the view outside no_grad, or write under no_grad"
-        )
+    if recording and view is not None and view.apart is not None and (node is not None or view.requires_grad()):
+        raise view.refusal("is being")
+    if nodes.keep_originals is not None:
+        nodes.keep_originals(into)
     token = silence()
     try:
         if callable(out):
@@ -73,6 +82,8 @@ def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
         return
     owner._node = node if view is None else _scattered(owner, before, view.steps, node, into)
     owner.state.rewrites += 1
+    if before is not None:
+        move_retained(before, owner._node)
     if node is not None:
         op.save_out(node, into)
 
@@ -96,11 +107,12 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
             f"{op.name}_: unsupported operation: more than one element of the written-to tensor refers to a single "
             f"memory location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
         )
-    if not is_grad_enabled():
+    refuse_inference(into, "Inplace update to inference tensor")
+    if not grad_mode.get().records:
         return
     view = into._state if type(into._state) is View else None
     leaf = "a leaf Variable that requires grad" if type(into._node) is Leaf else ""
-    if view is not None and type(view.base._node) is Leaf:
+    if view is not None and (leaf or type(view.base._node) is Leaf):
         leaf = "a view of a leaf Variable that requires grad"
     if leaf:
         raise RuntimeError(

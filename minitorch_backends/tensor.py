@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import watch
 from .dtypes import COMPLEX, INTEGER, DType, dtype_of, scalar_dtype, to_dtype
 from .kernels.quiet import restore, silence
 
-__all__ = ["Parameter", "Size", "State", "Tensor", "adopt", "array_from", "as_array", "converted", "fitted"]
+__all__ = ["Parameter", "Size", "State", "Tensor", "adopt", "array_from", "as_array", "converted", "fitted", "sharing"]
 
 
 class Size(tuple):
@@ -60,7 +61,7 @@ class Tensor:
     _array: np.ndarray
     _node: Any
     _state: State | None
-    _cell: list[int] | None
+    _cell: Any  # [version], None while it is 0 and nobody shares it, or an `InferenceCell`
 
     if TYPE_CHECKING:  # what `@op` and `autograd` install, for type checkers
 
@@ -80,6 +81,8 @@ class Tensor:
     def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
         self._array = array_from(data, None)
         self._node = self._state = self._cell = None
+        if watch.born is not None:
+            watch.born(self)
         if requires_grad:
             self.requires_grad_()
 
@@ -91,7 +94,7 @@ class Tensor:
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension."""
-        return self.shape if dim is None else self._array.shape[dim]
+        return self.shape if dim is None else self._array.shape[self._wrapped(dim)]
 
     @property
     def dtype(self) -> DType:
@@ -126,7 +129,14 @@ class Tensor:
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements (not bytes), or that of one dimension."""
         strides = tuple(stride // self._array.itemsize for stride in self._array.strides)
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else strides[self._wrapped(dim)]
+
+    def _wrapped(self, dim: int) -> int:
+        """`dim`, once it is known to exist; raises IndexError otherwise."""
+        ndim = self._array.ndim
+        if not -ndim <= dim < ndim:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+        return dim
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie in memory in row-major order without gaps."""
@@ -290,6 +300,8 @@ class Parameter(Tensor):
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
     tensor = object.__new__(cls)
     tensor._array, tensor._node, tensor._state, tensor._cell = array, None, None, None
+    if watch.born is not None:
+        watch.born(tensor)
     return tensor.requires_grad_(requires_grad)
 
 
@@ -297,7 +309,18 @@ def adopt(array: np.ndarray, node: Any = None) -> Tensor:
     """A tensor around `array` that comes from `node`."""
     tensor = object.__new__(Tensor)
     tensor._array, tensor._node, tensor._state, tensor._cell = array, node, None, None
+    if watch.born is not None:
+        watch.born(tensor)
     return tensor
+
+
+def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
+    """A tensor around `array`, memory of `tensor`: writes to either count for both."""
+    if tensor._cell is None:
+        tensor._cell = [0]
+    alias = object.__new__(Tensor)
+    alias._array, alias._node, alias._state, alias._cell = array, None, None, tensor._cell
+    return alias
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ PACKAGE = "minitorch_backends"
 # A part (a module or folder of the package, or kernels/) may import parts of its own rank and below.
 RANKS = {
     "scopes": 0,
+    "watch": 0,
     "flags": 0,
     "kernels": 0,
     "verbose": 1,

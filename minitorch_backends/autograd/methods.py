@@ -4,19 +4,22 @@ detach.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..dtypes import FLOATING, dtype_of
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, sharing
 from .engine import backward
-from .graph import Leaf, Node, Output, history
+from .inference import InferenceCell, refuse_inference
+from .nodes import DEAD_END, Leaf, Node, Output, history
+from .views import STALE, View
 
 __all__: list[str] = []
 
 
 def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Make this leaf require gradients, or no longer. Raises RuntimeError for results of operations and for
-    integers.
+    """Make this leaf require gradients, or no longer. Raises RuntimeError for results of operations, for integers, and
+    for inference tensors outside inference mode.
     """
     if requires_grad is not True and requires_grad is not False:
         raise RuntimeError(f"requires_grad takes exactly True or False, and got {requires_grad!r}")
@@ -26,23 +29,35 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             "you can only change requires_grad flags of leaf variables, and this tensor is the result of "
             f"{node.name()}; use tensor.detach()"
         )
-    if requires_grad and dtype_of(self._array).category < FLOATING:
-        raise RuntimeError(
-            f"only Tensors of floating point and complex dtype can require gradients, and this one is {self.dtype!r}"
-        )
-    if requires_grad and node is None:
-        self._node = Leaf(self)
-    elif not requires_grad:
-        self._node = None
+    if requires_grad:
+        if dtype_of(self._array).category < FLOATING:
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients, and this one is "
+                f"{self.dtype!r}; convert it with .to(mt.float32) first"
+            )
+        refuse_inference(self, "Setting requires_grad=True on inference tensor")
+        if node is None or node is DEAD_END:
+            self._node = Leaf(self)
+            if self._cell is not None:  # there may be views of it, which follow from now on
+                self.state.rewrites += 1
+    else:
+        self._node = STALE if type(self._state) is View else None
     return self
 
 
 def _requires_grad(self: Tensor) -> bool:
-    return history(self) is not None
+    node = self._node
+    if node is None or type(node) is Leaf or type(self._state) is not View:
+        return node is not None
+    return self._state.requires_grad()
 
 
 def _set_requires_grad(self: Tensor, requires_grad: bool) -> None:
     _requires_grad_(self, requires_grad)
+
+
+def _delete_requires_grad(self: Tensor) -> None:
+    raise RuntimeError("requires_grad cannot be deleted; set it to False")
 
 
 def _is_leaf(self: Tensor) -> bool:
@@ -63,7 +78,16 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _grad(self: Tensor) -> Tensor | None:
-    return None if self._state is None else self._state.grad
+    state = self._state
+    if state is not None and state.grad is not None:
+        return state.grad
+    if self._node is not None and not (_is_leaf(self) or self.retains_grad):
+        warnings.warn(
+            "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed, and backward does not fill "
+            "it; call retain_grad() on it before backward, or use autograd.grad",
+            stacklevel=2,
+        )
+    return None
 
 
 def _set_grad(self: Tensor, value: Tensor | None) -> None:
@@ -92,16 +116,12 @@ def _backward(
     inputs: Any = None,
 ) -> None:
     """Add the gradients of this tensor to `.grad` of the leaves it depends on; see `autograd.backward`."""
-    backward(self, gradient, retain_graph, create_graph, inputs)
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _detach(self: Tensor) -> Tensor:
     """A tensor that shares this one's memory and version counter, and has no history."""
-    if self._cell is None:
-        self._cell = [0]
-    tensor = adopt(self._array)
-    tensor._cell = self._cell
-    return tensor
+    return sharing(self, self._array)
 
 
 def _detach_(self: Tensor) -> Tensor:
@@ -113,7 +133,10 @@ def _detach_(self: Tensor) -> Tensor:
 
 
 def _data(self: Tensor) -> Tensor:
-    return adopt(self._array)
+    alias = sharing(self, self._array)
+    if type(self._cell) is list:
+        alias._cell = None
+    return alias
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
@@ -123,13 +146,15 @@ def _set_data(self: Tensor, value: Tensor) -> None:
 
 
 def _version(self: Tensor) -> int:
+    if type(self._cell) is InferenceCell:
+        raise RuntimeError("Inference tensors do not track version counter; use clone() outside inference mode")
     return 0 if self._cell is None else self._cell[0]
 
 
 _methods: dict[str, Any] = {
     "requires_grad_": _requires_grad_,
     "requires_grad": property(
-        _requires_grad, _set_requires_grad, doc="Whether operations on this tensor are recorded."
+        _requires_grad, _set_requires_grad, _delete_requires_grad, doc="Whether operations on this tensor are recorded."
     ),
     "is_leaf": property(_is_leaf, doc="Whether no recorded operation made this tensor."),
     "grad_fn": property(_grad_fn, doc="The node of the operation that made this tensor, or None for a leaf."),

@@ -1,43 +1,119 @@
-"""Grad modes: whether operations are recorded. They belong to the current thread or asyncio task."""
+"""Grad modes: whether operations are recorded, and how. They belong to the current thread or asyncio task.
+
+A new thread starts with the defaults, whatever the mode of the thread that started it.
+"""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from ..scopes import Scope
 
-__all__ = ["GradMode", "enable_grad", "grad_mode", "is_grad_enabled", "is_in_backward", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad",
+    "enforce_grad_layout_policy",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_multithreading_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
 
 class GradMode:
-    """One level of the mode: whether gradients are recorded, the level to return to, whether a backward pass is
-    running.
+    """One level of the modes: what is in force, and the level to return to.
 
-    Levels are immutable, so that one which was entered before is entered again: `inner` keeps them, for False and True.
+    Levels are immutable, so that one which was entered before is entered again: `inner` keeps those that `no_grad`,
+    `enable_grad`, `inference_mode` and backward passes enter from here.
+
+    Attributes:
+        enabled: what `is_grad_enabled` says; `records`: whether operations are recorded, which inference mode prevents.
+        inference: whether new tensors are inference tensors.
+        backward: whether a backward pass is running.
+        multithreading: whether backward passes may use several threads.
+        view_replay: whether views are to be made anew from the ops that made them; they always are.
+        layout: whether gradients are laid out in memory as what they are the gradients of.
     """
 
-    __slots__ = ("backward", "enabled", "inner", "parent")
+    __slots__ = (
+        "backward",
+        "enabled",
+        "inference",
+        "inner",
+        "layout",
+        "multithreading",
+        "parent",
+        "records",
+        "view_replay",
+    )
 
-    def __init__(self, enabled: bool, parent: GradMode | None, backward: bool = False) -> None:
-        self.enabled, self.parent, self.backward = enabled, parent, backward
-        self.inner: list[GradMode | None] = [None, None]
+    def __init__(
+        self,
+        parent: GradMode | None,
+        enabled: bool,
+        inference: bool,
+        backward: bool,
+        multithreading: bool,
+        view_replay: bool,
+        layout: bool,
+    ) -> None:
+        self.parent, self.enabled, self.inference, self.backward = parent, enabled, inference, backward
+        self.multithreading, self.view_replay, self.layout = multithreading, view_replay, layout
+        self.records = enabled and not inference
+        self.inner: list[GradMode | None] = [None] * 5
+
+    def changed(self, parent: GradMode | None, **fields: Any) -> GradMode:
+        """This level with other fields, above `parent`."""
+        names = ("enabled", "inference", "backward", "multithreading", "view_replay", "layout")
+        return GradMode(parent, **{name: getattr(self, name) for name in names} | fields)
+
+    def of_pass(self, create_graph: bool) -> GradMode:
+        """The level inside this one in which backward passes run."""
+        level = self.inner[3 + create_graph]
+        if level is None:
+            level = self.inner[3 + create_graph] = self.changed(self, enabled=create_graph, backward=True)
+        return level
 
     def made(self, enabled: bool) -> GradMode:
         """The level inside this one, made when it is first entered."""
-        level = self.inner[enabled] = GradMode(enabled, self, self.backward)
+        level = self.inner[enabled] = self.changed(self, enabled=enabled)
+        return level
+
+    def made_inference(self) -> GradMode:
+        """The level of inference mode inside this one, made when it is first entered."""
+        level = self.inner[2] = self.changed(self, enabled=False, inference=True)
         return level
 
 
-_initial = GradMode(True, None)
+_initial = GradMode(
+    None, enabled=True, inference=False, backward=False, multithreading=True, view_replay=False, layout=True
+)
 grad_mode: ContextVar[GradMode] = ContextVar("grad_mode", default=_initial)
 
 _get, _set = grad_mode.get, grad_mode.set
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations on tensors that require gradients are recorded, here and now."""
+    """Whether operations on tensors that require gradients are recorded, here and now (inference mode apart)."""
     return _get().enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether new tensors are inference tensors, here and now."""
+    return _get().inference
+
+
+def is_multithreading_enabled() -> bool:
+    """Whether backward passes started here may use several threads."""
+    return _get().multithreading
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether `_force_original_view_tracking` is on; views are replayed either way."""
+    return _get().view_replay
 
 
 def is_in_backward() -> bool:
@@ -87,31 +163,130 @@ _no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
 """Scopes keep no state, so that one of each serves all blocks."""
 
 
-class set_grad_enabled(_Mode):
-    """Sets the mode at once, when called as a statement; as a context it puts back the mode from before the call.
-
-    As a decorator it acts inside the calls of the function only. Raises TypeError for anything but True and False.
+class _Setting(_Mode):
+    """Sets one field of the mode at once, when called as a statement; as a context it puts back the value from before
+    the call. As a decorator it acts inside the calls of the function only.
     """
 
     __slots__ = ("_before", "_pending", "mode")
 
+    _field: ClassVar[str]
+
     def __init__(self, mode: bool) -> None:
         if mode is not True and mode is not False:
-            raise TypeError(f"set_grad_enabled takes exactly True or False, and got {mode!r}")
-        self.mode, self._before, self._pending = mode, _get(), True
-        _set(GradMode(mode, self._before.parent, self._before.backward))
+            raise TypeError(f"{type(self).__name__} takes exactly True or False, and got {mode!r}")
+        self.mode, self._before, self._pending = mode, getattr(_get(), self._field), True
+        self._put(mode)
+
+    def _put(self, value: bool) -> GradMode:
+        outer = _get()
+        level = outer.changed(outer.parent, **{self._field: value})
+        _set(level)
+        return level
+
+    def _taken_back(self) -> GradMode:
+        """The level in force, without what constructing this object did to it."""
+        if not self._pending:
+            return _get()
+        self._pending = False
+        return self._put(self._before)
 
     def __call__(self, function: Any) -> Any:
-        if self._pending:
-            self._pending = False
-            _set(self._before)
+        self._taken_back()
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        outer = _get()
-        if self._pending:
-            self._pending, outer = False, self._before
-        _set(GradMode(self.mode, outer, outer.backward))
+        outer = self._taken_back()
+        _set(outer.changed(outer, **{self._field: self.mode}))
 
     def __repr__(self) -> str:
-        return f"set_grad_enabled(mode={self.mode})"
+        return f"{type(self).__name__}(mode={self.mode})"
+
+
+class set_grad_enabled(_Setting):
+    """Records operations, or stops recording them: `set_grad_enabled(False)`, or `with set_grad_enabled(mode):`.
+
+    Takes effect at once; a context puts back what was in force before the call, and a decorator acts inside calls only.
+    Raises TypeError for anything but True and False.
+    """
+
+    __slots__ = ()
+    _field = "enabled"
+
+
+class set_multithreading_enabled(_Setting):
+    """Lets backward passes use several threads (the default), or not; used as `set_grad_enabled` is.
+
+    Gradients have the same bits either way.
+    """
+
+    __slots__ = ()
+    _field = "multithreading"
+
+
+class _force_original_view_tracking(_Setting):
+    """Asks for views to be made anew from the ops that made them, not from strides; used as `set_grad_enabled` is.
+
+    They are always made anew so here; the setting can be read with `is_view_replay_enabled`.
+    """
+
+    __slots__ = ()
+    _field = "view_replay"
+
+
+class enforce_grad_layout_policy(_Setting):
+    """Lays `.grad` out in memory as its tensor is (the default), or leaves it as backward made it; used as
+    `set_grad_enabled` is.
+    """
+
+    __slots__ = ()
+    _field = "layout"
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)
+
+
+class inference_mode(_Mode):
+    """`no_grad` for what will never meet autograd: new tensors count no versions and are refused by later recording.
+
+    `with inference_mode():`, `@inference_mode()` or `@inference_mode`. With `mode=False` the block is an ordinary one,
+    also inside inference mode, with recording on or off as it was outside of that.
+    """
+
+    __slots__ = ("mode",)
+
+    mode: bool
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if mode is True or mode is False:
+            scope = object.__new__(cls)
+            scope.mode = mode
+            return scope
+        return inference_mode()(mode)
+
+    def __enter__(self) -> None:
+        outer = _get()
+        if self.mode:
+            _set(outer.inner[2] or outer.made_inference())
+            if not outer.inference:
+                _entered(1)
+            return
+        ordinary = outer
+        while ordinary.inference and ordinary.parent is not None:
+            ordinary = ordinary.parent
+        _set(outer.changed(outer, enabled=ordinary.enabled, inference=False))
+
+    def __exit__(self, *exception: object) -> None:
+        level = _get()
+        super().__exit__()
+        if level.inference and not _get().inference:
+            _entered(-1)
+
+    def __repr__(self) -> str:
+        return f"inference_mode(mode={self.mode})"
+
+
+def _entered(change: int) -> None:
+    from .inference import count_blocks
+
+    count_blocks(change)

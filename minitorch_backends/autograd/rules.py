@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .graph import unpack
+from .nodes import show_saved, unpack
 
 __all__ = ["Rule", "compiled", "rule_of"]
 
@@ -38,12 +38,13 @@ def _source(op: Any, name: str) -> tuple[str, int]:
 
 
 def compiled(op: Any) -> Callable[[Any, Any, Any], None]:
-    """The function (node, g, flow) that applies an op's rules and delivers what they give to the nodes of the inputs.
+    """The function (node, edges, g, flow) that applies an op's rules and delivers what they give to the nodes of the
+    inputs. `edges` are the node's, or None in place of those that the pass has no use for.
 
     It is written out as text, for mul:
 
-        def propagate(node, g, flow):
-            edges, likes = node.edges, node.likes
+        def propagate(node, edges, g, flow):
+            likes = node.likes
             if edges[0] is not None:
                 flow.deliver(edges[0], rules[0](g, unpack(node, 'other', flow.create_graph)), likes[0], g)
             if edges[1] is not None:
@@ -51,7 +52,7 @@ def compiled(op: Any) -> Callable[[Any, Any, Any], None]:
 
     since a loop over inputs and sources would take longer than most rules of small tensors.
     """
-    lines = ["def propagate(node, g, flow):", "    edges, likes = node.edges, node.likes"]
+    lines = ["def propagate(node, edges, g, flow):", "    likes = node.likes"]
     for index, rule in enumerate(op.rules):
         if rule is None:
             continue
@@ -62,6 +63,7 @@ def compiled(op: Any) -> Callable[[Any, Any, Any], None]:
         else:
             lines.append(f"    if edges[{index}] is not None:")
             lines.append(f"        flow.deliver(edges[{index}], {call}, likes[{index}], g)")
+    show_saved((*op.inputs, "out", *op.metadata_names))
     namespace = {"unpack": unpack, "rules": [None if rule is None else rule[0] for rule in op.rules]}
     exec("\n".join(lines), namespace)
     return namespace["propagate"]  # type: ignore[return-value]

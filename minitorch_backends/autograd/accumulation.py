@@ -1,0 +1,75 @@
+"""Gradients brought to the shape and dtype of what they are the gradients of, and added to `.grad`."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from ..dtypes import COMPLEX, dtype_of
+from ..tensor import Tensor, adopt
+from .modes import grad_mode
+from .nodes import Leaf
+
+__all__ = ["accumulate", "accumulate_leaf", "fitted"]
+
+_QUICK = (np.dtype(np.float32), np.dtype(np.float64))
+
+_ONE_OWNER = 2
+"""What `sys.getrefcount` says of an array that one tensor holds: that reference, and the call's own."""
+
+
+def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
+    """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
+    array = value._array
+    if not create_graph and array.dtype is dtype and dtype in _QUICK and array.shape[1:] == shape:
+        return adopt(np.add.reduce(array, axis=0))
+    if array.shape != shape:
+        value = value.sum_to_size(shape)
+    if value._array.dtype != dtype:
+        if dtype_of(value._array).category == COMPLEX and np.dtype(dtype).kind != "c":
+            value = value.real
+        value = value.to(dtype)
+    return value
+
+
+def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = False) -> None:
+    """Add `g` to the `.grad` of `tensor`: in place, unless the graph of the gradient is wanted.
+
+    The first gradient is kept without a copy when it is `fresh`, its array is nobody else's, and it is laid out in
+    memory as the tensor is.
+    """
+    state = tensor.state
+    if state.grad is None:
+        array = g._array
+        if create_graph:
+            state.grad = adopt(array, g._node)
+        elif array.strides != tensor._array.strides and grad_mode.get().layout:
+            out = np.empty_like(tensor._array, array.dtype)
+            out[...] = array
+            state.grad = adopt(out)
+        elif fresh and array.base is None and sys.getrefcount(g._array) <= _ONE_OWNER + 1:
+            state.grad = adopt(array)
+        else:
+            state.grad = adopt(array.copy("K"))
+    elif create_graph or state.grad._node is not None:
+        state.grad = state.grad + g
+    else:
+        np.add(state.grad._array, g._array, out=state.grad._array)
+        if type(state.grad._cell) is list:
+            state.grad._cell[0] += 1
+
+
+def accumulate_leaf(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
+    """Add `g` to the `.grad` of a leaf's tensor, with the hooks of its node before and after."""
+    variable, hooks = leaf._variable(), leaf.hooks
+    if variable is None:
+        return
+    if hooks is None:
+        accumulate(variable, g, create_graph)
+        return
+    (arrived,) = hooks.before((g,))
+    if arrived is not None:
+        accumulate(variable, arrived, create_graph)
+    hooks.after((), (arrived,))
+    hooks.when_accumulated(variable)

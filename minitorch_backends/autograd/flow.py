@@ -1,0 +1,228 @@
+"""One backward pass: gradients flow from results to inputs along the recorded graph.
+
+Nodes are visited from the newest to the oldest. The order of creation is a topological order, so a heap of sequence
+numbers replaces recursion, and a chain of any length works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ..tensor import Tensor, adopt
+from .accumulation import accumulate, accumulate_leaf, fitted
+from .anomaly_mode import is_anomaly_enabled
+from .care import propagate_with_care
+from .hooks import running, watched_leaves
+from .modes import grad_mode
+from .nodes import FREED, Leaf, Node, Output
+
+__all__ = ["Flow", "reachable"]
+
+
+class Flow:
+    """Gradients under way: those that have arrived at a node but not been sent on, newest node first.
+
+    Attributes:
+        accumulates: whether leaves add what arrives to their `.grad`; else it is collected for the wanted nodes only.
+        careful: whether every node is visited with care: hooks, diagnosis, recorded flags.
+        relevant: the nodes that lead to a wanted one; None stands for all.
+        found: the gradients of the wanted nodes.
+        awaited: for each leaf with hooks, how many visits to nodes it still waits for.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "accumulates",
+        "awaited",
+        "careful",
+        "create_graph",
+        "found",
+        "heap",
+        "keep",
+        "pending",
+        "reached",
+        "relevant",
+        "roots",
+        "wanted",
+    )
+
+    def __init__(
+        self, roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wanted: set[Node] | None
+    ) -> None:
+        self.roots, self.keep, self.create_graph, self.accumulates = roots, keep, create_graph, wanted is None
+        self.pending: dict[Node, Any] = {}
+        self.heap: list[tuple[int, Node]] = []
+        self.found: dict[Node, Tensor] = {}
+        self.wanted: dict[Node, list[Node]] = {}
+        self.relevant: set[Node] | None = None
+        self.reached: set[Node] | None = None
+        self.awaited: dict[Node, int] | None = None
+        self.careful = is_anomaly_enabled()
+        if wanted is not None:
+            self.relevant = _leading_to(wanted, [node for node, _ in roots])
+            for node in wanted:
+                self.wanted.setdefault(node.edges[0] if type(node) is Output else node, []).append(node)
+        elif watched_leaves:
+            self.awaited = self._awaited()
+
+    # The pass
+
+    def run(self) -> dict[Node, Tensor]:
+        """Visit every node that gradients arrive at; returns the gradients of the wanted ones."""
+        before, outer = grad_mode.get(), running.get()
+        grad_mode.set(before.of_pass(self.create_graph))
+        heap, pending, keep = self.heap, self.pending, self.keep
+        plain = self.accumulates and not self.careful and self.awaited is None
+        try:
+            for start, weight in self.roots:
+                self.send(start, weight)
+            while heap:
+                node = heappop(heap)[1]
+                g = pending.pop(node, None)
+                if plain and type(node) is Node:
+                    if node.outputs:
+                        g = without_gaps(g, node.outputs)
+                    node.op.propagate(node, node.edges, g, self)
+                    if not keep and node.saved:
+                        node.saved = FREED
+                elif g is not None:
+                    self.visit(node, g)
+            return self.found
+        finally:
+            grad_mode.set(before)
+            if running.get() is not outer:
+                running.set(outer)
+
+    def visit(self, node: Node, g: Any) -> None:
+        """What the loop does for a plain node, for any: hooks, what is wanted of the node, leaves that wait."""
+        hooks = None if type(node) is Node else node.hooks
+        if hooks is not None:
+            running.set(self)
+            g = hooks.of_tensors(g)
+        for wanted in self.wanted.get(node, ()):
+            found = g[wanted.index] if type(wanted) is Output else g
+            if found is not None:
+                self.found[wanted] = found
+        if type(node) is Leaf:
+            if self.accumulates:
+                accumulate_leaf(node, g, self.create_graph)
+            return
+        edges, relevant = node.edges, self.relevant
+        if relevant is not None:
+            edges = tuple(edge if edge in relevant else None for edge in edges)
+            if not any(edges):
+                return
+        if node.outputs:
+            g = without_gaps(g, node.outputs)
+        if hooks is None and not self.careful:
+            node.op.propagate(node, edges, g, self)
+        else:
+            propagate_with_care(node, edges, g, self)
+        if not self.keep and node.saved:
+            node.saved = FREED
+        if self.awaited is not None:
+            self._visited(node)
+
+    def will_visit(self, node: Node) -> bool:
+        """Whether this pass gets to a node, if no rule on the way gives None."""
+        if self.relevant is not None:
+            return node in self.relevant
+        if self.reached is None:
+            self.reached = set(reachable([start for start, _ in self.roots]))
+        return node in self.reached
+
+    def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
+        """Take what a rule made of `g` to the node of an input, brought to that input's shape and dtype."""
+        if value is None:
+            return
+        array = value._array
+        if array.shape != like[0] or array.dtype is not like[1]:
+            value = fitted(value, like[0], like[1], self.create_graph)
+        kind = type(edge)
+        if kind is Node:
+            pending = self.pending
+            if edge in pending:
+                pending[edge] = pending[edge] + value
+            else:
+                pending[edge] = value
+                heappush(self.heap, (-edge.sequence, edge))
+        elif kind is Leaf and self.accumulates and edge.hooks is None:
+            variable = edge._variable()  # type: ignore[attr-defined]
+            if variable is not None:
+                accumulate(variable, value, self.create_graph, value is not g)
+        else:
+            self.send(edge, value)
+
+    def send(self, node: Node, g: Tensor) -> None:
+        """Let `g` arrive at a node of any kind; leaves, too, wait for their turn."""
+        index = None
+        if type(node) is Output:
+            index, node = node.index, node.edges[0]
+        present = self.pending.get(node)
+        if present is None:
+            heappush(self.heap, (-node.sequence, node))
+            if index is None:
+                self.pending[node] = g
+                return
+            present = self.pending[node] = [None] * len(node.outputs)
+        if index is None:
+            self.pending[node] = present + g
+        else:
+            present[index] = g if present[index] is None else present[index] + g
+
+    # Leaves with hooks accumulate as soon as their gradients are whole, as an optimiser in a hook wants it
+
+    def _awaited(self) -> dict[Node, int] | None:
+        counts: dict[Node, int] = {}
+        for node in reachable([start for start, _ in self.roots]):
+            for edge in set(node.edges):
+                if type(edge) is Leaf and edge.hooks is not None:
+                    counts[edge] = counts.get(edge, 0) + 1
+        return counts or None
+
+    def _visited(self, node: Node) -> None:
+        awaited: Any = self.awaited
+        for edge in set(node.edges):
+            if edge in awaited:
+                awaited[edge] -= 1
+                if awaited[edge] == 0 and edge in self.pending:
+                    self.visit(edge, self.pending.pop(edge))
+
+
+def reachable(starts: Iterable[Node]) -> list[Node]:
+    """The nodes that gradients may get to, the given ones included; results of nodes that have several are left out."""
+    stack = [node.edges[0] if type(node) is Output else node for node in starts]
+    seen: dict[Node, None] = {}
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen[node] = None
+            stack += [edge.edges[0] if type(edge) is Output else edge for edge in node.edges if edge is not None]
+    return list(seen)
+
+
+def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
+    """The nodes on a path from `starts` to a wanted node, the wanted ones included."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack = list(starts)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            order.append(node)
+            stack += [edge for edge in node.edges if edge is not None]
+    relevant = set(wanted)
+    for node in sorted(order, key=lambda each: each.sequence):
+        if any(edge in relevant for edge in node.edges if edge is not None):
+            relevant.add(node)
+    return relevant
+
+
+def without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor, ...]:
+    """The gradients of several results, with zeros for those that nothing depended on."""
+    return tuple(adopt(np.zeros(*like)) if each is None else each for each, like in zip(g, outputs, strict=True))

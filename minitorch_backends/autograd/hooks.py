@@ -1,0 +1,286 @@
+"""Hooks: functions of the user's that see gradients pass, and may replace them.
+
+They are kept on the node that a tensor comes from when the hook is registered, so that a hook registered before an
+in-place write sees the gradient of the old value. A node's hooks are called in this order: those of its tensors, those
+of `retain_grad`, "pre", and "post" when its gradients are computed; a leaf's "accumulated" ones after its `.grad` is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from ..tensor import Tensor
+from .nodes import DEAD_END, HookedNode, Leaf, Node, Output, history, hooks_of
+
+__all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replaced", "watched_leaves"]
+
+_next_id = itertools.count().__next__
+
+running: ContextVar[Any] = ContextVar("running_pass", default=None)
+"""The pass whose hooks are being called."""
+
+watched_leaves: dict[int, Any] = {}
+"""The leaves with hooks, by id: a pass looks for them, to accumulate as soon as their gradients are whole."""
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes it back, as leaving the block does in `with handle:`."""
+
+    __slots__ = ("_hooks", "id")
+
+    def __init__(self, hooks: dict[int, Any], fn: Any) -> None:
+        self._hooks, self.id = weakref.ref(hooks) if isinstance(hooks, _Registered) else hooks, _next_id()
+        hooks[self.id] = fn
+
+    def remove(self) -> None:
+        """Forget the hook; does nothing the second time."""
+        hooks = self._hooks() if isinstance(self._hooks, weakref.ref) else self._hooks
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+class _Registered(dict[int, Any]):
+    """The hooks of one kind on one node, in the order of registration; handles do not keep them alive."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Hooks:
+    """The hooks of one node.
+
+    Attributes:
+        tensor: for each result, functions of its gradient.
+        retained: for each result, a reference to the tensor whose `.grad` is to be filled.
+        pre, post: functions of all gradients, as `Node.register_hook` says.
+        accumulated: functions of a leaf's tensor.
+    """
+
+    __slots__ = ("accumulated", "post", "pre", "retained", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, _Registered] = {}
+        self.retained: dict[int, weakref.ref[Tensor]] = {}
+        self.pre, self.post, self.accumulated = _Registered(), _Registered(), _Registered()
+
+    def add(self, kind: str, fn: Any, index: int = 0) -> RemovableHandle:
+        hooks = self.tensor.setdefault(index, _Registered()) if kind == "tensor" else getattr(self, kind)
+        return RemovableHandle(hooks, fn)
+
+    def of_tensors(self, g: Any) -> Any:
+        """The gradients after the hooks of the tensors that they belong to: one, or a list for several results."""
+        if not isinstance(g, list):
+            return self._of_tensor(0, g)
+        return [each if each is None else self._of_tensor(index, each) for index, each in enumerate(g)]
+
+    def _of_tensor(self, index: int, g: Tensor) -> Tensor:
+        for fn in list(self.tensor.get(index, {}).values()):
+            g = replaced(g, fn(g))
+        retained = self.retained.get(index)
+        tensor = None if retained is None else retained()
+        if tensor is not None:
+            state = tensor.state
+            state.grad = g if state.grad is None else state.grad + g
+        return g
+
+    def before(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """The gradients that arrived at a node after its "pre" hooks."""
+        for fn in list(self.pre.values()):
+            grads = _all_replaced(grads, fn(grads))
+        return grads
+
+    def after(self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        """The gradients that leave a node, after its "post" hooks."""
+        for fn in list(self.post.values()):
+            inputs = _all_replaced(inputs, fn(inputs, outputs))
+        return inputs
+
+    def when_accumulated(self, tensor: Tensor) -> None:
+        for fn in list(self.accumulated.values()):
+            result = fn(tensor)
+            if result is not None:
+                raise TypeError(
+                    f"a post-accumulate-grad hook should return None, and {fn!r} returned {type(result).__name__}; set "
+                    "tensor.grad in the hook"
+                )
+
+
+def replaced(g: Tensor, result: Any) -> Tensor:
+    """`g`, or what a hook returned in its place. Raises TypeError and RuntimeError for what cannot take its place."""
+    if result is None:
+        return g
+    if not isinstance(result, Tensor):
+        raise TypeError(f"a hook returns a Tensor or None, and got {type(result).__name__}")
+    if result._array.shape != g._array.shape:
+        raise RuntimeError(f"hook has changed the size of value: from {list(g.shape)} to {list(result.shape)}")
+    if result._array.dtype != g._array.dtype:
+        raise RuntimeError(f"hook has changed the type of value: from {g.dtype!r} to {result.dtype!r}")
+    return result
+
+
+def _all_replaced(grads: tuple, results: Any) -> tuple:
+    if results is None:
+        return grads
+    results = (results,) if isinstance(results, Tensor) else tuple(results)
+    if len(results) != len(grads):
+        raise RuntimeError(f"hook has returned {len(results)} values; expected {len(grads)}, one for each gradient")
+    return tuple(
+        result if g is None or result is None else replaced(g, result) for g, result in zip(grads, results, strict=True)
+    )
+
+
+def place_of(tensor: Tensor) -> tuple[Node, int]:
+    """The node that a tensor comes from and which of its results it is. Raises RuntimeError when there is none."""
+    node = history(tensor)
+    if node is None:
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient; call requires_grad_() on it first"
+        )
+    return (node.edges[0], node.index) if type(node) is Output else (node, 0)
+
+
+def _hooks_of(node: Node) -> Hooks:
+    hooks = hooks_of(node)
+    if type(node) is Leaf and id(node) not in watched_leaves:
+        key = id(node)
+        watched_leaves[key] = weakref.ref(node, lambda _: watched_leaves.pop(key, None))
+    return hooks
+
+
+def _register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    """Call `hook(grad)` in every backward pass, with the gradient of this tensor; a tensor that it returns replaces
+    that.
+
+    Hooks run in the order of registration. Returns a handle with `remove()`. Raises RuntimeError for a tensor that
+    requires no gradient; a hook that returns something else, or another size or dtype, fails in the backward pass.
+    """
+    node, index = place_of(self)
+    if node is DEAD_END:
+        return RemovableHandle({}, hook)
+    return _hooks_of(node).add("tensor", hook, index)
+
+
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Call `hook(tensor)` after a backward pass has added to `.grad` of this leaf, as soon as it is complete.
+
+    The hook may change `.grad` or set it to None, and must return None. Raises RuntimeError for what is no leaf.
+    """
+    node, _ = place_of(self)
+    if type(node) is not Leaf:
+        raise RuntimeError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors, and this is a result of "
+            f"{node.name()}; use register_hook"
+        )
+    if node is DEAD_END:
+        return RemovableHandle({}, hook)
+    return _hooks_of(node).add("accumulated", hook)
+
+
+def _retain_grad(self: Tensor) -> None:
+    """Fill `.grad` of this tensor in backward passes, as for a leaf, with the gradient after all hooks of the tensor.
+
+    Does nothing for a leaf. Raises RuntimeError for a tensor that requires no gradient.
+    """
+    node = history(self)
+    if node is None:
+        raise RuntimeError(
+            "can't retain_grad on Tensor that has requires_grad=False; call requires_grad_() on an input first"
+        )
+    if type(node) is Leaf:
+        return
+    node, index = place_of(self)
+    _hooks_of(node).retained[index] = weakref.ref(self)
+
+
+def _retains_grad(self: Tensor) -> bool:
+    node = history(self)
+    if node is None or type(node) is Leaf:
+        return False
+    node, index = place_of(self)
+    if type(node) is not HookedNode:
+        return False
+    retained = node.hooks.retained.get(index)
+    return retained is not None and retained() is self
+
+
+def move_retained(before: Node | None, after: Node | None) -> None:
+    """Let what `retain_grad` asked of the node that a tensor came from be asked of its new node."""
+    index = 0
+    if isinstance(before, Output):
+        index = before.index
+        before = before.edges[0]
+    if isinstance(before, HookedNode) and after is not None and index in before.hooks.retained:
+        _hooks_of(after).retained[0] = before.hooks.retained.pop(index)
+
+
+Tensor.register_hook = _register_hook  # type: ignore[attr-defined]
+Tensor.register_post_accumulate_grad_hook = _register_post_accumulate_grad_hook  # type: ignore[attr-defined]
+Tensor.retain_grad = _retain_grad  # type: ignore[attr-defined]
+Tensor.retains_grad = property(_retains_grad, doc="Whether `retain_grad` was called on this non-leaf tensor.")  # type: ignore[attr-defined]
+
+
+class _MultiGradHook:
+    """Calls one function once in every pass: with all gradients when the last has arrived, or with the first."""
+
+    def __init__(self, tensors: Sequence[Tensor], fn: Callable[..., Any], mode: str) -> None:
+        self.places = [place_of(tensor) for tensor in tensors]
+        self.fn, self.mode, self.lock = fn, mode, threading.Lock()
+        self.arrived: weakref.WeakKeyDictionary[Any, dict[int, Tensor]] = weakref.WeakKeyDictionary()
+
+    def at(self, position: int) -> Callable[[Tensor], None]:
+        def hook(g: Tensor) -> None:
+            flow = running.get()
+            with self.lock:
+                arrived = self.arrived.setdefault(flow, {})
+                first = not arrived
+                arrived[position] = g
+                complete = len(arrived) == sum(flow.will_visit(node) for node, _ in self.places)
+            # Called without the lock: `fn` may start a pass of its own.
+            if self.mode == "any":
+                if first:
+                    self.fn(g)
+            elif complete:
+                self.fn([arrived.get(index) for index in range(len(self.places))])
+
+        return hook
+
+
+class _Handles:
+    """Several handles as one."""
+
+    def __init__(self, handles: list[RemovableHandle]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Forget the hook."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> _Handles:
+    """Call `fn` once in every backward pass that reaches any of `tensors`.
+
+    With mode "all" `fn(grads)` gets the list of their gradients, None for those that the pass does not reach, when the
+    last has been computed; with "any", `fn(grad)` gets the first. Returns a handle with `remove()`. Raises ValueError
+    for another mode, and RuntimeError for a tensor that requires no gradient.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any'), but got {mode!r}")
+    hook = _MultiGradHook(tensors, fn, mode)
+    return _Handles([tensor.register_hook(hook.at(index)) for index, tensor in enumerate(tensors)])

@@ -1,0 +1,50 @@
+"""Version counters in the hands of the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..scopes import Scope
+from ..tensor import Tensor
+from .inference import InferenceCell
+
+__all__ = ["increment_version"]
+
+
+def _cell_of(tensor: Tensor) -> list[int]:
+    if type(tensor._cell) is InferenceCell:
+        raise RuntimeError("Inference tensors do not track version counter; use clone() outside inference mode")
+    if tensor._cell is None:
+        tensor._cell = [0]
+    return tensor._cell
+
+
+def increment_version(tensor: Any) -> None:
+    """Count a write to the memory of a tensor, or of each of several, that was made behind autograd's back."""
+    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        _cell_of(each)[0] += 1
+
+
+class _unsafe_preserve_version_counter(Scope):
+    """Puts the versions of a tensor, or of a tuple of tensors, back when the block ends: its writes are not noticed.
+
+    The versions are those at construction. Raises AssertionError for anything else, RuntimeError for inference tensors.
+    """
+
+    __slots__ = ("_versions",)
+
+    def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
+        given = (tensors,) if isinstance(tensors, Tensor) else tensors
+        if not isinstance(given, tuple) or not all(isinstance(each, Tensor) for each in given):
+            raise AssertionError(f"expected a Tensor or a tuple of Tensors, and got {type(tensors).__name__}")
+        self._versions = [(cell, cell[0]) for cell in map(_cell_of, given)]
+
+    def __call__(self, function: Any) -> Any:
+        raise TypeError("_unsafe_preserve_version_counter is no decorator; use it as a context")
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exception: object) -> None:
+        for cell, version in self._versions:
+            cell[0] = version
