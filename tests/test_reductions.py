@@ -142,6 +142,7 @@ def test_ties_share_or_the_first_takes_all() -> None:
     assert gradient(lambda x: x.amin((0, 1)), [[1.0, 1.0], [1.0, 4.0]]) == [[1 / 3, 1 / 3], [1 / 3, 0]]
     assert gradient(lambda x: x.max(0).values, [1.0, 3.0, 3.0]) == [0, 1, 0]
     assert gradient(lambda x: x.median(0).values, [2.0, 1.0, 3.0]) == [1, 0, 0]
+    assert gradient(lambda x: x.median(), [2.0, 1.0, 2.0, 3.0]) == [0.5, 0, 0.5, 0]
     assert gradient(lambda x: x.std(), [2.0, 2.0]) == [0, 0]
     assert gradient(lambda x: x.cummax(0).values, [2.0, 1.0, 3.0]) == [2, 0, 1]
 
@@ -157,6 +158,7 @@ def test_nan_is_the_largest() -> None:
     assert x.topk(2, largest=False).values.tolist() == [1, 3]
     assert math.isnan(x.median().item())
     assert x.median(0).indices.item() == 1
+    assert mt.tensor([[math.inf, 0.0, -math.inf], [math.inf, 0.0, math.nan]]).median(1).indices.tolist() == [1, 2]
     assert x.cummax(0).indices.tolist() == [0, 1, 1, 3]
     assert x.nansum().item() == 4
     assert x.nanmean().item() == 2

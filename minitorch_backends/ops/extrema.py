@@ -9,10 +9,10 @@ import numpy as np
 
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor
 from .comparison import maximum, minimum
 from .dims import wrap_dim
-from .gradients import axes_of, kept_shape, restored
+from .gradients import axes_of, shared_among_ties
 from .order import ValuesIndices, of_selected
 from .reduce import reductions
 
@@ -50,15 +50,6 @@ def _smallest(input: np.ndarray) -> np.ndarray:
     return np.minimum.reduce(input, axis=None)
 
 
-def _shared_among_ties(g: Tensor, input: Tensor, out: Tensor, dim: Any) -> Tensor:
-    """The gradient in equal parts for the elements that are equal to the extremum."""
-    array = input._array
-    ties = array == out._array.reshape(kept_shape(array.shape, dim))
-    count = np.add.reduce(ties, axis=axes_of(dim, array.ndim), keepdims=True)
-    shares = np.divide(ties, count, dtype=np.float64 if array.dtype == np.float64 else np.float32)
-    return restored(g, array.shape, dim) * adopt(shares)
-
-
 def _full(samples: Any, empty: bool = True) -> Any:
     """The samples in which every reduced dimension has elements, and with `empty=False` the others have some too."""
 
@@ -76,7 +67,7 @@ def _axis_of(dim: Any, input: np.ndarray) -> Any:
 
 
 @op(
-    input=_shared_among_ties,
+    input=shared_among_ties,
     ufunc=_largest,
     warns=False,
     takes="bif",
@@ -94,7 +85,7 @@ def amax(input: Array, dim=(), keepdim=False):
 
 
 @op(
-    input=_shared_among_ties,
+    input=shared_among_ties,
     ufunc=_smallest,
     warns=False,
     takes="bif",

@@ -10,7 +10,7 @@ from ..tensor import Tensor, adopt
 from .dims import wrap_dims
 from .shape import expanded
 
-__all__ = ["axes_of", "conjugated", "kept_shape", "restored", "spread", "zero"]
+__all__ = ["axes_of", "conjugated", "kept_shape", "restored", "shared_among_ties", "spread", "zero"]
 
 
 def conjugated(value: Any) -> Any:
@@ -53,3 +53,12 @@ def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
     if g._node is None:
         return adopt(expanded(g._array.reshape(kept_shape(input_shape, dim)), input_shape))
     return restored(g, input_shape, dim).expand(input_shape)
+
+
+def shared_among_ties(g: Tensor, input: Tensor, out: Tensor, dim: Any) -> Tensor:
+    """The gradient of one of the elements along `dim`, chosen by its value, in equal parts for those that have it."""
+    array = input._array
+    ties = array == out._array.reshape(kept_shape(array.shape, dim))
+    count = np.add.reduce(ties, axis=axes_of(dim, array.ndim), keepdims=True)
+    shares = np.divide(ties, count, dtype=np.float64 if array.dtype == np.float64 else np.float32)
+    return restored(g, array.shape, dim) * adopt(shares)

@@ -11,7 +11,7 @@ from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
 from .dims import wrap_dim
-from .gradients import kept_shape, restored
+from .gradients import kept_shape, restored, shared_among_ties
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "sort", "topk"]
 
@@ -278,10 +278,24 @@ def median_along(input: Array, dim, keepdim=False):
         )
     values, indices = _ranked(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
     if input.dtype.kind == "f" and (missing := np.isnan(input)).any():
-        first = np.argmax(np.atleast_1d(missing), axis=axis).reshape(indices.shape)
-        unknown = np.isnan(np.add.reduce(array, axis=axis)).reshape(indices.shape)
+        first, unknown = (
+            find(np.atleast_1d(missing), axis=axis).reshape(indices.shape) for find in (np.argmax, np.any)
+        )
         return ValuesIndices(np.where(unknown, np.nan, values).astype(input.dtype), np.where(unknown, first, indices))
     return ValuesIndices(values, indices)
+
+
+@op(
+    input=lambda g, input, out: shared_among_ties(g, input, out, None),
+    method=False,
+    warns=False,
+    takes="if",
+    reference=lambda input: _median_reference(input.reshape(-1), 0)[0],
+    samples=lambda: (sample(array) for array in (between(-2, 2, 3, 4), between(1, 30, 5), _distinct(), between(-2, 2))),
+)
+def median_of_all(input: Array):
+    """The median of all elements: of two the lower one, NaN where there is one; equal ones share the gradient."""
+    return median_along.op.forward(input.reshape(-1), 0).values
 
 
 @composite(
@@ -293,4 +307,4 @@ def median_along(input: Array, dim, keepdim=False):
 )
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` with its indices: of two the lower one; NaN where there is one."""
-    return median_along(input.reshape(-1), 0).values if dim is None else median_along(input, dim, keepdim)
+    return median_of_all(input) if dim is None else median_along(input, dim, keepdim)

@@ -37,9 +37,9 @@ def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
     return g * conjugated(exponent * input**lowered)
 
 
-def _exponent_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
-    """g * out * log(input), and 0 for the powers of 0."""
-    return g * conjugated(out * input.where(input != 0, 1).log())
+def _exponent_gradient(g: Tensor, input: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
+    """g * out * log(input), and 0 for the finite powers of 0."""
+    return g * conjugated(out * input.where((input != 0) | (exponent.real < 0), 1).log())
 
 
 def _pow_reference(input: Any, exponent: Any) -> Any:

@@ -87,7 +87,7 @@ def erfinv(input: Array):
 )
 def lgamma(input: Array):
     """The logarithm of the absolute value of the gamma function."""
-    return _special().gammaln(input)
+    return np.where(input == -np.inf, np.inf, _special().gammaln(input))
 
 
 def _polygamma_reference(n: int, input: Any) -> np.ndarray:

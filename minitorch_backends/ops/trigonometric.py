@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ..op import Array, op
 from ..samples import pairs, unary_samples
+from ..tensor import Tensor
 from .gradients import conjugated
 
 __all__ = [
@@ -115,9 +117,15 @@ def atan(input: Array):
     return np.arctan(input)
 
 
+def _distance(input: Tensor, other: Any) -> Tensor:
+    """The squared distance from the origin, and inf for 0, so that the gradients there are 0."""
+    squares = input * input + other * other
+    return squares.where(squares != 0, math.inf)
+
+
 @op(
-    input=lambda g, input, other: g * (other / (input * input + other * other)),
-    other=lambda g, input, other: -g * (input / (input * input + other * other)),
+    input=lambda g, input, other: g * (other / _distance(input, other)),
+    other=lambda g, input, other: -g * (input / _distance(input, other)),
     promote="float",
     takes="f",
     ufunc=np.arctan2,
