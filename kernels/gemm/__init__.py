@@ -3,6 +3,11 @@
 Call form: `matmul(a, b, *, precision="ieee", rounding="rna")`, where a is (..., m, k), b is (..., k, n), both of one
 dtype and at least two-dimensional; batch dimensions broadcast; the result has the operands' dtype.
 
+`addmm(a, b, addend, *, alpha=1.0, beta=1.0, precision, rounding)` is alpha * (a @ b) + beta * addend, where the addend
+broadcasts to the product and is not looked at if beta is 0. Compiled loops add it while they store the product.
+
+`pack(b, precision)` keeps a right operand in the form that the loops read, for `multiply_packed(a, packed)`.
+
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result may
 be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
 """
@@ -14,8 +19,10 @@ import numpy as np
 from ..precision import PRECISIONS
 from ..registry import Kernel
 from . import blas, compiled
+from .compiled import multiply_packed, pack
+from .warm import warmup
 
-__all__ = ["exact_matmul", "matmul"]
+__all__ = ["addmm", "exact_addmm", "exact_matmul", "matmul", "multiply_packed", "pack", "warmup"]
 
 
 def exact_matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
@@ -24,12 +31,42 @@ def exact_matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", round
     return np.matmul(a.astype(wide), b.astype(wide))
 
 
-matmul = Kernel(
-    "matmul", reference=exact_matmul, bound={name: entry.product_error for name, entry in PRECISIONS.items()}
-)
+def exact_addmm(
+    a: np.ndarray, b: np.ndarray, addend: np.ndarray, *, alpha: float = 1.0, beta: float = 1.0, **_: str
+) -> np.ndarray:
+    """`addmm` in float64 (complex128 for complex operands)."""
+    product = alpha * exact_matmul(a, b)
+    return product + beta * addend if beta else product
+
+
+_BOUND = {name: entry.product_error for name, entry in PRECISIONS.items()}
+matmul = Kernel("matmul", reference=exact_matmul, bound=_BOUND)
+addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
-for _isa in ("amx", "avx512", "avx2"):
-    matmul.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
+for _isa in compiled.ISAS:
+    for _kernel in (matmul, addmm):
+        _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
 matmul.impl("blas", refuses=blas.refuses)(blas.matmul)
 matmul.impl("portable")(blas.matmul_portable)
+
+
+@addmm.impl("matmul")
+def _addmm_by_matmul(
+    a: np.ndarray,
+    b: np.ndarray,
+    addend: np.ndarray,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The product, by whichever implementation takes it, and then the sum, each rounded to the operands' dtype."""
+    product = matmul(a, b, precision=precision, rounding=rounding)
+    if alpha != 1:
+        product = np.multiply(product, alpha, dtype=product.dtype)
+    if not beta:
+        return product
+    added = addend if beta == 1 else np.multiply(addend, beta, dtype=product.dtype)
+    return np.add(product, added, dtype=product.dtype)

@@ -5,14 +5,23 @@ Nothing here imports the compiler; the first product does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import cpu
 from .. import precision as precisions
-from ..registry import ArraySpec
+from ..registry import ArraySpec, Refused
 
-__all__ = ["implementation", "refuses"]
+if TYPE_CHECKING:
+    from .product import Packed
+
+__all__ = ["ISAS", "computed", "implementation", "multiply_packed", "pack", "refuses", "usable_isas"]
+
+ISAS = ("amx", "avx512", "avx2")
+"""Instruction sets that have loops of their own, best first."""
 
 _BY_TILES = {
     "bf16": "bf16",
@@ -34,7 +43,7 @@ _BY_VECTORS = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "bf16x9": "ieee",
 _SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
 
 
-def _computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
+def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The precision that the loops compute for a dtype at a precision; None if they do not."""
     if dtype == np.float32:
         return (_BY_TILES if isa == "amx" else _BY_VECTORS).get(precision)
@@ -43,26 +52,105 @@ def _computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     return "ieee" if dtype == np.float64 and isa != "amx" else None
 
 
+_EXACT = ("ieee", "bf16x9")
+"""Precisions of float32 whose products are exact, which BLAS does as they are."""
+
+_LEAST_PRODUCTS = {"amx": 100_000_000, "avx512": 8_000_000, "avx2": 8_000_000}
+"""Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does.
+
+Measured on two cores (`python -m bench.kernels`), GFLOP/s at n = 256, 512, 1024, 2048: amx (nine terms) 172, 294, 393,
+479; avx512 235, 284, 347, 352; OpenBLAS 228, 251, 330, 345. On a machine that others use as well OpenBLAS falls behind
+by another factor of 5 to 50, because its threads wait for one another. At reduced precisions, whose operands BLAS needs
+rounded in a pass of its own, the loops win at every size."""
+
+_LEAST_LINES = 8
+"""Rows and columns of the result below which exact products are left to BLAS: packing reads the matrix once more."""
+
+
+def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
+    """Why exact products of these are left to BLAS."""
+    m, k, n = *a.shape[-2:], b.shape[-1]
+    if min(m, n) < _LEAST_LINES:
+        return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
+    products = m * k * n * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    if products < _LEAST_PRODUCTS[isa]:
+        return f"leaves {products:,} products to BLAS; it is faster from {_LEAST_PRODUCTS[isa]:,}"
+    return None
+
+
 def refuses(isa: str) -> Callable[..., str | None]:
     """Why the loops of `isa` do not multiply arrays of these shapes and dtypes at this precision."""
 
-    def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+    def refusal(
+        a: ArraySpec, b: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: float
+    ) -> str | None:
         if precision not in precisions.PRECISIONS or rounding not in precisions.ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
-        if _computed(isa, a.dtype, precision) is None:
+        if computed(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
-        return None
+        exact = precision in _EXACT if a.dtype == np.float32 else a.dtype == np.float64
+        return _small(isa, a, b) if exact else None
 
     return refusal
 
 
 def implementation(isa: str) -> Callable[..., np.ndarray]:
-    """The product by the loops of `isa`, in the call form of `matmul`."""
+    """The product by the loops of `isa`, in the call form of `matmul`, and with an addend in that of `addmm`."""
 
-    def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+    def multiply(
+        a: np.ndarray,
+        b: np.ndarray,
+        addend: np.ndarray | None = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        precision: str = "ieee",
+        rounding: str = "rna",
+    ) -> np.ndarray:
         from .product import product
 
-        return product(a, b, isa=isa, precision=_computed(isa, a.dtype, precision), rounding=rounding)
+        inner = computed(isa, a.dtype, precision)
+        return product(a, b, isa=isa, precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_{isa}"
     return multiply
+
+
+def usable_isas(precision: str) -> list[str]:
+    """The instruction sets here whose loops a float32 product at a precision may take: the best, and for exact products
+    also the next, which takes smaller ones."""
+    usable = [i for i in ISAS if cpu.refusal(i) is None and computed(i, np.dtype(np.float32), precision) is not None]
+    return usable[: 2 if precision in _EXACT else 1]
+
+
+def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packed | None:
+    """The matrix b (k, n) packed for products from the left, or None where no compiled loops take it at this precision.
+
+    `multiply_packed` takes it. It is a copy of the values at that precision: it must be made anew when b changes.
+    Raises ValueError if b is not a matrix.
+    """
+    from .product import Packed
+
+    if b.ndim != 2:
+        raise ValueError(f"pack: b has {b.ndim} dimensions; expected a matrix")
+    # Of each packed value, exact products by tiles read six bytes and those by vectors four.
+    for isa in ISAS[1:] if precision in _EXACT else ISAS:
+        inner = computed(isa, b.dtype, precision)
+        if cpu.refusal(isa) is None and inner is not None and b.size:
+            return Packed(b, isa, inner, rounding, precision)
+    return None
+
+
+def multiply_packed(
+    a: np.ndarray, b: Packed, *, addend: np.ndarray | None = None, alpha: float = 1.0, beta: float = 1.0
+) -> np.ndarray | None:
+    """alpha * (a @ b) + beta * addend, with a (..., m, k) and b packed; None where the values of a or of b do not admit
+    the packed form, and the product has to be done from the array."""
+    from .product import product
+
+    try:
+        return product(
+            a, b, isa=b.isa, precision=b.precision, rounding=b.rounding, alpha=alpha, beta=beta, addend=addend
+        )
+    except Refused:
+        return None

@@ -94,12 +94,12 @@ class Packed:
     It holds its own copy of the values at the precision it was packed for, and nothing of the array.
     """
 
-    __slots__ = ("_memory", "address", "dtype", "found", "isa", "ndim", "precision", "rounding", "shape")
+    __slots__ = ("_memory", "address", "dtype", "found", "isa", "ndim", "precision", "rounding", "shape", "wanted")
 
-    def __init__(self, b: np.ndarray, isa: str, precision: str, rounding: str) -> None:
+    def __init__(self, b: np.ndarray, isa: str, precision: str, rounding: str, wanted: str | None = None) -> None:
         plan, (k, n), (pool, threads) = plans.plan_for(isa, precision, rounding, _size(b)), b.shape, threading.pool()
         side = plans.side(plan, False, b.dtype, n, k, *b.strides[::-1])
-        self.isa, self.precision, self.rounding = isa, precision, rounding
+        self.isa, self.precision, self.rounding, self.wanted = isa, precision, rounding, wanted or precision
         self.shape, self.dtype, self.ndim = b.shape, b.dtype, 2
         self._memory = aligned_bytes(side.bytes(n) + threads * loops.LIMITS_BYTES)
         self.address = address_of(self._memory)
@@ -107,7 +107,7 @@ class Packed:
         self.found = _pack(side, plan.scheme.kc, address_of(b), n, self.address, limits, pool, threads)
 
     def __repr__(self) -> str:
-        return f"<packed {self.dtype}{list(self.shape)} for {self.precision} products by {self.isa}>"
+        return f"<packed {self.dtype}{list(self.shape)} for {self.wanted} products by {self.isa}>"
 
 
 class _Small(python_threads.local):

@@ -5,7 +5,17 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import exact_matmul, ranges
+from minitorch_backends.kernels.gemm import (
+    addmm,
+    exact_addmm,
+    exact_matmul,
+    matmul,
+    multiply_packed,
+    pack,
+    ranges,
+    warmup,
+)
+from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
 from ..processes import python
@@ -167,6 +177,48 @@ def test_packed_operands(isa):
     assert product(batch, packed, isa=isa).any()
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_pack_keeps_the_contract(precision):
+    """Products with what `pack` returns agree with those of the array, whichever code does either."""
+    b = normal(130, 70)
+    packed = pack(b, precision)
+    if packed is None:
+        pytest.skip("no compiled loops here")
+    assert packed.shape == b.shape
+    assert precision in repr(packed)
+    for m in (1, 9, 100):
+        a = normal(2, m, 130, seed=m)
+        np.testing.assert_allclose(multiply_packed(a, packed), matmul(a, b, precision=precision), rtol=0, atol=2e-5)
+        bias = normal(70, seed=3)
+        fused = multiply_packed(a, packed, addend=bias)
+        np.testing.assert_allclose(fused, matmul(a, b, precision=precision) + bias, rtol=0, atol=2e-5)
+    with pytest.raises(ValueError, match="pack: b has 1 dimensions; expected a matrix"):
+        pack(b[0], precision)
+
+
+@pytest.mark.parametrize("isa", [TILES])
+def test_a_packed_operand_that_tiles_refuse(isa):
+    a, b = normal(5, 130), normal(130, 70)
+    a[2, 3] = np.inf
+    assert multiply_packed(a, pack(b, "tf32")) is None
+
+
+@pytest.mark.parametrize("implementation", addmm.implementations)
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (2.0, -0.5), (1.0, 0.0)])
+def test_addmm(implementation, alpha, beta):
+    a, b, addend = normal(300, 170), normal(170, 220), normal(220, seed=1)
+    if not beta:
+        addend[:] = np.nan
+    try:
+        result = addmm[implementation](a, b, addend, alpha=alpha, beta=beta, precision="tf32")
+    except Refused as refused:
+        pytest.skip(str(refused))
+    assert result.dtype == np.float32
+    error = result - exact_addmm(a, b, addend, alpha=alpha, beta=beta)
+    assert np.sqrt(np.mean(error**2)) < 4e-4 * alpha * np.sqrt(170)
+    assert np.sqrt(np.mean(error**2)) > 1e-4 * alpha * np.sqrt(170)
+
+
 @every_isa
 def test_nothing_is_read_or_written_outside(isa):
     """Operands in the middle of NaN, and a result whose neighbours are looked at."""
@@ -232,6 +284,31 @@ misses = sum(sum(function.stats.cache_misses.values()) for function in compiled)
 files = sorted(path.name for path in jit.cache_folder().rglob("*") if path.is_file())
 print(misses, len(files))
 """
+
+
+AFTER_WARMUP = """
+import numpy as np
+from minitorch_backends.kernels.gemm import loops, matmul, warmup
+seen = []
+warmup(["bf16"], lambda done, total, name: seen.append((done, total)))
+before = sum(loops.leaf_address.stats.cache_misses.values())
+a = np.ones((300, 300), np.float32)
+for left, right in ((a, a), (a.T, a), (a, a.T), (a[:30], a)):
+    matmul(left, right, precision="bf16")
+after = sum(loops.leaf_address.stats.cache_misses.values())
+print(seen[0][0], seen[-1][0] == seen[-1][1], after - before)
+"""
+
+
+def test_warmup_compiles_what_products_need(tmp_path):
+    if cpu.capability() == "portable":
+        pytest.skip("nothing is compiled for products here")
+    assert python(AFTER_WARMUP, MINITORCH_CACHE_DIR=str(tmp_path)) == ("0 True 0\n", "")
+
+
+def test_warmup_names_what_it_does_not_know():
+    with pytest.raises(ValueError, match="'fp8' is not a precision; expected some of bf16, fp16"):
+        warmup(["fp8"])
 
 
 def test_a_second_process_compiles_nothing(tmp_path):

@@ -1,0 +1,321 @@
+"""Matrix products: every implementation, precision and shape against NumPy and PyTorch, in one run.
+
+    python -m bench.kernels                  # all shapes, some minutes
+    python -m bench.kernels --only squares   # the shapes that the targets are about
+    python -m bench.kernels --rounds 5 --out bench-results
+
+Contestants take turns, so that a slow moment of the machine falls on all of them, and each figure is the median of its
+turns. float32 goes in and out, packing and rounding included, unless the name says otherwise. After NumPy's and
+PyTorch's turns there is a rest, because their threads spin on and would halve the speed of whoever comes next.
+
+Writes kernels.json (every figure) and kernels.png (speed over arithmetic intensity, with the machine's ceilings).
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from minitorch_backends.kernels import cpu, threading
+from minitorch_backends.kernels.gemm import matmul
+from minitorch_backends.kernels.gemm.product import Packed, product
+from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.registry import Refused
+
+from .timing import OPENBLAS_REST, OPENMP_REST
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+LEAST_SECONDS = 2e-3
+"""A turn repeats its call until it has lasted this long."""
+
+
+class Shape(NamedTuple):
+    """a (batch..., m, k) @ b (batch..., k, n); `transposed` operands are views of their transposes."""
+
+    group: str
+    m: int
+    k: int
+    n: int
+    batch: int = 1
+    transposed: str = ""
+
+    @property
+    def label(self) -> str:
+        batch = f"{self.batch} x " if self.batch > 1 else ""
+        return f"{batch}[{self.m}, {self.k}] @ [{self.k}, {self.n}]{f' {self.transposed}ᵀ' if self.transposed else ''}"
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.m * self.k * self.n
+
+    @property
+    def bytes(self) -> float:
+        """What must be moved at the least: float32 operands once, and the result once."""
+        return 4.0 * self.batch * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+
+SHAPES = [
+    *(Shape("squares", n, n, n) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
+    Shape("thin", 8192, 64, 8192),
+    Shape("thin", 16, 4096, 4096),
+    Shape("thin", 8192, 4096, 32),
+    Shape("vector", 1, 4096, 4096),
+    Shape("vector", 4096, 4096, 1),
+    Shape("transformer", 2048, 768, 3072),
+    Shape("transformer", 2048, 3072, 768),
+    Shape("transformer", 256, 4096, 4096),
+    Shape("attention", 1024, 64, 1024, batch=16),
+    Shape("mlp", 128, 784, 512),
+    Shape("batched", 32, 32, 32, batch=1024),
+    Shape("batched", 128, 128, 128, batch=64),
+    Shape("transposed", 1024, 1024, 1024, transposed="A"),
+    Shape("transposed", 1024, 1024, 1024, transposed="B"),
+    Shape("transposed", 1024, 1024, 1024, transposed="AB"),
+]
+
+
+class Operands(NamedTuple):
+    """The operands of one shape, as arrays and as torch tensors that share their memory."""
+
+    a: np.ndarray
+    b: np.ndarray
+    shape: Shape
+
+    def arrays(self, dtype: Any = np.float32) -> tuple[np.ndarray, np.ndarray]:
+        return self.a.astype(dtype), self.b.astype(dtype)
+
+    def tensors(self, dtype: Any) -> tuple[Any, Any]:
+        return tuple(torch.from_numpy(np.ascontiguousarray(x)).to(dtype) for x in (self.a, self.b))
+
+
+def operands(shape: Shape) -> Operands:
+    rng = np.random.default_rng(0)
+    lead = (shape.batch,) if shape.batch > 1 else ()
+
+    def one(rows: int, columns: int, transposed: bool) -> np.ndarray:
+        if transposed:
+            return rng.standard_normal((*lead, columns, rows), np.float32).swapaxes(-1, -2)
+        return rng.standard_normal((*lead, rows, columns), np.float32)
+
+    return Operands(
+        one(shape.m, shape.k, "A" in shape.transposed), one(shape.k, shape.n, "B" in shape.transposed), shape
+    )
+
+
+class Contestant(NamedTuple):
+    """A way to multiply; `rest` is the time for which its threads spin on when it is done."""
+
+    name: str
+    call: Callable[[], Any]
+    rest: float = 0.0
+
+
+def ours(at: Operands) -> Iterator[Contestant]:
+    """Each implementation at each precision that it takes, then bfloat16 tensors, and a right operand packed before."""
+    for name in ("amx", "avx512", "avx2"):
+        if cpu.refusal(name) is None:
+            for precision in PRECISIONS:
+                call = functools.partial(matmul[name], at.a, at.b, precision=precision)
+                yield Contestant(f"{name} {precision}", call)
+    if cpu.refusal("amx") is None:
+        yield Contestant("amx bfloat16 tensors", functools.partial(matmul["amx"], *at.arrays(ml_dtypes.bfloat16)))
+        if at.b.ndim == 2:
+            packed = Packed(at.b, "amx", "bf16", "rna")
+            call = functools.partial(product, at.a, packed, isa="amx", precision="bf16")
+            yield Contestant("amx bf16, packed weight", call)
+
+
+def blas(at: Operands) -> Iterator[Contestant]:
+    """NumPy itself, and what it runs at each precision."""
+    yield Contestant("numpy fp32", functools.partial(np.matmul, at.a, at.b), OPENBLAS_REST)
+    for precision in PRECISIONS:
+        call = functools.partial(matmul["blas"], at.a, at.b, precision=precision)
+        yield Contestant(f"blas {precision}", call, OPENBLAS_REST)
+
+
+def torchs(at: Operands) -> Iterator[Contestant]:
+    """PyTorch: float32, its bf16 mode, and bfloat16 tensors."""
+    if torch is None:
+        return
+    a, b = (torch.from_numpy(x) for x in (at.a, at.b))
+
+    def fast() -> Any:
+        torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+        try:
+            return torch.matmul(a, b)
+        finally:
+            torch.backends.mkldnn.matmul.fp32_precision = "ieee"
+
+    yield Contestant("torch fp32", functools.partial(torch.matmul, a, b), OPENMP_REST)
+    yield Contestant("torch fp32, mkldnn bf16", fast, OPENMP_REST)
+    yield Contestant(
+        "torch bfloat16 tensors", functools.partial(torch.matmul, *at.tensors(torch.bfloat16)), OPENMP_REST
+    )
+
+
+def turn(call: Callable[[], Any], repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def race(contestants: list[Contestant], rounds: int) -> dict[str, float]:
+    """Median seconds of each contestant; who refuses is left out."""
+    running: list[tuple[Contestant, int, list[float]]] = []
+    for contestant in contestants:
+        try:
+            contestant.call()  # compiles
+            once = turn(contestant.call, 1)
+        except Refused:
+            continue
+        running.append((contestant, max(1, min(2000, int(LEAST_SECONDS / max(once, 1e-7)))), []))
+        time.sleep(contestant.rest)
+    for _ in range(rounds):
+        for contestant, repeats, seconds in running:
+            contestant.call()  # the caches and the threads are this contestant's
+            seconds.append(turn(contestant.call, repeats))
+            time.sleep(contestant.rest)
+    return {contestant.name: statistics.median(seconds) for contestant, _, seconds in running}
+
+
+def measure(shapes: list[Shape], rounds: int, chosen: str | None) -> list[dict[str, Any]]:
+    """A row for each contestant and shape."""
+    rows = []
+    for shape in shapes:
+        at = operands(shape)
+        everyone = [contestant for group in (ours, torchs, blas) for contestant in group(at)]
+        parts = chosen.split(",") if chosen else [""]
+        kept = [contestant for contestant in everyone if any(part in contestant.name for part in parts)]
+        for name, seconds in race(kept, rounds).items():
+            rows.append({"shape": shape.label, "group": shape.group, "name": name, "seconds": seconds,
+                         "gflops": shape.flops / seconds / 1e9, "intensity": shape.flops / shape.bytes})  # fmt: skip
+        print(".", end="", flush=True)
+    print()
+    return rows
+
+
+TARGETS = [
+    ("amx bf16", "torch fp32, mkldnn bf16", 2.2),
+    ("amx bf16", "torch bfloat16 tensors", 1.0),
+    ("amx tf32", "torch fp32", 2.0),
+    ("amx bf16x3", "torch fp32", 2.2),
+    ("amx bf16x6", "torch fp32", 1.3),
+    ("amx ieee", "torch fp32", 1.0),
+    ("amx ieee", "numpy fp32", 1.0),
+    ("avx512 ieee", "torch fp32", 1.0),
+    ("avx512 ieee", "numpy fp32", 1.0),
+    ("avx512 bf16", "numpy fp32", 0.9),
+    ("avx512 tf32", "numpy fp32", 0.9),
+]
+"""(ours, peer, least ratio of speeds), geometric mean over squares of 1024, 2048 and 4096."""
+
+
+def targets(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float]]:
+    speed = {(row["shape"], row["name"]): row["gflops"] for row in rows}
+    labels, found = [Shape("squares", n, n, n).label for n in (1024, 2048, 4096)], []
+    for mine, peer, least in TARGETS:
+        ratios = [speed[x, mine] / speed[x, peer] for x in labels if (x, mine) in speed and (x, peer) in speed]
+        if len(ratios) == len(labels):
+            found.append((mine, peer, least, math.prod(ratios) ** (1 / len(ratios))))
+    return found
+
+
+def table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=max(120, Console().width))
+    shapes = list(dict.fromkeys(row["shape"] for row in rows))
+    for first in range(0, len(shapes), 7):
+        some = shapes[first : first + 7]
+        out = Table("GFLOP/s", *some, title="Medians; packing and rounding included")
+        speed = {(row["name"], row["shape"]): row["gflops"] for row in rows}
+        for name in dict.fromkeys(row["name"] for row in rows):
+            cells = [speed.get((name, shape)) for shape in some]
+            out.add_row(
+                name, *("" if cell is None else f"{cell:,.0f}" if cell >= 10 else f"{cell:.2g}" for cell in cells)
+            )
+        console.print(out)
+    out = Table("ours", "peer", "at least", "measured", title="Targets: geometric mean over 1024, 2048, 4096")
+    for mine, peer, least, ratio in targets(rows):
+        out.add_row(mine, peer, f"{least}", f"[{'green' if ratio >= least else 'red'}]{ratio:.2f}")
+    console.print(out)
+
+
+def ceilings() -> dict[str, float]:
+    """What the machine can do: bytes a second of a copy out of the caches."""
+    source, target = np.ones(1 << 26, np.float32), np.empty(1 << 26, np.float32)
+    np.copyto(target, source)
+    seconds = min(turn(lambda: np.copyto(target, source), 1) for _ in range(5))
+    return {"copy, one thread (GB/s)": 2 * source.nbytes / seconds / 1e9}
+
+
+def plot(rows: list[dict[str, Any]], limits: dict[str, float], path: Path) -> None:
+    """Speed over arithmetic intensity; the line is what memory allows to one core that copies."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9, 6))
+    names = ["amx bf16", "amx bf16x3", "amx tf32", "amx bf16x6", "amx ieee", "avx512 ieee", "numpy fp32", "torch fp32",
+             "torch fp32, mkldnn bf16", "torch bfloat16 tensors"]  # fmt: skip
+    for index, name in enumerate(names):
+        points = sorted((row["intensity"], row["gflops"]) for row in rows if row["name"] == name)
+        if points:
+            marker = "o" if name.startswith(("amx", "avx")) else "x"
+            axes.scatter(*zip(*points, strict=True), label=name, marker=marker, s=28, color=f"C{index}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    bandwidth = limits["copy, one thread (GB/s)"]
+    reach = [min(row["intensity"] for row in rows), max(row["intensity"] for row in rows)]
+    axes.plot(reach, [bandwidth * x for x in reach], "k--", lw=1, label=f"{bandwidth:.0f} GB/s (copy, one core)")
+    axes.set_ylim(top=2 * max(row["gflops"] for row in rows))
+    axes.set_xlabel("arithmetic intensity: FLOP per byte of float32 operands and result")
+    axes.set_ylabel("GFLOP/s")
+    axes.set_title("Matrix products, packing and rounding included")
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--only", help="groups of shapes, separated by commas")
+    arguments.add_argument("--names", help="contestants whose name has one of these parts, separated by commas")
+    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--out", type=Path, default=Path("bench-results"))
+    chosen = arguments.parse_args()
+    if torch is not None:
+        torch.set_num_threads(threading.get_num_threads())
+    shapes = [shape for shape in SHAPES if chosen.only is None or shape.group in chosen.only.split(",")]
+    limits = ceilings()
+    rows = measure(shapes, chosen.rounds, chosen.names)
+    table(rows)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    machine = {"cpu": cpu.capability(), "threads": threading.get_num_threads(), "python": platform.python_version(),
+               "numpy": np.__version__, "torch": getattr(torch, "__version__", None), **limits}  # fmt: skip
+    (chosen.out / "kernels.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1))
+    plot(rows, limits, chosen.out / "kernels.png")
+    print(machine)
+
+
+if __name__ == "__main__":
+    main()

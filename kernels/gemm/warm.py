@@ -1,0 +1,48 @@
+"""Compiling ahead of the first products."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ..precision import PRECISIONS
+
+__all__ = ["warmup"]
+
+
+def _show(done: int, total: int, name: str) -> None:
+    """A line on the terminal that counts; nothing where the error stream is not one."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\rcompiling {name:<24} {done}/{total}" + "\n" * (done == total))
+        sys.stderr.flush()
+
+
+def warmup(
+    precisions: Iterable[str] = tuple(PRECISIONS), progress: Callable[[int, int, str], None] | None = _show
+) -> None:
+    """Compile what float32 products at these precisions need, both orders of both operands, with and without addend.
+
+    Compiled code is kept between processes, so that this takes long only once: some 3 s for a precision.
+    `progress` is told how many of how many kernels are ready and which is next; None keeps silent.
+    """
+    from . import compiled
+    from .product import product
+
+    a = np.ones((40, 40), np.float32)
+    large = np.ones((300, 300), np.float32)
+    wanted = []
+    for precision in precisions:
+        if precision not in PRECISIONS:
+            raise ValueError(f"warmup: {precision!r} is not a precision; expected some of {', '.join(PRECISIONS)}")
+        wanted += [(isa, precision) for isa in compiled.usable_isas(precision)]
+    wanted = list(dict.fromkeys((isa, compiled.computed(isa, a.dtype, precision)) for isa, precision in wanted))
+    for done, (isa, precision) in enumerate(wanted):
+        if progress is not None:
+            progress(done, len(wanted), f"{isa} {precision}")
+        for left, right in ((a, a), (a.T, a.T), (large, large)):
+            product(left, right, isa=isa, precision=precision)
+        product(a, a, isa=isa, precision=precision, addend=a)
+    if progress is not None and wanted:
+        progress(len(wanted), len(wanted), "done")
