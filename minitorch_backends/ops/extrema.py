@@ -41,12 +41,12 @@ def refuse_empty(name: str, input: np.ndarray, axes: tuple[int, ...] | None) -> 
 
 
 def _largest(input: np.ndarray) -> np.ndarray:
-    refuse_empty("max", input, None)
+    refuse_empty("amax", input, None)
     return np.maximum.reduce(input, axis=None)
 
 
 def _smallest(input: np.ndarray) -> np.ndarray:
-    refuse_empty("min", input, None)
+    refuse_empty("amin", input, None)
     return np.minimum.reduce(input, axis=None)
 
 

@@ -1,0 +1,126 @@
+"""Bad input: torch's exception, a sentence with the value and the remedy, and nothing changed."""
+
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends
+from minitorch_backends.op import Op, registry
+from minitorch_backends.tensor import Tensor
+
+from .bad_calls import BAD_CALLS, BadCall
+
+
+def surroundings() -> Any:
+    """What no refused call may change: flags, the grad mode, the default dtype."""
+    return backends.snapshot(), mt.is_grad_enabled(), mt.get_default_dtype()
+
+
+@pytest.mark.parametrize("bad", BAD_CALLS, ids=lambda bad: bad.name)
+def test_bad_call(bad: BadCall) -> None:
+    before = surroundings()
+    with pytest.raises(bad.error) as raised:
+        bad.call(mt)
+    message = str(raised.value)
+    missing = [text for text in bad.says if text not in message]
+    assert not missing, f"the message names no {missing}: {message}"
+    assert len(message) >= 20, message
+    assert surroundings() == before
+
+
+def test_names_are_distinct() -> None:
+    names = [bad.name for bad in BAD_CALLS]
+    assert len(set(names)) == len(names)
+
+
+# What is unchanged
+
+
+def test_a_failed_inplace_call_changes_nothing() -> None:
+    calls = {
+        "add_": (Tensor(np.ones((2, 3), np.float32)),),
+        "mul_": (1j,),
+        "div_": ("a",),
+        "sub_": (),
+        "exp_": (1, 2, 3),
+        "masked_fill_": (Tensor(np.ones(2, bool)), 1.0),
+        "__setitem__": (slice(0, 2), Tensor(np.ones(3, np.float32))),
+    }
+    x = Tensor(np.float32([1, 2, 3]))
+    for name, arguments in calls.items():
+        with pytest.raises((RuntimeError, TypeError, IndexError)):
+            getattr(x, name)(*arguments)
+        assert (x.tolist(), x._version, x.requires_grad) == ([1.0, 2.0, 3.0], 0, False), name
+
+
+def test_a_failed_draw_leaves_the_generator_alone() -> None:
+    before = mt.get_rng_state().tolist()
+    for draw in (lambda: mt.randint(3, 3, (2,)), lambda: mt.rand(-1), lambda: mt.randn(2, dtype=mt.int64)):
+        with pytest.raises(RuntimeError):
+            draw()
+    assert mt.get_rng_state().tolist() == before
+
+
+def test_a_failed_backward_changes_no_grad() -> None:
+    x, w = Tensor(np.ones(2)).requires_grad_(), Tensor(np.ones(2)).requires_grad_()
+    x.grad = Tensor(np.full(2, 7.0))
+    y = x * w
+    for gradient in (None, Tensor(np.ones(3)), "a"):
+        with pytest.raises((RuntimeError, TypeError)):
+            y.backward(gradient)
+    assert x.grad.tolist() == [7.0, 7.0]
+    assert w.grad is None
+    y.sum().backward()
+    assert x.grad.tolist() == [8.0, 8.0]
+
+
+def test_a_failed_load_changes_no_parameter() -> None:
+    layer = mt.nn.Linear(2, 3)
+    before = {name: value.tolist() for name, value in layer.state_dict().items()}
+    good = {"weight": mt.zeros(3, 2), "bias": mt.zeros(3)}
+    for state in ({**good, "bias": mt.zeros(4)}, {**good, "extra": mt.zeros(1)}, {"weight": mt.zeros(3, 2)}):
+        with pytest.raises(RuntimeError):
+            layer.load_state_dict(state)
+        assert {name: value.tolist() for name, value in layer.state_dict().items()} == before
+
+
+# Every op
+
+
+every_op = pytest.mark.parametrize("name", [name for name, op in registry.items() if isinstance(op, Op)])
+
+
+@every_op
+def test_arguments_are_bound_as_python_binds_them(name: str) -> None:
+    op = registry[name]
+    if op.order and op.order[0] not in op.defaults:
+        with pytest.raises(TypeError, match=rf"{name}\(\) is missing the required argument '{op.order[0]}'"):
+            op.public()
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'bogus'"):
+        op.public(*[Tensor(np.ones(1))] * len(op.inputs), bogus=1)
+    if op.variadic is None:
+        with pytest.raises(TypeError, match=rf"{name}\(\) takes {len(op.order)} positional arguments"):
+            op.public(*[Tensor(np.ones(1))] * (len(op.order) + 1))
+
+
+@every_op
+def test_inputs_must_be_tensors(name: str) -> None:
+    op = registry[name]
+    if not op.inputs or op.inputs[0] in op.defaults:
+        return
+    for value in ("text", None, object(), {"a": 1}):
+        required = [parameter for parameter in op.order if parameter not in op.defaults]
+        arguments = {parameter: Tensor(np.ones(1)) for parameter in required} | {op.inputs[0]: value}
+        with pytest.raises(TypeError, match=re.escape(f"{name}(): argument '{op.inputs[0]}' must be")):
+            op.public(**arguments)
+
+
+@every_op
+def test_signatures_are_documented(name: str) -> None:
+    public = registry[name].public
+    assert public.__name__ == name
+    assert inspect.getdoc(public), f"{name} has no docstring"
