@@ -35,7 +35,7 @@ def made(array: np.ndarray, device: Any, requires_grad: Any) -> Tensor:
     if requires_grad:
         if requires_grad is not True:
             raise TypeError(f"requires_grad is True, False or None, and got {requires_grad!r}")
-        result.requires_grad_()  # type: ignore[attr-defined]
+        result.requires_grad_()
     return result
 
 
@@ -78,7 +78,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if need be.
     """
     if isinstance(data, Tensor):
-        return data.to(dtype=dtype, device=device)  # type: ignore[attr-defined]
+        return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
         return made(from_numpy(data)._array, device, False)
     return tensor(data, dtype=dtype, device=device)
@@ -291,22 +291,25 @@ def logspace(
         return made(fitted(np.power(base, exponents), wanted), device, requires_grad)
 
 
-def _triangle(kept: np.ndarray, dtype: Any, device: Any) -> Tensor:
-    return made(fitted(np.stack(kept.nonzero()), to_dtype(dtype)), device, False)
+def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any, device: Any) -> Tensor:
+    """The indices of one of the parts into which a diagonal divides a matrix; the diagonal is in the part below it."""
+    rows, columns = shape_given((row, col), None)
+    places = (np.tri(rows, columns, offset, bool) == below).nonzero()
+    return made(fitted(np.stack(places), to_dtype(dtype)), device, False)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
     """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col
     matrix.
     """
-    return _triangle(np.tri(*shape_given((row, col), None), k=offset, dtype=bool), dtype, device)
+    return _triangle(row, col, offset, True, dtype, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
     """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col
     matrix.
     """
-    return _triangle(~np.tri(*shape_given((row, col), None), k=offset - 1, dtype=bool), dtype, device)
+    return _triangle(row, col, offset - 1, False, dtype, device)
 
 
 # Methods: in the dtype of the tensor unless another is given

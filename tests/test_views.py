@@ -25,8 +25,8 @@ STEPS: dict[str, Callable[[Any], Any]] = {
     "flat": lambda x: x.reshape(-1),
     "diagonal": lambda x: x.diagonal(),
     "narrow": lambda x: x.narrow(0, 0, 1) if isinstance(x, Tensor) else x[:1],
-    "unbound": lambda x: x.unbind(0)[-1] if isinstance(x, Tensor) else x[-1],
-    "half": lambda x: x.split(2)[0] if isinstance(x, Tensor) else x[:2],
+    "last": lambda x: x.tensor_split(2)[-1][-1] if isinstance(x, Tensor) else x[-1],
+    "window": lambda x: x.unfold(0, 1, 1)[..., 0] if isinstance(x, Tensor) else x[...],
 }
 """Steps from a tensor to a view of it, written for tensors and arrays; NumPy refuses some for shapes that lack "
 "dimensions."""
@@ -313,13 +313,25 @@ def test_a_view_made_before_its_base_requires_gradients() -> None:
 def test_writes_to_one_of_several_views_reach_the_others() -> None:
     x = mt.arange(1.0, 5.0).requires_grad_()
     y = x * 1
-    first, second = y.split(2)
+    first, second = y[:2], y[2:]
     third = y.view(2, 2)
     first.mul_(10)
     second.mul_(third[0].clone())
     assert y.tolist() == [10.0, 20.0, 30.0, 80.0]
     third.sum().backward()
     assert x.grad.tolist() == [10 + 30, 10 + 40, 10.0, 20.0]
+
+
+def test_one_of_several_views_of_one_call_is_not_written() -> None:
+    """The others could not follow. Without gradients there is nothing to follow."""
+    for several in (lambda y: y.split(2), lambda y: y.unbind(), lambda y: y.chunk(2), tuple):
+        y = mt.arange(1.0, 5.0).requires_grad_() * 1
+        with pytest.raises(RuntimeError, match=r"Output 0 of .*(Split|Unbind).*use"):
+            several(y)[0].mul_(10)
+        assert (y.tolist(), y._version) == ([1.0, 2.0, 3.0, 4.0], 0)
+        plain = mt.arange(4.0)
+        several(plain)[-1].fill_(7.0)
+        assert plain[-1].item() == 7.0
 
 
 def test_a_constant_written_over_everything_cuts_the_gradient() -> None:

@@ -187,6 +187,11 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
 _triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1), (gapped(), 0), ((0, 3),))
 
 
+def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
+    """True on and below a diagonal of the last two dimensions."""
+    return np.tri(shape[-2], shape[-1], diagonal, bool)
+
+
 def _refuse_vectors(name: str, input: np.ndarray) -> None:
     if input.ndim < 2:
         raise RuntimeError(
@@ -208,7 +213,7 @@ def tril(input: Array, diagonal=0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("tril", input)
-    return np.where(np.tri(*input.shape[-2:], k=diagonal, dtype=bool), input, np.zeros((), input.dtype))
+    return np.where(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
 
 
 @op(
@@ -225,7 +230,7 @@ def triu(input: Array, diagonal=0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("triu", input)
-    return np.where(np.tri(*input.shape[-2:], k=diagonal - 1, dtype=bool), np.zeros((), input.dtype), input)
+    return np.where(_triangle(input.shape, diagonal - 1), np.zeros((), input.dtype), input)
 
 
 def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[int, ...]:
@@ -293,4 +298,4 @@ def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix. Raises RuntimeError for other tensors."""
     if input._array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got shape {list(input._array.shape)}")
-    return diagonal(input).sum()  # type: ignore[attr-defined]
+    return diagonal(input).sum()

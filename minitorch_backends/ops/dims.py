@@ -19,7 +19,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 def wrap_dims(dims: int | Iterable[int], ndim: int) -> tuple[int, ...]:
     """One or several dims as a tuple counted from the front. Raises RuntimeError for one that is given twice."""
-    wrapped = tuple(wrap_dim(dim, ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,)))  # type: ignore[arg-type]
+    wrapped = tuple(wrap_dim(dim, ndim) for dim in (dims if isinstance(dims, (tuple, list)) else (dims,)))
     if len(set(wrapped)) != len(wrapped):
         twice = next(dim for dim in wrapped if wrapped.count(dim) > 1)
         raise RuntimeError(

@@ -93,7 +93,7 @@ def fill(input: Array, value: Array):
 
 def _zero_(self: Tensor) -> Tensor:
     """Write zeros to every element of this tensor."""
-    return self.fill_(0)  # type: ignore[attr-defined]
+    return self.fill_(0)
 
 
 Tensor.zero_ = _zero_  # type: ignore[attr-defined]

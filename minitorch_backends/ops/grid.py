@@ -75,7 +75,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 def _broadcast_reference(*tensors: np.ndarray) -> tuple[np.ndarray, ...]:
-    shape = sum(tensors).shape
+    shape = np.broadcast_shapes(*(each.shape for each in tensors))
     return tuple(each + np.zeros(shape) for each in tensors)
 
 

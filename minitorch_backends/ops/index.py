@@ -183,11 +183,11 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         value = number_as(value, self, "value")
     extra = value._array.ndim - _selected_ndim(view._array, arrays)
     if extra > 0 and value._array.shape[:extra] == (1,) * extra:
-        value = value.reshape(value._array.shape[extra:])  # type: ignore[attr-defined]
+        value = value.reshape(value._array.shape[extra:])
     if arrays is None:
-        view.copy_(value)  # type: ignore[attr-defined]
+        view.copy_(value)
     else:
-        view.index_assign_(value, kept(arrays, view, value))  # type: ignore[attr-defined]
+        view.index_assign_(value, kept(arrays, view, value))
 
 
 def _selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
@@ -196,4 +196,5 @@ def _selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
     return array.ndim - len(given) + max(given, default=0)
 
 
-Tensor.__getitem__, Tensor.__setitem__ = _getitem, _setitem  # type: ignore[attr-defined]
+for _name, _method in {"__getitem__": _getitem, "__setitem__": _setitem}.items():
+    setattr(Tensor, _name, _method)

@@ -107,7 +107,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise RuntimeError("index_add() is not implemented for mt.bool; use input.int(), or index_put")
     places = _along("index_add", input, dim, index)
     _refuse_source("index_add", input, dim, index, source)
-    return (source if alpha == 1 else source * alpha), places, True  # type: ignore[operator]
+    return (source if alpha == 1 else source * alpha), places, True
 
 
 def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -259,7 +259,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
             f"masked_scatter: expected {count} elements in source, one for each true of the mask, and got "
             f"{source._array.size}"
         )
-    return ravel(source)[:count], places, False  # type: ignore[index]
+    return ravel(source)[:count], places, False
 
 
 def _nonzero_samples() -> Any:

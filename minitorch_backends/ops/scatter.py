@@ -26,10 +26,10 @@ def _places(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarr
     Raises RuntimeError for an index of another number of dimensions, or larger than the tensor in those other
     dimensions.
     """
-    shape = input._array.shape or (1,)
+    shape: tuple[int, ...] = input._array.shape or (1,)
     dim = wrap_dim(dim, input._array.ndim)
     positions = checked_positions(name, given, shape[dim], dim)
-    positions = positions.reshape(positions.shape or (1,))
+    positions = np.atleast_1d(positions)
     if positions.ndim != len(shape):
         raise RuntimeError(
             f"{name}(): Index tensor must have the same number of dimensions as input tensor, and got shapes "
@@ -40,7 +40,7 @@ def _places(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarr
             f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from "
             f"dimension {dim}"
         )
-    coordinates = (np.arange(size) for size in positions.shape)
+    coordinates = map(np.arange, positions.shape)
     return tuple(
         positions if axis == dim else each.reshape(-1, *(1,) * (positions.ndim - axis - 1))
         for axis, each in enumerate(coordinates)

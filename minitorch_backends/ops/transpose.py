@@ -135,7 +135,7 @@ def _hermitian(input: Tensor) -> Tensor:
             f"tensor.H is only supported on matrices (2-D tensors), and got shape {list(input._array.shape)}; use mH "
             "for batches"
         )
-    return adjoint(input) if input._array.ndim else input.conj()  # type: ignore[attr-defined]
+    return adjoint(input) if input._array.ndim else input.conj()
 
 
 @composite(reference=lambda input: input.conj().swapaxes(-2, -1), samples=_batches)

@@ -102,7 +102,7 @@ class Generator:
             return (np.floor(self._numpy.random(shape, np.float32) * steps) / steps).astype(dtype.dtype)
         if dtype.category == COMPLEX:
             return self._pairs(self.uniform, shape, dtype)
-        return self._numpy.random(shape, dtype.dtype)  # type: ignore[arg-type]
+        return self._numpy.random(shape, dtype.dtype)
 
     def normal(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""

@@ -230,7 +230,7 @@ def multinomial(
 
 
 def _filled(self: Tensor, drawn: np.ndarray) -> Tensor:
-    return self.copy_(adopt(drawn))  # type: ignore[attr-defined]
+    return self.copy_(adopt(drawn))
 
 
 def _uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
