@@ -7,8 +7,8 @@ import sys
 from statistics import median
 from typing import Any
 
+from . import peers
 from .lab import Lab
-from .peers import torch_is_installed
 from .tables import Table, paragraphs, ratio, seconds
 
 __all__ = ["TITLE", "run", "summary", "tables"]
@@ -28,7 +28,7 @@ def _import_once(module: str) -> float:
 
 def run(lab: Lab) -> dict[str, Any]:
     """Import each module in new processes, in turn; the first of each only warms the disk cache and is not counted."""
-    modules = ["minitorch_backends", "numpy", *(["torch"] if torch_is_installed() else [])]
+    modules = ["minitorch_backends", "numpy", *(["torch"] if peers.torch_is_installed() else [])]
     rounds = 3 if lab.quick else 6
     samples: dict[str, list[float]] = {module: [] for module in modules}
     with lab.progress(TITLE) as report:

@@ -7,8 +7,8 @@ from typing import Any
 
 import minitorch_backends as mt
 
+from . import peers
 from .lab import Lab
-from .peers import torch_if_installed
 from .tables import Table, paragraphs, ratio, seconds
 from .timing import interleaved
 
@@ -44,7 +44,7 @@ def run(lab: Lab) -> dict[str, Any]:
     """Time each case with both libraries, interleaved."""
     with lab.progress(TITLE) as report:
         report(0, "loading torch")
-        libraries = {"minitorch": mt} | ({"torch": torch} if (torch := torch_if_installed()) else {})
+        libraries = {"minitorch": mt} | ({"torch": torch} if (torch := peers.torch_if_installed()) else {})
         cases = []
         for done, (name, case) in enumerate(CASES.items()):
             report(done / len(CASES), name)

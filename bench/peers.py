@@ -53,7 +53,6 @@ def torch_is_installed() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-@functools.cache
 def torch_if_installed() -> ModuleType | None:
     """torch, imported by the first call; None where it is not installed."""
     if not torch_is_installed():

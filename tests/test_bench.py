@@ -22,12 +22,11 @@ CLASS_COUNTS = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """The folder of a quick run of every part but those that start processes or import torch."""
+    """The folder of a quick run of every part, as where torch is not installed."""
     folder = tmp_path_factory.mktemp("bench") / "new" / "folder"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peers, "torch_if_installed", lambda: None)
-        only = [word for part in ("digits", "products", "tf32-note") for word in ("--only", part)]
-        assert command.main(["--quick", "--seed", "3", "--budget", "0.5", "--out", str(folder), *only]) == 0
+        patch.setattr(peers, "torch_is_installed", lambda: False)
+        assert command.main(["--quick", "--seed", "3", "--budget", "0.5", "--out", str(folder)]) == 0
     return folder
 
 
@@ -58,13 +57,8 @@ def test_split_follows_from_the_seed():
 
 def test_results_name_what_they_depend_on(results):
     assert results["schema"] == command.SCHEMA
-    assert results["arguments"] == {
-        "quick": True,
-        "seed": 3,
-        "budget_seconds": 0.5,
-        "only": ["digits", "products", "tf32-note"],
-    }
-    assert list(results["parts"]) == results["arguments"]["only"]
+    assert results["arguments"] == {"quick": True, "seed": 3, "budget_seconds": 0.5, "only": None}
+    assert list(results["parts"]) == list(command.PARTS)
     environment = results["environment"]
     assert environment["versions"]["numpy"] == np.__version__
     assert environment["capability"]["in_force"] in ("portable", "avx2", "avx512", "amx")
@@ -113,6 +107,29 @@ def test_note_is_reproduced(results):
     theory = part["predicted_for_documented"]["tf32"]
     assert theory["largest_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["largest_error"], rel=0.03)
     assert theory["relative_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["relative_error"], rel=0.06)
+
+
+def test_overhead_needs_no_torch(results):
+    part = results["parts"]["overhead"]
+    assert not part["compared_with_torch"]
+    for case in part["cases"]:
+        assert case["median_seconds"] >= case["minimum_seconds"] > 0
+        assert case["relative_to_torch"] is None
+        assert case["met"] is None or case["allowed_seconds"]
+
+
+def test_import_is_timed_in_new_processes(results):
+    part = results["parts"]["import"]
+    assert set(part["median_seconds"]) == {"minitorch_backends", "numpy"}
+    assert all(value > 0.001 for value in part["median_seconds"].values())
+    assert part["met"] is None
+
+
+def test_only_the_named_parts_run(tmp_path):
+    assert command.main(["--quick", "--only", "tf32-note", "--out", str(tmp_path)]) == 0
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == ["report.html", "results.json", "tf32-note.png"]
+    assert list(json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["parts"]) == ["tf32-note"]
 
 
 def test_report_stands_by_itself(quick):
