@@ -57,13 +57,17 @@ class _Pool:
         self.threads = 1
 
     def grow(self, threads: int) -> None:
+        """Start the threads that are missing, as far as the system lets us."""
         from .launch import work
 
         while self.threads < threads:
             worker = threading.Thread(
                 target=work, args=(self.address, self.threads), name=f"minitorch-{self.threads}", daemon=True
             )
-            worker.start()
+            try:
+                worker.start()
+            except RuntimeError:  # no more threads for this process, or the interpreter is ending
+                return
             self.threads += 1
 
 
@@ -102,7 +106,7 @@ def pool() -> tuple[int, int]:
             if _pool is None:
                 _pool = _Pool()
             _pool.grow(threads)
-    return _pool.address, threads
+    return _pool.address, min(threads, _pool.threads)
 
 
 def _forget_in_child() -> None:

@@ -172,6 +172,21 @@ caller.join()
     assert sorted(out.split()) == ["0"] * 5 + ["True"] * 5
 
 
+def test_products_where_no_thread_can_be_started():
+    code = (
+        PRODUCT
+        + """
+import threading as python_threads
+def refuse(self):
+    raise RuntimeError("can't start new thread")
+python_threads.Thread.start = refuse
+threading.set_num_threads(3)
+print(np.allclose(multiply(), a @ b.T, atol=1e-3), threading.pool()[1])
+"""
+    )
+    assert python(code) == ("True 1\n", "")
+
+
 def test_the_process_ends_while_threads_wait():
     assert python(PRODUCT + "threading.set_num_threads(4); multiply(); print('done')") == ("done\n", "")
 
