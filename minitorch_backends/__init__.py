@@ -12,7 +12,7 @@ from .kernels.blas_environment import stop_spinning
 
 stop_spinning()
 
-from . import autograd, backends, explain
+from . import autograd, backends, explain, nn, optim
 from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
 from .backends.determinism import (

@@ -36,3 +36,6 @@ from .softmax import softmax as softmax
 from .special import *  # noqa: F403
 from .transpose import *  # noqa: F403
 from .trigonometric import *  # noqa: F403
+
+_module = type(loss)
+__all__ = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _module)]
