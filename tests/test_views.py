@@ -81,7 +81,7 @@ commands = st.one_of(
 
 
 def applicable(name: str, places: np.ndarray) -> bool:
-    return places.ndim >= (2 if name in NEEDS_MATRIX else 1) and (name != "row" or places.shape[0] > 1)
+    return places.ndim >= (2 if name in NEEDS_MATRIX else 1) and (name not in ("row", "last") or places.shape[0] > 1)
 
 
 def run(program: list[tuple[str, int, str]], x: Tensor, w: Tensor) -> tuple[list[Tensor], Replay]:
