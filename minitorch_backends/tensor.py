@@ -385,15 +385,15 @@ def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
 
     Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types. Negative
-    numbers wrap around in uint8, as in torch.
+    integers wrap around in uint8, as in torch.
     """
     kind = array.dtype.kind
     if kind == "c" and dtype.category < COMPLEX:
         raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {array.flat[0]} is complex")
     if dtype.category == INTEGER and kind in "iuf" and array.dtype != dtype.dtype:
         limits = np.iinfo(dtype.dtype)
-        low = limits.min or -limits.max
-        outside = ~((array > low - 1) & (array < limits.max + 1))
+        low = -limits.max if kind == "i" and not limits.min else limits.min
+        outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # the last for floats of 2**63
         if outside.any():
             raise RuntimeError(
                 f"value cannot be converted to type {dtype!r} without overflow: {array[outside].flat[0]} is not in "
