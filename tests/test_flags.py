@@ -89,7 +89,7 @@ def test_set_and_read(path: str) -> None:
 
 def bad_values(row: Flag) -> Iterator[tuple[Any, type[Exception]]]:
     """Values that a flag refuses, and what it raises."""
-    if row.accepts is not None:
+    if row.accepts is not None and row.of is not None:
         yield from [(value, row.mistyped) for value in (1, None, "bogus", (), (True,) * 3, (1, True))]
         yield (True, False), row.unknown
         return

@@ -8,7 +8,6 @@ from __future__ import annotations
 __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
 _CONVOLUTION = "convolutions"
-_EINSUM = "einsum"
 _SOLVERS = "linear algebra"
 _ATTENTION = "attention"
 _FFT = "FFT"
@@ -24,8 +23,6 @@ NOT_YET_ACTING = {
     "mkldnn.conv.fp32_precision": _CONVOLUTION,
     "nnpack.enabled": _CONVOLUTION,
     "deterministic_algorithms": _CONVOLUTION,
-    "opt_einsum.enabled": _EINSUM,
-    "opt_einsum.strategy": _EINSUM,
     "cuda.linalg_library": _SOLVERS,
     "cuda.flash_sdp": _ATTENTION,
     "cuda.mem_efficient_sdp": _ATTENTION,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..flags import NO_OPINION, Flag, Order, ReadOnly, State, Whole
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
+from .strategies import STRATEGIES, checked
 
 GENERIC_PRECISIONS = (NO_OPINION, "ieee", "tf32", "bf16", "bf16x3", "bf16x6", "bf16x9", "tf32x3", "fp16")
 CUDA_PRECISIONS = tuple(name for name in GENERIC_PRECISIONS if name != "bf16")
@@ -25,23 +26,6 @@ MATMUL_PRECISIONS = {
     "medium": {"cuda": "tf32", "mkldnn": "bf16"},
 }
 """What `set_float32_matmul_precision` writes to the matmul flag of each family, as torch does."""
-
-STRATEGIES = (
-    "auto",
-    "greedy",
-    "eager",
-    "opportunistic",
-    "optimal",
-    "branch-all",
-    "branch-2",
-    "branch-1",
-    "dp",
-    "dynamic-programming",
-    "auto-hq",
-    "random-greedy",
-    "random-greedy-128",
-)
-"""Every strategy that opt_einsum 3.4 has under a name of its own; torch's set_flags takes the first three."""
 
 
 def _precision(path: str, inherits: str | None, doc: str, default: str = NO_OPINION) -> Flag:
@@ -285,9 +269,11 @@ Flag(
     "opt_einsum.strategy",
     "auto",
     (None, *STRATEGIES),
-    "how einsum searches for the order of its contractions; None: left to right",
+    "how einsum finds the order of its contractions; None: left to right; also \"cotengra\" (where it is installed), a "
+    "path, and a function that finds one",
     unknown=ValueError,
     mistyped=ValueError,
+    accepts=checked,
 )
 Flag("nnpack.enabled", True, bool, "convolutions may run by Winograd and FFT algorithms")
 Flag("mha.fastpath", True, bool, "nn.MultiheadAttention may run as one fused kernel")

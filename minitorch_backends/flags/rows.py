@@ -37,7 +37,8 @@ class Flag:
             as in torch, a RuntimeError, but a TypeError where a flag that takes names or numbers gets another type.
         of: for a flag that is a view of others, the path of the first of them. Then `reads(state)` gives the value,
             and `writes(value)` the paths and values to store.
-        accepts: for a view, turns a value into what `writes` takes, or raises; by default the value must be a choice.
+        accepts: turns a value into what `writes` takes, or what is stored, or raises; by default the value must be a
+            choice.
     """
 
     __slots__ = (

@@ -12,6 +12,7 @@ from .cast import *  # noqa: F403
 from .comparison import *  # noqa: F403
 from .complexes import *  # noqa: F403
 from .contract import *  # noqa: F403
+from .einsum import *  # noqa: F403
 from .exponential import *  # noqa: F403
 from .extrema import *  # noqa: F403
 from .fill import *  # noqa: F403

@@ -1,0 +1,75 @@
+"""What `opt_einsum.strategy` takes: names, explicit paths, functions that find one; checked when it is set."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["COTENGRA", "STRATEGIES", "Strategy", "checked"]
+
+STRATEGIES = (
+    "auto",
+    "greedy",
+    "eager",
+    "opportunistic",
+    "optimal",
+    "branch-all",
+    "branch-2",
+    "branch-1",
+    "dp",
+    "dynamic-programming",
+    "auto-hq",
+    "random-greedy",
+    "random-greedy-128",
+)
+"""Every strategy that opt_einsum 3.4 has under a name of its own; torch's set_flags takes the first three."""
+
+COTENGRA = "cotengra"
+"""The strategy that is the package of this name, an extra."""
+
+Strategy = str | None | Callable[..., Any] | tuple[tuple[int, ...], ...]
+
+
+def checked(strategy: Any) -> Strategy:
+    """The strategy, a path as a tuple of tuples. Raises ValueError for what is none.
+
+    A path lists the operands of each contraction by their places; the result goes to the end of the list (as in
+    `numpy.einsum_path`, whose leading word may be there). A function has opt_einsum's signature
+    `(inputs, output, sizes, memory_limit) -> path`, with sets of indices as inputs and output.
+    """
+    if isinstance(strategy, str):
+        if strategy in STRATEGIES:
+            return str(strategy)
+        if strategy == COTENGRA:
+            if importlib.util.find_spec(COTENGRA) is None:
+                raise ValueError(
+                    f"opt_einsum.strategy = {strategy!r} needs the package cotengra, which is not installed; run: "
+                    "pip install minitorch-backends[cotengra]"
+                )
+            return COTENGRA
+    elif strategy is None or (callable(strategy) and not isinstance(strategy, type)):
+        return strategy
+    elif isinstance(strategy, Sequence):
+        path = _path(strategy)
+        if path is not None:
+            return path
+    from ..flags import nearest
+
+    names = ", ".join(map(repr, (*STRATEGIES, COTENGRA)))
+    raise ValueError(
+        f"opt_einsum.strategy = {strategy!r} is unknown{nearest(strategy, STRATEGIES)}; expected one of None, {names}, "
+        "a path like [(0, 2), (0, 1)], or a function (inputs, output, sizes, memory_limit) -> path"
+    )
+
+
+def _path(steps: Sequence[Any]) -> tuple[tuple[int, ...], ...] | None:
+    """An explicit path as a tuple of tuples, or None."""
+    if len(steps) and steps[0] == "einsum_path":
+        steps = steps[1:]
+    path = []
+    for step in steps:
+        if not isinstance(step, (tuple, list)) or not step or not all(type(place) is int for place in step):
+            return None
+        path.append(tuple(step))
+    return tuple(path) or None

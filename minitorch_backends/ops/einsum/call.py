@@ -1,0 +1,214 @@
+"""einsum as users call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import watch
+from ...autograd.modes import grad_mode
+from ...backends.strategies import checked
+from ...flags import current
+from ...op import composite
+from ...samples import Sample, between, sample
+from ...tensor import Tensor, adopt
+from ..transpose import permute
+from .contraction import BY_FLAGS, contraction
+from .diagonals import diagonals_of, take_diagonals
+from .equation import Labels, equation_of_sublists, parse, resolve, sizes_of
+from .paths import strategy_in_force
+from .plan import Plan
+from .programs import cache, calls, program_for
+
+__all__ = ["einsum", "einsum_path", "einsum_plan"]
+
+_mode = grad_mode.get
+
+
+def _samples() -> Iterator[Sample]:
+    a, b, c = between(-1, 1, 2, 3), between(-1, 1, 3, 4, seed=1), between(-1, 1, 4, 2, seed=2)
+    square, batch = between(-1, 1, 3, 3, seed=3), between(-1, 1, 2, 3, 4, seed=4)
+    yield sample("ij,jk", a, b)
+    yield sample("ij,jk->ki", c.T, b.T[:, ::-1].T.T)
+    yield sample("ij,jk,kl->il", a, b, c)
+    yield sample("bij,bjk->bik", batch, batch.transpose(0, 2, 1))
+    yield sample("...ij,jk->...ik", batch, c)
+    yield sample("ii->i", square)
+    yield sample("ii", square)
+    yield sample("iij,j->i", between(-1, 1, 3, 3, 2), between(-1, 1, 2))
+    yield sample("ij->ji", a)
+    yield sample("ij->j", a)
+    yield sample("i,j->ij", between(-1, 1, 3), between(-1, 1, 2))
+    yield sample("ij,ij->i", a, a)
+    yield sample(",ij->", between(-1, 1), a)
+    yield sample("", between(-1, 1))
+    yield sample("ij,jk->ik", between(-1, 1, 2, 1), b)
+    yield sample("ij,jk->ik", between(-1, 1, 2, 0), between(-1, 1, 0, 3))
+
+
+def _reference(equation: str, *operands: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum(equation, *operands)).copy()
+
+
+@composite(method=False, takes="ifc", reference=_reference, samples=_samples)
+def einsum(*args: Any, **options: Any) -> Tensor:
+    """Sums of products of operands, in Einstein's notation: `einsum("ij,jk->ik", a, b)`.
+
+    Also `einsum(equation, [a, b])` and `einsum(a, [0, 1], b, [1, 2], [0, 2])`. A letter that the result lacks is
+    summed over; one that an operand has twice takes its diagonal; "..." stands for further dimensions, which broadcast
+    as sizes of 1 do. Without "->" the result has the letters that occur once, capitals first. Where nothing is
+    multiplied or summed the result is a view.
+
+    Three and more operands are contracted two at a time, in the order that `backends.opt_einsum.strategy` finds. Sums
+    of products are made by the kernels of matmul, at its precision.
+
+    Keywords:
+        strategy: the order of this one call, as the flag takes it.
+        precision: of its float32 products, as `matmul` takes it.
+        memory_limit: bytes that intermediates may take at once; by default 80 % of the free memory.
+        share: compute contractions that occur more than once among the same tensors only once.
+
+    Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed;
+    ValueError and TypeError for arguments that are none.
+    """
+    if not options:
+        program = None
+        try:
+            if len(args) == 3:
+                equation, x, y = args
+                a, b = x._array, y._array
+                program = calls.get((equation, a.shape, b.shape, a.dtype, b.dtype))
+                plain = (x._node is None and y._node is None) or not _mode().records
+                if program is not None and plain and not watch.calls:
+                    cache.hits += 1
+                    return adopt(program.run((a, b)) if program.pair is None else program.pair(a, b))
+            elif len(args) > 3:
+                arrays = [each._array for each in args[1:]]
+                program = calls.get(_key(args[0], arrays))
+                plain = [each._node for each in args[1:]].count(None) == len(arrays) or not _mode().records
+                if program is not None and plain and not watch.calls:
+                    cache.hits += 1
+                    return adopt(program.run(arrays))
+        except AttributeError:  # not all of these are tensors: another form, or an error
+            if program is not None:
+                raise
+    return _general(args, **options)
+
+
+def _key(equation: str, arrays: Sequence[np.ndarray]) -> tuple:
+    """What a call is known by."""
+    if len(arrays) == 2:
+        a, b = arrays
+        return equation, a.shape, b.shape, a.dtype, b.dtype
+    derived = current().derived
+    strategy = derived["einsum"] if "einsum" in derived else strategy_in_force()
+    return (equation, strategy, *[each.shape for each in arrays], *[each.dtype for each in arrays])
+
+
+def _general(
+    args: tuple,
+    *,
+    strategy: Any = BY_FLAGS,
+    precision: str | None = None,
+    memory_limit: int | None = None,
+    share: bool = False,
+) -> Tensor:
+    """`einsum` by the way that knows everything."""
+    equation, tensors = _read(args)
+    shapes = [each._array.shape for each in tensors]
+    repeated, output = resolve(parse(equation), shapes)
+    sizes_of(repeated, shapes)
+    inputs = tuple(tuple(dict.fromkeys(term)) for term in repeated)
+    operands = [take_diagonals(each, term) for each, term in zip(tensors, repeated, strict=True)]
+    if len(operands) == 1 and len(inputs[0]) == len(output):
+        return permute(operands[0], tuple(inputs[0].index(label) for label in output))
+    plain = strategy is BY_FLAGS and precision is None and memory_limit is None and not share
+    strategy = strategy if strategy is BY_FLAGS else checked(strategy)
+    needs = tuple([each.requires_grad for each in operands])
+    same = _same(tensors, repeated) if share else None
+    out = contraction(operands, inputs, output, precision, strategy, needs, memory_limit, same)
+    if plain and len(tensors) > 1 and inputs == repeated:
+        arrays = [each._array for each in tensors]
+        program = program_for(inputs, output, arrays, strategy_in_force())
+        cache.hits -= 1  # of the look-up above, which is no call's
+        calls.keep(_key(equation, arrays), program)
+    return out
+
+
+def _same(tensors: Sequence[Tensor], inputs: Sequence[Labels]) -> tuple[int, ...]:
+    """For each operand the first one that is the same tensor, with the same diagonals taken."""
+    keys = [(id(each), diagonals_of(term)[0]) for each, term in zip(tensors, inputs, strict=True)]
+    return tuple(keys.index(key) for key in keys)
+
+
+# Forms of calls
+
+
+def _read(args: tuple) -> tuple[str, list[Tensor]]:
+    """The equation and the operands of a call in any form."""
+    if len(args) < 2:
+        raise ValueError(
+            f"einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            f"subscripts list, and got {len(args)} arguments"
+        )
+    first, rest = args[0], args[1:]
+    if isinstance(first, Tensor):
+        return _of_sublists(args)
+    if isinstance(first, bytes):
+        first = first.decode("latin-1")
+    if not isinstance(first, str):
+        raise TypeError(f"einsum(): argument 'equation' must be str, not {type(first).__name__}")
+    if len(rest) == 1 and isinstance(rest[0], (list, tuple)):
+        rest = tuple(rest[0])
+        if not rest:
+            raise ValueError("einsum(): must provide at least one operand, and got an empty list")
+    return str(first), _tensors(rest)
+
+
+def _tensors(operands: Sequence[Any]) -> list[Tensor]:
+    for index, each in enumerate(operands):
+        if not isinstance(each, Tensor):
+            raise TypeError(
+                f"einsum(): expected Tensor as element {index} of argument 'operands', but got {type(each).__name__}"
+            )
+    return list(operands)
+
+
+def _of_sublists(args: tuple) -> tuple[str, list[Tensor]]:
+    output = args[-1] if len(args) % 2 else None
+    pairs = args[: len(args) - len(args) % 2]
+    return equation_of_sublists(pairs[1::2], output), _tensors(pairs[::2])
+
+
+# Plans
+
+
+def einsum_plan(*args: Any, strategy: Any = BY_FLAGS) -> Plan:
+    """The plan of `einsum` of operands in any form of its call, where a shape may stand for an operand:
+    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing.
+
+    Its text shows each contraction, what that costs and what kernel it becomes; `execute(*operands)` adds what it took,
+    and `cotangents()` gives the plans of the gradients. Raises what `einsum` does.
+    """
+    args = tuple(_stand_in(each) if index or not isinstance(args[0], str) else each for index, each in enumerate(args))
+    if len(args) == 2 and isinstance(args[1], list):
+        args = (args[0], [_stand_in(each) for each in args[1]])
+    equation, tensors = _read(args)
+    shapes = tuple(each._array.shape for each in tensors)
+    inputs, output = resolve(parse(equation), shapes)
+    return Plan(inputs, output, shapes, strategy_in_force() if strategy is BY_FLAGS else checked(strategy))
+
+
+def _stand_in(operand: Any) -> Any:
+    """A tensor of the shape, without memory for its elements; anything else as it is."""
+    if isinstance(operand, tuple) and all(type(size) is int for size in operand):
+        return adopt(np.broadcast_to(np.float32(0), operand))
+    return operand
+
+
+def einsum_path(*args: Any, strategy: Any = BY_FLAGS) -> tuple[list[Any], str]:
+    """The path and the description of `einsum_plan`, in the form of `numpy.einsum_path`."""
+    plan = einsum_plan(*args, strategy=strategy)
+    return ["einsum_path", *plan.path], repr(plan)

@@ -1,0 +1,297 @@
+"""Plans as programs: a flat list of closures over arrays, in which every product is one call of the product kernels."""
+
+from __future__ import annotations
+
+import math
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import BOOL, INTEGER, dtype_of, promote_types
+from ...kernels.quiet import restore, silence
+from ...kernels.registry import ArraySpec
+from ...tensor import Tensor, adopt
+from ..matmul import prepared_product
+from ..reduce import summed
+from .equation import Labels
+from .layout import Pair
+from .limit import NEVER_REFUSED, refuse_too_large
+from .plan import Measured, Plan, Preparation
+
+__all__ = ["Program", "measured_run"]
+
+Closure = Callable[..., np.ndarray]
+_INT64 = np.dtype(np.int64)
+
+
+class Program:
+    """A plan for operands of known dtypes, ready to run.
+
+    Attributes:
+        plan: the plan.
+        first: for each operand that must be summed or reshaped first, its place and the closure that does it.
+        steps: (closure of two arrays and a precision, the values it takes, those that nothing needs afterwards).
+        last: brings the last value to the result's order and shape, or None.
+        pair: the only closure, where the program is nothing else; None elsewhere.
+        bytes: the predicted peak.
+
+    Raises RuntimeError for a product of different dtypes and NotImplementedError for one of booleans.
+    """
+
+    def __init__(self, plan: Plan, dtypes: Sequence[np.dtype], same: Sequence[int] | None = None) -> None:
+        self.plan = plan
+        kinds = [_summed_dtype(d) if p.summed else d for d, p in zip(dtypes, plan.preparations, strict=True)]
+        self.first = [
+            (place, _prepared(preparation, dtype))
+            for place, (preparation, dtype) in enumerate(zip(plan.preparations, dtypes, strict=True))
+            if preparation.changes(plan.shapes[place])
+        ]
+        mixed = len(set(dtypes)) > 1
+        steps = []
+        for step in plan.steps:
+            left, right = (kinds[value] for value in step.operands)
+            dtype = _result_dtype(step.pair, left, right, mixed)
+            closure = _contraction(step.pair, plan.sizes, left, right, dtype)
+            steps.append((closure, _places(step.pair), *step.operands))
+            kinds.append(dtype)
+        self.steps = _freeing(steps, len(plan.inputs), None if same is None else _alike(same, plan.preparations))
+        labels = plan.steps[-1].pair.result if plan.steps else plan.preparations[0].labels
+        self.last = _arranged(labels, plan)
+        self.bytes = plan.peak_elements * max((kind.itemsize for kind in kinds), default=0)
+        alone = len(steps) == 1 and not self.first and self.last is None and self.bytes <= NEVER_REFUSED
+        self.pair = steps[0][0] if alone else None
+
+    def run(
+        self, arrays: Sequence[np.ndarray], precision: str | None = None, memory_limit: int | None = None
+    ) -> np.ndarray:
+        """The result; its memory is its own. Raises RuntimeError where it would take more memory than it may."""
+        if memory_limit is not None or self.bytes > NEVER_REFUSED:
+            refuse_too_large(self.bytes, memory_limit)
+        values: list[Any] = list(arrays)
+        for place, prepare in self.first:
+            values[place] = prepare(values[place])
+        for contract, left, right, done in self.steps:
+            values.append(contract(values[left], values[right], precision))
+            for value in done:
+                values[value] = None
+        return values[-1] if self.last is None else self.last(values[-1])
+
+    def run_measured(self, arrays: Sequence[np.ndarray], precision: str | None) -> tuple[np.ndarray, tuple[float, ...]]:
+        """`run`, and the seconds of each step."""
+        seconds = []
+
+        def timed(contract: Closure) -> Closure:
+            def run(*operands: Any) -> np.ndarray:
+                start = time.perf_counter()
+                out = contract(*operands)
+                seconds.append(time.perf_counter() - start)
+                return out
+
+            return run
+
+        clocked = object.__new__(Program)
+        clocked.__dict__.update(self.__dict__, steps=[(timed(contract), *rest) for contract, *rest in self.steps])
+        return clocked.run(arrays, precision), tuple(seconds)
+
+
+def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> Tensor:
+    """What `Plan.execute` does. The peak is what tracemalloc sees, which NumPy tells of all its memory."""
+    from .diagonals import without_repeats
+
+    arrays = [each._array if isinstance(each, Tensor) else np.asarray(each) for each in operands]
+    if tuple(array.shape for array in arrays) != plan.shapes:
+        raise RuntimeError(
+            f"this plan is for shapes {[list(shape) for shape in plan.shapes]}, and got "
+            f"{[list(array.shape) for array in arrays]}; make a plan for these"
+        )
+    arrays = [without_repeats(array, term) for array, term in zip(arrays, plan.inputs, strict=True)]
+    program = Program(plan, [array.dtype for array in arrays])
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    before, start = tracemalloc.get_traced_memory()[0], time.perf_counter()
+    try:
+        out, step_seconds = program.run_measured(arrays, precision)
+        seconds, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+    plan.measured.append(Measured(seconds, step_seconds, peak))
+    return adopt(out)
+
+
+def _alike(same: Sequence[int], preparations: Sequence[Preparation]) -> list[int]:
+    """For each operand the first one that is the same tensor and is prepared in the same way."""
+    prepared = [(first, p.summed, p.shape) for first, p in zip(same, preparations, strict=True)]
+    return [prepared.index(each) for each in prepared]
+
+
+def _freeing(steps: Sequence[tuple], operands: int, same: Sequence[int] | None) -> list[tuple]:
+    """The steps with the values that are not needed after each; where `same` says which operands are one tensor, steps
+    that would compute what an earlier one has are left out.
+    """
+    values = list(range(operands) if same is None else same)
+    known: dict[tuple, int] = {}
+    kept: list[tuple] = []
+    for contract, places, left, right in steps:
+        key = (places, values[left], values[right])
+        if same is None or key not in known:
+            known[key] = operands + len(kept)
+            kept.append((contract, values[left], values[right]))
+        values.append(known[key])
+    last_use = {value: number for number, (_, *used) in enumerate(kept) for value in used}
+    return [
+        (contract, left, right, tuple(v for v in dict.fromkeys((left, right)) if last_use[v] == number))
+        for number, (contract, left, right) in enumerate(kept)
+    ]
+
+
+# Dtypes
+
+
+def _summed_dtype(dtype: np.dtype) -> np.dtype:
+    return _INT64 if dtype.kind in "biu" else dtype
+
+
+def _result_dtype(pair: Pair, left: np.dtype, right: np.dtype, mixed: bool) -> np.dtype:
+    """The dtype of a contraction: multiplications promote, products of different dtypes or of booleans are refused."""
+    first, second = dtype_of(np.empty(0, left)), dtype_of(np.empty(0, right))
+    if pair.summed and BOOL in (first.category, second.category):
+        raise NotImplementedError(
+            "einsum(): sums of products are not implemented for boolean tensors; convert them with .int() or .float()"
+        )
+    if left == right:
+        return left
+    if pair.summed and mixed:
+        raise RuntimeError(
+            f"einsum(): expected the factors of a sum of products to have the same dtype, but got {first!r} and "
+            f"{second!r}; convert one with .to(dtype)"
+        )
+    return promote_types(first, second).dtype
+
+
+# Closures
+
+
+def _prepared(preparation: Preparation, dtype: np.dtype) -> Closure:
+    axes, shape = preparation.summed, preparation.shape
+    if not axes:
+        return lambda array: array.reshape(shape)
+    wide = np.dtype(np.float32) if dtype.itemsize == 2 and dtype_of(np.empty(0, dtype)).category > INTEGER else None
+
+    def prepare(array: np.ndarray) -> np.ndarray:
+        if wide is not None:
+            return np.asarray(summed(array.astype(wide), axes)).astype(dtype).reshape(shape)
+        if dtype.kind in "biu":
+            return np.asarray(np.add.reduce(array, axes, dtype=_INT64)).reshape(shape)
+        return np.asarray(summed(array, axes)).reshape(shape)
+
+    return prepare
+
+
+def _arranged(labels: Labels, plan: Plan) -> Closure | None:
+    axes = tuple(labels.index(label) for label in plan.core_output)
+    shape = plan.result_shape
+    moves = axes != tuple(range(len(axes)))
+    if len(shape) == len(axes):
+        return (lambda array: array.transpose(axes)) if moves else None
+    return lambda array: array.transpose(axes).reshape(shape)
+
+
+def _contraction(pair: Pair, sizes: dict[int, int], left: np.dtype, right: np.dtype, dtype: np.dtype) -> Closure:
+    """The closure of two arrays, in the order of the plan's values, and a precision."""
+    if not pair.summed:
+        return _multiplication(pair, left, right, dtype)
+    closure = _product(pair, sizes, dtype)
+    if left == right:
+        return closure
+    return lambda a, b, precision=None: closure(a.astype(dtype, copy=False), b.astype(dtype, copy=False), precision)
+
+
+def _multiplication(pair: Pair, left: np.dtype, right: np.dtype, dtype: np.dtype) -> Closure:
+    """`np.multiply` of operands that are read in the order of the result, and broadcast where they lack a label."""
+    first, second = _reading(pair.left, pair.result), _reading(pair.right, pair.result)
+    casts = left != right
+
+    def multiply(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
+        if first is not None:
+            a = a.transpose(first[0])[first[1]]
+        if second is not None:
+            b = b.transpose(second[0])[second[1]]
+        if casts:
+            a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+        token = silence()
+        try:
+            return np.asarray(np.multiply(a, b))
+        finally:
+            restore(token)
+
+    return multiply
+
+
+def _reading(term: Labels, result: Labels) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
+    """Axes to transpose to, and the index that puts a dimension of size 1 where a label of the result is missing; None
+    where broadcasting does as well without.
+    """
+    axes = tuple(term.index(label) for label in result if label in term)
+    if term == result[len(result) - len(term) :]:
+        return None
+    return axes, tuple(slice(None) if label in term else None for label in result)
+
+
+def _product(pair: Pair, sizes: dict[int, int], dtype: np.dtype) -> Closure:
+    """One call of the product kernels, with operands read through strides where these reach rows and sums as one."""
+    count = len(pair.batch)
+    first = _matrices(pair.left, pair.batch, pair.rows, pair.summed, sizes)
+    second = _matrices(pair.right, pair.batch, pair.summed, pair.columns, sizes)
+    result: tuple[int, ...] | None = tuple(sizes[label] for label in pair.result)
+    if len(pair.rows) == len(pair.columns) == 1 and count + 2 == len(result):  # type: ignore[arg-type]
+        result = None
+    batch = tuple(sizes[label] for label in pair.batch)
+    n, k, m = (math.prod(sizes[label] for label in part) for part in (pair.rows, pair.summed, pair.columns))
+    product = prepared_product(ArraySpec((*batch, n, k), dtype), ArraySpec((*batch, k, m), dtype))
+    if first is None and second is None and result is None and not pair.swapped:
+        return product
+    left_axes, left_shape = first or (None, None)
+    right_axes, right_shape = second or (None, None)
+    swapped = pair.swapped
+
+    def contract(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
+        if swapped:
+            a, b = b, a
+        if left_axes is not None:
+            a = a.transpose(left_axes)
+        if left_shape is not None:
+            a = a.reshape(left_shape)
+        if right_axes is not None:
+            b = b.transpose(right_axes)
+        if right_shape is not None:
+            b = b.reshape(right_shape)
+        out = product(a, b, precision)
+        return out if result is None else out.reshape(result)
+
+    return contract
+
+
+def _matrices(
+    term: Labels, batch: Labels, first: Labels, second: Labels, sizes: dict[int, int]
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None:
+    """Axes to transpose to and shape to take for batch x first x second; None in place of what changes nothing."""
+    order = (*batch, *first, *second)
+    axes = tuple(term.index(label) for label in order) if order != term else None
+    shape = None
+    if len(first) != 1 or len(second) != 1:
+        groups = ([sizes[label] for label in group] for group in (first, second))
+        shape = (*(sizes[label] for label in batch), *map(math.prod, groups))
+    return None if axes is None and shape is None else (axes, shape)
+
+
+def _places(pair: Pair) -> tuple:
+    """The contraction in terms of places instead of labels: equal for steps that do the same to the same values."""
+    names = {label: place for place, label in enumerate(dict.fromkeys((*pair.left, *pair.right)))}
+    terms = (pair.left, pair.right, pair.summed, pair.result)
+    return (pair.swapped, *(tuple(names[label] for label in term) for term in terms))
