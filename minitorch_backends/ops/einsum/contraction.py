@@ -94,7 +94,6 @@ def _reference(operands: list[np.ndarray], inputs: tuple[Labels, ...], output: L
 
 @op(
     operands=_cotangents,
-    takes="ifc",
     widen=False,
     method=False,
     warns=False,

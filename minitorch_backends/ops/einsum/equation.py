@@ -92,15 +92,15 @@ def _term(equation: str, start: int, stop: int, where: str) -> Labels:
     while index < stop:
         character = equation[index]
         if character == ".":
-            if equation[index : min(index + 3, stop)] != "...":
-                raise RuntimeError(
-                    f"einsum(): found '.' at index {index} of {equation!r} that is not part of any ellipsis, in "
-                    f"{where}; expected three dots"
-                )
             if ELLIPSIS in labels:
                 raise RuntimeError(
                     f"einsum(): found '.' at index {index} of {equation!r} in {where}, for which an ellipsis was "
                     "already found; expected at most one"
+                )
+            if equation[index : min(index + 3, stop)] != "...":
+                raise RuntimeError(
+                    f"einsum(): found '.' at index {index} of {equation!r} that is not part of any ellipsis, in "
+                    f"{where}; expected three dots"
                 )
             labels.append(ELLIPSIS)
             index += 3

@@ -36,7 +36,7 @@ def find_path(inputs: Sequence[Labels], output: Labels, sizes: dict[int, int], s
         return _validated(strategy, count, f"the path {list(strategy)}")
     search = _search(strategy) if isinstance(strategy, str) else strategy
     sets = [frozenset(map(_symbol, term)) for term in inputs]
-    symbols = {_symbol(label): size for label, size in sizes.items()}
+    symbols = {_symbol(label): max(size, 1) for label, size in sizes.items()}  # costs of 0 stop some of the searches
     path = search(sets, frozenset(map(_symbol, output)), symbols, None)
     found = tuple(tuple(map(int, step)) for step in path)
     return _validated(found, count, f"the path {list(found)} of strategy {strategy!r}")
@@ -50,7 +50,8 @@ def _symbol(label: int) -> str:
 def _search(name: str) -> Any:
     """The function that searches; the packages are imported when the first search is made."""
     if name == COTENGRA:
-        return importlib.import_module(COTENGRA).AutoOptimizer()
+        search = importlib.import_module(COTENGRA).AutoOptimizer()
+        return lambda inputs, output, sizes, _: search(inputs, output, sizes)
     from opt_einsum import paths
 
     return paths.get_path_fn(name)
