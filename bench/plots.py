@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 __all__ = ["PLOTS", "Plot", "draw"]
 
@@ -255,7 +256,38 @@ def _note(figure: Figure, result: dict[str, Any]) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
+_STRATEGY_MARKS = "osD^vPX*"
+
+
+def _contractions(figure: Figure, result: Any) -> None:
+    """Time against error, one panel for each network; a mark for each strategy, a colour for each precision."""
+    axes = figure.subplots(2, (len(result["networks"]) + 1) // 2, squeeze=False).ravel()
+    strategies = list(dict.fromkeys(row["strategy"] for entry in result["networks"] for row in entry["runs"]))
+    for panel, entry in zip(axes, result["networks"], strict=False):
+        panel.set_title(entry["name"])
+        for row in entry["runs"]:
+            if row["median_seconds"] is not None and row["error"]:
+                mark = _STRATEGY_MARKS[strategies.index(row["strategy"]) % len(_STRATEGY_MARKS)]
+                panel.loglog(row["error"], 1e3 * row["median_seconds"], mark, color=MARKS[row["precision"]][0])
+        panel.set_xlabel("relative error")
+        panel.set_ylabel("ms")
+    for panel in axes[len(result["networks"]) :]:
+        panel.set_axis_off()
+    used = dict.fromkeys(row["precision"] for entry in result["networks"] for row in entry["runs"])
+    handles = [Line2D([], [], color="#000000", marker=_STRATEGY_MARKS[i % 8], ls="") for i in range(len(strategies))]
+    handles += [Line2D([], [], color=MARKS[precision][0], lw=4) for precision in used]
+    figure.legend(handles, [*(f"strategy {name}" for name in strategies), *used], loc="lower right")
+
+
 PLOTS: dict[str, list[Plot]] = {
+    "einsum": [
+        Plot(
+            "einsum-strategies",
+            "Down is faster, left is more accurate; a mark is an order of contraction, a colour a precision.",
+            (13, 7.0),
+            _contractions,
+        ),
+    ],
     "digits": [
         Plot(
             "digits-accuracy",

@@ -109,6 +109,22 @@ def test_note_is_reproduced(results):
     assert theory["relative_error"] == pytest.approx(tf32_note.DOCUMENTED["tf32"]["relative_error"], rel=0.06)
 
 
+def test_contractions_by_strategy_and_precision(results):
+    part = results["parts"]["einsum"]
+    assert [entry["operands"] for entry in part["small"]] == [2, 3, 4, 5]
+    for entry in part["networks"]:
+        assert len(entry["runs"]) == 9
+        ordered = [row for row in entry["runs"] if row["strategy"] == "auto"]
+        left_to_right = [row for row in entry["runs"] if row["strategy"] == "None"]
+        assert ordered[0]["flops"] <= 1.05 * left_to_right[0]["flops"]
+        errors = {row["precision"]: row["error"] for row in left_to_right}
+        assert errors["ieee"] < min(errors["tf32"], errors["bf16"])
+        if not entry["equation"].endswith("->"):  # one number may have luck
+            assert 3 < errors["bf16"] / errors["tf32"] < 20
+        assert all(0 < row["predicted_peak_bytes"] <= row["measured_peak_bytes"] for row in entry["runs"])
+        assert set(entry["peer_seconds"]) <= {"opt_einsum", "NumPy"}
+
+
 def test_overhead_needs_no_torch(results):
     part = results["parts"]["overhead"]
     assert not part["compared_with_torch"]
