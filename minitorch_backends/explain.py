@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .autograd.modes import is_in_backward
 from .backends.permission import Choice, precision_of
 from .kernels.registry import Call, observe
+from .ops.einsum import einsum_plan
+from .ops.einsum.plan import Plan
 
-__all__ = ["Choice", "Log", "Record", "precision_of", "record"]
+__all__ = ["Choice", "Contractions", "Log", "Record", "einsum", "precision_of", "record"]
 
 
 class Record(NamedTuple):
@@ -82,3 +84,21 @@ def record() -> Iterator[Log]:
 
     with observe(note):
         yield log
+
+
+class Contractions(NamedTuple):
+    """The plan of an einsum, and those of the gradients of its operands, which are einsums as well."""
+
+    forward: Plan
+    cotangents: tuple[Plan, ...]
+
+    def __str__(self) -> str:
+        parts = [str(self.forward)]
+        parts += [f"Gradient of operand {index}: {plan}" for index, plan in enumerate(self.cotangents)]
+        return "\n\n".join(parts)
+
+
+def einsum(*args: Any, **options: Any) -> Contractions:
+    """How an einsum and its gradients would be contracted; the arguments are those of `einsum_plan`."""
+    plan = einsum_plan(*args, **options)
+    return Contractions(plan, plan.cotangents())

@@ -152,7 +152,8 @@ def test_report_stands_by_itself(quick):
     page = (quick / "report.html").read_text(encoding="utf-8")
     pictures = sorted(path.name for path in quick.glob("*.png"))
     assert pictures == [
-        "digits-accuracy.png", "digits-margins.png", "products-error.png", "products-speed.png", "tf32-note.png",
+        "digits-accuracy.png", "digits-margins.png", "einsum-strategies.png",
+        "products-error.png", "products-speed.png", "tf32-note.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)
     loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)

@@ -255,6 +255,9 @@ def test_gradients_are_contracted_along_planned_paths() -> None:
     ran = sum(2 * np.prod(entry.shapes[0]) * entry.shapes[1][-1] for entry in log)
     planned = sum(step.flops for each in plan.cotangents() for step in each.steps if step.pair.summed)
     assert ran == planned
+    text = str(mt.explain.einsum("ij,jk,kl,l->i", *shapes, strategy="optimal"))
+    assert text.count("Gradient of operand") == 4
+    assert all(step.equation in text for each in plan.cotangents() for step in each.steps)
     assert {entry.direction for entry in log} == {"backward"}
 
 
@@ -422,6 +425,31 @@ def test_sharing_computes_once() -> None:
         made[share] = len(calls_made)
     assert made == {False: 3, True: 2}
     np.testing.assert_array_equal(results[0].numpy(), results[1].numpy())
+
+
+def test_constants_are_contracted_once() -> None:
+    weights = chain()[1:]
+    inputs = [mt.tensor(normal(4, 6, seed=seed)) for seed in range(3)]
+    path = ((1, 2), (1, 2), (0, 1))
+    made: list[int] = []
+    for number, x in enumerate([*inputs, inputs[0]]):
+        if number == 2:
+            weights[0].mul_(2.0)
+        calls_made: list[Any] = []
+        with mt.no_grad(), observe(calls_made.append):
+            out = mt.einsum(CHAIN_EQUATION, x, *weights, strategy=path, share=True)
+        made.append(len(calls_made))
+        expected = np.linalg.multi_dot([x.numpy(), *(each.numpy() for each in weights)])
+        np.testing.assert_allclose(out.numpy(), expected)
+    assert made == [3, 1, 3, 1]
+    with mt.no_grad(), backends.flags(fp32_precision="bf16"), observe(calls_made.append):
+        mt.einsum(CHAIN_EQUATION, inputs[0], *weights, strategy=path, share=True)
+    assert len(calls_made) == 1 + 3
+    with mt.autograd.inference_mode():
+        made_here = mt.ones(4, 6, dtype=mt.float64)
+        mt.einsum(CHAIN_EQUATION, made_here, *weights, strategy=path, share=True)
+    x = mt.tensor(inputs[0].numpy(), requires_grad=True)
+    assert mt.einsum(CHAIN_EQUATION, x, *weights, strategy=path, share=True).requires_grad
 
 
 # Errors

@@ -15,6 +15,7 @@ from ...op import composite
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
 from ..transpose import permute
+from .constants import run_with_constants
 from .contraction import BY_FLAGS, contraction
 from .diagonals import diagonals_of, take_diagonals
 from .equation import Labels, equation_of_sublists, parse, resolve, sizes_of
@@ -68,7 +69,9 @@ def einsum(*args: Any, **options: Any) -> Tensor:
         strategy: the order of this one call, as the flag takes it.
         precision: of its float32 products, as `matmul` takes it.
         memory_limit: bytes that intermediates may take at once; by default 80 % of the free memory.
-        share: compute contractions that occur more than once among the same tensors only once.
+        share: compute contractions that occur more than once among the same tensors only once; under `no_grad` also
+            those of tensors that the last such call had as well, unless they were written to by this library since.
+            The intermediates of that call are kept in memory.
 
     Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed;
     ValueError and TypeError for arguments that are none.
@@ -128,6 +131,10 @@ def _general(
     strategy = strategy if strategy is BY_FLAGS else checked(strategy)
     needs = tuple([each.requires_grad for each in operands])
     same = _same(tensors, repeated) if share else None
+    if share and not _mode().records:
+        arrays = [each._array for each in operands]
+        program = program_for(inputs, output, arrays, strategy_in_force() if strategy is BY_FLAGS else strategy, same)
+        return adopt(run_with_constants(program, tensors, arrays, precision, memory_limit))
     out = contraction(operands, inputs, output, precision, strategy, needs, memory_limit, same)
     if plain and len(tensors) > 1 and inputs == repeated:
         arrays = [each._array for each in tensors]

@@ -68,8 +68,7 @@ class Program:
         self, arrays: Sequence[np.ndarray], precision: str | None = None, memory_limit: int | None = None
     ) -> np.ndarray:
         """The result; its memory is its own. Raises RuntimeError where it would take more memory than it may."""
-        if memory_limit is not None or self.bytes > NEVER_REFUSED:
-            refuse_too_large(self.bytes, memory_limit)
+        self.refuse(memory_limit)
         values: list[Any] = list(arrays)
         for place, prepare in self.first:
             values[place] = prepare(values[place])
@@ -78,6 +77,11 @@ class Program:
             for value in done:
                 values[value] = None
         return values[-1] if self.last is None else self.last(values[-1])
+
+    def refuse(self, memory_limit: int | None) -> None:
+        """Raise RuntimeError where the intermediates would take more memory than they may."""
+        if memory_limit is not None or self.bytes > NEVER_REFUSED:
+            refuse_too_large(self.bytes, memory_limit)
 
     def run_measured(self, arrays: Sequence[np.ndarray], precision: str | None) -> tuple[np.ndarray, tuple[float, ...]]:
         """`run`, and the seconds of each step."""

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from ...backends.opt_einsum import is_available
+from ...backends.opt_einsum import get_opt_einsum, is_available
 from ...backends.strategies import COTENGRA, Strategy
 from ...flags import current
 from .equation import Labels
@@ -52,9 +52,7 @@ def _search(name: str) -> Any:
     if name == COTENGRA:
         search = importlib.import_module(COTENGRA).AutoOptimizer()
         return lambda inputs, output, sizes, _: search(inputs, output, sizes)
-    from opt_einsum import paths
-
-    return paths.get_path_fn(name)
+    return get_opt_einsum().paths.get_path_fn(name)
 
 
 def _validated(path: Path, count: int, what: str) -> Path:
