@@ -205,12 +205,13 @@ class Kernel:
         without looking up the decision each time, which takes half a microsecond.
         """
         candidates = self.decide(first, second, **keywords).candidates
-        observers, everywhere, run = _observers.get, _everywhere, candidates[0].run if candidates else None
+        observers, everywhere, best = _observers.get, _everywhere, candidates[0].run if candidates else None
+        run = functools.partial(best, **keywords) if best is not None and keywords else best
 
         def call(a: np.ndarray, b: np.ndarray, decided_by: str | None = None) -> Any:
             if run is not None and not (observers() or everywhere):
                 try:
-                    return run(a, b, **keywords)
+                    return run(a, b)
                 except Refused:  # which the general way finds again, and goes on from there
                     pass
             return self(a, b, decided_by=decided_by, **keywords)

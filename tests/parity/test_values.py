@@ -49,7 +49,7 @@ REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
-    **dict.fromkeys(("index_add", "embedding"), "b"),
+    **dict.fromkeys(("index_add", "embedding", "einsum"), "b"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
 
