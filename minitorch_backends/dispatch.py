@@ -126,11 +126,18 @@ class Op:
         if into is not None:
             return write(self, values, arrays, metadata, out, into)
         if not self.view:
-            results = _map(out, _tensor)
-        elif isinstance(out, tuple):
+            return self.wrapped(values, arrays, metadata, out)
+        if isinstance(out, tuple):
             results = tuple(made_view(self, metadata, values[0], each, index) for index, each in enumerate(out))
         else:
             results = made_view(self, metadata, values[0], out, None)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
+        return results
+
+    def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+        """What the forward returned as tensors of their own, recorded."""
+        results = _map(out, _tensor)
         if _grad_mode().records:
             self.record(values, arrays, metadata, results)
         return results
@@ -258,7 +265,7 @@ class Op:
                 return RuntimeError(
                     f"{self.name}(): The size of tensor a ({different[0]}) must match the size of tensor b "
                     f"({different[1]}) at non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
-                    f"{' and '.join(map(str, shapes))} do not broadcast, whose sizes must be equal or 1 from the last on"
+                    f"{' and '.join(map(str, shapes))} do not broadcast: from the last on, sizes must be equal or 1"
                 )
         return error
 

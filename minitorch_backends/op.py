@@ -149,8 +149,10 @@ def _closure(declared: Op) -> Any:
         and declared.writer is None
         and declared.order[: len(declared.inputs)] == declared.inputs
     )
-    if simple and len(declared.inputs) in (1, 2) and all(name in declared.defaults for name in declared.metadata_names):
-        return unary(declared) if len(declared.inputs) == 1 else binary(declared)
+    if simple and len(declared.inputs) == 1 and declared.variadic is None:
+        return unary(declared)
+    if simple and len(declared.inputs) == 2 and all(name in declared.defaults for name in declared.metadata_names):
+        return binary(declared)
     if declared.view and len(declared.inputs) == 1 and declared.takes == EVERY_CATEGORY:
         return viewing(declared)
     return lambda *args, **named: declared.apply(args, named, None)
