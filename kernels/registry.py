@@ -30,6 +30,7 @@ __all__ = [
     "Decision",
     "Implementation",
     "Kernel",
+    "Planned",
     "Refused",
     "kernels",
     "observe",
@@ -98,6 +99,16 @@ class Call(NamedTuple):
     arrays: tuple[Any, ...]
     """The arguments themselves, for who traces layouts and addresses; nobody may keep them."""
     result: Any
+    prefer: str | None
+
+
+class Planned(NamedTuple):
+    """How a kernel would be called: the arrays (or `ArraySpec`s), the keywords, and who decided the precision."""
+
+    kernel: Kernel
+    arrays: tuple[Any, ...]
+    keywords: dict[str, Any]
+    decided_by: str | None
 
 
 Observer = Callable[[Call], None]
@@ -139,12 +150,16 @@ class Kernel:
         reference: the same task in float64, the definition of correct.
         bound: for each precision, the largest error of a result relative to the sum of the magnitudes of the
             reference's terms, accumulation aside (the docstring of the kernel's module says what a term is).
+
+    `plan` is for the tensor side to set: it says how this kernel, or another in its place, is called for the arguments
+    of an op.
     """
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
         self.reference = reference
         self.bound = dict(bound)
+        self.plan: Callable[..., Planned] | None = None
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, Decision]] = {}
         self._lock = threading.Lock()
@@ -167,11 +182,14 @@ class Kernel:
 
         return declare
 
-    def decide(self, *arrays: Any, **keywords: Any) -> Decision:
-        """Which implementations would run these arrays (or `ArraySpec`s), and who refuses why. Runs nothing."""
+    def decide(self, *arrays: Any, prefer: str | None = None, **keywords: Any) -> Decision:
+        """Which implementations would run these arrays (or `ArraySpec`s), and who refuses why. Runs nothing.
+
+        `prefer` names an implementation that is asked before the others.
+        """
         specs = tuple(ArraySpec(a.shape, a.dtype) for a in arrays)
         candidates, refusals = [], []
-        for implementation in self.implementations.values():
+        for implementation in sorted(self.implementations.values(), key=lambda each: each.name != prefer):
             sentence = implementation.refusal(specs, keywords)
             if sentence is None:
                 candidates.append(implementation)
@@ -179,8 +197,13 @@ class Kernel:
                 refusals.append((implementation.name, sentence))
         return Decision(tuple(candidates), tuple(refusals))
 
-    def __call__(self, *arrays: np.ndarray, decided_by: str | None = None, **keywords: Any) -> Any:
-        """Run the best implementation that does not refuse. `decided_by` only travels to the observers."""
+    def __call__(
+        self, *arrays: np.ndarray, decided_by: str | None = None, prefer: str | None = None, **keywords: Any
+    ) -> Any:
+        """Run the best implementation that does not refuse, that of the name `prefer` before all others.
+
+        `decided_by` only travels to the observers.
+        """
         if len(arrays) == 2:  # the general form takes 0.1 us longer
             a, b = arrays
             key: tuple = (a.shape, b.shape, a.dtype, b.dtype)
@@ -188,9 +211,11 @@ class Kernel:
             key = tuple([(a.shape, a.dtype) for a in arrays])
         if keywords:
             key += tuple(keywords.items())
+        if prefer is not None:
+            key += (prefer,)
         known = self._decisions.get(key)
         if known is None:
-            known = self._remember(key, self.decide(*arrays, **keywords))
+            known = self._remember(key, self.decide(*arrays, prefer=prefer, **keywords))
         first, decision = known
         refusals: tuple[tuple[str, str], ...] = ()
         if first is not None and not (_observers.get() or _everywhere):
@@ -198,7 +223,7 @@ class Kernel:
                 return first(*arrays, **keywords)
             except Refused as refused:
                 refusals = ((decision.candidates[0].name, str(refused)),)
-        return self._run(arrays, keywords, decision, refusals, decided_by)
+        return self._run(arrays, keywords, decision, refusals, decided_by, prefer)
 
     def _run(
         self,
@@ -207,6 +232,7 @@ class Kernel:
         decision: Decision,
         data_refusals: tuple[tuple[str, str], ...],
         decided_by: str | None,
+        prefer: str | None,
     ) -> Any:
         """The first candidate that takes the data, without those that have refused it already; tells the observers."""
         refusals = [*decision.refusals, *data_refusals]
@@ -220,8 +246,8 @@ class Kernel:
             seconds = time.perf_counter() - start
             if observers := (*_everywhere, *_observers.get()):
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
-                ran, why_not = implementation.name, tuple(refusals)
-                call = Call(self.name, shapes, dtypes, keywords, ran, why_not, decided_by, seconds, arrays, result)
+                signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
+                call = Call(*signature, decided_by, seconds, arrays, result, prefer)
                 for observer in observers:
                     observer(call)
             return result

@@ -16,6 +16,7 @@ from . import watch
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
+from .backends.permission import recorded as recorded_arguments
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
@@ -85,7 +86,7 @@ def binary(op: Any) -> Callable[..., Any]:
     numbers = op.promote in (True, "float") and op.ufunc is not None
     metadata, plans = _defaults(op), op.plans
     first, second = op.inputs
-    with_first, with_second = op.rules[0] is not None, op.rules[1] is not None
+    with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded = with_first or with_second
 
     def call(input: Any = _ABSENT, other: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
@@ -124,7 +125,8 @@ def binary(op: Any) -> Callable[..., Any]:
                 node = _new(Node)
                 node.op, node.edges = op, (edge, edge_of_other)
                 node.likes = ((x.shape, dtype), None if y is other else (y.shape, dtype))
-                node.metadata, node.outputs, node.sequence = metadata, (), next_sequence()
+                node.metadata = metadata if product is None else recorded_arguments(metadata, product)
+                node.outputs, node.sequence = (), next_sequence()
                 saves, saves_out = plans[(edge is not None) + 2 * (edge_of_other is not None)]
                 node.saved = saved = {}
                 for index in saves:

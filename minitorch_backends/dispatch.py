@@ -16,6 +16,7 @@ from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, rule_of
 from .autograd.views import View, made_view
+from .backends.permission import recorded
 from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
@@ -59,6 +60,7 @@ class Op:
     ufunc: Callable[..., Any] | None
     takes: str
     warns: bool
+    product: str | None
     public: Callable[..., Any]
     samples: Callable[..., Any] | None
     reference: Callable[..., Any] | None
@@ -295,6 +297,8 @@ class Op:
             return None
         node = _new(Node)
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
+        if self.product is not None:
+            metadata = recorded(metadata, self.product)
         node.likes, node.metadata, node.saved = tuple(map(_like, values)), metadata, {}
         if watch.calls:
             note_call(node)

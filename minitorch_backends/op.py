@@ -75,6 +75,7 @@ def op(
     inplace: bool = False,
     method: bool | str = True,
     operators: tuple[str, ...] = (),
+    product: str | None = None,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     **rules: Callable[..., Any],
@@ -97,6 +98,8 @@ def op(
         inplace: also make the method `name_`, which writes into the first input.
         method: make a method of `Tensor`, under the op's name or this one.
         operators: the special methods that the op stands for; those named `__r...__` swap their operands.
+        product: for an op with an argument `precision`, the kind of product whose precision a node of the graph keeps
+            while `backends.backward_precision` is "recorded".
         reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the
             tests.
         rules: for each input, the gradient, as the module's docstring explains.
@@ -113,6 +116,7 @@ def op(
             "ufunc": ufunc,
             "takes": takes,
             "warns": warns,
+            "product": product,
             "samples": samples,
             "reference": reference,
         }

@@ -172,7 +172,7 @@ Flag(
     "cuda.blas_library",
     "default",
     tuple(dict.fromkeys(BLAS_NAMES.values())),
-    "preferred_blas_library: \"cublaslt\" takes NumPy's BLAS for products, the others this engine's own",
+    'preferred_blas_library: "cublaslt" is NumPy\'s BLAS for every product, the others for those it is best at',
     aliases={alias: name for alias, name in BLAS_NAMES.items() if alias != name},
     mistyped=RuntimeError,
 )

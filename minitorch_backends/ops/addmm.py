@@ -57,7 +57,7 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
 
 
 @op(
-    inplace=True, takes="ifc", widen=False,
+    inplace=True, takes="ifc", widen=False, product="matmul",
     input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled(matmul(g, adjoint(mat2), precision=precision), alpha),
     mat2=lambda g, mat1, alpha, precision: _scaled(matmul(adjoint(mat1), g, precision=precision), alpha),
@@ -76,7 +76,7 @@ def addmm(
 
 
 @op(
-    inplace=True, takes="ifc", widen=False,
+    inplace=True, takes="ifc", widen=False, product="matmul",
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled(matmul(g, adjoint(batch2), precision=precision), alpha),
     batch2=lambda g, batch1, alpha, precision: _scaled(matmul(adjoint(batch1), g, precision=precision), alpha),
