@@ -129,19 +129,24 @@ class Op:
             return write(self, values, arrays, metadata, out, into)
         if not self.view:
             return self.wrapped(values, arrays, metadata, out)
+        source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
         if isinstance(out, tuple):
-            results = tuple(made_view(self, metadata, values[0], each, index) for index, each in enumerate(out))
+            results = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
         else:
-            results = made_view(self, metadata, values[0], out, None)
+            results = made_view(self, metadata, source, out, None)
         if _grad_mode().records:
             self.record(values, arrays, metadata, results)
+        if watch.duals is not None:
+            watch.duals.computed(self, values, arrays, metadata, results)
         return results
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
-        """What the forward returned as tensors of their own, recorded."""
+        """What the forward returned, as tensors of their own, recorded."""
         results = _map(out, _tensor)
         if _grad_mode().records:
             self.record(values, arrays, metadata, results)
+        if watch.duals is not None:
+            watch.duals.computed(self, values, arrays, metadata, results)
         return results
 
     def bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from .autograd.nodes import Leaf, Node, history, next_sequence
 from .autograd.views import View
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
-from .tensor import Tensor
+from .tensor import Tensor, adopt
 
-__all__ = ["bump", "refuse_unwritable", "write"]
+__all__ = ["bump", "refuse_unwritable", "rewrite", "write"]
 
 
 def bump(tensor: Tensor) -> None:
@@ -45,12 +45,17 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         out = np.asarray(out)
         _refuse_unfit(op, out, target)
     recording = grad_mode.get().records
+    if nodes.pack is not None and recording:
+        values = [_with_own_memory(into), *values[1:]]
     node = op.node(values, arrays, metadata) if recording else None
     if node is not None:
         _keep_value(node, op.inputs[0], target)
     view = into._state if type(into._state) is View else None
     if recording and view is not None and view.apart is not None and (node is not None or view.requires_grad()):
         raise view.refusal("is being")
+    tangent = None
+    if watch.duals is not None:
+        tangent = watch.duals.before_write(op, values, arrays, metadata, into, out)
     if nodes.keep_originals is not None:
         nodes.keep_originals(into)
     token = silence()
@@ -63,8 +68,17 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         restore(token)
     bump(into)
     if recording:
-        _rewrite(op, node, into, view)
+        rewrite(node, into)
+        if node is not None:
+            op.save_out(node, into)
+    if watch.duals is not None:
+        watch.duals.written(into, tangent)
     return into
+
+
+def _with_own_memory(tensor: Tensor) -> Tensor:
+    """A copy of a tensor at its place in the graph, for a hook that may keep it while the tensor is overwritten."""
+    return adopt(tensor._array.copy("K"), history(tensor))
 
 
 def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
@@ -74,8 +88,9 @@ def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
         node.saved[name] = (target.copy(), entry[1], [0], 0)
 
 
-def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
+def rewrite(node: Node | None, into: Tensor) -> None:
     """Give a tensor that was written to its new history; through a view its base gets one, and the views follow."""
+    view = into._state if type(into._state) is View else None
     owner = into if view is None else view.base
     before = history(owner)
     if node is None and before is None:
@@ -84,8 +99,6 @@ def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
     owner.state.rewrites += 1
     if before is not None:
         move_retained(before, owner._node)
-    if node is not None:
-        op.save_out(node, into)
 
 
 def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:

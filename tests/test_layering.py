@@ -32,9 +32,11 @@ RANKS = {
     "ops": 4,
     "factories": 4,
     "random": 4,
+    "func": 5,
     "nn": 5,
     "optim": 5,
     "explain": 5,
+    "utils": 5,
     "__init__": 6,
 }
 

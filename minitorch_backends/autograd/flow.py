@@ -18,7 +18,7 @@ from .anomaly_mode import is_anomaly_enabled
 from .care import propagate_with_care
 from .hooks import running, watched_leaves
 from .modes import grad_mode
-from .nodes import FREED, Leaf, Node, Output
+from .nodes import FREED, Leaf, Node, Output, hooks_if_any
 
 __all__ = ["Flow", "reachable"]
 
@@ -99,7 +99,7 @@ class Flow:
 
     def visit(self, node: Node, g: Any) -> None:
         """What the loop does for a plain node, for any: hooks, what is wanted of the node, leaves that wait."""
-        hooks = None if type(node) is Node else node.hooks
+        hooks = hooks_if_any(node)
         if hooks is not None:
             running.set(self)
             g = hooks.of_tensors(g)
@@ -223,6 +223,9 @@ def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
     return relevant
 
 
-def without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor, ...]:
-    """The gradients of several results, with zeros for those that nothing depended on."""
-    return tuple(adopt(np.zeros(*like)) if each is None else each for each, like in zip(g, outputs, strict=True))
+def without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor | None, ...]:
+    """The gradients of several results, with zeros of a result's shape and dtype for those that nothing depended on."""
+    return tuple(
+        adopt(np.zeros(*like)) if each is None and like is not None else each
+        for each, like in zip(g, outputs, strict=True)
+    )

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import watch
 from ..tensor import State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell
 from .modes import grad_mode
-from .nodes import DEAD_END, HookedNode, Leaf, Node, history, next_sequence, rewrites
+from .nodes import DEAD_END, Leaf, Node, history, next_sequence, rewrites
 
 __all__ = ["FROM_FUNCTION", "STALE", "View", "made_view", "shares_memory", "walk"]
 
@@ -55,7 +56,8 @@ class View(State):
 
     Attributes:
         base: the tensor that owns the history.
-        steps: the ops that lead from the base to this view; none for one that was made unrecorded.
+        steps: the ops that lead from the base to this view; none for one that was made unrecorded, or is a view of
+        such.
         node: the node that stands for the view as long as `seen` equals the base's count of rewrites.
         apart: why the view takes no part in rewriting the base's history; None for one that does.
     """
@@ -84,7 +86,7 @@ class View(State):
             raise self.refusal("its base or another view of its base has been")
         old, self.seen = self.node, count
         self.node = None if before is None else _node_of_steps(self.base._array, self.steps, before)
-        if type(old) is HookedNode:
+        if old is not None and type(old) is not Node:
             move_retained(old, self.node)
         return self.node
 
@@ -149,18 +151,17 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
     if type(tensor._cell) is InferenceCell:
         return tensor
     mode, outer = _mode(), source._state
-    if mode.backward and not mode.records and source._node is None:
+    if mode.backward and not mode.records and source._node is None and watch.duals is None:
         return tensor  # 0.25 us less for gradients on their way, whose views nobody asks for their base
     base, apart = source, None
     steps: tuple[Step, ...] = ()
     if type(outer) is View:
         base, steps, apart = outer.base, outer.steps, outer.apart
     if not mode.records:
-        steps, apart = (), INFERENCE if mode.inference else NO_GRAD
-    elif apart is None:
-        steps = (*steps, (op, metadata, index))
-        if index is not None:
-            apart = OUTPUTS
+        apart = INFERENCE if mode.inference else NO_GRAD
+    elif apart is None and index is not None:
+        apart = OUTPUTS
+    steps = (*steps, (op, metadata, index)) if mode.records or watch.duals is not None else ()
     tensor._state = View(base, steps, apart)
     tensor._node = STALE
     return tensor
