@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .matmul import adjoint, matmul, of_dims, product, refuse_mixed, shape_error
+from .matmul import adjoint, half_sum, matmul, of_dims, product, refuse_mixed, shape_error
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
@@ -23,18 +23,23 @@ def _added(
     refuse_mixed(x, a)
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
+    if beta != 0:
+        _refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    if (result := half_sum(a, b, x, alpha, beta)) is not None:
+        return result
     result = product(a, b, precision)
     if alpha != 1:
         result = result * np.asarray(alpha).astype(a.dtype)
-    if beta == 0:
-        return result
+    return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype))
+
+
+def _refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
     try:
-        np.broadcast_to(x, result.shape)
+        np.broadcast_to(x, shape)
     except ValueError:
         raise RuntimeError(
-            f"{name}(): the input of shape {list(x.shape)} does not broadcast to the product's, {list(result.shape)}"
+            f"{name}(): the input of shape {list(x.shape)} does not broadcast to the product's, {list(shape)}"
         ) from None
-    return np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype))
 
 
 def _scaled(result: Tensor, factor: Any) -> Tensor:

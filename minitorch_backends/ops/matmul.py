@@ -12,6 +12,7 @@ import numpy as np
 from ..backends.permission import Choice, chosen, precision_of
 from ..dtypes import dtype_of
 from ..flags import State, current
+from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import matmul as kernel
 from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
@@ -37,6 +38,17 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
         return kernel(a, b, decided_by=decided_by, **keywords)
     planned = _plan(a, b, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
+
+
+def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, beta: float) -> np.ndarray | None:
+    """alpha * (a @ b) + beta * addend of half types, rounded once; None where flags have sums rounded on the way, and
+    for other types.
+    """
+    planned = _plan(a, b) if a.dtype.name in _REDUCTIONS else None
+    if planned is None or planned.kernel is not kernel:
+        return None
+    sums = {"alpha": float(alpha), "beta": float(beta)}
+    return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)
 
 
 def _float32_call(state: State) -> tuple[str, dict[str, Any]]:
