@@ -229,6 +229,15 @@ def test_second_gradients(name: str) -> None:
 
 
 @every_op
+def test_forward_mode(name: str) -> None:
+    for where, function, leaves in differentiable_calls(name):
+        try:
+            gradcheck(function, leaves, check_forward_ad=True, check_backward_ad=False, fast_mode=True)
+        except RuntimeError as error:
+            raise AssertionError(f"{where}: {error}") from error
+
+
+@every_op
 def test_gradients_have_the_dtypes_and_shapes_of_their_inputs(name: str) -> None:
     for dtype in (each for each in dtypes_of(name) if each.category >= FLOATING):
         for call in samples_of(name):
