@@ -33,8 +33,7 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
     choice.
     """
     if precision is None and a.dtype is _FLOAT32:
-        state = current()
-        decided_by, keywords = state.derived.get("float32 product") or _float32_call(state)
+        decided_by, keywords = float32_call(current())
         return kernel(a, b, decided_by=decided_by, **keywords)
     planned = _plan(a, b, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
@@ -51,8 +50,10 @@ def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, bet
     return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)
 
 
-def _float32_call(state: State) -> tuple[str, dict[str, Any]]:
+def float32_call(state: State) -> tuple[str, dict[str, Any]]:
     """Who decides, and the keywords of the kernel, for products at the precision of the flags in force."""
+    if (known := state.derived.get("float32 product")) is not None:
+        return known
     choice = precision_of("matmul")
     call = choice.decided_by, _keywords(state, choice.precision)
     if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
