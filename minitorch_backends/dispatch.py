@@ -20,6 +20,7 @@ from .backends.permission import recorded
 from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
+from .out import written_out
 from .tensor import Tensor, adopt, as_array
 
 __all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
@@ -106,6 +107,8 @@ class Op:
 
     def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
         """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        if "out" in named and "out" not in self.known:
+            return written_out(self, args, named)
         bound = self.bind(args, named)
         values = self._values(bound)
         if into is not None:

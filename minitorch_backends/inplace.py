@@ -91,7 +91,7 @@ def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
 def rewrite(node: Node | None, into: Tensor) -> None:
     """Give a tensor that was written to its new history; through a view its base gets one, and the views follow."""
     view = into._state if type(into._state) is View else None
-    owner = into if view is None else view.base
+    owner = into if view is None else view.root()
     before = history(owner)
     if node is None and before is None:
         return
@@ -125,7 +125,7 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
         return
     view = into._state if type(into._state) is View else None
     leaf = "a leaf Variable that requires grad" if type(into._node) is Leaf else ""
-    if view is not None and (leaf or type(view.base._node) is Leaf):
+    if view is not None and (leaf or type(view.root()._node) is Leaf):
         leaf = "a view of a leaf Variable that requires grad"
     if leaf:
         raise RuntimeError(

@@ -165,13 +165,6 @@ class Tensor:
             self._state = State()
         return self._state
 
-    @property
-    def _base(self) -> Tensor | None:
-        return None if self._state is None else self._state.base
-
-    def _is_view(self) -> bool:
-        return self._base is not None
-
     # Out into the world
 
     def numpy(self) -> np.ndarray:
