@@ -81,7 +81,6 @@ class Op:
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
-        self.propagate = compiled(self)
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
             raise TypeError(
@@ -99,6 +98,11 @@ class Op:
         rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
         return tuple(index for index, name in enumerate(self.inputs) if name in wanted), "out" in wanted
+
+    def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
+        """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
+        self.propagate = compiled(self)  # type: ignore[method-assign]
+        self.propagate(node, edges, g, flow)
 
     # Calling
 
