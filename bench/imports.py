@@ -24,8 +24,8 @@ _SCRIPT = "import time; start = time.perf_counter(); import {}; print(time.perf_
 
 
 def _import_once(module: str, folder: str) -> float:
-    """Seconds for one import. Compiled modules are kept in `folder`, so that all packages start from bytecode, whether or
-    not their installer or the environment had it written."""
+    """Seconds for one import. Compiled modules are kept in `folder`, so that all packages start from bytecode,
+    whether or not their installer or the environment had it written."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     answer = subprocess.run(
         [sys.executable, "-c", _SCRIPT.format(module)],
