@@ -199,7 +199,7 @@ class _Layout:
         dense, expected = True, 1
         for letter in reversed(tag):
             size = self.shape[letters.index(letter)]
-            dense = dense and (size == 1 or steps[letter] == expected)
+            dense = dense and (size == 1 or steps[letter] == expected or 0 in self.shape)
             expected *= size
         strides = "" if dense else "x".join(map(str, self.strides))
         return f"{name}:{self.dtype}::blocked:{tag or 'a'}:{strides}:f0"

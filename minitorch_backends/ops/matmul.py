@@ -46,7 +46,7 @@ def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, bet
     planned = _plan(a, b) if a.dtype.name in _REDUCTIONS else None
     if planned is None or planned.kernel is not kernel:
         return None
-    sums = {"alpha": float(alpha), "beta": float(beta)}
+    sums: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta)}
     return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)
 
 
