@@ -34,6 +34,7 @@ RANKS = {
     "factories": 4,
     "random": 4,
     "func": 5,
+    "linalg": 5,
     "nn": 5,
     "optim": 5,
     "explain": 5,

@@ -48,20 +48,27 @@ def _comparable() -> Iterator[Sample]:
     yield sample(array, 1)
 
 
-@op(promote=True, warns=False, ufunc=np.equal, reference=np.equal, samples=_comparable)
+@op(promote=True, warns=False, inplace=True, ufunc=np.equal, reference=np.equal, samples=_comparable)
 def eq(input: Array, other: Array):
     """Where the two are equal; NaN equals nothing."""
     return np.equal(input, other)
 
 
-@op(promote=True, warns=False, ufunc=np.not_equal, reference=np.not_equal, samples=_comparable)
+@op(promote=True, warns=False, inplace=True, ufunc=np.not_equal, reference=np.not_equal, samples=_comparable)
 def ne(input: Array, other: Array):
     """Where the two differ."""
     return np.not_equal(input, other)
 
 
 @op(
-    promote=True, warns=False, ufunc=np.less, takes="bif", operators=("__lt__",), reference=np.less, samples=_comparable
+    promote=True,
+    warns=False,
+    inplace=True,
+    ufunc=np.less,
+    takes="bif",
+    operators=("__lt__",),
+    reference=np.less,
+    samples=_comparable,
 )
 def lt(input: Array, other: Array):
     """Where `input` is less."""
@@ -71,6 +78,7 @@ def lt(input: Array, other: Array):
 @op(
     promote=True,
     warns=False,
+    inplace=True,
     ufunc=np.less_equal,
     takes="bif",
     operators=("__le__",),
@@ -85,6 +93,7 @@ def le(input: Array, other: Array):
 @op(
     promote=True,
     warns=False,
+    inplace=True,
     ufunc=np.greater,
     takes="bif",
     operators=("__gt__",),
@@ -99,6 +108,7 @@ def gt(input: Array, other: Array):
 @op(
     promote=True,
     warns=False,
+    inplace=True,
     ufunc=np.greater_equal,
     takes="bif",
     operators=("__ge__",),
