@@ -94,6 +94,7 @@ def _with_axis(function: Any) -> Any:
 
 @op(
     input=spread,
+    warns=False,
     ufunc=functools.partial(np.add.reduce, axis=None),
     reference=_with_axis(np.sum),
     samples=reductions(),
