@@ -69,7 +69,8 @@ class PackedWeight:
         fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype is _FLOAT32)
         if not fits or x.dtype is not _FLOAT32 or w.dtype is not _FLOAT32:
             return linear(input, weight, bias)
-        decided_by, keywords = float32_call(current())
+        state = current()
+        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
         if "prefer" in keywords or not gains_by_packing(
             ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
         ):

@@ -33,7 +33,8 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
     choice.
     """
     if precision is None and a.dtype is _FLOAT32:
-        decided_by, keywords = float32_call(current())
+        state = current()
+        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
         return kernel(a, b, decided_by=decided_by, **keywords)
     planned = _plan(a, b, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
@@ -52,8 +53,6 @@ def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, bet
 
 def float32_call(state: State) -> tuple[str, dict[str, Any]]:
     """Who decides, and the keywords of the kernel, for products at the precision of the flags in force."""
-    if (known := state.derived.get("float32 product")) is not None:
-        return known
     choice = precision_of("matmul")
     call = choice.decided_by, _keywords(state, choice.precision)
     if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
@@ -203,7 +202,8 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     `precision` names the precision of this one float32 product; None asks the flags (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
-    refuse_mixed(input, other)
+    if input.dtype is not other.dtype:
+        refuse_mixed(input, other)
     if input.ndim == 2 and other.ndim == 2:
         if input.shape[1] != other.shape[0]:
             raise shape_error(input, other)
