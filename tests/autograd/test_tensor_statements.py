@@ -12,7 +12,7 @@ from minitorch_backends.nn import Parameter
 
 from .tools import leaf, made_in_inference, tensor, values
 
-# Leaves and parameters (4.2)
+# Section 4.2: leaves and parameters
 
 
 def test_g30_requiring_gradients_under_no_grad() -> None:
@@ -48,7 +48,7 @@ def test_g32_values_and_dtypes_of_requires_grad() -> None:
     for refused in (
         lambda: mt.ones(2, dtype=mt.int64, requires_grad=True),
         lambda: mt.tensor([True], requires_grad=True),
-        lambda: integers.requires_grad_(),
+        integers.requires_grad_,
         lambda: Parameter(integers),
     ):
         with pytest.raises(RuntimeError, match="floating point and complex"):
@@ -96,7 +96,7 @@ WRITES: list[Callable[[mt.Tensor], Any]] = [
 @pytest.mark.parametrize("write", WRITES)
 def test_g35_g36_writing_to_a_leaf(write: Callable[[mt.Tensor], Any]) -> None:
     x = leaf([1.0, 2.0])
-    with pytest.raises(RuntimeError, match="a (view of a )?leaf Variable that requires grad"):
+    with pytest.raises(RuntimeError, match=r"a (view of a )?leaf Variable that requires grad"):
         write(x)
     assert (values(x), x._version) == ([1.0, 2.0], 0)
     with mt.no_grad():
@@ -185,7 +185,7 @@ def test_g41_out_into_the_world() -> None:
     assert not any(each.requires_grad for each in (x > 1, x.argmax(), x.int()))
 
 
-# Views made under no_grad (4.3)
+# Section 4.3: views made under no_grad
 
 
 def test_g50_a_view_made_under_no_grad_is_a_dead_end() -> None:
@@ -260,7 +260,7 @@ SPLITS: list[Callable[[mt.Tensor], Any]] = [lambda x: x.unbind(), lambda x: x.sp
 def test_g53_several_views_from_one_function(split: Callable[[mt.Tensor], Any]) -> None:
     x = leaf([1.0, 2.0]) * 1
     first, second = split(x)
-    with pytest.raises(RuntimeError, match="Output 0 of .*Backward0 is a view and is being modified inplace"):
+    with pytest.raises(RuntimeError, match=r"Output 0 of .*Backward0 is a view and is being modified inplace"):
         first.mul_(2)
     x.mul_(2)
     for use in (lambda: second * 2, lambda: second.grad_fn, lambda: second.sum().backward()):
@@ -330,13 +330,13 @@ def test_shapes_changed_in_place() -> None:
     plain.sum().backward()
     assert (values(plain), values(p.grad)) == ([[3.0], [6.0]], [3.0])
     for refused in (x.t_, lambda: x.resize_(2), lambda: x.set_(plain), lambda: y.resize_(1)):
-        with pytest.raises(RuntimeError, match="leaf Variable|cannot resize"):
+        with pytest.raises(RuntimeError, match=r"leaf Variable|cannot resize"):
             refused()
     with pytest.raises(RuntimeError, match="dtype"):
         tensor([1.0]).set_(mt.ones(1, dtype=mt.int64))
 
 
-# Versions (4.4)
+# Section 4.4: versions
 
 
 def test_g60_versions_start_at_zero() -> None:
@@ -476,7 +476,7 @@ def test_g67_results_that_are_not_kept_may_be_written_to(name: str) -> None:
     assert values(x.grad) == values(wanted.grad)
 
 
-# Inference tensors (4.5)
+# Section 4.5: inference tensors
 
 
 def test_g70_what_is_an_inference_tensor() -> None:
@@ -613,6 +613,6 @@ def test_g78_inference_tensors_going_out_and_backward() -> None:
 def test_the_line_that_made_an_inference_tensor_is_named_when_diagnosis_is_on() -> None:
     with mt.autograd.set_detect_anomaly(True), mt.inference_mode():
         i = mt.ones(2)  # this line
-    for use in (lambda: leaf([1.0, 2.0], np.float32) * i, lambda: i.add_(1), lambda: i.requires_grad_()):
+    for use in (lambda: leaf([1.0, 2.0], np.float32) * i, lambda: i.add_(1), i.requires_grad_):
         with pytest.raises(RuntimeError, match=rf"{__file__}:\d+ in test_the_line.*# this line"):
             use()
