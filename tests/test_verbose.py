@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from minitorch_backends import backends, explain
 from minitorch_backends.backends import mkl, mkldnn
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.gemm import matmul as kernel
+from minitorch_backends.kernels.registry import Call
+from minitorch_backends.verbose import mkl_lines, onednn_lines
 
 from .processes import python
 
@@ -156,6 +159,17 @@ def test_other_products_are_matmul_too(capsys: pytest.CaptureFixture[str]) -> No
     assert added["problem_desc"] == summed["problem_desc"] == "3x4:4x5"
     assert [each.name for each in added["memory_descriptors"]] == ["src", "wei", "bia", "dst"]
     assert (added["attributes"], summed["attributes"]) == ("", "attr-acc-mode:f16")
+
+
+def test_a_packed_operand_is_opaque() -> None:
+    x, packed = np.ones((3, 4), np.float32), SimpleNamespace(shape=(4, 5), dtype=np.dtype(np.float32))
+    call = Call(
+        "linear", ((3, 4), (4, 5)), ("float32",) * 2, {}, "amx", (), None, 1e-3, (x, packed), np.ones((3, 5)), None
+    )
+    (entry,) = parsed("\n".join(onednn_lines(call, True, frozenset({"exec"}))))
+    assert entry["memory_descriptors"][1] == Descriptor("wei", "f32", "", "opaque", "", "", "f0")
+    assert (entry["exec_time"], entry["problem_desc"]) == (1.0, "3x4:4x5")
+    assert not list(mkl_lines(call, True))
 
 
 def test_off_is_silent_and_on_again_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
