@@ -59,7 +59,7 @@ addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
-matmul.impl("blas", refuses=blas.refuses)(blas.matmul)
+matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("portable")(blas.matmul_portable)
 
 
