@@ -53,7 +53,8 @@ from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .printing import set_printoptions
 from .random import *
-from .tensor import Size, Tensor
+from .size import Size
+from .tensor import Tensor
 
 float, double, half = float32, float64, float16
 short, int, long = int16, int32, int64
