@@ -137,6 +137,7 @@ class Op:
         if not self.view:
             return self.wrapped(values, arrays, metadata, out)
         source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
+        results: Any = None
         if isinstance(out, tuple):
             results = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
         else:
