@@ -101,7 +101,7 @@ class Op:
 
     def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
         """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
-        self.propagate = compiled(self)  # type: ignore[method-assign]
+        self.propagate = compiled(self)  # type: ignore[assignment, method-assign]
         self.propagate(node, edges, g, flow)
 
     # Calling
@@ -142,19 +142,19 @@ class Op:
             results = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
         else:
             results = made_view(self, metadata, source, out, None)
-        if _grad_mode().records:
-            self.record(values, arrays, metadata, results)
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
         return results
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """What the forward returned, as tensors of their own, recorded."""
         results = _map(out, _tensor)
-        if _grad_mode().records:
-            self.record(values, arrays, metadata, results)
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
         return results
 
     def bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         out = np.asarray(out)
         _refuse_unfit(op, out, target)
     recording = grad_mode.get().records
+    tangent = None if watch.duals is None else watch.duals.before_write(op, values, arrays, metadata, into, out)
     if nodes.pack is not None and recording:
         values = [_with_own_memory(into), *values[1:]]
     node = op.node(values, arrays, metadata) if recording else None
@@ -53,9 +54,6 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     view = into._state if type(into._state) is View else None
     if recording and view is not None and view.apart is not None and (node is not None or view.requires_grad()):
         raise view.refusal("is being")
-    tangent = None
-    if watch.duals is not None:
-        tangent = watch.duals.before_write(op, values, arrays, metadata, into, out)
     if nodes.keep_originals is not None:
         nodes.keep_originals(into)
     token = silence()
@@ -67,18 +65,21 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     finally:
         restore(token)
     bump(into)
+    if watch.duals is not None:
+        watch.duals.written(into, tangent)
     if recording:
         rewrite(node, into)
         if node is not None:
             op.save_out(node, into)
-    if watch.duals is not None:
-        watch.duals.written(into, tangent)
     return into
 
 
 def _with_own_memory(tensor: Tensor) -> Tensor:
     """A copy of a tensor at its place in the graph, for a hook that may keep it while the tensor is overwritten."""
-    return adopt(tensor._array.copy("K"), history(tensor))
+    copy = adopt(tensor._array.copy("K"), history(tensor))
+    if watch.duals is not None:
+        watch.duals.copied(tensor, copy)
+    return copy
 
 
 def _keep_value(node: Node, name: str, target: np.ndarray) -> None:

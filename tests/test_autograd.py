@@ -916,5 +916,6 @@ def test_gradgradcheck() -> None:
     with pytest.raises(GradcheckError, match="Jacobian mismatch"):
         gradgradcheck(once, x)
     assert gradgradcheck(once, x, raise_exception=False) is False
-    with pytest.raises(NotImplementedError, match="check_fwd_over_rev"):
-        gradgradcheck(once, x, check_fwd_over_rev=True)
+    assert gradgradcheck(lambda x, y: x.exp() * y, (x, y), check_fwd_over_rev=True)
+    with pytest.raises(GradcheckError):
+        gradgradcheck(once, x, check_fwd_over_rev=True, check_rev_over_rev=False)

@@ -100,11 +100,6 @@ def gradgradcheck(
     `grad_outputs` are the gradients of the outputs that require them; by default numbers in (-1, 1), the same in every
     call, which `gen_non_contig_grad_outputs` lays out in memory with gaps. See `gradcheck` for the rest and the errors.
     """
-    if check_fwd_over_rev:
-        raise NotImplementedError(
-            "tangents do not pass through what a backward pass has saved; leave out check_fwd_over_rev, "
-            "check_rev_over_rev looks at the same derivatives"
-        )
     inputs = as_sequence(inputs)
     if grad_outputs is None:
         grad_outputs = _random_gradients(func(*inputs), gen_non_contig_grad_outputs)
@@ -128,6 +123,7 @@ def gradgradcheck(
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
         masked=masked,

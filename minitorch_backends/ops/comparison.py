@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import watch
 from ..op import Array, op
 from ..samples import Sample, arrays_like, between, gapped, pairs, sample
 from ..tensor import Tensor, adopt
@@ -332,7 +333,7 @@ def _chosen(condition: Any, *choices: Any) -> np.ndarray | None:
 
     2 us in place of 9 for 8x8, and the way of the gradients of choices and extrema.
     """
-    if type(condition) is not Tensor or condition._array.dtype is not _BOOL:
+    if type(condition) is not Tensor or condition._array.dtype is not _BOOL or watch.calls:
         return None
     values: list[Any] = []
     dtypes = set()
