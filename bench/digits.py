@@ -131,11 +131,13 @@ def _compare(
     difference = logits - exact
     ordered = np.sort(exact, axis=1)
     largest = float(np.abs(difference).max())
+    reach = 2 * max(largest, float(np.abs(ieee - exact).max()))
     return {
         "precision": precision,
         "accuracy": float(np.mean(logits.argmax(axis=1) == labels)),
         "changed_answers": int(np.sum(logits.argmax(axis=1) != ieee.argmax(axis=1))),
-        "within_reach": int(np.sum(ordered[:, -1] - ordered[:, -2] <= 2 * largest)),
+        "reach": reach,
+        "within_reach": int(np.sum(ordered[:, -1] - ordered[:, -2] <= reach)),
         "largest_error": largest,
         "rms_error": float(np.sqrt(np.mean(difference**2))),
     }
@@ -172,5 +174,6 @@ def summary(result: dict[str, Any]) -> list[str]:
 
         Changed answers are counted against ieee. Errors are those of the logits against a float64 run of the same
         weights; the logits' own rms is {result["rms_of_logits"]:.1f}. An answer is within reach of a precision when the
-        margin between its two largest logits is at most twice the largest error: no other answer can change.
+        margin between its two largest logits is at most twice the largest error (of that precision or of ieee): no
+        other answer can change.
     """)

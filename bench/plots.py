@@ -113,7 +113,7 @@ def _margins(figure: Figure, result: dict[str, Any]) -> None:
     axes.step(margins, share, where="post", color="#333333", linewidth=1.8)
     for row in result["precisions"]:
         colour, marker = MARKS[row["precision"]]
-        reach = 2 * row["largest_error"]
+        reach = row["reach"]
         axes.axvline(reach, color=colour, linewidth=1.2, linestyle="--")
         label = f"{row['precision']}: {row['within_reach']} within reach, {row['changed_answers']} changed"
         axes.plot(
@@ -126,7 +126,7 @@ def _margins(figure: Figure, result: dict[str, Any]) -> None:
             clip_on=False,
             zorder=4,
         )
-    lowest = min(margins.min(), *(2 * row["largest_error"] for row in result["precisions"]))
+    lowest = min(margins.min(), *(row["reach"] for row in result["precisions"]))
     axes.set(
         title="How far each precision reaches into the margins",
         xlabel="margin between the two largest logits (float64); dashed: twice the largest error of a precision",
@@ -171,7 +171,7 @@ def _speed(figure: Figure, result: dict[str, Any]) -> None:
     right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     right.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if value in (0.2, 0.5, 2, 5, 20, 50) else "")
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels) if len(labels) <= 6 else 5)
 
 
 def _errors(figure: Figure, result: dict[str, Any]) -> None:

@@ -15,6 +15,11 @@ LEVELS = ("portable", "avx2", "avx512", "amx")
 VARIABLE = "MINITORCH_CPU_CAPABILITY"
 """Environment variable that caps the capability; read once, when the first kernel asks."""
 
+TORCH_VARIABLE = "ATEN_CPU_CAPABILITY"
+"""torch's variable for the same, which counts where the other is not set."""
+
+_TORCH_LEVELS = {"default": "portable", "avx2": "avx2", "avx512": "avx512"}
+
 _NEEDS = {
     "avx2": ("avx2", "fma"),
     "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
@@ -61,10 +66,13 @@ def detected() -> str:
 @functools.cache
 def capability() -> str:
     """The highest of `LEVELS` that kernels may use in this process."""
-    wanted = os.environ.get(VARIABLE, LEVELS[-1]).strip().lower()
-    if wanted not in LEVELS:
-        raise ValueError(f"{VARIABLE}={wanted!r} is not a CPU capability; expected one of {', '.join(LEVELS)}")
-    return min(wanted, detected(), key=LEVELS.index)
+    for variable, levels in ((VARIABLE, {level: level for level in LEVELS}), (TORCH_VARIABLE, _TORCH_LEVELS)):
+        wanted = os.environ.get(variable, "").strip().lower()
+        if wanted and wanted not in levels:
+            raise ValueError(f"{variable}={wanted!r} is not a CPU capability; expected one of {', '.join(levels)}")
+        if wanted:
+            return min(levels[wanted], detected(), key=LEVELS.index)
+    return detected()
 
 
 def refusal(isa: str | None) -> str | None:

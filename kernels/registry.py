@@ -30,6 +30,7 @@ __all__ = [
     "Decision",
     "Implementation",
     "Kernel",
+    "Planned",
     "Refused",
     "kernels",
     "observe",
@@ -67,6 +68,8 @@ class Implementation(NamedTuple):
     isa: str | None
     refuses: Callable[..., str | None] | None
     run: Callable[..., Any]
+    specialise: Callable[..., Callable[..., Any] | None] | None = None
+    """For one signature a shorter way to the same bits, or None."""
 
     def refusal(self, specs: tuple[ArraySpec, ...], keywords: Mapping[str, Any]) -> str | None:
         """The sentence with which this implementation declines the signature, or None when it would run."""
@@ -98,6 +101,16 @@ class Call(NamedTuple):
     arrays: tuple[Any, ...]
     """The arguments themselves, for who traces layouts and addresses; nobody may keep them."""
     result: Any
+    prefer: str | None
+
+
+class Planned(NamedTuple):
+    """How a kernel would be called: the arrays (or `ArraySpec`s), the keywords, and who decided the precision."""
+
+    kernel: Kernel
+    arrays: tuple[Any, ...]
+    keywords: dict[str, Any]
+    decided_by: str | None
 
 
 Observer = Callable[[Call], None]
@@ -139,39 +152,55 @@ class Kernel:
         reference: the same task in float64, the definition of correct.
         bound: for each precision, the largest error of a result relative to the sum of the magnitudes of the
             reference's terms, accumulation aside (the docstring of the kernel's module says what a term is).
+
+    `plan` is for the tensor side to set: it says how this kernel, or another in its place, is called for the arguments
+    of an op.
     """
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
         self.reference = reference
         self.bound = dict(bound)
+        self.plan: Callable[..., Planned] | None = None
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, Decision]] = {}
         self._lock = threading.Lock()
         kernels[name] = self
 
     def impl(
-        self, name: str, *, isa: str | None = None, refuses: Callable[..., str | None] | None = None
+        self,
+        name: str,
+        *,
+        isa: str | None = None,
+        refuses: Callable[..., str | None] | None = None,
+        specialise: Callable[..., Callable[..., Any] | None] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`)."""
+        """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`).
+
+        `specialise` sees what `refuses` sees, and is asked once for a signature: it returns a function that gives the
+        bits of the implementation in less time, in its call form, or None where there is none.
+        """
         if name in self.implementations:
             raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
         if isa is not None and isa not in cpu.LEVELS:
             raise ValueError(f"{isa!r} is not a CPU capability; expected None or one of {', '.join(cpu.LEVELS)}")
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
-            self.implementations[name] = Implementation(name, isa, refuses, run)
+            self.implementations[name] = Implementation(name, isa, refuses, run, specialise)
             with self._lock:
                 self._decisions.clear()
             return run
 
         return declare
 
-    def decide(self, *arrays: Any, **keywords: Any) -> Decision:
-        """Which implementations would run these arrays (or `ArraySpec`s), and who refuses why. Runs nothing."""
+    def decide(self, *arrays: Any, prefer: str | None = None, **keywords: Any) -> Decision:
+        """Which implementations would run these arrays (or `ArraySpec`s), and who refuses why. Runs nothing.
+
+        `prefer` names an implementation that is asked before the others.
+        """
         specs = tuple(ArraySpec(a.shape, a.dtype) for a in arrays)
         candidates, refusals = [], []
-        for implementation in self.implementations.values():
+        for implementation in sorted(self.implementations.values(), key=lambda each: each.name != prefer):
             sentence = implementation.refusal(specs, keywords)
             if sentence is None:
                 candidates.append(implementation)
@@ -179,42 +208,49 @@ class Kernel:
                 refusals.append((implementation.name, sentence))
         return Decision(tuple(candidates), tuple(refusals))
 
-    def __call__(self, *arrays: np.ndarray, decided_by: str | None = None, **keywords: Any) -> Any:
-        """Run the best implementation that does not refuse. `decided_by` only travels to the observers."""
-        if len(arrays) == 2:  # the general form takes 0.1 us longer
-            a, b = arrays
+    def __call__(
+        self, a: Any, /, *others: Any, decided_by: str | None = None, prefer: str | None = None, **keywords: Any
+    ) -> Any:
+        """Run the best implementation that does not refuse, that of the name `prefer` before all others.
+
+        `decided_by` only travels to the observers.
+        """
+        if len(others) == 1:  # the general form takes 0.2 us longer
+            b = others[0]
             key: tuple = (a.shape, b.shape, a.dtype, b.dtype)
         else:
-            key = tuple([(a.shape, a.dtype) for a in arrays])
+            key = tuple([(x.shape, x.dtype) for x in (a, *others)])
         if keywords:
             key += tuple(keywords.items())
+        if prefer is not None:
+            key += (prefer,)
         known = self._decisions.get(key)
         if known is None:
-            known = self._remember(key, self.decide(*arrays, **keywords))
+            known = self._remember(key, (a, *others), self.decide(a, *others, prefer=prefer, **keywords), keywords)
         first, decision = known
         refusals: tuple[tuple[str, str], ...] = ()
-        if first is not None and not (_observers.get() or _everywhere):
+        if first is not None and not (_everywhere or _observers.get()):
             try:
-                return first(*arrays, **keywords)
+                return first(a, *others, **keywords) if keywords else first(a, *others)
             except Refused as refused:
                 refusals = ((decision.candidates[0].name, str(refused)),)
-        return self._run(arrays, keywords, decision, refusals, decided_by)
+        return self._run((a, *others), keywords, decision, refusals, decided_by, prefer)
 
-    def prepared(self, first: ArraySpec, second: ArraySpec, **keywords: Any) -> Callable[..., Any]:
-        """The function (a, b, decided_by) that runs two arrays of known shapes and dtypes as a call of the kernel does,
-        without looking up the decision each time, which takes half a microsecond.
+    def prepared(self, a: ArraySpec, b: ArraySpec) -> Callable[..., Any]:
+        """The function (a, b, decided_by) that does for two arrays of known shapes and dtypes what a call without
+        keywords does, without looking up the decision each time, which takes half a microsecond.
         """
-        candidates = self.decide(first, second, **keywords).candidates
-        observers, everywhere, best = _observers.get, _everywhere, candidates[0].run if candidates else None
-        run = functools.partial(best, **keywords) if best is not None and keywords else best
+        key = (a.shape, b.shape, a.dtype, b.dtype)
+        first, _ = self._remember(key, (a, b), self.decide(a, b), {})
+        everywhere, observers = _everywhere, _observers.get
 
         def call(a: np.ndarray, b: np.ndarray, decided_by: str | None = None) -> Any:
-            if run is not None and not (observers() or everywhere):
+            if first is not None and not (everywhere or observers()):
                 try:
-                    return run(a, b)
+                    return first(a, b)
                 except Refused:  # which the general way finds again, and goes on from there
                     pass
-            return self(a, b, decided_by=decided_by, **keywords)
+            return self(a, b, decided_by=decided_by)
 
         return call
 
@@ -225,6 +261,7 @@ class Kernel:
         decision: Decision,
         data_refusals: tuple[tuple[str, str], ...],
         decided_by: str | None,
+        prefer: str | None,
     ) -> Any:
         """The first candidate that takes the data, without those that have refused it already; tells the observers."""
         refusals = [*decision.refusals, *data_refusals]
@@ -238,8 +275,8 @@ class Kernel:
             seconds = time.perf_counter() - start
             if observers := (*_everywhere, *_observers.get()):
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
-                ran, why_not = implementation.name, tuple(refusals)
-                call = Call(self.name, shapes, dtypes, keywords, ran, why_not, decided_by, seconds, arrays, result)
+                signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
+                call = Call(*signature, decided_by, seconds, arrays, result, prefer)
                 for observer in observers:
                     observer(call)
             return result
@@ -247,9 +284,17 @@ class Kernel:
         reasons = "; ".join(f"{name}: {sentence}" for name, sentence in refusals)
         raise RuntimeError(f"no implementation of {self.name} takes ({taken}): {reasons}")
 
-    def _remember(self, key: tuple, decision: Decision) -> tuple[Callable[..., Any] | None, Decision]:
+    def _remember(
+        self, key: tuple, arrays: tuple, decision: Decision, keywords: dict[str, Any]
+    ) -> tuple[Callable[..., Any] | None, Decision]:
         """Keep a decision with the function that runs unless the data is refused."""
-        known = (decision.candidates[0].run if decision.candidates else None, decision)
+        first = None
+        if decision.candidates:
+            best = decision.candidates[0]
+            if best.specialise is not None:
+                first = best.specialise(*[ArraySpec(x.shape, x.dtype) for x in arrays], **keywords)
+            first = first or best.run
+        known = (first, decision)
         with self._lock:
             if len(self._decisions) >= DECISIONS_KEPT:
                 self._decisions.pop(next(iter(self._decisions)))

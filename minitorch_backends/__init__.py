@@ -12,8 +12,16 @@ from .kernels.blas_environment import stop_spinning
 
 stop_spinning()
 
-from . import autograd, backends, explain, nn, optim
-from .autograd import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from . import autograd, backends, explain, func, linalg, nn, optim, utils
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .backends import get_float32_matmul_precision, set_float32_matmul_precision
 from .backends.determinism import (
     are_deterministic_algorithms_enabled,
@@ -41,10 +49,12 @@ from .dtypes import (
     uint8,
 )
 from .factories import *
+from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .printing import set_printoptions
 from .random import *
-from .tensor import Size, Tensor
+from .size import Size
+from .tensor import Tensor
 
 float, double, half = float32, float64, float16
 short, int, long = int16, int32, int64

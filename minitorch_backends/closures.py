@@ -7,6 +7,7 @@ holds them equal to it. `a + b` on 8x8 takes 0.4 us this way and 3 us by the gen
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +17,15 @@ from . import watch
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
+from .backends.permission import recorded as recorded_arguments
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
 __all__ = ["binary", "unary", "viewing"]
+
+# Sums and products that overflow give Inf without a word, as in torch. To silence NumPy around each of them, as is done
+# for ops that may leave their domain (`op(warns=True)`), would take 0.2 us of the 0.5 that `a + b` takes.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"minitorch_backends\.(closures|autograd)\b")
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _new, _asarray, _ndarray, _mode = object.__new__, np.asarray, np.ndarray, grad_mode.get
@@ -27,32 +33,42 @@ _ABSENT: Any = object()
 
 
 def unary(op: Any) -> Callable[..., Any]:
-    """The closure of an op whose only input comes first and whose other arguments have defaults, for float32 and
-    float64.
+    """The closure of an op whose only input comes first, for float32 and float64. `x.sum(0)` on 8x8 takes 3 us this
+    way and 7 us by the general path.
     """
-    forward, apply = _quiet(op), op.apply
-    metadata, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
-    name = op.inputs[0]
+    plain, detailed, apply = _quiet(op, op.ufunc or op.forward), _quiet(op, op.forward), op.apply
+    defaults, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
+    name, positional, count = op.inputs[0], op.order[1:], len(op.metadata_names)
+    needs_more = len(defaults) < count
 
     def call(input: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
-        if rest or named or (kind is not Tensor and kind is not Parameter) or watch.calls:
+        if (kind is not Tensor and kind is not Parameter) or watch.calls:
             return apply(_given(input, *rest), named, None)
         x = input._array
         dtype = x.dtype
         if dtype is not _FLOAT32 and dtype is not _FLOAT64:
-            return apply((input,), named, None)
-        out = forward(x)
+            return apply((input, *rest), named, None)
+        if rest or named or needs_more:
+            metadata = {**defaults, **dict(zip(positional, rest, strict=False)), **named}
+            surplus = len(metadata) != count or len(rest) > len(positional)
+            if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
+                return apply((input, *rest), named, None)
+            out = detailed(x, **metadata)
+        else:
+            metadata = defaults
+            out = plain(x)
         if type(out) is not _ndarray:
             if isinstance(out, tuple):
-                return apply((input,), named, None)
+                return op.wrapped([input], [x], metadata, out)
             out = _asarray(out)
         tensor = _new(Tensor)
         tensor._array = out
         tensor._node = tensor._state = tensor._cell = None
         if watch.born is not None:
             watch.born(tensor)
-        if recorded and input._node is not None and _mode().records:
+        differentiable = recorded and (metadata is defaults or out.dtype.kind not in "biu")
+        if differentiable and input._node is not None and _mode().records:
             edge = input._node if input._state is None else history(input)
             if edge is not None:
                 node = _new(Node)
@@ -71,11 +87,11 @@ def binary(op: Any) -> Callable[..., Any]:
     """The closure of an op whose two inputs come first and whose other arguments have defaults, for one floating
     type.
     """
-    forward, apply = _quiet(op), op.apply
+    forward, apply = _quiet(op, op.ufunc or op.forward), op.apply
     numbers = op.promote in (True, "float") and op.ufunc is not None
     metadata, plans = _defaults(op), op.plans
     first, second = op.inputs
-    with_first, with_second = op.rules[0] is not None, op.rules[1] is not None
+    with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded = with_first or with_second
 
     def call(input: Any = _ABSENT, other: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
@@ -109,12 +125,15 @@ def binary(op: Any) -> Callable[..., Any]:
             watch.born(tensor)
         if (input._node is not None or behind is not None) and recorded and _mode().records:
             edge = None if not with_first else input._node if input._state is None else history(input)
-            edge_of_other = None if not with_second or behind is None else history(other)
+            edge_of_other = None
+            if behind is not None and with_second:
+                edge_of_other = behind if other._state is None else history(other)
             if edge is not None or edge_of_other is not None:
                 node = _new(Node)
                 node.op, node.edges = op, (edge, edge_of_other)
                 node.likes = ((x.shape, dtype), None if y is other else (y.shape, dtype))
-                node.metadata, node.outputs, node.sequence = metadata, (), next_sequence()
+                node.metadata = metadata if product is None else recorded_arguments(metadata, product)
+                node.outputs, node.sequence = (), next_sequence()
                 saves, saves_out = plans[(edge is not None) + 2 * (edge_of_other is not None)]
                 node.saved = saved = {}
                 for index in saves:
@@ -165,16 +184,15 @@ def viewing(op: Any) -> Callable[..., Any]:
     return call
 
 
-def _quiet(op: Any) -> Callable[..., Any]:
-    """What computes the forward, without NumPy's floating-point warnings where it may leave its domain."""
-    forward = op.ufunc or op.forward
+def _quiet(op: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward`, without NumPy's floating-point warnings where it may leave its domain."""
     if not op.warns:
         return forward
 
-    def quiet(*arrays: Any) -> Any:
+    def quiet(*arrays: Any, **metadata: Any) -> Any:
         token = silence()
         try:
-            return forward(*arrays)
+            return forward(*arrays, **metadata)
         finally:
             restore(token)
 
@@ -187,4 +205,4 @@ def _given(*values: Any) -> tuple:
 
 
 def _defaults(op: Any) -> dict[str, Any]:
-    return {name: op.defaults[name] for name in op.metadata_names}
+    return {name: op.defaults[name] for name in op.metadata_names if name in op.defaults}

@@ -16,9 +16,11 @@ from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, rule_of
 from .autograd.views import View, made_view
+from .backends.permission import recorded
 from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
+from .out import written_out
 from .tensor import Tensor, adopt, as_array
 
 __all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
@@ -59,6 +61,7 @@ class Op:
     ufunc: Callable[..., Any] | None
     takes: str
     warns: bool
+    product: str | None
     public: Callable[..., Any]
     samples: Callable[..., Any] | None
     reference: Callable[..., Any] | None
@@ -78,7 +81,6 @@ class Op:
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
-        self.propagate = compiled(self)
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
             raise TypeError(
@@ -97,6 +99,11 @@ class Op:
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
         return tuple(index for index, name in enumerate(self.inputs) if name in wanted), "out" in wanted
 
+    def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
+        """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
+        self.propagate = compiled(self)  # type: ignore[assignment, method-assign]
+        self.propagate(node, edges, g, flow)
+
     # Calling
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -104,6 +111,8 @@ class Op:
 
     def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
         """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        if "out" in named and "out" not in self.known:
+            return written_out(self, args, named)
         bound = self.bind(args, named)
         values = self._values(bound)
         if into is not None:
@@ -126,11 +135,24 @@ class Op:
         if into is not None:
             return write(self, values, arrays, metadata, out, into)
         if not self.view:
-            results = _map(out, _tensor)
-        elif isinstance(out, tuple):
-            results = tuple(made_view(self, metadata, values[0], each, index) for index, each in enumerate(out))
+            return self.wrapped(values, arrays, metadata, out)
+        source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
+        results: Any = None
+        if isinstance(out, tuple):
+            results = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
         else:
-            results = made_view(self, metadata, values[0], out, None)
+            results = made_view(self, metadata, source, out, None)
+        if watch.duals is not None:
+            watch.duals.computed(self, values, arrays, metadata, results)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
+        return results
+
+    def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+        """What the forward returned, as tensors of their own, recorded."""
+        results = _map(out, _tensor)
+        if watch.duals is not None:
+            watch.duals.computed(self, values, arrays, metadata, results)
         if _grad_mode().records:
             self.record(values, arrays, metadata, results)
         return results
@@ -258,7 +280,7 @@ class Op:
                 return RuntimeError(
                     f"{self.name}(): The size of tensor a ({different[0]}) must match the size of tensor b "
                     f"({different[1]}) at non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
-                    f"{' and '.join(map(str, shapes))} do not broadcast, whose sizes must be equal or 1 from the last on"
+                    f"{' and '.join(map(str, shapes))} do not broadcast: from the last on, sizes must be equal or 1"
                 )
         return error
 
@@ -288,6 +310,8 @@ class Op:
             return None
         node = _new(Node)
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
+        if self.product is not None:
+            metadata = recorded(metadata, self.product)
         node.likes, node.metadata, node.saved = tuple(map(_like, values)), metadata, {}
         if watch.calls:
             note_call(node)

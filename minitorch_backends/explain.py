@@ -1,18 +1,41 @@
-"""What ran, at which precision, by which implementation, and who decided."""
+"""What ran, at which precision, by which implementation, and who decided; and what would run.
+
+with explain.record() as log:
+    loss.backward()
+print(log)                               # one line for each kernel call
+print(explain.why("matmul", a, b))       # an answer without running anything
+print(explain.diff(log, other_log))      # the first call in which two runs differ
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import html
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from .autograd.modes import is_in_backward
 from .backends.permission import Choice, precision_of
-from .kernels.registry import Call, observe
+from .kernels.registry import Call, kernels, observe
 from .ops.einsum import einsum_plan
 from .ops.einsum.plan import Plan
+from .tensor import as_array
 
-__all__ = ["Choice", "Contractions", "Log", "Record", "einsum", "precision_of", "record"]
+__all__ = [
+    "Answer",
+    "Choice",
+    "Contractions",
+    "Difference",
+    "Log",
+    "Record",
+    "diff",
+    "einsum",
+    "precision_of",
+    "record",
+    "why",
+]
 
 
 class Record(NamedTuple):
@@ -22,6 +45,7 @@ class Record(NamedTuple):
         kernel: the task, "matmul".
         shapes, dtypes: of the array arguments.
         precision: what the kernel was asked for.
+        options: its other keywords, as pairs of a name and a value.
         implementation: which of the kernel's implementations ran.
         refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
         decided_by: the flag, argument or rule that chose the precision.
@@ -33,57 +57,188 @@ class Record(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
     precision: str
+    options: tuple[tuple[str, Any], ...]
     implementation: str
     refusals: tuple[tuple[str, str], ...]
     decided_by: str | None
     direction: str
     seconds: float
 
+    def __str__(self) -> str:
+        return "  ".join(filter(None, _cells(self)))
+
+
+_HEADER = ("kernel", "shapes", "dtype", "precision", "implementation", "direction", "ms", "decided by")
+
 
 class Log(list[Record]):
     """The records of a block, in the order in which the kernels ran."""
 
-    def table(self) -> str:
-        """The records as aligned text, one line each."""
-        header = ("kernel", "shapes", "dtype", "precision", "implementation", "direction", "ms", "decided by")
-        rows = [header, *map(_cells, self)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        return "\n".join(line.rstrip() for line in lines)
+    def table(self, refusals: bool = False) -> str:
+        """The records as aligned text, one line each; with `refusals`, each refused candidate below its call."""
+        cells = [_HEADER, *map(_cells, self)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = []
+        for row, entry in zip(cells, (None, *self), strict=True):
+            lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+            if refusals and entry is not None:
+                lines += [f"    not {name}: {sentence}" for name, sentence in entry.refusals]
+        return "\n".join(lines)
 
     __str__ = table
 
+    def to_json(self) -> str:
+        """The records as JSON: a list of objects with the attributes of `Record`."""
+        return json.dumps([entry._asdict() for entry in self], indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Log:
+        """What `to_json` wrote, in another process perhaps."""
+        return cls(Record(**{name: _tuples(value) for name, value in entry.items()}) for entry in json.loads(text))
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook, with the refusals as a tip on the implementation."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in _HEADER)
+        rows = []
+        for entry in self:
+            tip = html.escape("; ".join(f"not {name}: {sentence}" for name, sentence in entry.refusals))
+            cells = [f"<td>{html.escape(cell)}</td>" for cell in _cells(entry)]
+            place = _HEADER.index("implementation")
+            cells[place] = cells[place].replace("<td>", f'<td title="{tip}">', 1)
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _shapes(shapes: Iterable[tuple[int, ...]]) -> str:
+    return " @ ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+
 
 def _cells(entry: Record) -> tuple[str, ...]:
-    shapes = " @ ".join("x".join(map(str, shape)) for shape in entry.shapes)
     dtypes = ", ".join(dict.fromkeys(entry.dtypes))
-    milliseconds = f"{entry.seconds * 1e3:.3f}"
-    described = (entry.kernel, shapes, dtypes, entry.precision, entry.implementation, entry.direction)
-    return (*described, milliseconds, entry.decided_by or "")
+    options = "".join(f" {name}={value}" for name, value in entry.options)
+    described = (entry.kernel, _shapes(entry.shapes), dtypes, entry.precision + options, entry.implementation)
+    return (*described, entry.direction, f"{entry.seconds * 1e3:.3f}", entry.decided_by or "")
 
 
 @contextmanager
 def record() -> Iterator[Log]:
     """List every kernel call that this thread or task makes while the block runs: `with explain.record() as log:`."""
     log = Log()
-
-    def note(call: Call) -> None:
-        log.append(
-            Record(
-                kernel=call.kernel,
-                shapes=call.shapes,
-                dtypes=call.dtypes,
-                precision=call.keywords.get("precision", "ieee"),
-                implementation=call.implementation,
-                refusals=call.refusals,
-                decided_by=call.decided_by,
-                direction="backward" if is_in_backward() else "forward",
-                seconds=call.seconds,
-            )
-        )
-
-    with observe(note):
+    with observe(lambda call: log.append(_record(call))):
         yield log
+
+
+def _record(call: Call) -> Record:
+    options = {name: value for name, value in call.keywords.items() if name != "precision"}
+    if call.prefer is not None:
+        options["prefer"] = call.prefer
+    return Record(
+        kernel=call.kernel,
+        shapes=call.shapes,
+        dtypes=call.dtypes,
+        precision=call.keywords.get("precision", "ieee"),
+        options=tuple(options.items()),
+        implementation=call.implementation,
+        refusals=call.refusals,
+        decided_by=call.decided_by,
+        direction="backward" if is_in_backward() else "forward",
+        seconds=call.seconds,
+    )
+
+
+# Two runs
+
+
+class Difference(NamedTuple):
+    """Where two recorded runs part.
+
+    Attributes:
+        number: of the first call that differs, from 0.
+        fields: the attributes in which it differs; none where one run has ended.
+        first, second: the two calls; None where a run has ended.
+    """
+
+    number: int
+    fields: tuple[str, ...]
+    first: Record | None
+    second: Record | None
+
+    def __str__(self) -> str:
+        how = f" differs in {', '.join(self.fields)}" if self.fields else ": one run has ended"
+        lines = [f"call {self.number}{how}"]
+        for name, entry in (("first", self.first), ("second", self.second)):
+            lines.append(f"  {name}: {entry if entry is not None else 'no more calls'}")
+            lines += [f"    {field}: {getattr(entry, field)!r}" for field in self.fields]
+        return "\n".join(lines)
+
+
+def diff(first: Sequence[Record], second: Sequence[Record]) -> Difference | None:
+    """The first call in which two recorded runs differ in anything but time; None when there is none."""
+    for index, (a, b) in enumerate(zip_longest(first, second)):
+        if a is None or b is None:
+            return Difference(index, (), a, b)
+        fields = tuple(name for name in Record._fields if name != "seconds" and getattr(a, name) != getattr(b, name))
+        if fields:
+            return Difference(index, fields, a, b)
+    return None
+
+
+# An answer without running
+
+
+class Answer(NamedTuple):
+    """How a call would run.
+
+    Attributes:
+        kernel: the kernel that would be called.
+        precision, decided_by: the precision, and the flag, argument or rule that chose it.
+        implementations: those that would run, best first; the later ones if the earlier refuse the data.
+        refusals: pairs of an implementation and the sentence with which it refuses shapes, dtypes or this CPU.
+        options: the kernel's other keywords.
+        shapes: of the arguments.
+    """
+
+    kernel: str
+    precision: str
+    decided_by: str | None
+    implementations: tuple[str, ...]
+    refusals: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, Any], ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        first, *others = self.implementations or ("nothing",)
+        lines = [f"{self.kernel} of {_shapes(self.shapes)} runs by {first} at {self.precision}: {self.decided_by}"]
+        lines += [f"    not {name}: {sentence}" for name, sentence in self.refusals]
+        lines += [f"    {name}={value!r}" for name, value in self.options]
+        return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
+
+
+def why(kernel: str, *arguments: Any, **options: Any) -> Answer:
+    """How a kernel would run for these tensors (or arrays), here and now, from what its dispatcher asks itself.
+
+    `options` are those of the op, `precision="bf16"`. Raises ValueError for a kernel that has no such answer.
+    """
+    plan = kernels[kernel].plan if kernel in kernels else None
+    if plan is None:
+        known = ", ".join(name for name, each in kernels.items() if each.plan is not None)
+        raise ValueError(f"explain.why cannot answer for {kernel!r}; expected one of {known}")
+    planned = plan(*map(as_array, arguments), **options)
+    decision = planned.kernel.decide(*planned.arrays, **planned.keywords)
+    others = {name: value for name, value in planned.keywords.items() if name != "precision"}
+    return Answer(
+        kernel=planned.kernel.name,
+        precision=planned.keywords.get("precision", "ieee"),
+        decided_by=planned.decided_by,
+        implementations=tuple(each.name for each in decision.candidates),
+        refusals=decision.refusals,
+        options=tuple(others.items()),
+        shapes=tuple(each.shape for each in planned.arrays),
+    )
 
 
 class Contractions(NamedTuple):

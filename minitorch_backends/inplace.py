@@ -16,9 +16,9 @@ from .autograd.nodes import Leaf, Node, history, next_sequence
 from .autograd.views import View
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
-from .tensor import Tensor
+from .tensor import Tensor, adopt
 
-__all__ = ["bump", "refuse_unwritable", "write"]
+__all__ = ["bump", "refuse_unwritable", "rewrite", "write"]
 
 
 def bump(tensor: Tensor) -> None:
@@ -45,6 +45,9 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         out = np.asarray(out)
         _refuse_unfit(op, out, target)
     recording = grad_mode.get().records
+    tangent = None if watch.duals is None else watch.duals.before_write(op, values, arrays, metadata, into, out)
+    if nodes.pack is not None and recording:
+        values = [_with_own_memory(into), *values[1:]]
     node = op.node(values, arrays, metadata) if recording else None
     if node is not None:
         _keep_value(node, op.inputs[0], target)
@@ -62,9 +65,21 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     finally:
         restore(token)
     bump(into)
+    if watch.duals is not None:
+        watch.duals.written(into, tangent)
     if recording:
-        _rewrite(op, node, into, view)
+        rewrite(node, into)
+        if node is not None:
+            op.save_out(node, into)
     return into
+
+
+def _with_own_memory(tensor: Tensor) -> Tensor:
+    """A copy of a tensor at its place in the graph, for a hook that may keep it while the tensor is overwritten."""
+    copy = adopt(tensor._array.copy("K"), history(tensor))
+    if watch.duals is not None:
+        watch.duals.copied(tensor, copy)
+    return copy
 
 
 def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
@@ -74,9 +89,10 @@ def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
         node.saved[name] = (target.copy(), entry[1], [0], 0)
 
 
-def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
+def rewrite(node: Node | None, into: Tensor) -> None:
     """Give a tensor that was written to its new history; through a view its base gets one, and the views follow."""
-    owner = into if view is None else view.base
+    view = into._state if type(into._state) is View else None
+    owner = into if view is None else view.root()
     before = history(owner)
     if node is None and before is None:
         return
@@ -84,8 +100,6 @@ def _rewrite(op: Any, node: Node | None, into: Tensor, view: Any) -> None:
     owner.state.rewrites += 1
     if before is not None:
         move_retained(before, owner._node)
-    if node is not None:
-        op.save_out(node, into)
 
 
 def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
@@ -112,7 +126,7 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
         return
     view = into._state if type(into._state) is View else None
     leaf = "a leaf Variable that requires grad" if type(into._node) is Leaf else ""
-    if view is not None and (leaf or type(view.base._node) is Leaf):
+    if view is not None and (leaf or type(view.root()._node) is Leaf):
         leaf = "a view of a leaf Variable that requires grad"
     if leaf:
         raise RuntimeError(

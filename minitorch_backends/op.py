@@ -44,6 +44,7 @@ def composite(
     name: str | None = None,
     method: bool | str = True,
     takes: str = EVERY_CATEGORY,
+    inplace: bool = False,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,9 +56,23 @@ def composite(
         registry[public_name] = Composite(public_name, function, reference, samples, takes)
         if method:
             setattr(Tensor, public_name if method is True else method, function)
+        if inplace:
+            _install_inplace(public_name, lambda self, args, named: self.copy_(function(self, *args, **named)))
         return function
 
     return declare
+
+
+def _install_inplace(name: str, write: Callable[[Tensor, tuple, dict[str, Any]], Tensor]) -> Callable[..., Tensor]:
+    """Make the method `name_`."""
+
+    def write_into(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        return write(self, args, named)
+
+    write_into.__name__ = write_into.__qualname__ = name + "_"
+    write_into.__doc__ = f"`{name}`, written into this tensor."
+    setattr(Tensor, name + "_", write_into)
+    return write_into
 
 
 def op(
@@ -75,6 +90,7 @@ def op(
     inplace: bool = False,
     method: bool | str = True,
     operators: tuple[str, ...] = (),
+    product: str | None = None,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     **rules: Callable[..., Any],
@@ -97,6 +113,8 @@ def op(
         inplace: also make the method `name_`, which writes into the first input.
         method: make a method of `Tensor`, under the op's name or this one.
         operators: the special methods that the op stands for; those named `__r...__` swap their operands.
+        product: for an op with an argument `precision`, the kind of product whose precision a node of the graph keeps
+            while `backends.backward_precision` is "recorded".
         reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the
             tests.
         rules: for each input, the gradient, as the module's docstring explains.
@@ -113,6 +131,7 @@ def op(
             "ufunc": ufunc,
             "takes": takes,
             "warns": warns,
+            "product": product,
             "samples": samples,
             "reference": reference,
         }
@@ -149,8 +168,10 @@ def _closure(declared: Op) -> Any:
         and declared.writer is None
         and declared.order[: len(declared.inputs)] == declared.inputs
     )
-    if simple and len(declared.inputs) in (1, 2) and all(name in declared.defaults for name in declared.metadata_names):
-        return unary(declared) if len(declared.inputs) == 1 else binary(declared)
+    if simple and len(declared.inputs) == 1 and declared.variadic is None:
+        return unary(declared)
+    if simple and len(declared.inputs) == 2 and all(name in declared.defaults for name in declared.metadata_names):
+        return binary(declared)
     if declared.view and len(declared.inputs) == 1 and declared.takes == EVERY_CATEGORY:
         return viewing(declared)
     return lambda *args, **named: declared.apply(args, named, None)
@@ -160,13 +181,9 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
     if method:
         setattr(Tensor, declared.name if method is True else method, public)
     if inplace:
-
-        def write_into(self: Tensor, *args: Any, **named: Any) -> Tensor:
-            return declared.apply((self, *args), named, self)
-
-        write_into.__name__ = write_into.__qualname__ = declared.name + "_"
-        write_into.__doc__ = f"`{declared.name}`, written into this tensor."
-        setattr(Tensor, declared.name + "_", write_into)
+        write_into = _install_inplace(
+            declared.name, lambda self, args, named: declared.apply((self, *args), named, self)
+        )
     for special in operators:
         if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
             setattr(Tensor, special, public)

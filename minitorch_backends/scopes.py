@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,14 @@ class Scope:
         """Return `function` wrapped so that its body runs inside this scope."""
         if not callable(function):
             raise TypeError(f"{type(self).__name__} decorates functions, and got {function!r}")
+        if isinstance(function, type):
+            warnings.warn(
+                f"decorating the class {function.__name__} with {type(self).__name__} makes a function of it that "
+                "constructs "
+                "instances inside the scope; its methods are not covered: decorate them",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isasyncgenfunction(function):
             return self._around_async_generator(function)
         if inspect.iscoroutinefunction(function):
@@ -41,7 +50,7 @@ class Scope:
         if inspect.isgeneratorfunction(function):
             return self._around_generator(function)
 
-        @functools.wraps(function)
+        @functools.wraps(function, updated=() if isinstance(function, type) else functools.WRAPPER_UPDATES)
         def call(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)

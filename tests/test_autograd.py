@@ -884,9 +884,22 @@ def test_gradcheck_refuses_inputs_and_options() -> None:
         gradcheck(lambda x: x, x, check_backward_ad=False)
     with pytest.raises(AssertionError, match="check_forward_ad"):
         gradcheck(lambda x: x, x, check_batched_forward_grad=True)
-    for option in ("check_forward_ad", "check_batched_grad"):
-        with pytest.raises(NotImplementedError, match=option):
-            gradcheck(lambda x: x, x, **{option: True})
+    with pytest.raises(NotImplementedError, match="check_batched_forward_grad"):
+        gradcheck(lambda x: x, x, check_forward_ad=True, check_batched_forward_grad=True)
+
+
+def test_gradcheck_of_batches_and_dtypes() -> None:
+    x, y = leaf(2, dtype=np.float64), leaf(2, dtype=np.float64)
+    assert gradcheck(lambda x, y: (x * y, x.exp()), (x, y), check_batched_grad=True, check_grad_dtypes=True)
+
+
+def test_gradcheck_of_forward_mode() -> None:
+    x, y = leaf(2, dtype=np.float64), leaf(2, dtype=np.float64)
+    for fast_mode in (False, True):
+        assert gradcheck(lambda x, y: (x * y, x.exp()), (x, y), check_forward_ad=True, fast_mode=fast_mode)
+        assert gradcheck(lambda x: x * x, x, check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode)
+        with pytest.raises(GradcheckError, match="by forward mode"):
+            gradcheck(wrong, x, check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode)
 
 
 def test_gradgradcheck() -> None:
@@ -903,3 +916,6 @@ def test_gradgradcheck() -> None:
     with pytest.raises(GradcheckError, match="Jacobian mismatch"):
         gradgradcheck(once, x)
     assert gradgradcheck(once, x, raise_exception=False) is False
+    assert gradgradcheck(lambda x, y: x.exp() * y, (x, y), check_fwd_over_rev=True)
+    with pytest.raises(GradcheckError):
+        gradgradcheck(once, x, check_fwd_over_rev=True, check_rev_over_rev=False)

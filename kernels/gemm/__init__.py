@@ -20,9 +20,21 @@ from ..precision import PRECISIONS
 from ..registry import Kernel
 from . import blas, compiled
 from .compiled import multiply_packed, pack
+from .linear import Kept, gains_by_packing, linear
 from .warm import warmup
 
-__all__ = ["addmm", "exact_addmm", "exact_matmul", "matmul", "multiply_packed", "pack", "warmup"]
+__all__ = [
+    "Kept",
+    "addmm",
+    "exact_addmm",
+    "exact_matmul",
+    "gains_by_packing",
+    "linear",
+    "matmul",
+    "multiply_packed",
+    "pack",
+    "warmup",
+]
 
 
 def exact_matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
@@ -47,7 +59,7 @@ addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
-matmul.impl("blas", refuses=blas.refuses)(blas.matmul)
+matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("portable")(blas.matmul_portable)
 
 

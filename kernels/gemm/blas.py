@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec
 
-__all__ = ["matmul", "matmul_portable", "refuses"]
+__all__ = ["matmul", "matmul_portable", "refuses", "specialise"]
 
 _FLOAT32 = np.dtype(np.float32)
 _BLAS_DTYPES = frozenset(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
@@ -53,8 +55,27 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
         restore(token)
 
 
+def specialise(
+    a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
+) -> Callable[..., np.ndarray] | None:
+    """For exact products of two matrices, which `matmul` passes on to BLAS as they are: straight there."""
+    exact = precision in _EXACT_PRODUCTS or a.dtype != _FLOAT32
+    one_number = 1 in (math.prod(a.shape), math.prod(b.shape))
+    return _dot if a.ndim == b.ndim == 2 and exact and a.dtype in _BLAS_DTYPES and not one_number else None
+
+
+def _dot(a: np.ndarray, b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+    token = silence()
+    try:
+        return a.dot(b)
+    finally:
+        restore(token)
+
+
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of two arrays of a dtype that BLAS has, any batch dimensions and strides."""
+    if a.size == 1 or b.size == 1:  # np.dot scales the other operand by it, and skips a zero, which 0 x Inf is not
+        return np.matmul(a, b)
     if b.ndim == 2:
         if a.ndim == 2:
             return a.dot(b)  # a third of a microsecond less than np.matmul; copies the strides that BLAS does not take

@@ -1,35 +1,53 @@
 """Automatic differentiation: modes, the graph, and backward."""
 
 from . import (
+    forward_ad,
+    functional,
     graph,
     methods,  # noqa: F401  (installs requires_grad, backward, detach ... on Tensor)
 )
 from . import modes as grad_mode
-from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .anomaly_mode import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
 from .engine import backward, grad
-from .gradcheck import gradcheck, gradgradcheck
+from .function import Function
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .inference import is_inference
 from .modes import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
+    is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
 )
 
 __all__ = [
+    "Function",
+    "GradcheckError",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
+    "functional",
     "grad",
     "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_grad_enabled",
+    "is_inference",
     "is_inference_mode_enabled",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",

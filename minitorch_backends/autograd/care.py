@@ -9,7 +9,7 @@ import numpy as np
 from ..tensor import Tensor
 from .accumulation import fitted
 from .anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
-from .nodes import HookedNode, Node
+from .nodes import Node, hooks_if_any
 
 __all__ = ["Recorder", "propagate_with_care"]
 
@@ -35,7 +35,7 @@ class Recorder:
 
 def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
     """Apply the rules of a node between its hooks, and send on what they give."""
-    hooks = node.hooks if type(node) is HookedNode else None
+    hooks = hooks_if_any(node)
     arrived = g if node.outputs else (g,)
     if hooks is not None and hooks.pre:
         arrived = hooks.before(arrived)

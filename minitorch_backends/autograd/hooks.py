@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..tensor import Tensor
-from .nodes import DEAD_END, HookedNode, Leaf, Node, Output, history, hooks_of
+from .nodes import DEAD_END, Leaf, Node, Output, history, hooks_if_any, hooks_of
 
 __all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replaced", "watched_leaves"]
 
@@ -207,9 +207,8 @@ def _retains_grad(self: Tensor) -> bool:
     if node is None or type(node) is Leaf:
         return False
     node, index = place_of(self)
-    if type(node) is not HookedNode:
-        return False
-    retained = node.hooks.retained.get(index)
+    hooks = hooks_if_any(node)
+    retained = None if hooks is None else hooks.retained.get(index)
     return retained is not None and retained() is self
 
 
@@ -219,8 +218,10 @@ def move_retained(before: Node | None, after: Node | None) -> None:
     if isinstance(before, Output):
         index = before.index
         before = before.edges[0]
-    if isinstance(before, HookedNode) and after is not None and index in before.hooks.retained:
-        _hooks_of(after).retained[0] = before.hooks.retained.pop(index)
+    hooks = None if before is None else hooks_if_any(before)
+    if hooks is not None and after is not None and index in hooks.retained:
+        node, place = (after.edges[0], after.index) if isinstance(after, Output) else (after, 0)
+        _hooks_of(node).retained[place] = hooks.retained.pop(index)
 
 
 Tensor.register_hook = _register_hook  # type: ignore[attr-defined]

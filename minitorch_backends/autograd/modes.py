@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
+from ..backends import permission
 from ..scopes import Scope
 
 __all__ = [
@@ -290,3 +291,6 @@ def _entered(change: int) -> None:
     from .inference import count_blocks
 
     count_blocks(change)
+
+
+permission.in_backward = is_in_backward

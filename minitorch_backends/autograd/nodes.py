@@ -28,7 +28,7 @@ FREED: dict[str, Any] = {"freed": True}
 Saved = tuple[np.ndarray, "Node | None", list[int], int]
 
 pack: Callable[[Tensor, Any], Any] | None = None
-"""What saves in place of `save` while some thread has saved-tensor hooks; `autograd.saved` sets it."""
+"""What packs a tensor, or returns None, while some thread has saved-tensor hooks; `autograd.saved` sets it."""
 
 packed_before = False
 """Whether anything has ever been packed, so that most passes need not ask for it."""
@@ -49,8 +49,9 @@ class Node:
         likes: for each input, its shape and dtype, to which its gradient is brought.
         saved: name -> what `save` returned, for what the needed rules ask for.
         metadata: the op's other arguments by name.
-        outputs: the shape and dtype of each result; empty for a single one that is not in a tuple.
-        hooks: what is to be called when gradients pass; only a `HookedNode` and a `Leaf` have it.
+        outputs: the shape and dtype of each result; empty for a single one that is not in a tuple. None in place of one
+            means that its gradient may be absent.
+        hooks: what is to be called when gradients pass; a plain `Node` has none.
         trace: where the op was called; only nodes made while `set_detect_anomaly` was on have it.
     """
 
@@ -107,6 +108,7 @@ def show_saved(names: Iterable[str]) -> None:
     for name in names:
         if not hasattr(Node, f"_saved_{name}"):
             setattr(Node, f"_saved_{name}", property(functools.partial(_saved_value, name)))
+            setattr(Node, f"_raw_saved_{name}", property(functools.partial(_raw_saved, name)))
 
 
 def _saved_value(name: str, node: Node) -> Any:
@@ -115,6 +117,12 @@ def _saved_value(name: str, node: Node) -> Any:
     if name not in node.saved and node.saved is not FREED:
         raise AttributeError(f"{node!r} has saved no {name!r}; it has {sorted(node.saved)}")
     return unpack(node, name, True)
+
+
+def _raw_saved(name: str, node: Node) -> Any:
+    from .saved import SavedTensor
+
+    return SavedTensor(node, name)
 
 
 class HookedNode(Node):
@@ -167,6 +175,11 @@ def _function_of(edge: Node | None) -> tuple[Node | None, int]:
     return (edge.edges[0], edge.index) if type(edge) is Output else (edge, 0)
 
 
+def hooks_if_any(node: Node) -> Any:
+    """The hooks of a node, or None."""
+    return None if type(node) is Node else node.hooks
+
+
 def hooks_of(node: Node) -> Any:
     """The hooks of a node, made when the first is about to be registered."""
     from .hooks import Hooks
@@ -197,8 +210,8 @@ def history(tensor: Tensor) -> Node | None:
 
 def save(tensor: Tensor, edge: Node | None) -> Any:
     """What a node keeps of a tensor: the array, where it came from, and the version it had."""
-    if pack is not None:
-        return pack(tensor, edge)
+    if pack is not None and (packed := pack(tensor, edge)) is not None:
+        return packed
     cell = tensor._cell
     if cell is None:
         cell = tensor._cell = [0]

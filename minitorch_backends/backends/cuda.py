@@ -76,7 +76,8 @@ def preferred_linalg_library(backend: str | LinalgBackend | None = None) -> Lina
 
 
 def preferred_blas_library(backend: str | BlasBackend | None = None) -> BlasBackend:
-    """What multiplies matrices: "cublaslt" is NumPy's BLAS, "cublas" and the others this engine's own kernels.
+    """What multiplies matrices: "cublaslt" is NumPy's BLAS; "cublas" and the others are this engine's own kernels,
+    which leave to BLAS the products that it is faster at.
 
     Without an argument it only answers, with Cublas for "default" as in torch. Raises RuntimeError for another name.
     """

@@ -30,7 +30,8 @@ MATMUL_PRECISIONS = {
 
 def _precision(path: str, inherits: str | None, doc: str, default: str = NO_OPINION) -> Flag:
     choices = CUDA_PRECISIONS if path.startswith(("cuda", "cudnn")) else GENERIC_PRECISIONS
-    return Flag(path, default, choices, doc, inherits=inherits, aliases=SPELLINGS)
+    permits = default != NO_OPINION
+    return Flag(path, default, choices, doc, inherits=inherits, aliases=SPELLINGS, permits=permits)
 
 
 # The package itself
@@ -114,6 +115,7 @@ def _reduced(kind: str) -> None:
         tuple(values.values()),
         f'sums of {kind} products over parts of K: rounded to {kind} ("reduced"), kept in float32, or no parts at all; '
         "permits nothing until it is set",
+        permits=True,
     )
     Flag(
         path,
@@ -156,7 +158,7 @@ Flag(
     "cuda.blas_library",
     "default",
     tuple(dict.fromkeys(BLAS_NAMES.values())),
-    "preferred_blas_library: \"cublaslt\" takes NumPy's BLAS for products, the others this engine's own",
+    'preferred_blas_library: "cublaslt" is NumPy\'s BLAS for every product, the others for those it is best at',
     aliases={alias: name for alias, name in BLAS_NAMES.items() if alias != name},
     mistyped=RuntimeError,
 )
@@ -263,6 +265,7 @@ Flag(
     "default",
     tuple(XLA_PRECISIONS),
     "torch_xla's precision of products: one, three or six bf16 passes; permits nothing until it is set",
+    permits=True,
 )
 Flag("opt_einsum.enabled", True, bool, "einsum of three or more operands contracts in the order of `strategy`")
 Flag(

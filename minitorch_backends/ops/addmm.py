@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .matmul import adjoint, matmul, of_dims, product, refuse_mixed, shape_error
+from .matmul import adjoint, half_sum, matmul, of_dims, product, refuse_mixed, shape_error
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
@@ -23,18 +23,23 @@ def _added(
     refuse_mixed(x, a)
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
+    if beta != 0:
+        _refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    if (result := half_sum(a, b, x, alpha, beta)) is not None:
+        return result
     result = product(a, b, precision)
     if alpha != 1:
         result = result * np.asarray(alpha).astype(a.dtype)
-    if beta == 0:
-        return result
+    return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype))
+
+
+def _refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
     try:
-        np.broadcast_to(x, result.shape)
+        np.broadcast_to(x, shape)
     except ValueError:
         raise RuntimeError(
-            f"{name}(): the input of shape {list(x.shape)} does not broadcast to the product's, {list(result.shape)}"
+            f"{name}(): the input of shape {list(x.shape)} does not broadcast to the product's, {list(shape)}"
         ) from None
-    return np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype))
 
 
 def _scaled(result: Tensor, factor: Any) -> Tensor:
@@ -57,7 +62,7 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
 
 
 @op(
-    inplace=True, takes="ifc", widen=False,
+    inplace=True, takes="ifc", widen=False, product="matmul",
     input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled(matmul(g, adjoint(mat2), precision=precision), alpha),
     mat2=lambda g, mat1, alpha, precision: _scaled(matmul(adjoint(mat1), g, precision=precision), alpha),
@@ -76,7 +81,7 @@ def addmm(
 
 
 @op(
-    inplace=True, takes="ifc", widen=False,
+    inplace=True, takes="ifc", widen=False, product="matmul",
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled(matmul(g, adjoint(batch2), precision=precision), alpha),
     batch2=lambda g, batch1, alpha, precision: _scaled(matmul(adjoint(batch1), g, precision=precision), alpha),
@@ -96,6 +101,7 @@ def baddbmm(
 
 
 @composite(
+    inplace=True,
     takes="ifc",
     reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
     samples=_adding((3,), (3, 4), (4,)),
@@ -110,6 +116,7 @@ def addmv(
 
 
 @composite(
+    inplace=True,
     takes="ifc",
     reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
     samples=lambda: iter(
@@ -129,6 +136,7 @@ def addr(
 
 
 @composite(
+    inplace=True,
     takes="ifc",
     reference=lambda input, batch1, batch2, beta=1, alpha=1: (
         (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)

@@ -14,7 +14,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .matmul import matmul, of_dims, shape_error
 
-__all__ = ["chain_matmul", "inner", "kron", "multi_dot", "tensordot"]
+__all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 
 
 def _inner_samples() -> Iterator[Sample]:
@@ -37,7 +37,6 @@ def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tens
 
 
 @composite(
-    takes="ifc",
     reference=np.kron,
     samples=lambda: iter(
         [
@@ -66,7 +65,9 @@ def _contractions() -> Iterator[Sample]:
     yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, 3, seed=1), dims=1)
 
 
-@composite(takes="ifc", reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims), samples=_contractions)
+@composite(
+    method=False, takes="ifc", reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims), samples=_contractions
+)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = None) -> Tensor:
     """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions."""
     if isinstance(dims, int):

@@ -9,67 +9,121 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.permission import Choice, precision_of
+from .. import watch
+from ..backends.permission import Choice, chosen, precision_of
 from ..dtypes import dtype_of
-from ..flags import current
+from ..flags import State, current
+from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import matmul as kernel
+from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
-from ..kernels.registry import ArraySpec
+from ..kernels.registry import ArraySpec, Planned
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = Choice("ieee", "precision flags act on float32 products only")
+_REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
 
 
 def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
     """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a
     choice.
     """
-    choice = _EXACT
-    if a.dtype is _FLOAT32:
-        choice = precision_of("matmul") if precision is None else _named(precision)
-    if choice.precision == "tf32":
-        return kernel(a, b, decided_by=choice.decided_by, precision="tf32", rounding=current().read("tf32_rounding"))
-    if choice.precision == "ieee":  # the kernel's default, left out since a keyword makes the call 0.5 us longer
-        return kernel(a, b, decided_by=choice.decided_by)
-    return kernel(a, b, decided_by=choice.decided_by, precision=choice.precision)
+    if precision is None and a.dtype is _FLOAT32:
+        state = current()
+        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+        return kernel(a, b, decided_by=decided_by, **keywords)
+    planned = _plan(a, b, precision)
+    return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
 def prepared_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray]:
-    """`product` for operands of these shapes and dtypes only, in 1 us less."""
-    prepared: dict[Any, Callable[..., np.ndarray]] = {}
-    exact = kernel.prepared(a, b)
+    """`product` for operands of these shapes and dtypes only, in half a microsecond less."""
     if a.dtype is not _FLOAT32:
-        return lambda a, b, precision=None: exact(a, b, _EXACT.decided_by)
+        return product
+    exact = kernel.prepared(a, b)
 
     def multiply(x: np.ndarray, y: np.ndarray, precision: str | None = None) -> np.ndarray:
-        choice = precision_of("matmul") if precision is None else _named(precision)
-        name, decided_by = choice
-        if name == "ieee":
-            return exact(x, y, decided_by)
-        keywords = {"precision": name}
-        if name == "tf32":
-            keywords["rounding"] = current().read("tf32_rounding")
-        key = tuple(keywords.values())
-        if key not in prepared:
-            prepared[key] = kernel.prepared(a, b, **keywords)
-        return prepared[key](x, y, decided_by)
+        if precision is None:
+            state = current()
+            decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+            if not keywords:
+                return exact(x, y, decided_by)
+        return product(x, y, precision)
 
     return multiply
 
 
-def _named(precision: str) -> Choice:
-    try:
-        return Choice(named(precision).name, f"precision={precision!r} of the call")
-    except ValueError:
-        known = ", ".join(map(repr, PRECISIONS))
-        raise ValueError(
-            f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}"
-        ) from None
+def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, beta: float) -> np.ndarray | None:
+    """alpha * (a @ b) + beta * addend of half types, rounded once; None where flags have sums rounded on the way, and
+    for other types.
+    """
+    planned = _plan(a, b) if a.dtype.name in _REDUCTIONS else None
+    if planned is None or planned.kernel is not kernel:
+        return None
+    sums: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta)}
+    return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)
+
+
+def float32_call(state: State) -> tuple[str, dict[str, Any]]:
+    """Who decides, and the keywords of the kernel, for products at the precision of the flags in force."""
+    choice = precision_of("matmul")
+    call = choice.decided_by, _keywords(state, choice.precision)
+    if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
+        state.derived["float32 product"] = call
+    return call
+
+
+def _plan(a: Any, b: Any, precision: str | None = None) -> Planned:
+    """How a kernel is called for two operands; vectors are rows on the left, columns on the right."""
+    a, b = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
+    state, choice = current(), _EXACT
+    if a.dtype == _FLOAT32:
+        choice = precision_of("matmul") if precision is None else _of_call(precision)
+    elif (sums := _half_sums(state, a.dtype.name)) is not None:
+        return Planned(half_matmul, (a, b), {"sums": sums.precision}, sums.decided_by)
+    return Planned(kernel, (a, b), _keywords(state, choice.precision), choice.decided_by)
+
+
+kernel.plan = _plan
+
+
+def _keywords(state: State, precision: str) -> dict[str, Any]:
+    """How the flags have the kernel called at a precision. Defaults are left out: each would cost 0.3 us a call."""
+    keywords: dict[str, Any] = {} if precision == "ieee" else {"precision": precision}
+    if precision == "tf32":
+        keywords["rounding"] = state.read("tf32_rounding")
+    if state.read("cuda.blas_library") == "cublaslt":
+        keywords["prefer"] = "blas"
+    return keywords
+
+
+def _of_call(precision: str) -> Choice:
+    if type(precision) is str:
+        try:
+            precision = named(precision).name
+        except ValueError:
+            known = ", ".join(map(repr, PRECISIONS))
+            raise ValueError(
+                f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}"
+            ) from None
+    return chosen(precision, "matmul")
+
+
+def _half_sums(state: State, dtype: str) -> Choice | None:
+    """Where the flags let the sums of half products be rounded on the way, and who decided; None for nowhere."""
+    if dtype not in _REDUCTIONS or state.read("emulate") not in (None, "cuda"):
+        return None
+    if dtype == "float16" and state.read("cuda.matmul.allow_fp16_accumulation"):
+        return Choice("half", "cuda.matmul.allow_fp16_accumulation = True")
+    value, decided_by = state.resolve(_REDUCTIONS[dtype])
+    if value != "reduced" or (decided_by is None and state.read("emulate") is None):
+        return None
+    return Choice("parts", f"{decided_by} = 'reduced'" if decided_by else "emulate = 'cuda', whose default it is")
 
 
 def refuse_mixed(a: np.ndarray, b: np.ndarray) -> None:
@@ -93,26 +147,43 @@ def shape_error(a: np.ndarray, b: np.ndarray) -> RuntimeError:
 
 
 def _gradient_of_left(g: Tensor, other: Tensor, input_shape: tuple, precision: str | None) -> Tensor:
+    if _is_plain(g, other) and len(input_shape) == 2:
+        return adopt(product(g._array, other._array.T, precision))
     if other.ndim == 1:
         g, other = g.unsqueeze(-1), other.unsqueeze(-1)
     if len(input_shape) == 1:
-        return matmul(g.unsqueeze(-2), adjoint(other), precision=precision).squeeze(-2)
-    return matmul(g, adjoint(other), precision=precision)
+        return times(g.unsqueeze(-2), adjoint(other), precision).squeeze(-2)
+    return times(g, adjoint(other), precision)
 
 
 def _gradient_of_right(g: Tensor, input: Tensor, other_shape: tuple, precision: str | None) -> Tensor:
+    if _is_plain(g, input) and len(other_shape) == 2:
+        return adopt(product(input._array.T, g._array, precision))
     if input.ndim == 1:
         g, input = g.unsqueeze(-1 if len(other_shape) == 1 else -2), input.unsqueeze(0)
     elif len(other_shape) == 1:
         g = g.unsqueeze(-1)
     if len(other_shape) == 1:
         g = g if g.ndim > 1 else g.unsqueeze(-1)
-        return matmul(adjoint(input), g, precision=precision).squeeze(-1)
-    return matmul(adjoint(input), g, precision=precision)
+        return times(adjoint(input), g, precision).squeeze(-1)
+    return times(adjoint(input), g, precision)
+
+
+def _is_plain(g: Tensor, factor: Tensor) -> bool:
+    """Whether both are real matrices of one type with nothing to record: then the product of their arrays is the
+    gradient, in half the time of views and ops."""
+    x, y = g._array, factor._array
+    plain = g._node is None and factor._node is None and x.ndim == 2 and y.ndim == 2
+    return plain and x.dtype is y.dtype and x.dtype.kind == "f" and not watch.calls
+
+
+def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+    """The product at a precision, or at that of the flags, for which a call without keywords takes half the time."""
+    return matmul(a, b) if precision is None else matmul(a, b, precision=precision)
 
 
 def adjoint(matrix: Tensor) -> Tensor:
-    return matrix.mT.conj() if matrix.is_complex() else matrix.mT
+    return matrix.mT.conj() if matrix._array.dtype.kind == "c" else matrix.mT
 
 
 # Samples
@@ -147,6 +218,8 @@ def _vectors() -> Iterator[Sample]:
     operators=("__matmul__", "__rmatmul__"),
     takes="ifc",
     widen=False,
+    warns=False,
+    product="matmul",
     input=_gradient_of_left,
     other=_gradient_of_right,
     reference=np.matmul,
@@ -159,7 +232,8 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     `precision` names the precision of this one float32 product; None asks the flags (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
-    refuse_mixed(input, other)
+    if input.dtype is not other.dtype:
+        refuse_mixed(input, other)
     if input.ndim == 2 and other.ndim == 2:
         if input.shape[1] != other.shape[0]:
             raise shape_error(input, other)

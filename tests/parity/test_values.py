@@ -42,14 +42,14 @@ ROUGH_IN_TORCH = {
 
 PRODUCTS = """matmul mm bmm mv outer addmm baddbmm addmv addr addbmm inner tensordot multi_dot chain_matmul
     linear"""
-FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm dropout silu softsign tanhshrink
-    threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss hinge_embedding_loss
-    cosine_embedding_loss triplet_margin_loss"""
+FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
+    threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss
+    hinge_embedding_loss cosine_embedding_loss triplet_margin_loss"""
 REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
-    **dict.fromkeys(("index_add", "embedding", "einsum"), "b"),
+    **dict.fromkeys(("index_add", "einsum"), "b"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
 

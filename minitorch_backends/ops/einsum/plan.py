@@ -242,8 +242,8 @@ def _text(plan: Plan) -> str:
             rows.append(("", text_of([term], preparation.labels), f"{flops:,}", f"{size:,}", "sum", ""))
     for number, step in enumerate(plan.steps):
         seconds = f"{last.step_seconds[number]:.3g}" if last else ""
-        values, costs = " ".join(map(str, step.operands)), (f"{step.flops:,}", f"{step.size:,}")
-        rows.append((values, step.equation, *costs, step.kernel, seconds))
+        values, counts = " ".join(map(str, step.operands)), (f"{step.flops:,}", f"{step.size:,}")
+        rows.append((values, step.equation, *counts, step.kernel, seconds))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     sizes = ", ".join(f"{label_name(label)}={size}" for label, size in sorted(plan.sizes.items()))

@@ -1,0 +1,356 @@
+"""`autograd.Function`: ops of the user's own, with a backward written by hand.
+
+The context that `forward` and `backward` are given is the node itself, as in torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from .. import watch
+from ..dtypes import FLOATING, dtype_of
+from ..tensor import Tensor, adopt, sharing
+from .accumulation import fitted
+from .anomaly_mode import note_call
+from .modes import grad_mode, no_grad
+from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, next_sequence, save, stale
+from .views import FROM_FUNCTION, STALE, View
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+
+class FunctionCtx(Node):
+    """The node of one call of a Function, and what its `forward` and `backward` share.
+
+    Attributes may be set on it freely; tensors that backward needs belong in `save_for_backward`, which watches over
+    them. `needs_input_grad` has a bool for each argument of `forward`.
+    """
+
+    function: ClassVar[type[Function]]
+    needs_input_grad: tuple[bool, ...]
+
+    def __init__(self, inputs: tuple[Any, ...]) -> None:
+        self.op, self.hooks, self.sequence = _OP, None, next_sequence()
+        self.edges, self.outputs, self.saved, self.metadata = (), (), {}, {}
+        self.likes = tuple((x._array.shape, x._array.dtype) if isinstance(x, Tensor) else None for x in inputs)
+        self.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in inputs)
+        self._kept: tuple[Tensor | None, ...] = ()
+        self._for_jvp: tuple[Tensor | None, ...] = ()
+        self._dirty: tuple[Tensor, ...] = ()
+        self._constant: tuple[Tensor, ...] = ()
+        self._materialize = True
+
+    def name(self) -> str:
+        """The name of the Function with "Backward" behind it."""
+        return type(self).__name__
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, outputs or other tensors for backward, where `saved_tensors` has them. Raises TypeError for what
+        is no tensor.
+        """
+        for index, tensor in enumerate(tensors):
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {index} is of type "
+                    f"{type(tensor).__name__}; set it as an attribute of ctx"
+                )
+        self._kept = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`, where `saved_tensors` has them."""
+        self._for_jvp = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs `forward` writes to; they must be returned."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        self._constant = tensors
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Does nothing: memory that tensors share is known. (Deprecated in torch.)"""
+        warnings.warn(
+            "mark_shared_storage is deprecated and does nothing: tensors with shared storages are known to be so",
+            FutureWarning,
+            stacklevel=2,
+        )
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros for outputs that nothing depended on (the default), or None."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved. Raises RuntimeError when it was released, or modified in place since."""
+        if self.saved is FREED:
+            raise RuntimeError(
+                f"trying to go through {self.name()} a second time, or to read its saved tensors, after they were "
+                "released by the first backward; pass retain_graph=True the first time"
+            )
+        if "tensors" not in self.saved:
+            return self._for_jvp
+        create_graph = grad_mode.get().records
+        return tuple(self._unpacked(entry, create_graph) for entry in self.saved["tensors"])
+
+    def _unpacked(self, entry: Any, create_graph: bool) -> Tensor | None:
+        if entry is None:
+            return None
+        kept, index = entry
+        if isinstance(kept, Packed):
+            return kept.unpacked(self, "saved_tensors", create_graph, index)
+        array, edge, cell, version = kept
+        if cell[0] != version:
+            raise stale(self, "saved_tensors", kept)
+        if edge is SELF:
+            edge = self if index is None else Output(self, index)
+        tensor = adopt(array, edge if create_graph else None)
+        tensor._cell = cell
+        return tensor
+
+
+class _FunctionOp:
+    """What the engine asks of the op of a `FunctionCtx`."""
+
+    name = "a Function"
+
+    @staticmethod
+    def propagate(node: FunctionCtx, edges: tuple, g: Any, flow: Any) -> None:
+        """Call the backward, and send on what it returns."""
+        node.needs_input_grad = tuple(edge is not None for edge in edges)
+        results = node.function.backward(node, *(g if node.outputs else (g,)))
+        for index, value in enumerate(_checked(node, results)):
+            edge = edges[index] if index < len(edges) else None
+            if value is None or edge is None:
+                continue
+            like = node.likes[index]
+            try:
+                value = fitted(value, like[0], like[1], flow.create_graph)
+            except RuntimeError:
+                raise RuntimeError(
+                    f"Function {node.name()} returned an invalid gradient at index {index} - got {list(value.shape)} "
+                    "but "
+                    f"expected shape compatible with {list(like[0])}"
+                ) from None
+            flow.deliver(edge, value, like, value)
+
+
+_OP = _FunctionOp()
+
+
+def _checked(node: FunctionCtx, results: Any) -> tuple:
+    """What a backward returned: one gradient for each argument of forward, None for those that are not tensors."""
+    given = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+    expected = len(node.edges)
+    if len(given) < expected or any(each is not None for each in given[expected:]):
+        raise RuntimeError(
+            f"function {node.name()} returned an incorrect number of gradients (expected {expected}, got {len(given)})"
+        )
+    for index, each in enumerate(given):
+        if each is None:
+            continue
+        if not isinstance(each, Tensor):
+            raise RuntimeError(f"{node.name()}: expected Variable or None (got {type(each).__name__})")
+        if node.likes[index] is None:
+            raise RuntimeError(
+                f"function {node.name()} returned a gradient different from None at position {index + 1}, but the "
+                "corresponding forward input was not a Variable"
+            )
+    return given
+
+
+class _FunctionMeta(type):
+    """Gives every Function a type of its own for its nodes, `<name>Backward`."""
+
+    def __init__(cls, name: str, bases: tuple, attributes: dict[str, Any]) -> None:
+        super().__init__(name, bases, attributes)
+        cls._node_type = type(name + "Backward", (FunctionCtx,), {"function": cls, "__module__": cls.__module__})
+
+
+class Function(metaclass=_FunctionMeta):
+    """A differentiable function with a gradient of its own; subclasses are called as `Name.apply(...)`.
+
+    Either `forward(ctx, *args)`, or `forward(*args)` with `setup_context(ctx, inputs, output)`; and
+    `backward(ctx, *grads)`, which returns a gradient (or None) for each argument of `forward`. `jvp(ctx, *tangents)`,
+    for forward mode, returns a tangent for each output. All are static. Forward and backward run unrecorded, backward
+    recorded under `create_graph`.
+    """
+
+    _node_type: ClassVar[type[FunctionCtx]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated: methods of Functions are static; call "
+            f"{type(self).__name__}.apply",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"a Function is not called but applied: {type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the outputs, tensors and others, from the inputs."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save for backward what it will need; when this is defined, `forward` takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of the inputs, from those of the outputs."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of the outputs, from those of the inputs."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function in forward mode")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward, and record it when an argument requires gradients."""
+        separate = cls.setup_context is not Function.setup_context
+        inputs = _in_order(cls.forward, args, kwargs, 0 if separate else 1) if kwargs else args
+        ctx = cls._node_type(inputs)
+        if watch.calls:
+            note_call(ctx)
+        edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
+        with no_grad():
+            if separate:
+                output = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, inputs, output)
+            else:
+                output = cls.forward(ctx, *args, **kwargs)
+        recording = grad_mode.get().records and any(edge is not None for edge in edges)
+        results = _attached(ctx, inputs, edges, output, recording)
+        if watch.duals is not None:
+            watch.duals.of_function(ctx, inputs, results)
+        return results
+
+
+def _in_order(forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any], skipped: int) -> tuple[Any, ...]:
+    """The arguments in the order in which `forward` declares them."""
+    bound = inspect.signature(forward).bind(*(None,) * skipped, *args, **kwargs)
+    return (*bound.args[skipped:], *bound.kwargs.values())
+
+
+def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, recording: bool) -> Any:
+    """What forward returned, as results of the node `ctx`."""
+    values = list(output) if isinstance(output, (tuple, list)) else [output]
+    dirty = {id(each) for each in ctx._dirty}
+    if dirty - {id(each) for each in values}:
+        raise RuntimeError(
+            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+            "modified inplace must all be outputs of the Function."
+        )
+    several = isinstance(output, (tuple, list))
+    if recording:
+        ctx.edges = edges
+        if several:
+            likes = [(x._array.shape, x._array.dtype) if isinstance(x, Tensor) else None for x in values]
+            ctx.outputs = tuple(likes) if ctx._materialize else (None,) * len(likes)
+    given = {id(x): x for x in inputs if isinstance(x, Tensor)}
+    constant = {id(each) for each in ctx._constant}
+    results = []
+    for index, value in enumerate(values):
+        if isinstance(value, Tensor):
+            node: Any = None
+            if recording and id(value) not in constant and dtype_of(value._array).category >= FLOATING:
+                node = Output(ctx, index) if several else ctx
+            value = _result(value, node, given, id(value) in dirty)
+        results.append(value)
+    if recording and ctx._kept:
+        ctx.saved["tensors"] = [_kept(each, values, results, given, several) for each in ctx._kept]
+    elif ctx._kept:
+        ctx._for_jvp = ctx._for_jvp or ctx._kept
+    ctx._kept = ()
+    return results[0] if not several else type(output)(results) if type(output) in (tuple, list) else tuple(results)
+
+
+def _kept(tensor: Tensor | None, values: list, results: list, given: dict[int, Tensor], several: bool) -> Any:
+    """The entry for a saved tensor: what `save` keeps, and which output it is."""
+    if tensor is None:
+        return None
+    for index, value in enumerate(values):
+        if value is tensor and id(tensor) not in given:
+            return save(results[index], SELF), index if several else None
+    return save(tensor, history(tensor)), None
+
+
+def _result(value: Tensor, node: Any, given: dict[int, Tensor], dirty: bool) -> Tensor:
+    """One output at its place in the graph: `node` is its node, or None."""
+    from ..inplace import bump, rewrite
+
+    if dirty:
+        view = value._state if type(value._state) is View else None
+        owner = value if view is None else view.base
+        if node is not None and type(owner._node) is Leaf:
+            raise RuntimeError(
+                f"a {'view of a ' if view is not None else ''}leaf Variable that requires grad has been used in an "
+                "in-place "
+                "operation; pass a clone() to the Function"
+            )
+        bump(value)
+        if node is not None:
+            rewrite(node, value)
+        return value
+    if id(value) in given:
+        base, value = value, sharing(value, value._array[...])
+        value._state = View(base if type(base._state) is not View else base._state.base, (), FROM_FUNCTION)
+    elif type(value._state) is View:
+        if id(value._state.base) in given:
+            value._state.apart = FROM_FUNCTION
+        else:
+            value._state = None
+    elif value._node is not None and node is not None:
+        value = sharing(value, value._array)
+    if node is not None or type(value._state) is View:
+        value._node = node if node is not None else STALE
+        if type(value._state) is View:
+            value._state.node = node
+    return value
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates a backward that is not made of differentiable ops: differentiating its results is a RuntimeError."""
+
+    @functools.wraps(fn)
+    def backward(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            results = fn(ctx, *grads)
+        edges = [history(g) for g in grads if isinstance(g, Tensor)] if grad_mode.get().records else []
+        if not any(edge is not None for edge in edges):
+            return results
+        outputs = results if isinstance(results, tuple) else (results,)
+        refused = [_refusing(each, edges, ctx) if isinstance(each, Tensor) else each for each in outputs]
+        return tuple(refused) if isinstance(results, tuple) else refused[0]
+
+    return backward
+
+
+class _Refusing:
+    """The op of what `once_differentiable` returned."""
+
+    def __init__(self, function: str) -> None:
+        self.name = self.title = f"once_differentiable({function})"
+
+    def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
+        raise RuntimeError(
+            f"trying to differentiate twice a function that was marked with @once_differentiable: {self.name}"
+        )
+
+
+def _refusing(tensor: Tensor, edges: Sequence[Any], ctx: Any) -> Tensor:
+    node = object.__new__(Node)
+    node.op, node.edges, node.outputs, node.sequence = _Refusing(ctx.name()), tuple(edges), (), next_sequence()
+    node.likes, node.saved, node.metadata = (None,) * len(edges), {}, {}
+    return adopt(tensor._array, node)

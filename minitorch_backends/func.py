@@ -1,0 +1,278 @@
+"""Functions that make functions of derivatives, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian.
+
+They may be applied to each other's results. Arguments may be tensors, or tuples, lists and dicts of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .autograd.engine import GradientEdge
+from .autograd.engine import grad as gradients
+from .autograd.identity import outer_leaves, stand_in
+from .autograd.modes import enable_grad, is_grad_enabled
+from .dtypes import FLOATING
+from .tensor import Tensor, adopt, sharing
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+
+Rebuild = Callable[[Sequence[Any]], Any]
+
+
+def _flat(tree: Any) -> tuple[list[Any], Rebuild]:
+    """The tensors in nested tuples, lists and dicts, and a function that puts others in their places."""
+    if isinstance(tree, dict):
+        leaves, rebuild = _flat(list(tree.values()))
+        return leaves, lambda new: type(tree)(zip(tree, rebuild(new), strict=True))
+    if not isinstance(tree, (tuple, list)):
+        return [tree], lambda new: new[0]
+    parts = [_flat(each) for each in tree]
+    ends = np.cumsum([0, *(len(leaves) for leaves, _ in parts)]).tolist()
+
+    def rebuilt(new: Sequence[Any]) -> Any:
+        made = [rebuild(new[start:stop]) for (_, rebuild), start, stop in zip(parts, ends[:-1], ends[1:], strict=True)]
+        return type(tree)(*made) if hasattr(tree, "_fields") else type(tree)(made)
+
+    return [leaf for leaves, _ in parts for leaf in leaves], rebuilt
+
+
+class _Traced:
+    """A function called on stand-ins of some of its arguments.
+
+    Attributes:
+        primals, edges: the stand-ins, and their places in the graph.
+        outputs: the tensors in what was returned, which `rebuild` puts in their places; `aux`: what came beside them.
+        outer: whether they depend on anything that requires gradients outside of this call.
+    """
+
+    def __init__(
+        self, func: Callable[..., Any], args: Any, kwargs: dict[str, Any], argnums: Any, has_aux: bool
+    ) -> None:
+        several = isinstance(argnums, tuple)
+        chosen = argnums if several else (argnums,)
+        for number in chosen:
+            if not -len(args) <= number < len(args):
+                raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
+        leaves, self.rebuild_inputs = _flat(tuple(args[n] for n in chosen) if several else args[argnums])
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor) or leaf.dtype.category < FLOATING:
+                kind = f"a tensor of {leaf.dtype!r}" if isinstance(leaf, Tensor) else type(leaf).__name__
+                raise RuntimeError(f"only floating and complex Tensors can be differentiated by, and got {kind}")
+        self.shapes = leaves
+        with enable_grad():
+            self.primals = [stand_in(leaf) for leaf in leaves]
+            self.edges = [GradientEdge(primal._node, 0) for primal in self.primals]
+            inner = self.rebuild_inputs([_twin(primal) for primal in self.primals])
+            given = list(args)
+            for position, number in enumerate(chosen):
+                given[number] = inner[position] if several else inner
+            result = func(*given, **kwargs)
+        self.aux = None
+        if has_aux:
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise RuntimeError("with has_aux=True the function should return a tuple of the output and others")
+            result, self.aux = result
+        self.outputs, self.rebuild = _flat(result)
+        for output in self.outputs:
+            if not isinstance(output, Tensor):
+                raise RuntimeError(f"the function should return Tensors only, and returned a {type(output).__name__}")
+        self.outer = is_grad_enabled() and outer_leaves(self.outputs, self.primals)
+
+    def scalar(self) -> Tensor:
+        if len(self.outputs) != 1 or self.outputs[0].ndim:
+            shapes = [list(each.shape) for each in self.outputs]
+            raise RuntimeError(f"Expected the function to return a scalar tensor, got tensors of shapes {shapes}")
+        return self.outputs[0]
+
+    def pulled(self, weights: Sequence[Tensor] | None, create_graph: bool) -> list[Tensor]:
+        """The gradients of the primals, zeros where nothing depends on them; the graph is kept."""
+        chosen = [index for index, output in enumerate(self.outputs) if output.requires_grad]
+        found: Sequence[Tensor | None] = (None,) * len(self.edges)
+        if chosen:
+            found = gradients(
+                [self.outputs[index] for index in chosen],
+                self.edges,
+                None if weights is None else [weights[index] for index in chosen],
+                retain_graph=True,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
+        return [_zeros(x) if g is None else g for x, g in zip(self.shapes, found, strict=True)]
+
+    def values(self) -> Any:
+        """What the function returned, without a graph that ends in this call."""
+        return self.rebuild([each if self.outer else each.detach() for each in self.outputs])
+
+
+def _twin(primal: Tensor) -> Tensor:
+    """A stand-in once more, for the function, which may write to it; the first keeps its node."""
+    twin = sharing(primal, primal._array)
+    twin._node = primal._node
+    return twin
+
+
+class _Pushed:
+    """Products of a Jacobian with vectors from the right: the derivative of the products from the left, which are
+    linear in their vector.
+    """
+
+    def __init__(self, traced: _Traced) -> None:
+        self.traced = traced
+        with enable_grad():
+            self.dummies = [stand_in(_zeros(output)) for output in traced.outputs]
+            self.pulled = traced.pulled(self.dummies, True)
+
+    def along(self, tangents: Sequence[Tensor]) -> list[Tensor]:
+        """The derivatives of the outputs when the primals move along `tangents`."""
+        outer = self.traced.outer or any(each.requires_grad for each in tangents)
+        chosen = [index for index, each in enumerate(self.pulled) if each.requires_grad]
+        found: Sequence[Tensor | None] = (None,) * len(self.dummies)
+        if chosen:
+            found = gradients(
+                [self.pulled[index] for index in chosen],
+                [GradientEdge(dummy._node, 0) for dummy in self.dummies],
+                [tangents[index] for index in chosen],
+                retain_graph=True,
+                create_graph=outer,
+                allow_unused=True,
+            )
+        return [_zeros(x) if t is None else t for x, t in zip(self.dummies, found, strict=True)]
+
+
+def _zeros(like: Tensor) -> Tensor:
+    return adopt(np.zeros_like(like._array))
+
+
+def _units(like: Tensor) -> list[Tensor]:
+    return [adopt(row.reshape(like._array.shape)) for row in np.eye(like.numel(), dtype=like._array.dtype)]
+
+
+def _stacked(rows: list[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:
+    from .op import registry
+
+    if not rows:
+        return adopt(np.zeros((*shape, *like.shape), like._array.dtype))
+    return registry["stack"].public(rows).reshape((*shape, *like.shape))
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function of the arguments of `func`, a scalar, that returns (gradient, value), or (gradient, (value, aux))."""
+
+    @functools.wraps(func)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        traced = _Traced(func, args, kwargs, argnums, has_aux)
+        traced.scalar()
+        gradient = traced.rebuild_inputs(traced.pulled(None, traced.outer))
+        return gradient, (traced.values(), traced.aux) if has_aux else traced.values()
+
+    return derived
+
+
+def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function of the arguments of `func`, a scalar, that returns its gradient by the arguments `argnums`.
+
+    With `has_aux`, `func` returns (scalar, aux), and the gradient function (gradient, aux). Raises RuntimeError when
+    `func` returns anything but a scalar tensor.
+    """
+
+    @functools.wraps(func)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = grad_and_value(func, argnums, has_aux)(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return derived
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """(func(*primals), a function that multiplies a vector, like the output, with the Jacobian): (output, pull[, aux]).
+
+    `pull` returns a tuple with one product for each primal.
+    """
+    traced = _Traced(func, primals, {}, tuple(range(len(primals))), has_aux)
+
+    def pull(*cotangents: Any) -> Any:
+        given, _ = _flat(cotangents if len(cotangents) > 1 else cotangents[0])
+        if len(given) != len(traced.outputs):
+            raise RuntimeError(f"expected {len(traced.outputs)} cotangents, one for each output, and got {len(given)}")
+        outer = traced.outer or any(each.requires_grad for each in given)
+        return traced.rebuild_inputs(traced.pulled(given, outer))
+
+    return (traced.values(), pull, traced.aux) if has_aux else (traced.values(), pull)
+
+
+def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
+    """(func(*primals), the derivative of it when the primals move along `tangents`[, aux]).
+
+    Raises RuntimeError when primals and tangents are not tuples of tensors of equal shapes.
+    """
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents):
+        raise RuntimeError("jvp expects primals and tangents to be tuples of the same, non-zero length")
+    traced = _Traced(func, primals, {}, tuple(range(len(primals))), has_aux)
+    given, _ = _flat(tangents)
+    shapes = [[tuple(each.shape) for each in side] for side in (traced.primals, given)]
+    if shapes[0] != shapes[1]:
+        raise RuntimeError(f"expected tangents of the shapes of the primals, {shapes[0]}, and got {shapes[1]}")
+    pushed = traced.rebuild(_Pushed(traced).along(given))
+    return (traced.values(), pushed, traced.aux) if has_aux else (traced.values(), pushed)
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function of the arguments of `func` that returns its Jacobian, by one backward pass for each output element.
+
+    Each output is replaced by what its derivatives by the arguments are, of shape `output.shape + argument.shape`.
+    """
+
+    @functools.wraps(func)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        traced = _Traced(func, args, kwargs, argnums, has_aux)
+        blocks = []
+        for which, output in enumerate(traced.outputs):
+            rows = []
+            for unit in _units(output):
+                weights = [unit if i == which else _zeros(each) for i, each in enumerate(traced.outputs)]
+                rows.append(traced.pulled(weights, traced.outer))
+            parts = [_stacked([row[i] for row in rows], output.shape, x) for i, x in enumerate(traced.shapes)]
+            blocks.append(traced.rebuild_inputs(parts))
+        jacobian = traced.rebuild(blocks)
+        return (jacobian, traced.aux) if has_aux else jacobian
+
+    return derived
+
+
+def jacfwd(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """As `jacrev`, by one pass for each element of the arguments."""
+
+    @functools.wraps(func)
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        traced = _Traced(func, args, kwargs, argnums, has_aux)
+        pushed = _Pushed(traced)
+        columns: list[list[list[Tensor]]] = []
+        for index, x in enumerate(traced.shapes):
+            units = [
+                [unit if i == index else _zeros(each) for i, each in enumerate(traced.shapes)] for unit in _units(x)
+            ]
+            columns.append([pushed.along(unit) for unit in units])
+        blocks = []
+        for which, output in enumerate(traced.outputs):
+            parts = []
+            for x, of_input in zip(traced.shapes, columns, strict=True):
+                stacked = _stacked([column[which] for column in of_input], x.shape, output)
+                parts.append(stacked.permute((*range(x.ndim, x.ndim + output.ndim), *range(x.ndim))))
+            blocks.append(traced.rebuild_inputs(parts))
+        jacobian = traced.rebuild(blocks)
+        return (jacobian, traced.aux) if has_aux else jacobian
+
+    return derived
+
+
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """A function of the arguments of `func` that returns its second derivatives: `jacfwd(jacrev(func))`."""
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,184 @@
+"""What `explain` says: records, tables, JSON, differences, and answers without running."""
+
+import json
+import timeit
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.flags import Snapshot
+from minitorch_backends.kernels import registry
+from minitorch_backends.kernels.gemm import matmul as kernel
+
+
+@pytest.fixture(autouse=True)
+def default_flags() -> Iterator[None]:
+    before = backends.snapshot()
+    backends.restore(Snapshot(()))
+    yield
+    backends.restore(before)
+
+
+@pytest.fixture
+def factors() -> tuple[Any, Any]:
+    mt.manual_seed(0)
+    return mt.randn(6, 8, requires_grad=True), mt.randn(8, 5, requires_grad=True)
+
+
+def test_every_call_is_listed_with_its_direction(factors: tuple[Any, Any]) -> None:
+    x, w = factors
+    with explain.record() as log:
+        y = x @ w
+        y.sum().backward()
+        (x.double() @ w.double()).detach()
+    assert [entry.direction for entry in log] == ["forward", "backward", "backward", "forward"]
+    assert [entry.shapes for entry in log[:3]] == [((6, 8), (8, 5)), ((6, 5), (5, 8)), ((8, 6), (6, 5))]
+    assert [entry.dtypes for entry in log] == [("float32",) * 2] * 3 + [("float64",) * 2]
+    assert log[0].decided_by == "no flag allows less than ieee"
+    assert log[3].decided_by == "precision flags act on float32 products only"
+    assert all(0 < entry.seconds < 10 for entry in log)
+    x @ w
+    assert len(log) == 4, "the region has ended"
+
+
+def test_refusals_are_those_of_the_kernel(factors: tuple[Any, Any]) -> None:
+    x, w = (each.detach() for each in factors)
+    with explain.record() as log:
+        x @ w
+    decision = kernel.decide(x.numpy(), w.numpy())
+    assert log[0].implementation == decision.candidates[0].name
+    assert log[0].refusals == decision.refusals
+
+
+def test_a_table_has_a_line_for_each_call(factors: tuple[Any, Any]) -> None:
+    x, w = (each.detach() for each in factors)
+    with explain.record() as log:
+        x @ w
+        mt.matmul(x, w, precision="tf32")
+    lines = log.table().splitlines()
+    assert " ".join(lines[0].split()) == "kernel shapes dtype precision implementation direction ms decided by"
+    assert lines[1].split()[:6] == ["matmul", "6x8", "@", "8x5", "float32", "ieee"]
+    assert "tf32 rounding=rna" in lines[2]
+    assert lines[2].endswith("precision='tf32' of the call")
+    assert len(lines) == 3
+    assert str(log) == log.table()
+    detailed = log.table(refusals=True).splitlines()
+    assert len(detailed) == 3 + sum(len(entry.refusals) for entry in log)
+    for name, sentence in log[0].refusals:
+        assert f"    not {name}: {sentence}" in detailed
+
+
+def test_json_and_back(factors: tuple[Any, Any]) -> None:
+    x, w = factors
+    with backends.cuda.flags(blas_library="cublaslt"), explain.record() as log:
+        (x @ w).sum().backward()
+    listed = json.loads(log.to_json())
+    assert [entry["implementation"] for entry in listed] == ["blas"] * 3
+    assert listed[0]["options"] == [["prefer", "blas"]]
+    assert explain.Log.from_json(log.to_json()) == log
+
+
+def test_a_notebook_gets_an_escaped_table(factors: tuple[Any, Any]) -> None:
+    x, w = (each.detach() for each in factors)
+    with explain.record() as log:
+        x @ w
+    log.append(log[0]._replace(decided_by="<script>", refusals=(("amx", 'says "no" & <b>'),)))
+    text = log._repr_html_()
+    assert text.count("<tr>") == 3
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
+    assert 'title="not amx: says &quot;no&quot; &amp; &lt;b&gt;"' in text
+
+
+def test_difference_of_two_runs(factors: tuple[Any, Any]) -> None:
+    x, w = factors
+
+    def run(precision: str) -> explain.Log:
+        with explain.record() as log:
+            y = x @ w
+            with backends.flags(fp32_precision=precision):
+                y.sum().backward()
+        return log
+
+    ieee, again, tf32 = run("ieee"), run("ieee"), run("tf32")
+    assert explain.diff(ieee, ieee) is None
+    assert explain.diff(ieee, again) is None, "time is no difference"
+    found = explain.diff(ieee, tf32)
+    assert found is not None
+    assert (found.number, found.first, found.second) == (1, ieee[1], tf32[1])
+    assert {"precision", "decided_by"} <= set(found.fields)
+    text = str(found)
+    assert text.startswith("call 1 differs in precision, ")
+    assert "precision: 'tf32'" in text
+    shorter = explain.diff(ieee, ieee[:2])
+    assert shorter == explain.Difference(2, (), ieee[2], None)
+    assert str(shorter).splitlines()[0] == "call 2: one run has ended"
+    assert str(shorter).endswith("second: no more calls")
+
+
+@pytest.mark.parametrize("precision", [None, "ieee", "bf16", "tf32", "bf16x3"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (300, 200, 100)])
+def test_why_is_what_runs(precision: str | None, dtype: str, sizes: tuple[int, int, int]) -> None:
+    m, k, n = sizes
+    a, b = mt.ones(m, k).to(getattr(mt, dtype)), mt.ones(k, n).to(getattr(mt, dtype))
+    for emulated in (None, "xla"):
+        with backends.flags(emulate=emulated):
+            answer = explain.why("matmul", a, b, precision=precision)
+            with explain.record() as log:
+                mt.matmul(a, b, precision=precision)
+        ran = log[0]
+        assert answer.implementations[0] == ran.implementation
+        assert (answer.precision, answer.decided_by, answer.options) == (ran.precision, ran.decided_by, ran.options)
+        assert answer.refusals == ran.refusals
+        assert answer.shapes == ran.shapes
+
+
+def test_why_runs_nothing() -> None:
+    a = mt.ones(3, 3)
+    with explain.record() as log:
+        answer = explain.why("matmul", a, a[0])
+    assert not log
+    assert answer.shapes == ((3, 3), (3, 1))
+    text = str(answer).splitlines()
+    assert text[0].startswith(f"matmul of 3x3 @ 3x1 runs by {answer.implementations[0]} at ieee: no flag allows")
+    assert text[-1] == "    or portable, if those before it refuse the data"
+    assert len(text) == len(answer.refusals) + len(answer.implementations)
+
+
+def test_why_needs_a_kernel_that_answers() -> None:
+    with pytest.raises(ValueError, match=r"cannot answer for 'bogus'; expected one of .*matmul"):
+        explain.why("bogus")
+
+
+def test_recording_belongs_to_the_region_that_asked(factors: tuple[Any, Any]) -> None:
+    x, w = (each.detach() for each in factors)
+    with explain.record() as outer:
+        with explain.record() as inner:
+            x @ w
+        x @ w
+    assert (len(outer), len(inner)) == (2, 1)
+    kept: list[explain.Log] = []
+    with pytest.raises(KeyError):
+        _record_and_fail(x, w, kept)
+    x @ w
+    assert len(kept[0]) == 1
+
+
+def _record_and_fail(x: Any, w: Any, kept: list[explain.Log]) -> None:
+    with explain.record() as log:
+        kept.append(log)
+        x @ w
+        raise KeyError
+
+
+def test_recording_that_is_off_costs_less_than_50_ns() -> None:
+    """The one thing that a call does for it is to look whether anyone observes."""
+    look = "not (observers() or everywhere)"
+    names = {"observers": registry._observers.get, "everywhere": registry._everywhere}
+    looks = min(timeit.repeat(look, globals=names, number=1000, repeat=100)) / 1000
+    nothing = min(timeit.repeat("pass", globals=names, number=1000, repeat=100)) / 1000
+    assert looks - nothing < 50e-9

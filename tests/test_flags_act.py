@@ -1,0 +1,147 @@
+"""Every flag acts: flipped, it changes a kernel, a bit or a trace; or it is on a list that says why it does not."""
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.backends.acting import HONEST_CONSTANTS, NOT_YET_ACTING
+from minitorch_backends.flags import Snapshot, rows
+
+
+@pytest.fixture(autouse=True)
+def default_flags() -> Iterator[None]:
+    before = backends.snapshot()
+    backends.restore(Snapshot(()))
+    yield
+    backends.restore(before)
+
+
+Observation = tuple[bytes, list[tuple]]
+"""The bits of a result, and what each kernel was asked for and which implementation ran."""
+
+
+def observed(compute: Callable[[], Any]) -> Observation:
+    with explain.record() as log:
+        result = compute()
+    return result.float().numpy().tobytes(), [(e.kernel, e.precision, e.options, e.implementation) for e in log]
+
+
+def factors(dtype: Any = mt.float32) -> tuple[Any, Any]:
+    mt.manual_seed(0)
+    return mt.randn(20, 2100).to(dtype), mt.randn(2100, 10).to(dtype)
+
+
+def product(dtype: Any = mt.float32) -> Observation:
+    a, b = factors(dtype)
+    return observed(lambda: a @ b)
+
+
+def gradient() -> Observation:
+    a, b = factors()
+    b.requires_grad_()
+    with backends.flags(fp32_precision="bf16"):
+        loss = (a @ b).sum()
+
+    def backward() -> Any:
+        loss.backward()
+        return b.grad
+
+    return observed(backward)
+
+
+class Flip(NamedTuple):
+    """Two values of a flag, the flags that are set meanwhile, and what is observed under each."""
+
+    first: Any
+    second: Any
+    others: Mapping[str, Any] = MappingProxyType({})
+    observe: Callable[[], Observation] = product
+
+
+def half() -> Observation:
+    return product(mt.float16)
+
+
+def bfloat() -> Observation:
+    return product(mt.bfloat16)
+
+
+FLIPS: dict[str, list[Flip]] = {
+    "fp32_precision": [
+        Flip("ieee", value) for value in ("tf32", "bf16", "bf16x3", "bf16x6", "bf16x9", "tf32x3", "fp16")
+    ],
+    "emulate": [
+        Flip(None, "xla"),
+        Flip("cuda", "mkldnn", {"cuda.matmul.fp32_precision": "tf32"}),
+        Flip(None, "cuda", {"mkldnn.matmul.fp32_precision": "bf16"}),
+    ],
+    "backward_precision": [
+        Flip("live", "recorded", observe=gradient),
+        Flip("live", "tf32", observe=gradient),
+        Flip("recorded", "tf32", observe=gradient),
+    ],
+    "float32_matmul_precision": [Flip("highest", "high"), Flip("highest", "medium"), Flip("high", "medium")],
+    "tf32_rounding": [
+        Flip(*pair, {"fp32_precision": "tf32"}) for pair in (("rna", "rz"), ("rna", "rne"), ("rne", "rz"))
+    ],
+    "cuda.matmul.fp32_precision": [Flip("ieee", "tf32")],
+    "cuda.matmul.allow_tf32": [Flip(False, True)],
+    "cuda.matmul.allow_fp16_accumulation": [Flip(False, True, observe=half)],
+    "cuda.matmul.fp16_reduction": [Flip("split_k", "reduced", observe=half), Flip("whole", "reduced", observe=half)],
+    "cuda.matmul.allow_fp16_reduced_precision_reduction": [
+        Flip(False, True, observe=half),
+        Flip(False, True, {"emulate": "cuda"}, half),
+    ],
+    "cuda.matmul.bf16_reduction": [Flip("whole", "reduced", observe=bfloat)],
+    "cuda.matmul.allow_bf16_reduced_precision_reduction": [Flip((False, False), True, observe=bfloat)],
+    "cuda.tf32_veto": [Flip(False, True, {"cuda.matmul.allow_tf32": True})],
+    "cuda.blas_library": [Flip("default", "cublaslt"), Flip("cublas", "cublaslt", {"fp32_precision": "bf16"})],
+    "cudnn.fp32_precision": [Flip("ieee", "tf32"), Flip("none", "tf32")],
+    "mkldnn.enabled": [Flip(False, True, {"mkldnn.fp32_precision": "bf16"})],
+    "mkldnn.allow_tf32": [Flip(False, True)],
+    "mkldnn.fp32_precision": [Flip("ieee", "bf16")],
+    "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],
+    "xla.mat_mul_precision": [Flip("default", "high"), Flip("high", "highest")],
+}
+"""For each flag that acts, flips that show it."""
+
+
+def scope(path: str, value: Any) -> Any:
+    group: Any = backends
+    *groups, name = path.split(".")
+    for each in groups:
+        group = getattr(group, each)
+    return group.flags(**{name: value})
+
+
+@pytest.mark.parametrize(("path", "flip"), [(path, flip) for path, flips in FLIPS.items() for flip in flips])
+def test_a_flip_is_seen(path: str, flip: Flip) -> None:
+    with Snapshot(flip.others.items()):
+        with scope(path, flip.first):
+            first, again = flip.observe(), flip.observe()
+        with scope(path, flip.second):
+            second = flip.observe()
+    assert first == again, "what is observed does not vary by itself"
+    assert first != second
+
+
+def test_every_flag_acts_or_says_why_not() -> None:
+    lists = [set(FLIPS), set(NOT_YET_ACTING), set(HONEST_CONSTANTS)]
+    assert set().union(*lists) == set(rows)
+    assert sum(map(len, lists)) == len(rows), "a flag is on one list only"
+    assert all([*NOT_YET_ACTING.values(), *HONEST_CONSTANTS.values()])
+
+
+@pytest.mark.parametrize("path", [*NOT_YET_ACTING, *HONEST_CONSTANTS])
+def test_a_listed_flag_does_not_act_on_products(path: str) -> None:
+    value, *others = rows[path].choices.examples
+    everything = [product, gradient, half, bfloat]
+    with scope(path, value):
+        before = [observe() for observe in everything]
+    for other in others:
+        with scope(path, other):
+            assert [observe() for observe in everything] == before
