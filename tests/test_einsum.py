@@ -261,6 +261,27 @@ def test_gradients_are_contracted_along_planned_paths() -> None:
     assert {entry.direction for entry in log} == {"backward"}
 
 
+def test_gradients_run_at_the_recorded_precision() -> None:
+    a, b = mt.tensor(normal(4, 5, dtype=np.float32)), mt.tensor(normal(5, 6, dtype=np.float32), requires_grad=True)
+    with backends.flags(backward_precision="recorded"):
+        with backends.flags(fp32_precision="bf16"):
+            loss = mt.einsum("ij,jk->ik", a, b).sum()
+        with mt.explain.record() as log:
+            loss.backward()
+    assert [entry.precision for entry in log] == ["bf16"]
+
+
+def test_forward_mode() -> None:
+    tensors, tangents = chain(), [mt.ones(*shape, dtype=mt.float64) for shape in CHAIN]
+    _, out = mt.func.jvp(lambda *xs: mt.einsum(CHAIN_EQUATION, *xs), tuple(tensors), tuple(tangents))
+    step = 1e-6
+    ahead, behind = (
+        mt.einsum(CHAIN_EQUATION, *(x + sign * step * t for x, t in zip(tensors, tangents, strict=True)))
+        for sign in (1, -1)
+    )
+    np.testing.assert_allclose(out.numpy(), (ahead - behind).numpy() / (2 * step), rtol=1e-7)
+
+
 # Plans
 
 

@@ -70,6 +70,13 @@ def bfloat() -> Observation:
     return product(mt.bfloat16)
 
 
+def chain() -> Observation:
+    """Of matrices that are best multiplied from the middle on, where every order rounds differently."""
+    mt.manual_seed(0)
+    matrices = [mt.randn(*shape) for shape in ((40, 50), (50, 3), (3, 60), (60, 40))]
+    return observed(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
+
+
 FLIPS: dict[str, list[Flip]] = {
     "fp32_precision": [
         Flip("ieee", value) for value in ("tf32", "bf16", "bf16x3", "bf16x6", "bf16x9", "tf32x3", "fp16")
@@ -105,6 +112,8 @@ FLIPS: dict[str, list[Flip]] = {
     "mkldnn.allow_tf32": [Flip(False, True)],
     "mkldnn.fp32_precision": [Flip("ieee", "bf16")],
     "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],
+    "opt_einsum.enabled": [Flip(False, True, observe=chain)],
+    "opt_einsum.strategy": [Flip(None, "auto", observe=chain), Flip(None, "greedy", observe=chain)],
     "xla.mat_mul_precision": [Flip("default", "high"), Flip("high", "highest")],
 }
 """For each flag that acts, flips that show it."""

@@ -97,6 +97,7 @@ def _reference(operands: list[np.ndarray], inputs: tuple[Labels, ...], output: L
     widen=False,
     method=False,
     warns=False,
+    product="matmul",
     reference=_reference,
     samples=_samples,
 )
