@@ -221,7 +221,7 @@ def summary(result: dict[str, Any]) -> list[str]:
         search in every call.
 
         Strategy None contracts from left to right. FLOPs count multiplications and additions; the peak is that of all
-        intermediates at once, predicted from shapes and measured with tracemalloc (packed operands of the kernels
+        intermediates at once, predicted from shapes and measured (packed operands of the kernels
         included). Errors are those of the whole result, relative to its norm, against float64. Orders beyond
         {MOST_FLOPS:.0e} FLOPs or {MOST_BYTES / 1e9:g} GB are not run. Search times are those of one search.
 

@@ -309,6 +309,11 @@ def test_plan_text_and_measurement() -> None:
     assert 0 < sum(step_seconds) < seconds
     assert 8 * plan.peak_elements <= peak < 3 * 8 * plan.peak_elements
     assert "measured" in repr(plan)
+    large = [mt.ones(700, 900), mt.ones(900, 800), mt.ones(800, 2)]
+    plan = mt.einsum_plan("ij,jk,kl->il", *large, strategy=None)
+    for _ in range(3):  # in memory of earlier results, the second time
+        plan.execute(*large)
+        assert 4 * plan.peak_elements <= plan.measured[-1].peak
     with pytest.raises(RuntimeError, match="make a plan"):
         plan.execute(*tensors[:2], tensors[0])
     path, described = mt.einsum_path("ij,jk,kl->li", *tensors, strategy=[(1, 2), (0, 1)])

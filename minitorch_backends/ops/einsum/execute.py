@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import tracemalloc
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,26 +84,32 @@ class Program:
         if memory_limit is not None or self.bytes > NEVER_REFUSED:
             refuse_too_large(self.bytes, memory_limit)
 
-    def run_measured(self, arrays: Sequence[np.ndarray], precision: str | None) -> tuple[np.ndarray, tuple[float, ...]]:
-        """`run`, and the seconds of each step."""
-        seconds = []
+    def run_measured(
+        self, arrays: Sequence[np.ndarray], precision: str | None
+    ) -> tuple[np.ndarray, tuple[float, ...], int]:
+        """`run`, with the seconds of each step, and the most bytes of results that lived at once."""
+        seconds, results, held = [], [], [0]
 
         def timed(contract: Closure) -> Closure:
             def run(*operands: Any) -> np.ndarray:
                 start = time.perf_counter()
                 out = contract(*operands)
                 seconds.append(time.perf_counter() - start)
+                results.append(weakref.ref(out))
+                held.append(sum(array.nbytes for ref in results if (array := ref()) is not None))
                 return out
 
             return run
 
         clocked = object.__new__(Program)
         clocked.__dict__.update(self.__dict__, steps=[(timed(contract), *rest) for contract, *rest in self.steps])
-        return clocked.run(arrays, precision), tuple(seconds)
+        return clocked.run(arrays, precision), tuple(seconds), max(held)
 
 
 def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> Tensor:
-    """What `Plan.execute` does. The peak is what tracemalloc sees, which NumPy tells of all its memory."""
+    """What `Plan.execute` does. The peak is what tracemalloc sees, which NumPy tells of its memory, or that of the
+    results alone where the kernels have given them memory of earlier ones, of which tracemalloc hears nothing.
+    """
     from .diagonals import without_repeats
 
     arrays = [each._array if isinstance(each, Tensor) else np.asarray(each) for each in operands]
@@ -119,12 +126,12 @@ def measured_run(plan: Plan, operands: Sequence[Any], precision: str | None) -> 
     tracemalloc.reset_peak()
     before, start = tracemalloc.get_traced_memory()[0], time.perf_counter()
     try:
-        out, step_seconds = program.run_measured(arrays, precision)
+        out, step_seconds, held = program.run_measured(arrays, precision)
         seconds, peak = time.perf_counter() - start, tracemalloc.get_traced_memory()[1] - before
     finally:
         if not tracing:
             tracemalloc.stop()
-    plan.measured.append(Measured(seconds, step_seconds, peak))
+    plan.measured.append(Measured(seconds, step_seconds, max(peak, held)))
     return adopt(out)
 
 
