@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -31,16 +32,19 @@ class Cache(dict[Hashable, Any]):
     def __init__(self, kept: int) -> None:
         super().__init__()
         self.kept, self.hits, self.misses = kept, 0, 0
+        self._lock = threading.Lock()
 
     def keep(self, key: Hashable, entry: Any) -> None:
         """Add an entry, in place of the oldest where there are too many."""
-        while len(self) >= self.kept:
-            self.pop(next(iter(self), None), None)
-        self[key] = entry
+        with self._lock:
+            while len(self) >= self.kept:
+                del self[next(iter(self))]
+            self[key] = entry
 
     def clear(self) -> None:
         """Drop every entry, and count from zero."""
-        super().clear()
+        with self._lock:
+            super().clear()
         self.hits = self.misses = 0
 
 
