@@ -17,7 +17,7 @@ from ..tensor import State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell
 from .modes import grad_mode
-from .nodes import DEAD_END, Leaf, Node, history, next_sequence, rewrites
+from .nodes import DEAD_END, Leaf, Node, Output, history, next_sequence, rewrites
 
 __all__ = ["FROM_FUNCTION", "STALE", "Former", "View", "made_view", "reshape_in_place", "shares_memory", "walk"]
 
@@ -108,8 +108,8 @@ class View(State):
     def refusal(self, what: str) -> RuntimeError:
         """The error for a write in which this view cannot take part: `what` has been, or is being, modified."""
         made, cure = self.apart  # type: ignore[misc]
-        if self.apart is OUTPUTS and self.node is not None:
-            made = f"Output {self.node.index} of {self.node.edges[0].name()} is a view"  # type: ignore[attr-defined]
+        if self.apart is OUTPUTS and isinstance(self.node, Output):
+            made = f"Output {self.node.index} of {self.node.edges[0].name()} is a view"
         return RuntimeError(f"{made} and {what} modified inplace {cure}".replace(" ;", ";").replace(" ,", ","))
 
 

@@ -265,7 +265,7 @@ def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]
 def unbind(input: Array, dim=0):
     """Views at every index of dimension `dim`, which goes away. Raises IndexError for a dim out of range."""
     if input.ndim == 0:
-        raise RuntimeError("unbind expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+        raise IndexError("unbind: dimension specified as 0 but tensor has no dimensions; use reshape(1)")
     rows = np.moveaxis(input, dim, 0) if wrap_dim(dim, input.ndim) else input
     return tuple(rows[position, ...] for position in range(rows.shape[0]))
 
