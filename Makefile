@@ -11,7 +11,7 @@ run: $(VENV)/installed-bench ## The laboratory: make run ARGS="--quick --out DIR
 	$(VENV_PYTHON) -m bench $(ARGS)
 
 test: $(VENV)/installed-bench,test ## The whole suite: make test ARGS="-k matmul"
-	$(VENV_PYTHON) -m pytest $(ARGS)
+	$(VENV_PYTHON) -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .

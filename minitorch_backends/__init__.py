@@ -12,7 +12,7 @@ from .kernels.blas_environment import stop_spinning
 
 stop_spinning()
 
-from . import autograd, backends, explain, func, nn, optim, utils
+from . import autograd, backends, explain, func, linalg, nn, optim, utils
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -49,10 +49,12 @@ from .dtypes import (
     uint8,
 )
 from .factories import *
+from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .printing import set_printoptions
 from .random import *
-from .tensor import Size, Tensor
+from .size import Size
+from .tensor import Tensor
 
 float, double, half = float32, float64, float16
 short, int, long = int16, int32, int64

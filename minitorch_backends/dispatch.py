@@ -20,6 +20,7 @@ from .backends.permission import recorded
 from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
+from .out import written_out
 from .tensor import Tensor, adopt, as_array
 
 __all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
@@ -80,7 +81,6 @@ class Op:
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
-        self.propagate = compiled(self)
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
             raise TypeError(
@@ -99,6 +99,11 @@ class Op:
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
         return tuple(index for index, name in enumerate(self.inputs) if name in wanted), "out" in wanted
 
+    def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
+        """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
+        self.propagate = compiled(self)  # type: ignore[assignment, method-assign]
+        self.propagate(node, edges, g, flow)
+
     # Calling
 
     def __call__(self, *args: Any, **named: Any) -> Any:
@@ -106,6 +111,8 @@ class Op:
 
     def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
         """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        if "out" in named and "out" not in self.known:
+            return written_out(self, args, named)
         bound = self.bind(args, named)
         values = self._values(bound)
         if into is not None:
@@ -130,23 +137,24 @@ class Op:
         if not self.view:
             return self.wrapped(values, arrays, metadata, out)
         source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
+        results: Any = None
         if isinstance(out, tuple):
             results = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
         else:
             results = made_view(self, metadata, source, out, None)
-        if _grad_mode().records:
-            self.record(values, arrays, metadata, results)
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
         return results
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """What the forward returned, as tensors of their own, recorded."""
         results = _map(out, _tensor)
-        if _grad_mode().records:
-            self.record(values, arrays, metadata, results)
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
         return results
 
     def bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:

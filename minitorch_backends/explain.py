@@ -143,19 +143,19 @@ class Difference(NamedTuple):
     """Where two recorded runs part.
 
     Attributes:
-        index: the number of the first call that differs.
+        number: of the first call that differs, from 0.
         fields: the attributes in which it differs; none where one run has ended.
         first, second: the two calls; None where a run has ended.
     """
 
-    index: int
+    number: int
     fields: tuple[str, ...]
     first: Record | None
     second: Record | None
 
     def __str__(self) -> str:
         how = f" differs in {', '.join(self.fields)}" if self.fields else ": one run has ended"
-        lines = [f"call {self.index}{how}"]
+        lines = [f"call {self.number}{how}"]
         for name, entry in (("first", self.first), ("second", self.second)):
             lines.append(f"  {name}: {entry if entry is not None else 'no more calls'}")
             lines += [f"    {field}: {getattr(entry, field)!r}" for field in self.fields]

@@ -45,6 +45,7 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         out = np.asarray(out)
         _refuse_unfit(op, out, target)
     recording = grad_mode.get().records
+    tangent = None if watch.duals is None else watch.duals.before_write(op, values, arrays, metadata, into, out)
     if nodes.pack is not None and recording:
         values = [_with_own_memory(into), *values[1:]]
     node = op.node(values, arrays, metadata) if recording else None
@@ -53,9 +54,6 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     view = into._state if type(into._state) is View else None
     if recording and view is not None and view.apart is not None and (node is not None or view.requires_grad()):
         raise view.refusal("is being")
-    tangent = None
-    if watch.duals is not None:
-        tangent = watch.duals.before_write(op, values, arrays, metadata, into, out)
     if nodes.keep_originals is not None:
         nodes.keep_originals(into)
     token = silence()
@@ -67,18 +65,21 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     finally:
         restore(token)
     bump(into)
+    if watch.duals is not None:
+        watch.duals.written(into, tangent)
     if recording:
         rewrite(node, into)
         if node is not None:
             op.save_out(node, into)
-    if watch.duals is not None:
-        watch.duals.written(into, tangent)
     return into
 
 
 def _with_own_memory(tensor: Tensor) -> Tensor:
     """A copy of a tensor at its place in the graph, for a hook that may keep it while the tensor is overwritten."""
-    return adopt(tensor._array.copy("K"), history(tensor))
+    copy = adopt(tensor._array.copy("K"), history(tensor))
+    if watch.duals is not None:
+        watch.duals.copied(tensor, copy)
+    return copy
 
 
 def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
@@ -91,7 +92,7 @@ def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
 def rewrite(node: Node | None, into: Tensor) -> None:
     """Give a tensor that was written to its new history; through a view its base gets one, and the views follow."""
     view = into._state if type(into._state) is View else None
-    owner = into if view is None else view.base
+    owner = into if view is None else view.root()
     before = history(owner)
     if node is None and before is None:
         return
@@ -125,7 +126,7 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
         return
     view = into._state if type(into._state) is View else None
     leaf = "a leaf Variable that requires grad" if type(into._node) is Leaf else ""
-    if view is not None and (leaf or type(view.base._node) is Leaf):
+    if view is not None and (leaf or type(view.root()._node) is Leaf):
         leaf = "a view of a leaf Variable that requires grad"
     if leaf:
         raise RuntimeError(

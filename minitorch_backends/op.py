@@ -44,6 +44,7 @@ def composite(
     name: str | None = None,
     method: bool | str = True,
     takes: str = EVERY_CATEGORY,
+    inplace: bool = False,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,9 +56,23 @@ def composite(
         registry[public_name] = Composite(public_name, function, reference, samples, takes)
         if method:
             setattr(Tensor, public_name if method is True else method, function)
+        if inplace:
+            _install_inplace(public_name, lambda self, args, named: self.copy_(function(self, *args, **named)))
         return function
 
     return declare
+
+
+def _install_inplace(name: str, write: Callable[[Tensor, tuple, dict[str, Any]], Tensor]) -> Callable[..., Tensor]:
+    """Make the method `name_`."""
+
+    def write_into(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        return write(self, args, named)
+
+    write_into.__name__ = write_into.__qualname__ = name + "_"
+    write_into.__doc__ = f"`{name}`, written into this tensor."
+    setattr(Tensor, name + "_", write_into)
+    return write_into
 
 
 def op(
@@ -166,13 +181,9 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
     if method:
         setattr(Tensor, declared.name if method is True else method, public)
     if inplace:
-
-        def write_into(self: Tensor, *args: Any, **named: Any) -> Tensor:
-            return declared.apply((self, *args), named, self)
-
-        write_into.__name__ = write_into.__qualname__ = declared.name + "_"
-        write_into.__doc__ = f"`{declared.name}`, written into this tensor."
-        setattr(Tensor, declared.name + "_", write_into)
+        write_into = _install_inplace(
+            declared.name, lambda self, args, named: declared.apply((self, *args), named, self)
+        )
     for special in operators:
         if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
             setattr(Tensor, special, public)

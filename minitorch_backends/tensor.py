@@ -15,21 +15,9 @@ import numpy as np
 from . import watch
 from .dtypes import COMPLEX, INTEGER, DType, dtype_of, scalar_dtype, to_dtype
 from .kernels.quiet import restore, silence
+from .size import Size
 
-__all__ = ["Parameter", "Size", "State", "Tensor", "adopt", "array_from", "as_array", "converted", "fitted", "sharing"]
-
-
-class Size(tuple):
-    """A shape: a tuple of ints that can also count its elements."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """The number of elements of a tensor of this shape."""
-        return int(np.prod(self, dtype=np.int64))
-
-    def __repr__(self) -> str:
-        return f"mt.Size({list(self)})"
+__all__ = ["Parameter", "State", "Tensor", "adopt", "array_from", "as_array", "converted", "fitted", "sharing"]
 
 
 class State:
@@ -135,7 +123,9 @@ class Tensor:
         """`dim`, once it is known to exist; raises IndexError otherwise."""
         ndim = self._array.ndim
         if not -ndim <= dim < ndim:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+            )
         return dim
 
     def is_contiguous(self) -> bool:
@@ -165,13 +155,6 @@ class Tensor:
             self._state = State()
         return self._state
 
-    @property
-    def _base(self) -> Tensor | None:
-        return None if self._state is None else self._state.base
-
-    def _is_view(self) -> bool:
-        return self._base is not None
-
     # Out into the world
 
     def numpy(self) -> np.ndarray:
@@ -187,11 +170,17 @@ class Tensor:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The memory, for `from_dlpack` of another library. Raises BufferError for what the protocol cannot carry there."""
+        """The memory, for `from_dlpack` of another library. Raises BufferError for what the protocol cannot carry
+        there.
+        """
         if self.requires_grad:
-            raise BufferError("can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()")
+            raise BufferError(
+                "can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()"
+            )
         if min(self._array.strides, default=0) < 0:
-            raise BufferError(f"can't export strides {list(self.stride())}, since consumers expect no negative ones; use contiguous()")
+            raise BufferError(
+                f"can't export strides {list(self.stride())}, since consumers expect no negative ones; use contiguous()"
+            )
         if self.dtype.name == "bfloat16":
             raise BufferError("NumPy cannot export mt.bfloat16 by DLPack; use tensor.float()")
         return self._array.__dlpack__(**options)
@@ -256,7 +245,11 @@ class Tensor:
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self._array.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
+        return (
+            format(self.item(), spec)
+            if self._array.ndim == 0 and type(self) is Tensor
+            else object.__format__(self, spec)
+        )
 
     def __repr__(self) -> str:
         from .printing import text_of
@@ -333,8 +326,8 @@ def as_array(value: Any) -> np.ndarray:
 def array_from(data: Any, dtype: Any) -> np.ndarray:
     """A new array from numbers, nested sequences, arrays or tensors, with torch's rules for the type.
 
-    Raises ValueError for ragged sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number,
-    and RuntimeError for numbers that `dtype` cannot hold.
+    Raises ValueError for ragged sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no
+    number, and RuntimeError for numbers that `dtype` cannot hold.
     """
     wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(data, (Tensor, np.ndarray, np.generic)):
@@ -354,7 +347,10 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
     if wanted is None:
         first, wanted = _first(data), scalar_dtype(array.flat[0] if array.size else 0.0)
-        if isinstance(first, (Tensor, np.ndarray, np.generic)) and dtype_of(np.asarray(_plain(first))).category == wanted.category:
+        if (
+            isinstance(first, (Tensor, np.ndarray, np.generic))
+            and dtype_of(np.asarray(_plain(first))).category == wanted.category
+        ):
             wanted = dtype_of(np.asarray(_plain(first)))
     elif array.dtype.kind == "c" and wanted.category < COMPLEX:
         raise TypeError(f"{wanted!r} holds real numbers, and got {array.flat[0]}; use a complex dtype")
@@ -384,8 +380,8 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
 
-    Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types. Negative
-    integers wrap around in uint8, as in torch.
+    Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types.
+    Negative integers wrap around in uint8, as in torch.
     """
     kind = array.dtype.kind
     if kind == "c" and dtype.category < COMPLEX:

@@ -137,8 +137,8 @@ class OneDnnVerbose(_Verbose):
 _TEMPLATE = (
     "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time"
 )
-_OPERANDS = {"matmul": (("src", "wei"), "dst")}
-"""oneDNN's names of the arguments and of the result of a kernel."""
+_PRODUCTS = ("matmul", "addmm", "linear", "half_matmul")
+"""Kernels that are matrix products, whose arguments oneDNN calls src, wei and bia."""
 
 
 def onednn_lines(call: Call, first: bool, what: frozenset[str]) -> Iterable[str]:
@@ -165,16 +165,20 @@ def onednn_lines(call: Call, first: bool, what: frozenset[str]) -> Iterable[str]
 
 def _columns(call: Call, implementation: str) -> str:
     """The columns from the engine to the description of the problem."""
-    arguments, result = _OPERANDS.get(call.kernel, (tuple(f"src_{i}" for i in range(len(call.arrays))), "dst"))
+    is_product = call.kernel in _PRODUCTS
+    names = ("src", "wei", "bia") if is_product else tuple(f"src_{index}" for index in range(len(call.arrays)))
     ndim = max((len(array.shape) for array in call.arrays), default=0)
     described = [_Layout(array, ndim) for array in call.arrays]
-    layouts = [layout.descriptor(name) for layout, name in zip(described, arguments, strict=True)]
+    layouts = [layout.descriptor(name) for layout, name in zip(described, names, strict=False)]
     if isinstance(call.result, np.ndarray):
-        layouts.append(_Layout(call.result, ndim).descriptor(result))
+        layouts.append(_Layout(call.result, ndim).descriptor("dst"))
     precision = call.keywords.get("precision", "ieee")
     attributes = "" if precision == "ieee" else f"attr-fpmath:{precision}"
-    problem = ":".join("x".join(map(str, layout.shape)) for layout in described)
-    return f"cpu,{call.kernel},{implementation},undef,{' '.join(layouts)},{attributes},,{problem}"
+    if call.keywords.get("sums") == "half":
+        attributes = "attr-acc-mode:f16"
+    problem = ":".join("x".join(map(str, layout.shape)) for layout in described[: 2 if is_product else None])
+    primitive = "matmul" if is_product else call.kernel
+    return f"cpu,{primitive},{implementation},undef,{' '.join(layouts)},{attributes},,{problem}"
 
 
 class _Layout:
@@ -199,7 +203,7 @@ class _Layout:
         dense, expected = True, 1
         for letter in reversed(tag):
             size = self.shape[letters.index(letter)]
-            dense = dense and (size == 1 or steps[letter] == expected)
+            dense = dense and (size == 1 or steps[letter] == expected or 0 in self.shape)
             expected *= size
         strides = "" if dense else "x".join(map(str, self.strides))
         return f"{name}:{self.dtype}::blocked:{tag or 'a'}:{strides}:f0"
@@ -272,7 +276,7 @@ _LETTERS = {np.dtype("float32"): "S", np.dtype("float64"): "D", np.dtype("comple
 
 def mkl_lines(call: Call, first: bool) -> Iterable[str]:
     """The line of one call, if BLAS has a routine for it, with a banner before the first."""
-    routine = _gemm(call) if call.kernel == "matmul" else None
+    routine = _gemm(call) if call.kernel in _PRODUCTS else None
     if routine is None:
         return
     if first:
@@ -283,7 +287,7 @@ def mkl_lines(call: Call, first: bool) -> Iterable[str]:
 
 def _gemm(call: Call) -> str | None:
     """The product as a column-major library is asked for it: the transposed result, from the factors in turn."""
-    a, b = call.arrays
+    a, b = call.arrays[:2]
     letter = _LETTERS.get(a.dtype)
     if letter is None or not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return None

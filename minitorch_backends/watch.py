@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["born", "calls", "duals"]
+__all__ = ["born", "calls", "counted", "duals", "went_backward"]
 
 born: Callable[[Any], None] | None = None
 """What is called with every new tensor while some thread is in inference mode."""
@@ -15,3 +15,9 @@ calls = 0
 
 duals: Any = None
 """Forward mode, while some thread computes with dual tensors."""
+
+counted: Callable[[Any], None] | None = None
+"""What is called with every new node while `autograd.graph.set_growth_limit` watches."""
+
+went_backward: Callable[[], None] | None = None
+"""What is called after every backward pass meanwhile."""

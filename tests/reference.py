@@ -8,6 +8,7 @@ import itertools
 import math
 
 import numpy as np
+
 from minitorch_backends.kernels.precision import PRECISIONS
 
 WHOLE = {

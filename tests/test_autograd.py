@@ -893,6 +893,15 @@ def test_gradcheck_of_batches_and_dtypes() -> None:
     assert gradcheck(lambda x, y: (x * y, x.exp()), (x, y), check_batched_grad=True, check_grad_dtypes=True)
 
 
+def test_gradcheck_of_forward_mode() -> None:
+    x, y = leaf(2, dtype=np.float64), leaf(2, dtype=np.float64)
+    for fast_mode in (False, True):
+        assert gradcheck(lambda x, y: (x * y, x.exp()), (x, y), check_forward_ad=True, fast_mode=fast_mode)
+        assert gradcheck(lambda x: x * x, x, check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode)
+        with pytest.raises(GradcheckError, match="by forward mode"):
+            gradcheck(wrong, x, check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode)
+
+
 def test_gradgradcheck() -> None:
     x, y = leaf(2, dtype=np.float64), leaf(2, dtype=np.float64)
     for options in ({}, {"fast_mode": True}, {"gen_non_contig_grad_outputs": True}):
@@ -907,3 +916,6 @@ def test_gradgradcheck() -> None:
     with pytest.raises(GradcheckError, match="Jacobian mismatch"):
         gradgradcheck(once, x)
     assert gradgradcheck(once, x, raise_exception=False) is False
+    assert gradgradcheck(lambda x, y: x.exp() * y, (x, y), check_fwd_over_rev=True)
+    with pytest.raises(GradcheckError):
+        gradgradcheck(once, x, check_fwd_over_rev=True, check_rev_over_rev=False)

@@ -13,6 +13,7 @@ from minitorch_backends.op import Op, registry
 from minitorch_backends.tensor import Tensor
 
 from .bad_calls import BAD_CALLS, BadCall
+from .processes import python
 
 
 def surroundings() -> Any:
@@ -124,3 +125,15 @@ def test_signatures_are_documented(name: str) -> None:
     public = registry[name].public
     assert public.__name__ == name
     assert inspect.getdoc(public), f"{name} has no docstring"
+
+
+def test_overflow_is_silent():
+    printed = python(
+        "import minitorch_backends as mt\n"
+        "x = mt.tensor([3e38], requires_grad=True)\n"
+        "y = x * 10 + x.exp() + x / 0\n"
+        "y.sum().backward()\n"
+        "print(y.item())"
+    )
+
+    assert printed == ("inf\n", "")

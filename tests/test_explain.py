@@ -108,7 +108,7 @@ def test_difference_of_two_runs(factors: tuple[Any, Any]) -> None:
     assert explain.diff(ieee, again) is None, "time is no difference"
     found = explain.diff(ieee, tf32)
     assert found is not None
-    assert (found.index, found.first, found.second) == (1, ieee[1], tf32[1])
+    assert (found.number, found.first, found.second) == (1, ieee[1], tf32[1])
     assert {"precision", "decided_by"} <= set(found.fields)
     text = str(found)
     assert text.startswith("call 1 differs in precision, ")

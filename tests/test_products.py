@@ -113,7 +113,7 @@ def test_every_product_asks_the_flags(name):
         "baddbmm": lambda: mt.baddbmm(square, a.unsqueeze(0), b.unsqueeze(0)),
         "tensordot": lambda: mt.tensordot(a, b, dims=1),
         "inner": lambda: mt.inner(a, vector),
-        "multi_dot": lambda: mt.multi_dot([a, b]),
+        "multi_dot": lambda: mt.linalg.multi_dot([a, b]),
     }
     results = {}
     for precision in ("ieee", "bf16"):

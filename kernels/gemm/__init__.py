@@ -20,9 +20,21 @@ from ..precision import PRECISIONS
 from ..registry import Kernel
 from . import blas, compiled, few
 from .compiled import multiply_packed, pack
+from .linear import Kept, gains_by_packing, linear
 from .warm import warmup
 
-__all__ = ["addmm", "exact_addmm", "exact_matmul", "matmul", "multiply_packed", "pack", "warmup"]
+__all__ = [
+    "Kept",
+    "addmm",
+    "exact_addmm",
+    "exact_matmul",
+    "gains_by_packing",
+    "linear",
+    "matmul",
+    "multiply_packed",
+    "pack",
+    "warmup",
+]
 
 
 def exact_matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 
+from .. import watch
 from ..dtypes import COMPLEX, dtype_of
 from ..tensor import Tensor, adopt
 from .modes import grad_mode
@@ -22,7 +23,8 @@ _ONE_OWNER = 2
 def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
     """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
     array = value._array
-    if not create_graph and array.dtype is dtype and dtype in _QUICK and array.shape[1:] == shape:
+    quick = not create_graph and not watch.calls and array.dtype is dtype and dtype in _QUICK
+    if quick and array.shape[1:] == shape:
         return adopt(np.add.reduce(array, axis=0))
     if array.shape != shape:
         value = value.sum_to_size(shape)

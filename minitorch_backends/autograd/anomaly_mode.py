@@ -114,9 +114,11 @@ def site() -> str | None:
 
 
 def note_call(node: Any) -> None:
-    """Keep with a node where its op was called, while diagnosis is on."""
+    """Keep with a node where its op was called, while diagnosis is on; and count it, while growth is watched."""
     if _current.enabled:
         node.trace = stack()
+    if watch.counted is not None:
+        watch.counted(node)
 
 
 def told_of_writes(cell: list[Any], version: int) -> str:

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import watch
+from ..kernels.threading import get_num_threads
 from ..tensor import Tensor, adopt
+from . import parallel
 from .accumulation import accumulate, accumulate_leaf, fitted
 from .anomaly_mode import is_anomaly_enabled
 from .care import propagate_with_care
@@ -77,6 +80,7 @@ class Flow:
         grad_mode.set(before.of_pass(self.create_graph))
         heap, pending, keep = self.heap, self.pending, self.keep
         plain = self.accumulates and not self.careful and self.awaited is None
+        heavy = parallel.HEAVY if plain and before.multithreading and not self.create_graph else 0
         try:
             for start, weight in self.roots:
                 self.send(start, weight)
@@ -86,6 +90,9 @@ class Flow:
                 if plain and type(node) is Node:
                     if node.outputs:
                         g = without_gaps(g, node.outputs)
+                    elif heap and heavy and g._array.nbytes >= heavy and self._branches(node, heavy):
+                        parallel.finish(self, node, g)
+                        break
                     node.op.propagate(node, node.edges, g, self)
                     if not keep and node.saved:
                         node.saved = FREED
@@ -94,8 +101,15 @@ class Flow:
             return self.found
         finally:
             grad_mode.set(before)
+            if watch.went_backward is not None:
+                watch.went_backward()
             if running.get() is not outer:
                 running.set(outer)
+
+    def _branches(self, node: Node, heavy: int) -> bool:
+        """Whether another heavy node than this is pending, and threads are there to visit it."""
+        others = (g for other, g in self.pending.items() if other is not node and isinstance(g, Tensor))
+        return get_num_threads() > 1 and any(g._array.nbytes >= heavy for g in others)
 
     def visit(self, node: Node, g: Any) -> None:
         """What the loop does for a plain node, for any: hooks, what is wanted of the node, leaves that wait."""

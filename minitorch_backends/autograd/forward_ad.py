@@ -21,7 +21,8 @@ from ..tensor import Tensor, adopt, sharing
 from .flow import Flow
 from .identity import stand_in
 from .modes import enable_grad, grad_mode
-from .nodes import Node, Output, history
+from .nodes import Node, Output, Packed, history, stale
+from .saved import count_blocks, edge_of, version_of
 from .views import View
 
 __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]
@@ -63,6 +64,7 @@ def _count_blocks(change: int) -> None:
         _blocks += change
         watch.calls += change
         watch.duals = _Duals if _blocks else None
+    count_blocks(change)
 
 
 class dual_level(Scope):
@@ -132,6 +134,26 @@ def _tangent_of(tensor: Any) -> Tensor | None:
     return found
 
 
+class _SavedDual(Packed):
+    """A saved tensor with its tangent, so that gradients have tangents, too."""
+
+    __slots__ = ("array", "cell", "edge", "level", "tangent", "version")
+
+    def __init__(self, tensor: Tensor, edge: Any, tangent: Tensor, level: _Level) -> None:
+        alias = sharing(tensor, tensor._array)
+        self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
+        self.tangent, self.level = tangent, level
+
+    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+        if self.cell[0] != self.version:
+            raise stale(node, name, (self.array, self.edge, self.cell, self.version))
+        tensor = adopt(self.array, edge_of(self.edge, node, create_graph, index))
+        tensor._cell = self.cell
+        if _level.get() is self.level:
+            self.level.put(tensor, self.tangent)
+        return tensor
+
+
 class _Duals:
     """What the general path of an op asks of forward mode while some thread is in a `dual_level`."""
 
@@ -144,6 +166,19 @@ class _Duals:
         for result, tangent in _pushed(op, values, arrays, metadata, results):
             if type(result._state) is not View:
                 current.put(result, tangent)
+
+    @staticmethod
+    def saved(tensor: Tensor, edge: Any) -> _SavedDual | None:
+        """What a node keeps of a dual tensor; None for others."""
+        level, tangent = _level.get(), _tangent_of(tensor)
+        return None if level is None or tangent is None else _SavedDual(tensor, edge, tangent, level)
+
+    @staticmethod
+    def copied(tensor: Tensor, copy: Tensor) -> None:
+        """Give a copy of a dual tensor its tangent."""
+        current = _level.get()
+        if current is not None:
+            current.put(copy, _tangent_of(tensor))
 
     @staticmethod
     def of_function(ctx: Any, inputs: tuple, results: Any) -> None:

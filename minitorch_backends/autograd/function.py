@@ -15,6 +15,7 @@ from .. import watch
 from ..dtypes import FLOATING, dtype_of
 from ..tensor import Tensor, adopt, sharing
 from .accumulation import fitted
+from .anomaly_mode import note_call
 from .modes import grad_mode, no_grad
 from .nodes import FREED, SELF, Leaf, Node, Output, Packed, history, next_sequence, save, stale
 from .views import FROM_FUNCTION, STALE, View
@@ -59,7 +60,7 @@ class FunctionCtx(Node):
                 )
         self._kept = tensors
 
-    def save_for_jvp(self, *tensors: Tensor | None) -> None:
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`, where `saved_tensors` has them."""
         self._for_jvp = tensors
 
@@ -220,6 +221,8 @@ class Function(metaclass=_FunctionMeta):
         separate = cls.setup_context is not Function.setup_context
         inputs = _in_order(cls.forward, args, kwargs, 0 if separate else 1) if kwargs else args
         ctx = cls._node_type(inputs)
+        if watch.calls:
+            note_call(ctx)
         edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
         with no_grad():
             if separate:

@@ -275,7 +275,7 @@ def _random_gradients(outputs: Any, gaps: bool) -> list[Tensor]:
             array = from_coordinates(random.uniform(-1, 1, size_of(output)), output._array)
             if gaps and array.ndim:
                 array = np.repeat(array, 2, -1)[..., ::2]
-            made.append(adopt(array).requires_grad_())  # type: ignore[attr-defined]
+            made.append(adopt(array).requires_grad_())
     return made
 
 

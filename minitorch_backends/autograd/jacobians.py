@@ -152,7 +152,7 @@ def as_sequence(values: Any) -> tuple:
 
 
 def needs_grad(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad and value.dtype.category >= FLOATING  # type: ignore[attr-defined]
+    return isinstance(value, Tensor) and value.requires_grad and value.dtype.category >= FLOATING
 
 
 def coordinates(array: np.ndarray) -> np.ndarray:
@@ -180,4 +180,4 @@ def element(array: np.ndarray, coordinate: Any) -> str:
 
 def unit(random: np.random.Generator, size: int) -> np.ndarray:
     vector = random.uniform(0.1, 1.0, size)
-    return vector / max(np.linalg.norm(vector), 1e-300)
+    return vector / max(float(np.linalg.norm(vector)), 1e-300)

@@ -12,7 +12,7 @@ from ..tensor import Tensor, sharing
 from .engine import backward
 from .inference import InferenceCell, refuse_inference
 from .nodes import DEAD_END, Leaf, Node, Output, history
-from .views import STALE, View
+from .views import STALE, Former, View
 
 __all__: list[str] = []
 
@@ -75,6 +75,18 @@ def _grad_fn(self: Tensor) -> Node | None:
 def _output_nr(self: Tensor) -> int:
     node = history(self)
     return node.index if type(node) is Output else 0
+
+
+def _base(self: Tensor) -> Tensor | None:
+    base = None if self._state is None else self._state.base
+    if type(base) is Former:
+        base = base.successor()
+    return None if base is self else base
+
+
+def _is_view(self: Tensor) -> bool:
+    """Whether this tensor shares the memory of another one whose history it follows."""
+    return _base(self) is not None
 
 
 def _grad(self: Tensor) -> Tensor | None:
@@ -159,6 +171,8 @@ _methods: dict[str, Any] = {
     "is_leaf": property(_is_leaf, doc="Whether no recorded operation made this tensor."),
     "grad_fn": property(_grad_fn, doc="The node of the operation that made this tensor, or None for a leaf."),
     "output_nr": property(_output_nr, doc="Which result of `grad_fn` this tensor is."),
+    "_base": property(_base, doc="The tensor that this one is a view of, or None."),
+    "_is_view": _is_view,
     "grad": property(_grad, _set_grad, _delete_grad, doc="The gradient that backward passes have added up, or None."),
     "backward": _backward,
     "detach": _detach,

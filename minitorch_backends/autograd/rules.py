@@ -37,7 +37,7 @@ def _source(op: Any, name: str) -> tuple[str, int]:
     )
 
 
-def compiled(op: Any) -> Callable[[Any, Any, Any], None]:
+def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     """The function (node, edges, g, flow) that applies an op's rules and delivers what they give to the nodes of the
     inputs. `edges` are the node's, or None in place of those that the pass has no use for.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from .. import watch
 from ..scopes import Scope
 from ..tensor import Tensor, adopt, sharing
 from . import nodes
@@ -41,8 +42,8 @@ _lock = threading.Lock()
 _blocks = 0
 
 
-def _count_blocks(change: int) -> None:
-    """Count the blocks being executed in all threads; while there is none, saving does not ask for hooks."""
+def count_blocks(change: int) -> None:
+    """Count the blocks being executed in all threads; without any, saving asks for neither hooks nor tangents."""
     global _blocks
     with _lock:
         _blocks += change
@@ -58,13 +59,13 @@ class _Hooking(Scope):
 
     def __enter__(self) -> Any:
         _level.set(self._inside(_level.get()))
-        _count_blocks(1)
+        count_blocks(1)
 
     def __exit__(self, *exception: object) -> None:
         level = _level.get()
         if level is not None:
             _level.set(level.parent)
-            _count_blocks(-1)
+            count_blocks(-1)
 
 
 class saved_tensors_hooks(_Hooking):
@@ -117,7 +118,7 @@ def _packed(tensor: Tensor, edge: Any) -> Any:
     """What `nodes.save` keeps of a tensor under the innermost hooks; None where there are none."""
     level = _level.get()
     if level is None or level.pack is None:
-        return None
+        return None if watch.duals is None else watch.duals.saved(tensor, edge)
     if isinstance(level.pack, _Originals):
         return level.pack.keep(tensor, edge)
     return _PackedTensor(tensor, edge, level.pack, level.unpack)
@@ -130,7 +131,7 @@ class _PackedTensor(Packed):
 
     def __init__(self, tensor: Tensor, edge: Any, pack_hook: Any, unpack_hook: Any) -> None:
         alias = sharing(tensor, tensor._array)
-        self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, _version(alias)
+        self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, version_of(alias)
         self.dtype, self.shape = tensor._array.dtype, tensor._array.shape
         with no_grad():
             self.value = pack_hook(alias)
@@ -146,19 +147,19 @@ class _PackedTensor(Packed):
             raise TypeError(f"an unpack hook must return a Tensor, and got {type(result).__name__}")
         if result._cell is self.cell and self.cell[0] != self.version:
             raise stale(node, name, (result._array, self.edge, self.cell, self.version))
-        tensor = adopt(result._array, _edge_of(self.edge, node, create_graph, index))
+        tensor = adopt(result._array, edge_of(self.edge, node, create_graph, index))
         tensor._cell = result._cell
         return tensor
 
 
-def _version(tensor: Tensor) -> int:
+def version_of(tensor: Tensor) -> int:
     try:
         return tensor._cell[0]
     except RuntimeError:
         raise tensor._cell.refusal(tensor) from None
 
 
-def _edge_of(edge: Any, node: Node, create_graph: bool, index: int | None) -> Any:
+def edge_of(edge: Any, node: Node, create_graph: bool, index: int | None) -> Any:
     """The node of an unpacked tensor."""
     if not create_graph:
         return None
@@ -203,12 +204,12 @@ class _Original(Packed):
 
     def __init__(self, tensor: Tensor, edge: Any) -> None:
         alias = sharing(tensor, tensor._array)
-        self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, _version(alias)
+        self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
 
     def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         if self.cell[0] != self.version:
             raise stale(node, name, (self.array, self.edge, self.cell, self.version))
-        tensor = adopt(self.array, _edge_of(self.edge, node, create_graph, index))
+        tensor = adopt(self.array, edge_of(self.edge, node, create_graph, index))
         tensor._cell = self.cell
         return tensor
 

@@ -7,6 +7,7 @@ the base's.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from .inference import InferenceCell
 from .modes import grad_mode
 from .nodes import DEAD_END, Leaf, Node, history, next_sequence, rewrites
 
-__all__ = ["FROM_FUNCTION", "STALE", "View", "made_view", "shares_memory", "walk"]
+__all__ = ["FROM_FUNCTION", "STALE", "Former", "View", "made_view", "reshape_in_place", "shares_memory", "walk"]
 
 Step = tuple[Any, dict[str, Any], int | None]
 
@@ -70,29 +71,35 @@ class View(State):
         self.base, self.steps, self.apart = base, steps, apart
         self.seen = 0 if base._state is None else base._state.rewrites
 
+    def root(self) -> Tensor:
+        """The base, which has another place when it was itself given another shape since: see `Former`."""
+        if type(self.base._state) is View:
+            self.base = self.base._state.base
+        return self.base
+
     def current_node(self) -> Node | None:
         """The node of the view, made anew when the base's history has been rewritten.
 
         A dead end for a view of what requires gradients that was made unrecorded. Raises RuntimeError for one that
         cannot follow its rewritten base.
         """
-        count = rewrites(self.base)
+        base = self.root()
+        count, before = rewrites(base), history(base)
         if self.seen == count:
-            return self.node if self.node is not None or history(self.base) is None else DEAD_END
-        before = history(self.base)
+            return self.node if self.node is not None or before is None else DEAD_END
         if self.apart is not None and type(before) is Leaf and not self.steps:
             return self.node or DEAD_END
         if self.apart is not None and type(before) is not Leaf and (before is not None or self.node is not None):
             raise self.refusal("its base or another view of its base has been")
         old, self.seen = self.node, count
-        self.node = None if before is None else _node_of_steps(self.base._array, self.steps, before)
+        self.node = None if before is None else _node_of_steps(base._array, self.steps, before)
         if old is not None and type(old) is not Node:
             move_retained(old, self.node)
         return self.node
 
     def requires_grad(self) -> bool:
         """Whether the view has a history of its own, or its base has one."""
-        return self.node is not None or history(self.base) is not None
+        return self.node is not None or history(self.root()) is not None
 
     def record_later(self) -> None:
         """Make the node when it is first asked for."""
@@ -104,6 +111,33 @@ class View(State):
         if self.apart is OUTPUTS and self.node is not None:
             made = f"Output {self.node.index} of {self.node.edges[0].name()} is a view"  # type: ignore[attr-defined]
         return RuntimeError(f"{made} and {what} modified inplace {cure}".replace(" ;", ";").replace(" ,", ","))
+
+
+class Former(Tensor):
+    """What a tensor was before it was given another shape in place, and what it is a view of since."""
+
+    __slots__ = ("successor",)
+
+    successor: weakref.ref[Tensor]
+
+
+def reshape_in_place(tensor: Tensor, op: Any, metadata: dict[str, Any]) -> None:
+    """Make `tensor` the view of itself that an op makes. Views that were made of it before keep following it."""
+    before, array = tensor._array, op.forward(tensor._array, **metadata)
+    tensor._array = array
+    if type(tensor._node) is Leaf or (tensor._cell is None and tensor._node is None):
+        return
+    state, step = tensor._state, (op, metadata, None)
+    if type(state) is View:
+        view = View(state.base, (*state.steps, step) if state.steps or state.apart is None else (), state.apart)
+    else:
+        former: Any = object.__new__(Former)
+        former._array, former._node, former._state, former._cell = before, tensor._node, state, tensor._cell
+        former.successor = weakref.ref(tensor)
+        view = View(former, (step,), None)
+    view.grad = None if state is None else state.grad
+    view.record_later()
+    tensor._state, tensor._node = view, STALE
 
 
 def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> Node:

@@ -46,7 +46,8 @@ STRATEGIES = (
 
 def _precision(path: str, inherits: str | None, doc: str, default: str = NO_OPINION) -> Flag:
     choices = CUDA_PRECISIONS if path.startswith(("cuda", "cudnn")) else GENERIC_PRECISIONS
-    return Flag(path, default, choices, doc, inherits=inherits, aliases=SPELLINGS)
+    permits = default != NO_OPINION
+    return Flag(path, default, choices, doc, inherits=inherits, aliases=SPELLINGS, permits=permits)
 
 
 # The package itself
@@ -130,6 +131,7 @@ def _reduced(kind: str) -> None:
         tuple(values.values()),
         f'sums of {kind} products over parts of K: rounded to {kind} ("reduced"), kept in float32, or no parts at all; '
         "permits nothing until it is set",
+        permits=True,
     )
     Flag(
         path,
@@ -279,6 +281,7 @@ Flag(
     "default",
     tuple(XLA_PRECISIONS),
     "torch_xla's precision of products: one, three or six bf16 passes; permits nothing until it is set",
+    permits=True,
 )
 Flag("opt_einsum.enabled", True, bool, "einsum of three or more operands contracts in the order of `strategy`")
 Flag(

@@ -20,6 +20,7 @@ class _Flagged:
     __slots__ = ()
 
     _path: str
+    _prefix: str
     _names: tuple[str, ...]
 
     def flags(self, *values: Any, **named: Any) -> Flags:
@@ -57,7 +58,7 @@ class Group(_Flagged):
         module.__class__ = _class(path, (_FlagModule,))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._names and path_of(self, name) not in read_only:
+        if name not in self._names and self._prefix + name not in read_only:
             raise AttributeError(_unknown(self, name))
         object.__setattr__(self, name, value)
 
@@ -74,18 +75,13 @@ class _FlagModule(_Flagged, ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         submodule = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
-        known = name in self._names or path_of(self, name) in read_only
+        known = name in self._names or self._prefix + name in read_only
         if not known and not submodule and not name.startswith("__"):
             raise AttributeError(_unknown(self, name))
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(_unknown(self, name))
-
-
-def path_of(group: _Flagged, name: str) -> str:
-    """The path of an attribute."""
-    return f"{group._path}.{name}" if group._path else name
 
 
 def _class(path: str, bases: tuple[type, ...]) -> type:
@@ -97,7 +93,7 @@ def _class(path: str, bases: tuple[type, ...]) -> type:
     names = below(rows)
     namespace: dict[str, Any] = {name: _property(prefix + name, path) for name in names}
     namespace |= {name: _read_only_property(read_only[prefix + name]) for name in below(read_only)}
-    namespace |= {"_path": path, "_names": tuple(names), "__slots__": ()}
+    namespace |= {"_path": path, "_prefix": prefix, "_names": tuple(names), "__slots__": ()}
     return type(path.rpartition(".")[2] or "backends", bases, namespace)
 
 
@@ -118,19 +114,22 @@ def _read_only_property(row: ReadOnly) -> property:
 def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, Any]) -> dict[str, Any]:
     """The values that a call names, by path, without those that leave a flag alone."""
     names = group._names
-    if len(values) > len(names):
-        raise TypeError(
-            f"{function}() takes at most {len(names)} values, for {', '.join(names)}, and got {len(values)}"
-        )
-    given = dict(zip(names, values, strict=False))
+    if values:
+        if len(values) > len(names):
+            legal = ", ".join(names)
+            raise TypeError(f"{function}() takes at most {len(names)} values, for {legal}, and got {len(values)}")
+        positional = dict(zip(names, values, strict=False))
+        if twice := positional.keys() & named.keys():
+            raise TypeError(f"{function}() got two values for {twice.pop()!r}")
+        named = {**positional, **named}
+    given = {}
     for name, value in named.items():
         if name not in names:
             raise TypeError(f"{function}() got {name!r}: {_unknown(group, name)}")
-        if name in given:
-            raise TypeError(f"{function}() got two values for {name!r}")
-        given[name] = value
-    by_path = {path_of(group, name): value for name, value in given.items()}
-    return {path: value for path, value in by_path.items() if value is not None or rows[path].takes_none}
+        path = group._prefix + name
+        if value is not None or rows[path].takes_none:
+            given[path] = value
+    return given
 
 
 def _unknown(group: _Flagged, name: str) -> str:

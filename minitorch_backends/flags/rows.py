@@ -37,6 +37,7 @@ class Flag:
             as in torch, a RuntimeError, but a TypeError where a flag that takes names or numbers gets another type.
         of: for a flag that is a view of others, the path of the first of them. Then `reads(state)` gives the value,
             and `writes(value)` the paths and values to store.
+        permits: it permits something only when somebody has set it, were it to its default.
         accepts: for a view, turns a value into what `writes` takes, or raises; by default the value must be a choice.
     """
 
@@ -50,6 +51,7 @@ class Flag:
         "mistyped",
         "of",
         "path",
+        "permits",
         "reads",
         "unknown",
         "writes",
@@ -66,6 +68,7 @@ class Flag:
         aliases: Mapping[str, Any] | None = None,
         unknown: type[Exception] = RuntimeError,
         mistyped: type[Exception] | None = None,
+        permits: bool = False,
         of: str | None = None,
         reads: Callable[[State], Any] | None = None,
         writes: Callable[[Any], dict[str, Any]] | None = None,
@@ -73,7 +76,7 @@ class Flag:
     ) -> None:
         self.choices = _choices(choices)
         self.path, self.default, self.doc, self.inherits = path, default, doc, inherits
-        self.aliases, self.unknown = dict(aliases or {}), unknown
+        self.aliases, self.unknown, self.permits = dict(aliases or {}), unknown, permits
         self.mistyped = mistyped or (RuntimeError if isinstance(choices, type) else TypeError)
         self.of, self.reads, self.writes, self.accepts = of, reads, writes, accepts
         rows[path] = self

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..autograd.modes import is_grad_enabled
 from ..factories import empty, ones, zeros
+from ..ops.linear import PackedWeight
 from ..tensor import Parameter, Tensor
 from . import functional as F
 from . import init
@@ -50,6 +52,7 @@ class Linear(Module):
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
         self.bias = Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
+        self._packed = PackedWeight()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -60,7 +63,9 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight, self.bias)
+        if is_grad_enabled():
+            return F.linear(input, self.weight, self.bias)
+        return self._packed.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -3,7 +3,7 @@
 A name that is listed in a module's `__all__` and imported here by `*` is a public name of the package.
 """
 
-from . import cross_entropy, distance, dropout, embedding, history, linear, loss, normalization  # noqa: F401
+from . import cross_entropy, distance, dropout, embedding, history, linear, loss, normalization, remake  # noqa: F401
 from .activation import relu as relu
 from .addmm import *  # noqa: F403
 from .arithmetic import *  # noqa: F403

@@ -101,6 +101,7 @@ def baddbmm(
 
 
 @composite(
+    inplace=True,
     takes="ifc",
     reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
     samples=_adding((3,), (3, 4), (4,)),
@@ -115,6 +116,7 @@ def addmv(
 
 
 @composite(
+    inplace=True,
     takes="ifc",
     reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
     samples=lambda: iter(
@@ -134,6 +136,7 @@ def addr(
 
 
 @composite(
+    inplace=True,
     takes="ifc",
     reference=lambda input, batch1, batch2, beta=1, alpha=1: (
         (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import watch
 from ..op import Array, op
 from ..samples import Sample, arrays_like, between, gapped, pairs, sample
 from ..tensor import Tensor, adopt
@@ -48,20 +49,27 @@ def _comparable() -> Iterator[Sample]:
     yield sample(array, 1)
 
 
-@op(promote=True, warns=False, ufunc=np.equal, reference=np.equal, samples=_comparable)
+@op(promote=True, warns=False, inplace=True, ufunc=np.equal, reference=np.equal, samples=_comparable)
 def eq(input: Array, other: Array):
     """Where the two are equal; NaN equals nothing."""
     return np.equal(input, other)
 
 
-@op(promote=True, warns=False, ufunc=np.not_equal, reference=np.not_equal, samples=_comparable)
+@op(promote=True, warns=False, inplace=True, ufunc=np.not_equal, reference=np.not_equal, samples=_comparable)
 def ne(input: Array, other: Array):
     """Where the two differ."""
     return np.not_equal(input, other)
 
 
 @op(
-    promote=True, warns=False, ufunc=np.less, takes="bif", operators=("__lt__",), reference=np.less, samples=_comparable
+    promote=True,
+    warns=False,
+    inplace=True,
+    ufunc=np.less,
+    takes="bif",
+    operators=("__lt__",),
+    reference=np.less,
+    samples=_comparable,
 )
 def lt(input: Array, other: Array):
     """Where `input` is less."""
@@ -71,6 +79,7 @@ def lt(input: Array, other: Array):
 @op(
     promote=True,
     warns=False,
+    inplace=True,
     ufunc=np.less_equal,
     takes="bif",
     operators=("__le__",),
@@ -85,6 +94,7 @@ def le(input: Array, other: Array):
 @op(
     promote=True,
     warns=False,
+    inplace=True,
     ufunc=np.greater,
     takes="bif",
     operators=("__gt__",),
@@ -99,6 +109,7 @@ def gt(input: Array, other: Array):
 @op(
     promote=True,
     warns=False,
+    inplace=True,
     ufunc=np.greater_equal,
     takes="bif",
     operators=("__ge__",),
@@ -322,7 +333,7 @@ def _chosen(condition: Any, *choices: Any) -> np.ndarray | None:
 
     2 us in place of 9 for 8x8, and the way of the gradients of choices and extrema.
     """
-    if type(condition) is not Tensor or condition._array.dtype is not _BOOL:
+    if type(condition) is not Tensor or condition._array.dtype is not _BOOL or watch.calls:
         return None
     values: list[Any] = []
     dtypes = set()

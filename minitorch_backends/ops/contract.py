@@ -14,7 +14,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .matmul import matmul, of_dims, shape_error
 
-__all__ = ["chain_matmul", "inner", "kron", "multi_dot", "tensordot"]
+__all__ = ["chain_matmul", "inner", "kron", "tensordot"]
 
 
 def _inner_samples() -> Iterator[Sample]:

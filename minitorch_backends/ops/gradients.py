@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import watch
 from ..tensor import Tensor, adopt
 from .dims import wrap_dims
 from .shape import expanded
@@ -50,8 +51,12 @@ def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
 
     With nothing to record, the array is made directly, in 1.4 us less than by the ops.
     """
-    if g._node is None:
-        return adopt(expanded(g._array.reshape(kept_shape(input_shape, dim)), input_shape))
+    array = g._array
+    plain = g._node is None and not watch.calls
+    if plain and array.ndim == 0 and array.itemsize > 2:
+        return adopt(np.ndarray(input_shape, array.dtype, array, 0, (0,) * len(input_shape)))
+    if plain:
+        return adopt(expanded(array.reshape(kept_shape(input_shape, dim)), input_shape))
     return restored(g, input_shape, dim).expand(input_shape)
 
 

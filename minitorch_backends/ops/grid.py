@@ -9,7 +9,8 @@ import numpy as np
 
 from ..op import composite
 from ..samples import between, gapped, sample, shaped
-from ..tensor import Size, Tensor
+from ..size import Size
+from ..tensor import Tensor
 from .dims import shape_of
 from .shape import expand, reshape, unsqueeze
 from .transpose import transpose

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import watch
 from ..autograd.views import made_view
 from ..dtypes import dtype_of
 from ..op import Array, op
@@ -150,7 +151,7 @@ def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
 
 def read(tensor: Tensor, arrays: tuple[Any, ...]) -> Tensor:
     """`look_up` that keeps what a backward pass may need, and without one takes a third of the time."""
-    if tensor._node is None:
+    if tensor._node is None and not watch.calls:
         return adopt(np.asarray(look_up.op.forward(tensor._array, arrays)))
     return look_up(tensor, kept(arrays, tensor))
 

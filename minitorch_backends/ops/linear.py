@@ -1,15 +1,22 @@
-"""The affine map of a layer."""
+"""The affine map of a layer, and the weight that a layer keeps packed for inference."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from ..flags import current
+from ..kernels.gemm import Kept, gains_by_packing
+from ..kernels.gemm import linear as kernel
+from ..kernels.registry import ArraySpec
 from ..op import composite
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
+from .matmul import float32_call
 
-__all__ = ["linear"]
+__all__ = ["PackedWeight", "linear"]
 
 
 def _samples() -> Iterator[Sample]:
@@ -34,3 +41,42 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     product = input @ weight.t()
     return product if bias is None else product + bias
+
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class PackedWeight:
+    """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
+
+    Inference with fixed weights pays for packing once. In-place operations on the weight are noticed by its version;
+    writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`) are not.
+    """
+
+    __slots__ = ("_key", "_kept", "_source")
+
+    def __init__(self) -> None:
+        self._source: np.ndarray | None = None
+        self._key: tuple | None = None
+        self._kept: Kept | None = None
+
+    def __reduce__(self) -> tuple:
+        return PackedWeight, ()
+
+    def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
+        x, w, b = input._array, weight._array, None if bias is None else bias._array
+        fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype is _FLOAT32)
+        if not fits or x.dtype is not _FLOAT32 or w.dtype is not _FLOAT32:
+            return linear(input, weight, bias)
+        state = current()
+        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+        if "prefer" in keywords or not gains_by_packing(
+            ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
+        ):
+            return linear(input, weight, bias)
+        key = (weight._version, *keywords.items())
+        if self._source is not w or self._key != key:
+            self._kept, self._source, self._key = Kept(w.T, **keywords), w, key
+        arrays = (x, self._kept) if b is None else (x, self._kept, b)
+        return adopt(kernel(*arrays, decided_by=decided_by, **keywords))

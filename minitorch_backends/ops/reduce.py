@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import watch
 from ..dtypes import FLOATING, int64, to_dtype
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -94,6 +95,7 @@ def _with_axis(function: Any) -> Any:
 
 @op(
     input=spread,
+    warns=False,
     ufunc=functools.partial(np.add.reduce, axis=None),
     reference=_with_axis(np.sum),
     samples=reductions(),
@@ -163,7 +165,7 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
         array = input._array
         if array.shape == size and array.dtype.kind in "fc":
             return input
-        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2:
+        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not watch.calls:
             return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes this way
     return _sum_to_size(*args, **named)
 

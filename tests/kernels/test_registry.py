@@ -224,6 +224,36 @@ def test_observers_nest_and_see_their_own_thread(scale):
     assert (len(outer), len(inner)) == (2, 1)
 
 
+def test_an_observer_of_everything_sees_every_thread(scale, monkeypatch):
+    monkeypatch.setattr(registry, "_everywhere", [])
+    calls = []
+    registry.observe_everywhere(calls.append)
+    scale(np.ones(1))
+    thread = threading.Thread(target=scale, args=(np.ones(1),))
+    thread.start()
+    thread.join()
+    with observe(calls.append):
+        scale(np.ones(1))
+    assert len(calls) == 4
+    assert calls[0].result == ("narrow", 1)
+
+
+def test_a_preferred_implementation_is_asked_first(scale):
+    calls = []
+    assert scale(np.ones(3), prefer="portable") == ("portable", 1)
+    assert scale(np.ones(3)) == ("narrow", 1)
+    assert scale(np.ones(3), prefer="fussy", factor=0.5) == ("narrow", 0.5), "it refuses"
+    with observe(calls.append):
+        scale(np.ones(4), prefer="fussy")
+        scale(np.ones(4))
+    assert [(call.implementation, call.prefer, call.refusals) for call in calls] == [
+        ("fussy", "fussy", (("narrow", "takes 3 values, not 4"),)),
+        ("fussy", None, (("narrow", "takes 3 values, not 4"),)),
+    ]
+    decision = scale.decide(np.ones(3), prefer="portable")
+    assert [each.name for each in decision.candidates] == ["portable", "narrow", "fussy"]
+
+
 def test_an_observer_that_fails_is_removed(scale):
     def fail(call):
         raise LookupError(call.kernel)

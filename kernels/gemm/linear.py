@@ -1,0 +1,75 @@
+"""Products with a right operand that is kept: packed once, for many left operands.
+
+Call form: `linear(a, kept[, addend], *, precision="ieee", rounding="rna")` is a @ b + addend, where `kept` is
+`Kept(b, ...)` for the same precision and rounding, and the addend broadcasts to the product. What the packed form
+cannot hold (values that its splits would lose) is multiplied from the array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..precision import PRECISIONS
+from ..registry import ArraySpec, Kernel, Refused
+from .compiled import multiply_packed, pack, refuses, usable_isas
+
+__all__ = ["Kept", "exact_linear", "gains_by_packing", "linear"]
+
+
+class Kept:
+    """A right operand (k, n) with its packed form, which is a copy: it must be made anew when the array changes."""
+
+    __slots__ = ("array", "dtype", "packed", "shape")
+
+    def __init__(self, array: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.packed = pack(array, precision if array.dtype == np.float32 else "bf16", rounding)
+
+
+def exact_linear(a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, **_: str) -> np.ndarray:
+    """The product and the sum in float64."""
+    product = np.matmul(a.astype(np.float64), kept.array.astype(np.float64))
+    return product if addend is None else product + addend.astype(np.float64)
+
+
+linear = Kernel("linear", reference=exact_linear, bound={name: row.product_error for name, row in PRECISIONS.items()})
+
+
+def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
+    """Whether loops that read packed operands are preferred for products of these shapes and dtypes."""
+    isas = usable_isas(precision)
+    return any(refuses(isa)(a, b, precision=precision, rounding=rounding) is None for isa in isas)
+
+
+@linear.impl("packed")
+def linear_packed(
+    a: np.ndarray,
+    kept: Kept,
+    addend: np.ndarray | None = None,
+    *,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The product from the packed form, the addend added while it is stored."""
+    if kept.packed is None:
+        raise Refused(f"no loops here read a packed {kept.dtype} operand at {precision}")
+    result = multiply_packed(a, kept.packed, addend=addend)
+    if result is None:
+        raise Refused(f"the values do not admit the packed form for {precision}")
+    return result
+
+
+@linear.impl("array")
+def linear_from_array(
+    a: np.ndarray,
+    kept: Kept,
+    addend: np.ndarray | None = None,
+    *,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The product as `matmul` does it, and then the sum."""
+    from . import matmul
+
+    product = matmul(a, kept.array, precision=precision, rounding=rounding)
+    return product if addend is None else np.add(product, addend, dtype=product.dtype)

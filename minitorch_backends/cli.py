@@ -1,0 +1,111 @@
+"""The command `minitorch-backends`: what this installation is, and how its flags stand.
+
+minitorch-backends env [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+__all__ = ["main", "report"]
+
+_DISTRIBUTION = "minitorch-backends"
+
+
+def report() -> dict[str, Any]:
+    """Versions, CPU, threads, BLAS, and every flag with its value, its effective value and who decided."""
+    return {"versions": _versions(), "machine": _machine(), "flags": _flags()}
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "minitorch_backends": _version(_DISTRIBUTION)}
+    names = ("numpy", "scipy", "numba", "llvmlite", "opt_einsum", "ml_dtypes", "tbb")
+    return found | {name: _version(name) for name in names}
+
+
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _machine() -> dict[str, Any]:
+    from . import backends
+    from .kernels import cpu, threading
+    from .kernels.blas_library import blas_library
+
+    blas = blas_library()
+    return {
+        "platform": platform.platform(),
+        "cpu": _cpu_name(),
+        "cpu capability": f"{backends.cpu.get_cpu_capability()} (the CPU has {cpu.detected()}, {_cap(cpu)})",
+        "threads": f"{threading.get_num_threads()} of {threading.available_cpus()} CPUs, a pool of its own",
+        "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
+        "BLAS of NumPy": " ".join(filter(None, (blas.name, blas.version, blas.path))),
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _cap(cpu: Any) -> str:
+    for variable in (cpu.VARIABLE, cpu.TORCH_VARIABLE):
+        if os.environ.get(variable, "").strip():
+            return f"{variable}={os.environ[variable]}"
+    return "and nothing caps it"
+
+
+def _flags() -> dict[str, dict[str, Any]]:
+    from . import backends  # noqa: F401  (declares the flags)
+    from .backends.acting import HONEST_CONSTANTS, NOT_YET_ACTING
+    from .flags import current, rows, set_by
+
+    state, found = current(), {}
+    for path, row in rows.items():
+        effective, holder = state.resolve(path)
+        decided = "default" if holder is None else "set" if holder == path else f"from {holder}"
+        if holder in set_by:
+            decided += f" by {set_by[holder]}"
+        note = f"waits for {NOT_YET_ACTING[path]}" if path in NOT_YET_ACTING else HONEST_CONSTANTS.get(path)
+        stored = effective if row.reads is not None else state.stored.get(path, "unset")
+        found[path] = {"value": stored, "effective": effective, "decided by": decided, "acts": note or "yes"}
+    return found
+
+
+def _text(found: dict[str, Any]) -> str:
+    """The report for people: aligned columns."""
+    lines = []
+    for title in ("versions", "machine"):
+        width = max(map(len, found[title]))
+        lines += [title, *(f"  {name.ljust(width)}  {value}" for name, value in found[title].items()), ""]
+    cells = [("flag", "value", "effective", "decided by", "acts")]
+    cells += [(path, *(str(value) for value in entry.values())) for path, entry in found["flags"].items()]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments; returns its exit code."""
+    parser = argparse.ArgumentParser(prog=_DISTRIBUTION, description="Tools of minitorch-backends.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    env = commands.add_parser("env", help="versions, CPU, threads, BLAS, and every flag with who decided its value")
+    env.add_argument("--json", action="store_true", help="the same for programs")
+    options = parser.parse_args(arguments)
+    found = report()
+    sys.stdout.write((json.dumps(found, indent=1) if options.json else _text(found)) + "\n")
+    return 0

@@ -1,0 +1,103 @@
+"""Other shapes, orders and memory for a tensor in place: t_, transpose_, squeeze_, unsqueeze_, resize_, set_."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.inference import refuse_inference
+from ..autograd.modes import is_grad_enabled
+from ..autograd.nodes import Leaf
+from ..autograd.views import reshape_in_place
+from ..inplace import bump
+from ..tensor import Tensor
+from .dims import shape_of
+from .shape import squeeze, unsqueeze
+from .transpose import transpose
+
+__all__: list[str] = []
+
+
+def _viewing(op: Any) -> Any:
+    """The method that makes a tensor the view of itself that `op` makes of it."""
+    name = op.name
+
+    def method(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        refuse_inference(self, "Inplace update to inference tensor")
+        if type(self._node) is Leaf and is_grad_enabled():
+            raise RuntimeError(
+                f"{name}_: a leaf Variable that requires grad is being used in an in-place operation; do it under "
+                "no_grad(), "
+                "or use the out-of-place form"
+            )
+        bound = op.bind((self, *args), named)
+        metadata = {key: bound[key] for key in op.metadata_names}
+        reshape_in_place(self, op, metadata)
+        bump(self)
+        return self
+
+    method.__name__ = method.__qualname__ = name + "_"
+    method.__doc__ = f"`{name}`, of this tensor itself."
+    return method
+
+
+def _t_(self: Tensor) -> Tensor:
+    """`t`, of this tensor itself."""
+    if self.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self.ndim}D; use transpose_")
+    return self.transpose_(0, 1) if self.ndim == 2 else self.transpose_(0, 0) if self.ndim else _counted(self)
+
+
+def _counted(tensor: Tensor) -> Tensor:
+    bump(tensor)
+    return tensor
+
+
+def _refuse_gradients(tensor: Tensor, name: str) -> None:
+    refuse_inference(tensor, "Inplace update to inference tensor")
+    if tensor.requires_grad:
+        raise RuntimeError(f"{name}: cannot resize variables that require grad; use tensor.detach().clone() first")
+
+
+def _resize_(self: Tensor, *sizes: Any) -> Tensor:
+    """Give this tensor another shape: of its first elements, in row-major order, or with undefined ones after them.
+
+    Raises RuntimeError for a tensor that requires gradients, and for negative sizes.
+    """
+    _refuse_gradients(self, "resize_")
+    shape = shape_of(sizes)
+    if any(size < 0 for size in shape):
+        raise RuntimeError(f"resize_: sizes are at least 0, and got {list(shape)}")
+    wanted, flat = int(np.prod(shape, dtype=np.int64)), self._array.reshape(-1)
+    if wanted > flat.size:
+        grown = np.empty(wanted, flat.dtype)
+        grown[: flat.size] = flat
+        flat = grown
+    self._array = flat[:wanted].reshape(shape)
+    return _counted(self)
+
+
+def _resize_as_(self: Tensor, other: Tensor) -> Tensor:
+    """`resize_` to the shape of another tensor."""
+    return self.resize_(tuple(other.shape))
+
+
+def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Give this tensor the memory and shape of `source`, or none at all; versions are counted apart.
+
+    Raises RuntimeError for a tensor that requires gradients and for a source of another dtype.
+    """
+    _refuse_gradients(self, "set_")
+    if source is not None and source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"set_: expected a source of dtype {self.dtype!r}, and got {source.dtype!r}; convert it with .to()"
+        )
+    self._array = np.empty(0, self._array.dtype) if source is None else source._array
+    return _counted(self)
+
+
+for _public in (transpose, squeeze, unsqueeze):
+    setattr(Tensor, _public.op.name + "_", _viewing(_public.op))
+Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+Tensor.t_, Tensor.resize_, Tensor.resize_as_, Tensor.set_ = _t_, _resize_, _resize_as_, _set_  # type: ignore[attr-defined]

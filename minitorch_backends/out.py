@@ -1,0 +1,81 @@
+"""The `out=` argument of ops: tensors that results are written into."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .autograd.inference import refuse_inference
+from .autograd.modes import grad_mode, no_grad
+from .dtypes import dtype_of
+from .inplace import bump
+from .tensor import Tensor
+
+__all__ = ["written_out"]
+
+
+def written_out(op: Any, args: tuple, named: dict[str, Any]) -> Any:
+    """Call an op, and put its results into the tensors given as `out`; a tuple of them for several results.
+
+    Raises TypeError for what is no tensor, RuntimeError where gradients would be needed or a result's dtype does not
+    fit. A tensor of another shape is given the result's, with a warning unless it was empty, as in torch.
+    """
+    out = named.pop("out")
+    if out is None:
+        return op.apply(args, named, None)
+    targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    for target in targets:
+        if not isinstance(target, Tensor):
+            raise TypeError(f"{op.name}(): argument 'out' must be a Tensor, not {type(target).__name__}")
+        refuse_inference(target, "Inplace update to inference tensor")
+    if grad_mode.get().records:
+        for each in _tensors((*targets, *args, *named.values())):
+            if each.requires_grad:
+                raise RuntimeError(
+                    f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one "
+                    "of the "
+                    "arguments requires grad; leave out= away, or call it under no_grad()"
+                )
+    with no_grad():
+        results = op.apply(args, named, None)
+    listed = results if isinstance(results, tuple) else (results,)
+    if len(listed) != len(targets):
+        raise TypeError(f"{op.name}(): argument 'out' has {len(targets)} tensors; expected {len(listed)}")
+    for result, target in zip(listed, targets, strict=True):
+        source, wanted = dtype_of(result._array), dtype_of(target._array)
+        if source.category > wanted.category:
+            raise RuntimeError(
+                f"{op.name}(): result type {source!r} can't be cast to the desired output type {wanted!r}; pass an "
+                "out of "
+                f"{source!r}"
+            )
+    for result, target in zip(listed, targets, strict=True):
+        _write(op, result._array, target)
+    return type(results)(*targets) if hasattr(results, "_fields") else out
+
+
+def _tensors(values: tuple) -> list[Tensor]:
+    return [
+        tensor
+        for value in values
+        for tensor in (value if isinstance(value, (tuple, list)) else (value,))
+        if isinstance(tensor, Tensor)
+    ]
+
+
+def _write(op: Any, result: np.ndarray, target: Tensor) -> None:
+    if result.shape != target._array.shape:
+        if target._array.size:
+            warnings.warn(
+                f"{op.name}(): an output with one or more elements was resized since it had shape "
+                f"{list(target.shape)}, "
+                f"which does not match the required output shape {list(result.shape)}; resize it to zero elements "
+                "first",
+                stacklevel=4,
+            )
+        target._array = result.astype(target._array.dtype)
+    else:
+        target._array[...] = result
+    bump(target)

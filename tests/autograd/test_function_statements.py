@@ -1,0 +1,362 @@
+"""autograd.Function, statement by statement (F1 to F11)."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.autograd import Function, grad, gradcheck, gradgradcheck
+from minitorch_backends.autograd.function import once_differentiable
+
+from .tools import leaf, made_in_inference, tensor, values
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+
+class Product(Function):
+    """In the other style."""
+
+    @staticmethod
+    def forward(x: mt.Tensor, y: Any, scale: float = 1.0) -> mt.Tensor:
+        return x * y * scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: mt.Tensor) -> None:
+        x, y, ctx.scale = inputs if len(inputs) == 3 else (*inputs, 1.0)
+        ctx.save_for_backward(x, y)
+
+    @staticmethod
+    def backward(ctx: Any, g: mt.Tensor) -> Any:
+        x, y = ctx.saved_tensors
+        return (g * y * ctx.scale, g * x * ctx.scale, None)[: len(ctx.needs_input_grad)]
+
+
+def made(forward: Any, backward: Any = lambda ctx, *g: g[0], **others: Any) -> Any:
+    """A Function from two functions."""
+    attributes = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type("Made", (Function,), attributes | {name: staticmethod(each) for name, each in others.items()})
+
+
+def test_f1_both_styles() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    Cube.apply(x).sum().backward()
+    assert values(x.grad) == [3.0, 12.0]
+    Product.apply(x, y, 2.0).sum().backward()
+    assert (values(x.grad), values(y.grad)) == ([9.0, 20.0], [2.0, 4.0])
+    assert gradcheck(Cube.apply, (x,))
+    assert gradgradcheck(Cube.apply, (x,))
+    assert gradcheck(Product.apply, (x, y))
+    assert gradgradcheck(Product.apply, (x, y))
+
+
+def test_f1_keywords_count_as_inputs_in_order() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    Product.apply(x, scale=2.0, y=y).sum().backward()
+    assert (values(x.grad), values(y.grad)) == ([6.0, 8.0], [2.0, 4.0])
+
+
+def test_f1_functions_are_applied() -> None:
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        instance = Cube()
+    with pytest.raises(RuntimeError, match=r"Cube\.apply"):
+        instance(leaf([1.0]))
+
+    class Plain(Function):
+        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+            return x * 2
+
+        def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+            return g * 2
+
+    x = leaf([1.0])
+    Plain.apply(x).sum().backward()
+    assert values(x.grad) == [2.0]
+
+
+def test_f2_modes_and_needs_input_grad() -> None:
+    seen: list[Any] = []
+
+    def forward(ctx: Any, x: mt.Tensor, number: int, y: mt.Tensor) -> mt.Tensor:
+        seen.append((mt.is_grad_enabled(), x.requires_grad, ctx.needs_input_grad))
+        return x * y
+
+    def backward(ctx: Any, g: mt.Tensor) -> Any:
+        seen.append((mt.is_grad_enabled(), ctx.needs_input_grad))
+        return g, None, g
+
+    x, y = leaf([1.0]), tensor([2.0])
+    out = made(forward, backward).apply(x, 3, y)
+    grad(out.sum(), x, create_graph=True)
+    out.sum().backward()
+    assert seen == [
+        (False, True, (True, False, False)),
+        (True, (True, False, False)),
+        (False, (True, False, False)),
+    ]
+    assert mt.is_grad_enabled()
+
+
+def test_f3_results() -> None:
+    x = leaf([1.0])
+    out = Cube.apply(x)
+    assert (out.grad_fn.name(), out.is_leaf) == ("CubeBackward", False)
+    assert out.grad_fn.next_functions[0][0].variable is x
+    with mt.no_grad():
+        unrecorded = Cube.apply(x)
+    for plain in (unrecorded, Cube.apply(tensor([1.0]))):
+        assert (plain.requires_grad, plain.grad_fn) == (False, None)
+
+
+def test_f4_what_backward_returns() -> None:
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+
+    def check(returned: Any, error: type[Exception] | None, match: str = "") -> None:
+        x.grad = y.grad = None
+        function = made(lambda ctx, x, number, y: x * y, lambda ctx, g: returned(g))
+        out = function.apply(x, 3, y).sum()
+        if error is None:
+            out.backward()
+        else:
+            with pytest.raises(error, match=match):
+                out.backward()
+
+    check(lambda g: (g, None), RuntimeError, "incorrect number of gradients")
+    check(lambda g: g, RuntimeError, "incorrect number of gradients")
+    check(lambda g: (g, None, g, None), None)
+    check(lambda g: (g, None, g, g), RuntimeError, "incorrect number of gradients")
+    check(lambda g: (g, g, g), RuntimeError, "not a Variable")
+    check(lambda g: (g, None, 3.0), RuntimeError, "expected Variable or None")
+    check(lambda g: (None, None, g), None)
+    assert (x.grad, values(y.grad)) == (None, [1.0, 1.0])
+    check(lambda g: (g[None], None, mt.stack([g, g, g])), None)
+    assert (values(x.grad), values(y.grad)) == ([1.0, 1.0], [3.0, 3.0])
+    check(lambda g: (mt.ones(3, dtype=mt.float64), None, None), RuntimeError, "invalid gradient at index 0")
+    check(lambda g: (g.float(), None, g.half()), None)
+    assert (x.grad.dtype, y.grad.dtype) == (mt.float64, mt.float64)
+
+
+def test_f5_what_is_missing() -> None:
+    class Empty(Function):
+        pass
+
+    class Forward(Function):
+        @staticmethod
+        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+            return x * 2
+
+    with pytest.raises(NotImplementedError, match="forward"):
+        Empty.apply(leaf([1.0]))
+    out = Forward.apply(leaf([1.0])).sum()
+    with pytest.raises(NotImplementedError, match="backward"):
+        out.backward()
+
+
+def test_f6_saved_tensors() -> None:
+    for bad in (3, [tensor(1.0)], np.ones(1)):
+        with pytest.raises(TypeError, match="save_for_backward can only save variables"):
+            made(lambda ctx, x, bad=bad: ctx.save_for_backward(x, bad)).apply(leaf([1.0]))
+    x = leaf([1.0, 2.0])
+    y = x * 1
+    out = Cube.apply(y).sum()
+    with mt.no_grad():
+        y.add_(1)
+    with pytest.raises(RuntimeError, match=r"CubeBackward|modified by an inplace"):
+        out.backward()
+    out = Cube.apply(x)
+    out.sum().backward()
+    for again in (lambda: out.sum().backward(), lambda: out.grad_fn.saved_tensors):
+        with pytest.raises(RuntimeError, match="second time"):
+            again()
+    seen: list[Any] = []
+    function = made(
+        lambda ctx, x: (setattr(ctx, "free", [x]), ctx.save_for_backward(None, x), x * 2)[-1],
+        lambda ctx, g: seen.append((ctx.free[0] is x, ctx.saved_tensors[0])) or g,
+    )
+    function.apply(x).sum().backward()
+    assert seen == [(True, None)]
+    with pytest.raises(RuntimeError, match="cannot be saved for backward"):
+        Product.apply(x, made_in_inference([1.0, 2.0]))
+
+
+def test_f6_saved_outputs_have_their_history_in_double_backward() -> None:
+    class Exp(Function):
+        @staticmethod
+        def forward(ctx: Any, x: mt.Tensor) -> Any:
+            out = x.exp()
+            ctx.save_for_backward(out)
+            return x * 1, out
+
+        @staticmethod
+        def backward(ctx: Any, g: mt.Tensor, h: mt.Tensor) -> mt.Tensor:
+            return g + h * ctx.saved_tensors[0]
+
+    x = leaf([0.5, 1.0])
+    assert gradcheck(Exp.apply, (x,))
+    assert gradgradcheck(Exp.apply, (x,))
+
+
+class Doubled(Function):
+    @staticmethod
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+        return g * 2
+
+
+def test_f7_writing_to_inputs() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 1
+    out = Doubled.apply(y)
+    assert (out is y, y._version, y.grad_fn.name()) == (True, 2, "DoubledBackward")
+    y.sum().backward()
+    assert values(x.grad) == [2.0, 2.0]
+    z = x * 1
+    view = z[:1]
+    assert Doubled.apply(view) is view
+    (z * 1).sum().backward()
+    assert (values(z), values(x.grad)) == ([2.0, 2.0], [4.0, 3.0])
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        Doubled.apply(x)
+    with mt.no_grad():
+        Doubled.apply(x)
+    with pytest.raises(RuntimeError, match="marked as dirty"):
+        made(lambda ctx, x: (ctx.mark_dirty(x), x * 2)[1]).apply(y)
+
+
+def test_f7_returning_an_input() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 1
+    out = made(lambda ctx, x: x, lambda ctx, g: g * 5).apply(y)
+    assert (out is y, out._base is y, out._version) == (False, True, 0)
+    assert np.shares_memory(out._array, y._array)
+    out.sum().backward(retain_graph=True)
+    assert values(x.grad) == [5.0, 5.0]
+    with pytest.raises(RuntimeError, match=r"returned by an autograd.Function and is being modified"):
+        out.mul_(2)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="base or another view of its base has been modified"):
+        out * 2
+    part = made(lambda ctx, x: x[0], lambda ctx, g: g.expand(2) * 1).apply(x * 1)
+    with pytest.raises(RuntimeError, match=r"returned by an autograd.Function"):
+        part.mul_(2)
+    made(lambda ctx, x: (x * 1)[0], lambda ctx, g: g.expand(2) * 1).apply(x).mul_(2)
+
+
+def test_f8_outputs_without_a_gradient() -> None:
+    seen: list[Any] = []
+
+    def forward(ctx: Any, x: mt.Tensor) -> Any:
+        constant = x * 3
+        ctx.mark_non_differentiable(constant)
+        return x * 2, constant, x.argmax(), x * 4
+
+    def backward(ctx: Any, *g: Any) -> Any:
+        seen.append([values(each) for each in g])
+        return g[0] * 2
+
+    x = leaf([1.0, 2.0])
+    outputs = made(forward, backward).apply(x)
+    assert [each.requires_grad for each in outputs] == [True, False, False, True]
+    outputs[0].sum().backward()
+    assert seen == [[[1.0, 1.0], [0.0, 0.0], 0, [0.0, 0.0]]]
+
+    def lazy(ctx: Any, x: mt.Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return forward(ctx, x)
+
+    made(lazy, backward).apply(x)[0].sum().backward()
+    assert seen[1] == [[1.0, 1.0], None, None, None]
+
+
+def test_f9_outputs_that_are_no_tensors() -> None:
+    x = leaf([1.0])
+    double = made(lambda ctx, x: (x * 2, "text", None, [x]), lambda ctx, g, *others: g * 2)
+    out, text, none, others = double.apply(x)
+    assert (text, none, others[0] is x) == ("text", None, True)
+    out.sum().backward()
+    assert values(x.grad) == [2.0]
+    listed = made(lambda ctx, x: [x * 2, x * 3], lambda ctx, g, h: g + h).apply(x)
+    assert type(listed) is list
+    assert type(made(lambda ctx, x: (x * 2,)).apply(x)) is tuple
+    assert made(lambda ctx, x: "text").apply(x) == "text"
+
+
+def test_f10_once_differentiable() -> None:
+    function = made(lambda ctx, x: x * 2, once_differentiable(lambda ctx, g: g * 2))
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    function.apply(x).sum().backward()
+    assert values(x.grad) == [2.0, 2.0]
+    (g,) = grad((function.apply(x) * w).sum(), x, create_graph=True)
+    for again in (lambda: g.sum().backward(), lambda: grad(g.sum(), w)):
+        with pytest.raises(RuntimeError, match=r"once_differentiable.*MadeBackward"):
+            again()
+    (independent,) = grad(function.apply(x).sum(), x, create_graph=True)
+    assert not independent.requires_grad
+
+
+def test_f11_the_whole_context() -> None:
+    names = ["save_for_backward", "save_for_forward", "mark_dirty", "mark_non_differentiable", "mark_shared_storage"]
+    x = leaf([1.0])
+
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        assert all(hasattr(ctx, name) for name in [*names, "set_materialize_grads", "needs_input_grad"])
+        ctx.save_for_forward(x)
+        assert ctx.saved_tensors == (x,)
+        with pytest.warns(FutureWarning, match="mark_shared_storage"):
+            ctx.mark_shared_storage((x, x))
+        return x * 2
+
+    made(forward).apply(x)
+
+
+def test_nested_and_second_derivatives_through_views_and_writes() -> None:
+    def function(x: mt.Tensor) -> mt.Tensor:
+        y = Cube.apply(x) * 1
+        y[0].mul_(Cube.apply(x[1]))
+        return Product.apply(y, y.clone(), 0.5)
+
+    x = leaf([0.5, 1.5])
+    assert gradcheck(function, (x,))
+    assert gradgradcheck(function, (x,))
+
+
+def test_hooks_of_a_functions_node() -> None:
+    x = leaf([1.0])
+    out = Cube.apply(x)
+    seen: list[Any] = []
+    out.register_hook(lambda g: g * 2)
+    out.grad_fn.register_hook(lambda inputs, outputs: seen.append((values(inputs[0]), values(outputs[0]))))
+    out.retain_grad()
+    out.sum().backward()
+    assert (seen, values(out.grad), values(x.grad)) == ([([6.0], [2.0])], [2.0], [6.0])
+
+
+def test_functions_make_no_cycles() -> None:
+    import gc
+    import weakref
+
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf([1.0])
+        out = Cube.apply(x) + made(lambda ctx, x: (ctx.save_for_backward(x, out := x * 2), out)[1]).apply(x)
+        watched = [weakref.ref(out), weakref.ref(out.grad_fn), weakref.ref(out.grad_fn.next_functions[0][0])]
+        del out
+        assert [ref() for ref in watched] == [None] * 3
+    finally:
+        gc.enable()

@@ -1,0 +1,390 @@
+"""gradcheck, anomaly detection and hooks on saved tensors, statement by statement (K1 to K5, N1, N2, S1 to S4)."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.autograd import (
+    Function,
+    GradcheckError,
+    detect_anomaly,
+    grad,
+    gradcheck,
+    gradgradcheck,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
+from minitorch_backends.autograd.function import once_differentiable
+from minitorch_backends.autograd.graph import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
+
+from .tools import in_thread, leaf, tensor, values, warned
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Each test starts and ends without diagnosis."""
+    assert not is_anomaly_enabled()
+    yield
+    left = is_anomaly_enabled()
+    set_detect_anomaly(False)
+    assert not left
+
+
+class Wrong(Function):
+    @staticmethod
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+        return g * 3
+
+
+def test_k1_what_gradcheck_returns_and_raises() -> None:
+    x = leaf([1.0, 2.0])
+    assert gradcheck(lambda x: x * x, (x,)) is True
+    assert issubclass(GradcheckError, RuntimeError)
+    with pytest.raises(GradcheckError):
+        gradcheck(Wrong.apply, (x,))
+    assert gradcheck(Wrong.apply, (x,), raise_exception=False) is False
+
+    def fails(x: mt.Tensor) -> mt.Tensor:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        gradcheck(fails, (x,), raise_exception=False)
+
+
+def test_k2_inputs_of_gradcheck() -> None:
+    with pytest.raises(ValueError, match="at least one input that requires gradient"):
+        gradcheck(lambda x: x * 2, (tensor([1.0]),), raise_exception=False)
+    with pytest.warns(UserWarning, match="float32"), pytest.raises(GradcheckError):
+        gradcheck(lambda x: x * x * x, (leaf([1.1], np.float32),))
+    with pytest.raises(RuntimeError, match="stride 0"):
+        gradcheck(lambda x: x * 2, (tensor(1.0).expand(2).requires_grad_(),))
+    assert gradcheck(lambda x, power, name: x**power, (leaf([1.5]), 3, "text"))
+    with pytest.raises(TypeError):
+        gradcheck(lambda x: x, (leaf([1.0]),), 1e-6)  # type: ignore[misc]
+
+
+def test_k3_outputs_of_gradcheck() -> None:
+    x = leaf([1.0, 2.0])
+    assert gradcheck(lambda x: x.argmax(), (x,))
+    assert gradcheck(lambda x: mt.ones(2, dtype=mt.float64), (x,))
+    with pytest.raises(GradcheckError):
+        gradcheck(lambda x: (x * 2).detach(), (x,))
+    with mt.no_grad(), pytest.raises(GradcheckError):
+        gradcheck(lambda x: x * 2, (x,))
+
+
+def test_k4_options_of_gradcheck() -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(AssertionError):
+        gradcheck(lambda x: x, (x,), check_forward_ad=False, check_backward_ad=False)
+    with pytest.raises(AssertionError):
+        gradcheck(lambda x: x, (x,), check_batched_grad=True, check_backward_ad=False, check_forward_ad=True)
+    assert gradcheck(lambda x: x.exp() * x, (x,), fast_mode=True)
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Wrong.apply, (x,), fast_mode=True)
+    assert gradcheck(lambda x: x.exp() * x, (x,), check_forward_ad=True, check_batched_grad=True)
+    assert x.grad is None
+
+
+def test_k5_gradgradcheck() -> None:
+    x = leaf([0.5, 1.5])
+    assert gradgradcheck(lambda x: x.sin() * x, (x,))
+    assert gradgradcheck(lambda x: x.sin() * x, (x,), (leaf([1.0, 2.0]),))
+
+    class Once(Function):
+        @staticmethod
+        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+            return 2 * ctx.saved_tensors[0] * g
+
+    with pytest.raises(RuntimeError):
+        gradgradcheck(Once.apply, (x,))
+
+
+# Anomaly detection
+
+
+def test_n1_setting_and_scopes() -> None:
+    assert (is_anomaly_enabled(), is_anomaly_check_nan_enabled()) == (False, True)
+    with pytest.warns(UserWarning, match="slows down"):
+        context: Any = detect_anomaly()
+    assert not is_anomaly_enabled()
+    with context as entered:
+        assert entered is None
+        assert is_anomaly_enabled()
+        assert in_thread(is_anomaly_enabled)
+        with context:
+            pass
+        assert is_anomaly_enabled()
+    assert not is_anomaly_enabled()
+    set_detect_anomaly(True, check_nan=False)
+    assert (is_anomaly_enabled(), is_anomaly_check_nan_enabled()) == (True, False)
+    set_detect_anomaly(False)
+    with set_detect_anomaly(True):
+        assert is_anomaly_enabled()
+    assert not is_anomaly_enabled()
+    for bad in (1, None, "x", np.bool_(True)):
+        with pytest.raises(TypeError):
+            set_detect_anomaly(bad)
+        with pytest.raises(TypeError):
+            set_detect_anomaly(True, check_nan=bad)
+    assert not is_anomaly_enabled()
+
+    @set_detect_anomaly(True)
+    def function() -> bool:
+        return is_anomaly_enabled()
+
+    assert not is_anomaly_enabled()
+    assert function()
+
+
+def test_n2_nan_is_found_where_it_arises() -> None:
+    x = leaf([0.0, 1.0])
+    with set_detect_anomaly(True):
+        y = (x * 0).sqrt()  # the call to be shown
+        out = (y * 0.0).sum()
+        with (
+            pytest.warns(UserWarning, match="the call to be shown") as caught,
+            pytest.raises(RuntimeError, match=r"Function 'SqrtBackward0' returned nan values in its 0th output"),
+        ):
+            out.backward(retain_graph=True)
+    assert "error detected in SqrtBackward0" in str(caught[0].message)
+    assert os.path.basename(__file__) in str(caught[0].message)
+    assert "autograd/engine.py" not in str(caught[0].message)
+    with set_detect_anomaly(True, check_nan=False):
+        out.backward(retain_graph=True)
+    out.backward()
+    assert np.isnan(x.grad.tolist()[0])
+
+
+def test_n2_errors_in_backward_come_with_the_forward_call() -> None:
+    class Fails(Function):
+        @staticmethod
+        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+            return x * 1
+
+        @staticmethod
+        def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+            raise KeyError("no")
+
+    x = leaf([1.0])
+    with set_detect_anomaly(True), pytest.warns(UserWarning, match="the failing call"), pytest.raises(KeyError):
+        Fails.apply(x).sum().backward()  # the failing call
+    out = Fails.apply(x).sum()
+    with set_detect_anomaly(True), pytest.warns(UserWarning, match="was off"), pytest.raises(KeyError):
+        out.backward()
+
+
+def test_n2_the_write_that_modified_a_saved_tensor_is_named() -> None:
+    def wreck(w: mt.Tensor) -> None:
+        w[0] = 5.0  # the culprit
+
+    x, w = leaf([1.0, 2.0]), tensor([1.0, 2.0])
+    with set_detect_anomaly(True):
+        out = (x * w).sum()
+        wreck(w)
+        w.add_(1)
+        with pytest.warns(UserWarning, match="error detected"), pytest.raises(RuntimeError) as raised:
+            out.backward()
+    assert re.search(rf"first written to at {__file__}:\d+ in wreck: w\[0\] = 5.0  # the culprit", str(raised.value))
+    out = (x * w).sum()
+    w.add_(1)
+    with pytest.raises(RuntimeError, match=r"set_detect_anomaly\(True\) would name the line"):
+        out.backward()
+
+
+# Hooks on saved tensors
+
+
+def test_s1_packing_and_unpacking() -> None:
+    calls: list[str] = []
+
+    def pack(t: mt.Tensor) -> Any:
+        calls.append("pack")
+        assert not t.requires_grad
+        assert not mt.is_grad_enabled()
+        return t.numpy().tolist()
+
+    def unpack(packed: Any) -> mt.Tensor:
+        calls.append("unpack")
+        return tensor(packed)
+
+    x = leaf([1.0, 2.0])
+    with saved_tensors_hooks(pack, unpack):
+        out = (x * x).sum()
+    assert calls == ["pack", "pack"]
+    x.exp()
+    out.backward()
+    assert (calls[2:], values(x.grad)) == (["unpack", "unpack"], [2.0, 4.0])
+
+
+def test_s1_only_the_innermost_hooks_act() -> None:
+    calls: list[str] = []
+
+    def noting(name: str) -> Any:
+        return saved_tensors_hooks(lambda t: (calls.append(name), t)[1], lambda t: t)
+
+    x = leaf([1.0])
+    with noting("outer"):
+        x.exp()
+        with noting("inner"):
+            x.exp()
+        x.exp()
+    assert calls == ["outer", "inner", "outer"]
+
+
+def test_s1_what_goes_wrong_in_a_hook() -> None:
+    x = leaf([1.0])
+
+    def fails(t: Any) -> Any:
+        raise KeyError
+
+    with saved_tensors_hooks(fails, lambda t: t), pytest.raises(KeyError):
+        x.exp()
+    with saved_tensors_hooks(lambda t: t, fails):
+        out = x.exp().sum()
+    with pytest.raises(KeyError):
+        out.backward()
+    with saved_tensors_hooks(lambda t: t, lambda t: 3.0):  # type: ignore[arg-type, return-value]
+        out = x.exp().sum()
+    with pytest.raises(TypeError, match="must return a Tensor"):
+        out.backward()
+    with (
+        saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t),
+        pytest.raises(RuntimeError, match="modifying its input"),
+    ):
+        x.exp()
+    assert mt.is_grad_enabled()
+
+
+def test_s2_what_is_packed() -> None:
+    packed: list[Any] = []
+    x, w = leaf([1.0, 2.0]), tensor([1.0, 2.0])
+    with saved_tensors_hooks(lambda t: (packed.append(t), t)[1], lambda t: t):
+        for saves_nothing in (lambda: x * 3, lambda: x + 1, x.sum, lambda: x.view(2, 1), lambda: x[0]):
+            saves_nothing()
+        assert not packed
+        for saves in (x.exp, x.relu, x.sin, lambda: x * w):
+            packed.clear()
+            saves()
+            assert len(packed) == 1
+
+
+def test_s3_version_checks_stay_on() -> None:
+    """Unlike in torch, where a hook that changes nothing makes this gradient 4 and no error."""
+    x = leaf([2.0])
+    with saved_tensors_hooks(lambda t: t, lambda t: t):
+        out = (x * x).sum()
+    with mt.no_grad():
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+    with saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        out = (x * x).sum()
+    with mt.no_grad():
+        x.add_(1)
+    out.backward()
+    assert values(x.grad) == [6.0]
+
+
+def test_s4_hooks_may_be_forbidden() -> None:
+    hooks = saved_tensors_hooks(lambda t: t, lambda t: t)
+    with disable_saved_tensors_hooks("not here"):
+        with pytest.raises(RuntimeError, match="not here"), hooks:
+            pass
+        leaf([1.0]).exp().sum().backward()
+    with hooks:
+        pass
+
+
+def test_s4_hooks_on_one_saved_tensor() -> None:
+    x = leaf([1.0, 2.0])
+    out = x * tensor([3.0, 4.0])
+    raw = out.grad_fn._raw_saved_other
+    raw.register_hooks(lambda t: t * 10, lambda packed: packed)
+    with pytest.raises(RuntimeError, match="once"):
+        raw.register_hooks(lambda t: t, lambda t: t)
+    out.sum().backward()
+    assert values(x.grad) == [30.0, 40.0]
+    with pytest.raises(RuntimeError, match="does not hold"):
+        raw.register_hooks(lambda t: t, lambda t: t)
+
+
+def test_s4_saved_tensors_that_may_be_written_to() -> None:
+    x, w = leaf([1.0, 2.0]), tensor([3.0, 4.0])
+    with allow_mutation_on_saved_tensors() as context:
+        y = x * w
+        z = y.sin()
+        out = (z * z).sum()
+        w.zero_()
+        y.detach().add_(100)
+        z.detach()[0].mul_(5)
+        w.add_(1)
+        wanted = x.detach().clone().requires_grad_()
+        (wanted * tensor([3.0, 4.0])).sin().pow(2).sum().backward()
+        out.backward()
+        assert np.allclose(x.grad.tolist(), wanted.grad.tolist())
+        late = (x * w).sum()
+        context.clear()
+        w.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            late.backward()
+    after = (x * w).sum()
+    w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        after.backward()
+
+
+def test_save_on_cpu() -> None:
+    x = leaf([1.0, 2.0])
+    with save_on_cpu(pin_memory=True):
+        out = (x.exp() * x).sum()
+    out.backward()
+    assert np.allclose(x.grad.tolist(), (np.exp([1.0, 2.0]) * [2.0, 3.0]).tolist())
+
+
+def test_hooks_and_writes_in_place() -> None:
+    """What an op that writes in place saved is what was there before, also for hooks."""
+    for hooks in (saved_tensors_hooks(lambda t: t, lambda t: t), allow_mutation_on_saved_tensors()):
+        x = leaf([1.0, 2.0])
+        with hooks:
+            y = x * 1
+            y.sin_()
+            y[0].mul_(y[1].detach().clone())
+            y.sum().backward()
+        assert np.allclose(x.grad.tolist(), [np.cos(1.0) * np.sin(2.0), np.cos(2.0)])
+
+
+def test_hooks_under_double_backward() -> None:
+    x = leaf([1.0, 2.0])
+    with saved_tensors_hooks(lambda t: t.numpy().copy(), mt.Tensor):
+        out = (x.exp() * x.sin()).sum()
+        (g,) = grad(out, x, create_graph=True)
+        (second,) = grad(g.sum(), x)
+    assert np.allclose(second.tolist(), (2 * np.exp([1.0, 2.0]) * np.cos([1.0, 2.0])).tolist())
+
+
+def test_nothing_warns_when_nothing_is_wrong() -> None:
+    x = leaf([1.0])
+    with set_detect_anomaly(True):
+        assert not warned(lambda: (x.exp() * x).sum().backward())

@@ -1,0 +1,618 @@
+"""Leaves, views, versions and inference tensors, statement by statement (G30 to G78)."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.nn import Parameter
+
+from .tools import leaf, made_in_inference, tensor, values
+
+# Section 4.2: leaves and parameters
+
+
+def test_g30_requiring_gradients_under_no_grad() -> None:
+    with mt.no_grad():
+        made = [mt.ones(2, requires_grad=True), mt.tensor([1.0], requires_grad=True), mt.zeros(1).requires_grad_()]
+        made += [mt.rand_like(made[0], requires_grad=True), Parameter(mt.zeros(2))]
+        assigned = mt.zeros(2)
+        assigned.requires_grad = True
+        assert all(each.requires_grad for each in [*made, assigned])
+        assert not mt.ones_like(made[0]).requires_grad
+
+
+def test_g31_results_under_no_grad() -> None:
+    x = leaf([1.0, 2.0])
+    with mt.no_grad():
+        y = x * 2
+    assert (y.requires_grad, y.is_leaf, y.grad_fn) == (False, True, None)
+    (y.requires_grad_() * 3).sum().backward()
+    assert (values(y.grad), x.grad) == ([3.0, 3.0], None)
+
+
+def test_g32_values_and_dtypes_of_requires_grad() -> None:
+    x = tensor([1.0])
+    for bad in (1, "x", np.bool_(True)):
+        with pytest.raises(TypeError):
+            mt.ones(2, requires_grad=bad)
+        with pytest.raises(RuntimeError):
+            x.requires_grad = bad
+    with pytest.raises(RuntimeError):
+        del x.requires_grad
+    assert not mt.ones(2, requires_grad=None).requires_grad
+    integers = mt.ones(2, dtype=mt.int64)
+    for refused in (
+        lambda: mt.ones(2, dtype=mt.int64, requires_grad=True),
+        lambda: mt.tensor([True], requires_grad=True),
+        integers.requires_grad_,
+        lambda: Parameter(integers),
+    ):
+        with pytest.raises(RuntimeError, match="floating point and complex"):
+            refused()
+    assert mt.ones(2, dtype=mt.complex64, requires_grad=True).requires_grad
+    assert not integers.requires_grad_(False).requires_grad
+    assert not Parameter(integers, requires_grad=False).requires_grad
+
+
+def test_g33_results_keep_their_flag() -> None:
+    y = leaf([1.0]) * 2
+    for flag in (True, False):
+        with pytest.raises(RuntimeError, match="detach"):
+            y.requires_grad = flag
+    assert y.detach_() is y
+    assert (y.requires_grad, y.is_leaf) == (False, True)
+    with pytest.raises(RuntimeError, match="detach views"):
+        (leaf([1.0, 2.0]) * 2)[0].detach_()
+
+
+def test_g34_parameters() -> None:
+    x = tensor([1.0, 2.0])
+    parameter = Parameter(x)
+    x.add_(1)
+    assert (values(parameter), parameter._version, x.requires_grad) == ([2.0, 3.0], 1, False)
+    assert Parameter(leaf([1.0]) * 2).is_leaf
+    assert Parameter().numel() == 0
+    for bad in ([1.0], 3):
+        with pytest.raises(AttributeError):
+            Parameter(bad)  # type: ignore[arg-type]
+    derived = (parameter * 1, parameter.clone(), parameter.detach(), parameter.data)
+    assert {type(each) for each in derived} == {mt.Tensor}
+
+
+WRITES: list[Callable[[mt.Tensor], Any]] = [
+    lambda x: x.add_(1),
+    lambda x: x.__iadd__(1),
+    lambda x: x[0].mul_(2),
+    lambda x: x[:1].exp_(),
+    lambda x: x.__setitem__(0, 5.0),
+    lambda x: x.view(2, 1).zero_(),
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_g35_g36_writing_to_a_leaf(write: Callable[[mt.Tensor], Any]) -> None:
+    x = leaf([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"a (view of a )?leaf Variable that requires grad"):
+        write(x)
+    assert (values(x), x._version) == ([1.0, 2.0], 0)
+    with mt.no_grad():
+        write(x)
+    assert (x.is_leaf, x.requires_grad, x._version) == (True, True, 1)
+
+
+def test_g37_an_operand_that_requires_gradients_makes_history() -> None:
+    p = leaf([3.0])
+    x = tensor([1.0, 2.0])
+    x.mul_(p)
+    assert (x.requires_grad, x.is_leaf, x.grad_fn.name()) == (True, False, "MulBackward0")
+    base = tensor([1.0, 2.0])
+    view = base[:1]
+    before = view.grad_fn
+    view.mul_(p)
+    assert before is None
+    assert "CopySlices" in base.grad_fn.name()
+    assert view.grad_fn is not None
+    (base.sum() + view.sum()).backward()
+    assert values(p.grad) == [2.0]
+    quiet = tensor([1.0])
+    with mt.no_grad():
+        quiet.mul_(p)
+    assert not quiet.requires_grad
+
+
+def test_g38_a_write_under_no_grad_keeps_the_old_history() -> None:
+    a = leaf([2.0])
+    x = a * 1
+    with mt.no_grad():
+        x.mul_(5)
+    x.sum().backward()
+    assert (values(x), values(a.grad)) == ([10.0], [1.0])
+
+
+def test_g39_out() -> None:
+    x, target = leaf([1.0, 2.0]), tensor([0.0, 0.0])
+    for call in (
+        lambda: mt.add(x, 1.0, out=target),
+        lambda: mt.add(target, 1.0, out=x),
+        lambda: mt.cat([target, x], out=target),
+    ):
+        with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+            call()
+    with mt.no_grad():
+        assert mt.add(x, 1.0, out=target) is target
+    assert (values(target), target._version, target.requires_grad) == ([2.0, 3.0], 1, False)
+    assert mt.mul(target, target, out=target) is target
+    assert values(target) == [4.0, 9.0]
+    empty = tensor([])
+    mt.exp(tensor([0.0, 0.0]), out=empty)
+    assert values(empty) == [1.0, 1.0]
+    with pytest.warns(UserWarning, match="resized"):
+        mt.exp(tensor([0.0]), out=empty)
+    low, at = tensor([]), mt.zeros(0, dtype=mt.int64)
+    result = mt.topk(tensor([1.0, 2.0]), 2, out=(low, at))
+    assert (result.values is low, values(low), values(at)) == (True, [2.0, 1.0], [1, 0])
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        mt.add(tensor([1.0]), 1, out=mt.zeros(1, dtype=mt.int64))
+    for bad in (3, (low, at)):
+        with pytest.raises(TypeError, match="'out'"):
+            mt.exp(low, out=bad)
+    with pytest.raises(RuntimeError, match="outside InferenceMode"):
+        mt.exp(tensor([0.0]), out=made_in_inference([1.0]))
+
+
+def test_g40_overlapping_memory_is_not_written() -> None:
+    for mode in (mt.no_grad, mt.enable_grad, mt.inference_mode):
+        with mode(), pytest.raises(RuntimeError, match="more than one element"):
+            tensor([1.0]).expand(3).add_(1)
+
+
+def test_g41_out_into_the_world() -> None:
+    x = leaf([1.5])
+    for refused in (x, x * 2):
+        for convert in (lambda t: t.numpy(), np.asarray):
+            with pytest.raises(RuntimeError, match="detach"):
+                convert(refused)
+    assert (x.tolist(), x.item(), float(x)) == ([1.5], 1.5, 1.5)
+    with pytest.raises(RuntimeError, match="deep-copied"):
+        copy.deepcopy(x * 2)
+    (x * 3).sum().backward()
+    twin = copy.deepcopy(x)
+    assert (values(twin.grad), twin.grad is x.grad, twin.requires_grad) == ([3.0], False, True)
+    assert not any(each.requires_grad for each in (x > 1, x.argmax(), x.int()))
+
+
+# Section 4.3: views made under no_grad
+
+
+def test_g50_a_view_made_under_no_grad_is_a_dead_end() -> None:
+    x = leaf([1.0, 2.0])
+    with mt.no_grad():
+        view = x[:1]
+    assert (view._is_view(), view._base is x) == (True, True)
+    assert (view.requires_grad, view.is_leaf, view.grad_fn) == (True, True, None)
+    y = view * 2
+    assert (y.requires_grad, y.grad_fn.next_functions[0]) == (True, (None, 0))
+    y.sum().backward()
+    assert (x.grad, view.grad) == (None, None)
+    with pytest.raises(RuntimeError, match="appears to not have been used"):
+        mt.autograd.grad((view * 2).sum(), view)
+    (view.requires_grad_() * 2).sum().backward()
+    assert (x.grad, values(view.grad)) == (None, [2.0])
+
+
+@pytest.mark.parametrize("mode", [mt.no_grad, mt.inference_mode])
+@pytest.mark.parametrize("base", ["leaf", "result", "plain"])
+def test_g51_g76_writing_to_a_view_made_under_a_mode(mode: Any, base: str) -> None:
+    x = {"leaf": lambda: leaf([1.0, 2.0]), "result": lambda: leaf([1.0, 2.0]) * 1, "plain": lambda: tensor([1.0, 2.0])}[
+        base
+    ]()
+    with mode():
+        view = x[:1]
+        view.mul_(1)
+    assert x._version == 1
+    matched = "leaf Variable" if base == "leaf" else f"created in {mode.__name__.replace('_mode', '')}"
+    with pytest.raises(RuntimeError, match=matched):
+        view.mul_(leaf([2.0]))
+    if base == "plain":
+        view.mul_(3)
+        assert values(x) == [3.0, 2.0]
+    else:
+        with pytest.raises(RuntimeError, match=matched):
+            view.mul_(3)
+    with mt.no_grad():
+        view.mul_(2)
+    assert values(x)[0] == (6.0 if base == "plain" else 2.0)
+
+
+def test_g51_using_such_a_view_after_its_base_was_rewritten() -> None:
+    x = leaf([1.0, 2.0]) * 1
+    with mt.no_grad():
+        view = x[:1]
+    x.mul_(2)
+    assert view.requires_grad
+    with pytest.raises(RuntimeError, match="no_grad mode and its base or another view of its base has been modified"):
+        view * 2
+    assert view.detach().tolist() == [2.0]
+
+
+def test_g52_views_and_requires_grad() -> None:
+    y = tensor([1.0, 2.0])
+    before = y[:1]
+    y.requires_grad_()
+    assert before.requires_grad
+    base = tensor([1.0, 2.0])
+    view = base[:1].requires_grad_()
+    assert not base.requires_grad
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        view.mul_(2)
+    (view * 3).sum().backward()
+    assert values(view.grad) == [3.0]
+
+
+SPLITS: list[Callable[[mt.Tensor], Any]] = [lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(2)]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_g53_several_views_from_one_function(split: Callable[[mt.Tensor], Any]) -> None:
+    x = leaf([1.0, 2.0]) * 1
+    first, second = split(x)
+    with pytest.raises(RuntimeError, match=r"Output 0 of .*Backward0 is a view and is being modified inplace"):
+        first.mul_(2)
+    x.mul_(2)
+    for use in (lambda: second * 2, lambda: second.grad_fn, lambda: second.sum().backward()):
+        with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified"):
+            use()
+    plain = tensor([1.0, 2.0])
+    split(plain)[0].mul_(5)
+    with pytest.raises(RuntimeError, match="several views"):
+        split(plain)[0].mul_(leaf(1.0))
+    quiet = leaf([1.0, 2.0])
+    with mt.no_grad():
+        split(quiet)[1].mul_(5)
+    assert (values(plain), values(quiet)) == ([5.0, 2.0], [1.0, 10.0])
+
+
+def test_g54_detach_and_data() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 2
+    alias, data = y.detach(), y.data
+    assert (alias._is_view(), data._is_view()) == (False, False)
+    alias.add_(1)
+    assert (values(y), y._version, data._version) == ([3.0, 5.0], 1, 0)
+    data.zero_()
+    assert (values(y), y._version, data._version) == ([0.0, 0.0], 1, 1)
+
+
+def test_g55_what_is_a_view() -> None:
+    x = tensor([[1.0, 2.0], [3.0, 4.0]])
+    views = [
+        x.view(4),
+        x.reshape(4),
+        x.T,
+        x.expand(3, 2, 2),
+        x[0],
+        x[:, 1:],
+        x[...],
+        x[None],
+        x.unsqueeze(0),
+        x.unbind()[0],
+    ]
+    assert all(each._is_view() and each._base is x for each in views)
+    assert x[0][1:].view(1, 1).T._base is x
+    others = [x.clone(), x.detach(), x.contiguous(), x[[0, 1]], x[x > 1], x * 1, x.T.reshape(4)]
+    assert not any(each._is_view() for each in others)
+    assert all(each._base is None for each in others)
+
+
+def test_shapes_changed_in_place() -> None:
+    """Not among the statements: views made before and after such a change are of the same memory and history."""
+    x = leaf([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    y = x * 1
+    row = y[0]
+    y.t_()
+    column = y[:, 1]
+    assert (list(y.shape), y._is_view(), row._base is y, column._base is y) == ([3, 2], False, True, True)
+    row.mul_(2)
+    column.mul_(3)
+    assert values(y) == [[2.0, 12.0], [4.0, 15.0], [6.0, 18.0]]
+    (y * y).sum().backward()
+    assert values(x.grad) == [[8.0, 16.0, 24.0], [72.0, 90.0, 108.0]]
+    y.unsqueeze_(0).squeeze_(0).transpose_(0, 1)
+    assert (list(y.shape), y.requires_grad, list(row.shape)) == ([2, 3], True, [3])
+    plain, p = tensor([[1.0, 2.0]]), leaf([3.0])
+    part = plain[0]
+    plain.t_()
+    part.mul_(p)
+    plain.sum().backward()
+    assert (values(plain), values(p.grad)) == ([[3.0], [6.0]], [3.0])
+    for refused in (x.t_, lambda: x.resize_(2), lambda: x.set_(plain), lambda: y.resize_(1)):
+        with pytest.raises(RuntimeError, match=r"leaf Variable|cannot resize"):
+            refused()
+    with pytest.raises(RuntimeError, match="dtype"):
+        tensor([1.0]).set_(mt.ones(1, dtype=mt.int64))
+
+
+# Section 4.4: versions
+
+
+def test_g60_versions_start_at_zero() -> None:
+    x = mt.ones(2)
+    assert [each._version for each in (x, x.clone(), x * 2, mt.zeros(1), mt.tensor([1]))] == [0] * 5
+    with pytest.raises(AttributeError):
+        x._version = 3  # type: ignore[misc]
+    with mt.no_grad():
+        x.add_(1)
+    assert x._version == 1
+
+
+COUNTED: list[Callable[[mt.Tensor], Any]] = [
+    lambda x: x.add_(0),
+    lambda x: x.zero_(),
+    lambda x: x.fill_(2),
+    lambda x: x.copy_(tensor(1.0)),
+    lambda x: x.masked_fill_(x > 0, 1),
+    lambda x: x.__setitem__(0, 1),
+    lambda x: x.__setitem__(slice(None), 3),
+    lambda x: x.__setitem__(x > 1, 3),
+    lambda x: x.__setitem__([0, 0], 3),
+    lambda x: x.normal_(),
+    lambda x: x.__iadd__(1),
+    lambda x: x[:1].add_(1),
+    lambda x: x.t_(),
+    lambda x: x.transpose_(0, 1),
+    lambda x: x.unsqueeze_(0),
+    lambda x: x.squeeze_(0),
+    lambda x: x.resize_(2),
+    lambda x: x.set_(tensor([1.0])),
+    lambda x: mt.exp(x, out=x),
+]
+
+
+@pytest.mark.parametrize("write", COUNTED)
+def test_g61_every_write_counts_once(write: Callable[[mt.Tensor], Any]) -> None:
+    for x in (tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0, 2.0], [3.0, 4.0]]).T):
+        write(x)
+        assert x._version == 1
+    mt.zeros(0).add_(1)
+    empty = mt.zeros(0)
+    empty.add_(1)
+    assert empty._version == 1
+
+
+def test_g62_augmented_assignment_of_a_slice_counts_twice() -> None:
+    x = tensor([1.0, 2.0])
+    x[0:1] += 3
+    assert (values(x), x._version) == ([4.0, 2.0], 2)
+
+
+def test_g63_g64_who_shares_a_version_and_what_leaves_it_alone() -> None:
+    x = tensor([1.0, 2.0])
+    sharing = [x[:1], x.detach(), x[:1].detach(), Parameter(x), x.T]
+    apart = [x.clone(), x.data, x * 1]
+    x.add_(1)
+    assert [each._version for each in sharing] == [1] * 5
+    assert [each._version for each in apart] == [0] * 3
+    x.numpy()[0] = 7
+    x.data.mul_(2)
+    x.requires_grad_()
+    with pytest.raises(RuntimeError):
+        x.add_(1)
+    with pytest.raises(RuntimeError):
+        x.detach().add_(mt.ones(3, 3, dtype=mt.float64))
+    assert (values(x), x._version) == ([14.0, 6.0], 1)
+    x.data = tensor([5.0, 5.0])
+    assert (values(x), x._version) == ([5.0, 5.0], 1)
+
+
+def test_g66_saved_tensors_are_checked() -> None:
+    x, w = leaf([1.0, 2.0]), tensor([1.0, 2.0, 3.0])
+    for write in (
+        lambda: w.add_(1),
+        lambda: w[2:].mul_(2),
+        lambda: w.detach().zero_(),
+        lambda: w.__setitem__(2, 9.0),
+    ):
+        for mode in (mt.no_grad, mt.enable_grad, mt.inference_mode):
+            y = (x * w[:2]).sum()
+            with mode():
+                write()
+            expected = rf"modified by an inplace operation.*float64\[2\].*is at version {w._version}; expected version"
+            with pytest.raises(RuntimeError, match=expected):
+                y.backward()
+    y = (x * w[:2]).sum()
+    w.data.zero_()
+    y.backward()
+    assert values(x.grad) == [0.0, 0.0]
+
+
+def test_g66_the_message_names_the_operation_that_made_the_tensor() -> None:
+    x = leaf([1.0, 2.0])
+    y = x * 2
+    z = y.sin()
+    with mt.no_grad():
+        y.add_(1)
+    with pytest.raises(RuntimeError, match=r"gradient of sin.*output 0 of MulBackward0.*version 1; expected version 0"):
+        z.sum().backward()
+    first, second = (x * 1).unbind()
+    product = first * second
+    with mt.no_grad():
+        second.add_(1)
+    with pytest.raises(RuntimeError, match="output 1 of UnbindBackward0"):
+        product.backward()
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "relu", "tanh", "sqrt", "softmax"])
+def test_g67_results_that_are_kept_must_not_be_written_to(name: str) -> None:
+    x = leaf([1.0, 2.0])
+    y = x.softmax(0) if name == "softmax" else getattr(x, name)()
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation: 'out'"):
+        y.sum().backward()
+
+
+KEEP_INPUTS: dict[str, Callable[[mt.Tensor], mt.Tensor]] = {
+    "add": lambda x: x + 1,
+    "mul": lambda x: x * 3,
+    "sin": lambda x: x.sin(),
+    "cos": lambda x: x.cos(),
+    "log": lambda x: x.log(),
+    "pow": lambda x: x.pow(2),
+    "div": lambda x: x / 3,
+}
+
+
+@pytest.mark.parametrize("name", KEEP_INPUTS)
+def test_g67_results_that_are_not_kept_may_be_written_to(name: str) -> None:
+    function = KEEP_INPUTS[name]
+    x, wanted = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    y = function(x)
+    y.mul_(2)
+    y.sum().backward()
+    (function(wanted) * 2).sum().backward()
+    assert values(x.grad) == values(wanted.grad)
+
+
+# Section 4.5: inference tensors
+
+
+def test_g70_what_is_an_inference_tensor() -> None:
+    normal = leaf([1.0, 2.0])
+    with mt.inference_mode():
+        made = [mt.ones(2), mt.tensor([1.0]), mt.from_numpy(np.ones(2)), normal.clone(), normal * 2, mt.Tensor([1.0])]
+        shared = [normal[:1], normal.detach(), normal.data, normal.view(2, 1)]
+    assert all(mt.is_inference(each) and each.is_inference() for each in made)
+    assert not any(each.is_inference() for each in [*shared, normal])
+    assert [each._is_view() for each in shared] == [True, False, False, True]
+    aliases = [made[0][:1], made[0].detach(), made[0].data, made[0].view(2, 1)]
+    assert all(each.is_inference() and not each._is_view() for each in aliases)
+    with pytest.raises(TypeError):
+        mt.is_inference(np.ones(2))
+
+
+REFUSED: dict[str, Callable[[mt.Tensor], Any]] = {
+    "add_": lambda i: i.add_(1),
+    "item": lambda i: i.__setitem__(0, 1.0),
+    "view": lambda i: i[:1].mul_(2),
+    "copy_": lambda i: i.copy_(mt.zeros(2)),
+    "unsqueeze_": lambda i: i.unsqueeze_(0),
+    "resize_": lambda i: i.resize_(3),
+    "set_": lambda i: i.set_(mt.zeros(2, dtype=mt.float64)),
+    "out": lambda i: mt.exp(mt.zeros(2, dtype=mt.float64), out=i),
+    "requires_grad_": lambda i: i.requires_grad_(),
+    "requires_grad": lambda i: setattr(i, "requires_grad", True),
+    "Parameter": Parameter,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_g71_what_is_refused_outside_inference_mode(name: str) -> None:
+    i = made_in_inference([1.0, 2.0])
+    for mode in (mt.enable_grad, mt.no_grad):
+        with mode(), pytest.raises(RuntimeError, match=r"outside InferenceMode.*made in inference mode.*clone\(\)"):
+            REFUSED[name](i)
+    assert values(i) == [1.0, 2.0]
+    with mt.inference_mode():
+        REFUSED[name](i)
+
+
+def test_g71_versions_of_inference_tensors() -> None:
+    i = made_in_inference([1.0, 2.0])
+    for mode in (mt.enable_grad, mt.inference_mode):
+        with mode(), pytest.raises(RuntimeError, match="do not track version counter"):
+            i._version
+    i.requires_grad_(False)
+    i.grad = mt.zeros(2, dtype=mt.float64)
+    i.detach_()
+    i.data = tensor([5.0, 6.0])
+    assert values(i) == [5.0, 6.0]
+
+
+def test_g72_inference_tensors_among_operands() -> None:
+    a, i = leaf([1.0, 2.0]), made_in_inference([3.0, 4.0])
+    matrix = leaf([[1.0, 2.0]])
+    for saving in (
+        lambda: a * i,
+        lambda: a.dot(i),
+        lambda: mt.nn.functional.linear(i, matrix),
+        lambda: (a * 1).mul_(i),
+    ):
+        with pytest.raises(RuntimeError, match=r"cannot be saved for backward.*float64\[2\].*clone\(\)"):
+            saving()
+        with mt.no_grad():
+            saving()
+    (a + i).sum().backward()
+    mt.stack([a, i]).sum().backward()
+    copied = tensor([0.0, 0.0])
+    copied.copy_(i)
+    assert (values(a.grad), values(copied)) == ([2.0, 2.0], [3.0, 4.0])
+
+
+def test_g73_results_of_ops_outside_are_normal() -> None:
+    i = made_in_inference([1.0, 2.0])
+    results = [i * 2, mt.stack([i, i]), i.clone(), copy.deepcopy(i), i.sum()]
+    assert not any(each.is_inference() for each in results)
+    assert [each._version for each in results] == [0] * 5
+
+
+def test_g74_leaves_made_in_inference_mode() -> None:
+    with mt.inference_mode():
+        made = [mt.ones(2, requires_grad=True), Parameter(mt.ones(2))]
+        inner = made[0] * 2
+    assert all(each.requires_grad and each.is_inference() for each in made)
+    assert not inner.requires_grad
+    (made[0] * 2).sum().backward()
+    assert values(made[0].grad) == [2.0, 2.0]
+
+
+def test_g75_writing_to_normal_tensors_in_inference_mode() -> None:
+    x, y = leaf([1.0]), tensor([2.0])
+    product = x * y
+    with mt.inference_mode():
+        x.add_(1)
+        y.add_(1)
+        with mt.enable_grad():
+            x.add_(1)
+    assert (x._version, y._version, x.is_leaf) == (2, 1, True)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_g76_a_view_of_a_leaf_made_in_inference_mode() -> None:
+    x = leaf([1.0, 2.0])
+    with mt.inference_mode():
+        view = x[:1]
+    assert view.requires_grad
+    (view * 2).sum().backward()
+    assert x.grad is None
+
+
+def test_g77_backward_in_inference_mode() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    with mt.inference_mode():
+        y.backward(retain_graph=True)
+        (g,) = mt.autograd.grad(y, x)
+    assert values(x.grad) == values(g) == [2.0, 4.0]
+    assert x.grad.is_inference()
+    assert g.is_inference()
+
+
+def test_g78_inference_tensors_going_out_and_backward() -> None:
+    i = made_in_inference([1.0])
+    assert (i.tolist(), i.item(), i.numpy().tolist()) == ([1.0], 1.0, [1.0])
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        i.register_hook(lambda g: g)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        i.backward()
+
+
+def test_the_line_that_made_an_inference_tensor_is_named_when_diagnosis_is_on() -> None:
+    with mt.autograd.set_detect_anomaly(True), mt.inference_mode():
+        i = mt.ones(2)  # this line
+    for use in (lambda: leaf([1.0, 2.0], np.float32) * i, lambda: i.add_(1), i.requires_grad_):
+        with pytest.raises(RuntimeError, match=rf"{__file__}:\d+ in test_the_line.*# this line"):
+            use()

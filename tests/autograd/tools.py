@@ -1,0 +1,54 @@
+"""What the tests of autograd share. The numbers in the names of tests are those of the statements they hold us to."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import minitorch_backends as mt
+
+
+def tensor(values: Any, dtype: Any = np.float64) -> mt.Tensor:
+    return mt.Tensor(np.array(values, dtype))
+
+
+def leaf(values: Any, dtype: Any = np.float64) -> mt.Tensor:
+    return tensor(values, dtype).requires_grad_()
+
+
+def values(given: mt.Tensor | None) -> Any:
+    return None if given is None else given.tolist()
+
+
+def made_in_inference(values: Any, dtype: Any = np.float64) -> mt.Tensor:
+    with mt.inference_mode():
+        return tensor(values, dtype)
+
+
+def in_thread(function: Callable[[], Any]) -> Any:
+    """What a function returns, or raises, in a thread of its own."""
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append((function(), None))
+        except BaseException as error:
+            found.append((None, error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    result, error = found[0]
+    if error is not None:
+        raise error
+    return result
+
+
+def warned(function: Callable[[], Any]) -> list[warnings.WarningMessage]:
+    """The warnings that a call gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function()
+    return caught

@@ -1,0 +1,78 @@
+"""`minitorch-backends env`: what it says is what is."""
+
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from minitorch_backends import backends, cli
+from minitorch_backends.flags import Snapshot, rows
+
+from .processes import python
+
+
+@pytest.fixture(autouse=True)
+def default_flags() -> Iterator[None]:
+    before = backends.snapshot()
+    backends.restore(Snapshot(()))
+    yield
+    backends.restore(before)
+
+
+def test_every_flag_is_listed_with_who_decided(capsys: pytest.CaptureFixture[str]) -> None:
+    backends.fp32_precision = "tf32"
+    backends.cudnn.fp32_precision = "none"
+    assert cli.main(["env", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["flags"]) == list(rows)
+    assert found["flags"]["fp32_precision"] == {
+        "value": "tf32",
+        "effective": "tf32",
+        "decided by": "set",
+        "acts": "yes",
+    }
+    matmul = found["flags"]["cuda.matmul.fp32_precision"]
+    assert (matmul["value"], matmul["effective"], matmul["decided by"]) == ("unset", "tf32", "from fp32_precision")
+    assert found["flags"]["cudnn.fp32_precision"]["value"] == "none"
+    assert found["flags"]["cuda.matmul.allow_tf32"]["decided by"] == "from fp32_precision"
+    assert found["flags"]["cudnn.enabled"]["decided by"] == "default"
+    assert found["flags"]["miopen.immediate"]["acts"] == "MIOpen is not used"
+
+
+def test_versions_and_machine() -> None:
+    found = cli.report()
+    assert found["versions"]["numpy"] == np.__version__
+    assert found["machine"]["cpu capability"].startswith(backends.cpu.get_cpu_capability())
+    assert "openblas" in found["machine"]["BLAS of NumPy"] or backends.mkl.is_available()
+    assert cli._version("no-such-distribution") == "not installed"
+
+
+def test_text_has_a_line_for_each_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["env"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    header = next(index for index, line in enumerate(lines) if line.startswith("flag "))
+    assert lines[header].split() == ["flag", "value", "effective", "decided", "by", "acts"]
+    assert [line.split()[0] for line in lines[header + 1 :]] == list(rows)
+    assert lines[0] == "versions"
+    assert "machine" in lines
+
+
+def test_variables_are_named() -> None:
+    printed = python(
+        "from minitorch_backends.cli import main\nmain(['env'])",
+        NVIDIA_TF32_OVERRIDE="0",
+        MINITORCH_FP32_PRECISION="bf16x3",
+        ATEN_CPU_CAPABILITY="default",
+    )
+    words = {line.split()[0]: line.split() for line in printed.out.splitlines() if line.strip()}
+    assert words["cuda.tf32_veto"][1:7] == ["True", "True", "set", "by", "NVIDIA_TF32_OVERRIDE=0", "yes"]
+    assert "from fp32_precision by MINITORCH_FP32_PRECISION=bf16x3" in printed.out
+    assert "DEFAULT (the CPU has" in printed.out
+    assert "ATEN_CPU_CAPABILITY=default)" in printed.out
+
+
+def test_a_command_is_required(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([])
+    assert "required: command" in capsys.readouterr().err

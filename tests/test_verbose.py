@@ -1,0 +1,373 @@
+"""Traces in the formats of oneDNN and MKL: read back by parsers of the formats, and silent outside regions."""
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.backends import mkl, mkldnn
+from minitorch_backends.flags import Snapshot
+from minitorch_backends.kernels.gemm import matmul as kernel
+from minitorch_backends.kernels.registry import Call
+from minitorch_backends.verbose import mkl_lines, onednn_lines
+
+from .processes import python
+
+
+@pytest.fixture(autouse=True)
+def default_flags() -> Iterator[None]:
+    before = backends.snapshot()
+    backends.restore(Snapshot(()))
+    yield
+    backends.restore(before)
+
+
+# Parsers
+
+TEMPLATE = (
+    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,problem_desc,exec_time"
+)
+
+
+class Descriptor(NamedTuple):
+    """A memory descriptor of version 1: seven fields between colons."""
+
+    name: str
+    dtype: str
+    properties: str
+    format_kind: str
+    tag: str
+    strides: str
+    flags: str
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """The primitives of a log in oneDNN's format, each with the columns that the log's own template names."""
+    columns, found = None, []
+    for line in text.splitlines():
+        marker, version, *fields = line.split(",")
+        assert (marker, version) == ("onednn_verbose", "v1"), line
+        if fields[0] == "info":
+            continue
+        component, operation, *_ = fields
+        assert component == "primitive", line
+        if operation == "info":
+            assert fields[2].startswith("template:")
+            columns = [fields[2].removeprefix("template:"), *fields[3:]]
+            continue
+        assert columns is not None, "the template comes first"
+        assert len(fields) == len(columns) + 1, line
+        entry: dict[str, Any] = dict(zip(columns, fields[1:], strict=True))
+        entry["memory_descriptors"] = [Descriptor(*each.split(":")) for each in entry["memory_descriptors"].split(" ")]
+        entry["exec_time"] = float(entry["exec_time"])
+        found.append(entry)
+    return found
+
+
+MKL_LINE = re.compile(
+    r"MKL_VERBOSE (?P<routine>[A-Z0-9_]+)\((?P<arguments>[^()]*)\) (?P<time>\d+\.\d\d)(?P<unit>ns|us|ms|s) "
+    r"CNR:(?P<cnr>OFF|\w+) Dyn:(?P<dyn>[01]) FastMM:(?P<fast>[01]) TID:(?P<tid>\d+)  NThr:(?P<threads>\d+)"
+)
+
+
+def mkl_calls(text: str) -> list[tuple[str, list[str]]]:
+    """Routines and arguments of a log in MKL's style, whose first line is a banner."""
+    banner, *lines = text.splitlines()
+    assert banner.startswith("MKL_VERBOSE ")
+    assert not MKL_LINE.fullmatch(banner)
+    found = []
+    for line in lines:
+        match = MKL_LINE.fullmatch(line)
+        assert match is not None, line
+        found.append((match["routine"], match["arguments"].split(",")))
+    return found
+
+
+# oneDNN
+
+
+def test_columns_of_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = mt.ones(3, 4), mt.ones(4, 5)
+    with mkldnn.verbose(mkldnn.VERBOSE_ON) as region, explain.record() as log:
+        a @ b
+        mt.matmul(a, b, precision="bf16")
+    assert region is not None
+    text = capsys.readouterr().out
+    assert f"onednn_verbose,v1,primitive,info,template:{TEMPLATE}\n" in text
+    first, second = parsed(text)
+    assert first == {
+        "operation": "exec",
+        "engine": "cpu",
+        "primitive": "matmul",
+        "implementation": f"minitorch:{log[0].implementation}",
+        "prop_kind": "undef",
+        "memory_descriptors": [
+            Descriptor("src", "f32", "", "blocked", "ab", "", "f0"),
+            Descriptor("wei", "f32", "", "blocked", "ab", "", "f0"),
+            Descriptor("dst", "f32", "", "blocked", "ab", "", "f0"),
+        ],
+        "attributes": "",
+        "auxiliary": "",
+        "problem_desc": "3x4:4x5",
+        "exec_time": pytest.approx(log[0].seconds * 1e3, rel=1e-5),
+    }
+    assert second["attributes"] == "attr-fpmath:bf16"
+    assert second["implementation"] == f"minitorch:{log[1].implementation}"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "sources", "problem"),
+    [
+        (np.ones((6, 8))[::2], np.ones((8, 5)), "src:f64::blocked:ab:16x1:f0 wei:f64::blocked:ab::f0", "3x8:8x5"),
+        (np.ones((8, 6)).T, np.ones((8, 5)), "src:f64::blocked:ba::f0 wei:f64::blocked:ab::f0", "6x8:8x5"),
+        (np.ones((2, 3, 8)), np.ones((8, 5)), "src:f64::blocked:abc::f0 wei:f64::blocked:abc::f0", "2x3x8:1x8x5"),
+        (
+            np.ones((8, 3, 2), np.float32).transpose(2, 1, 0),
+            np.ones((2, 8, 5), np.float32),
+            "src:f32::blocked:cba::f0 wei:f32::blocked:abc::f0",
+            "2x3x8:2x8x5",
+        ),
+        (np.ones((2, 0)), np.ones((0, 3)), "src:f64::blocked:ab::f0 wei:f64::blocked:ab::f0", "2x0:0x3"),
+        (np.ones((2, 3), int), np.ones((3, 2), int), "src:s64::blocked:ab::f0 wei:s64::blocked:ab::f0", "2x3:3x2"),
+    ],
+)
+def test_layouts(a: Any, b: Any, sources: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with mkldnn.verbose(1):
+        kernel(a, b)
+    (entry,) = parsed(capsys.readouterr().out)
+    assert " ".join(":".join(each) for each in entry["memory_descriptors"][:2]) == sources
+    assert entry["problem_desc"] == problem
+
+
+def test_other_products_are_matmul_too(capsys: pytest.CaptureFixture[str]) -> None:
+    x, w, bias = mt.ones(3, 4).half(), mt.ones(4, 5).half(), mt.ones(5).half()
+    with mkldnn.verbose(1), explain.record() as log:
+        mt.addmm(bias, x, w)
+        with backends.cuda.matmul.flags(allow_fp16_accumulation=True):
+            x @ w
+    assert [entry.kernel for entry in log] == ["addmm", "half_matmul"]
+    added, summed = parsed(capsys.readouterr().out)
+    assert added["primitive"] == summed["primitive"] == "matmul"
+    assert added["problem_desc"] == summed["problem_desc"] == "3x4:4x5"
+    assert [each.name for each in added["memory_descriptors"]] == ["src", "wei", "bia", "dst"]
+    assert (added["attributes"], summed["attributes"]) == ("", "attr-acc-mode:f16")
+
+
+def test_a_packed_operand_is_opaque() -> None:
+    x, packed = np.ones((3, 4), np.float32), SimpleNamespace(shape=(4, 5), dtype=np.dtype(np.float32))
+    call = Call(
+        "linear", ((3, 4), (4, 5)), ("float32",) * 2, {}, "amx", (), None, 1e-3, (x, packed), np.ones((3, 5)), None
+    )
+    (entry,) = parsed("\n".join(onednn_lines(call, True, frozenset({"exec"}))))
+    assert entry["memory_descriptors"][1] == Descriptor("wei", "f32", "", "opaque", "", "", "f0")
+    assert (entry["exec_time"], entry["problem_desc"]) == (1.0, "3x4:4x5")
+    assert not list(mkl_lines(call, True))
+
+
+def test_off_is_silent_and_on_again_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    a = mt.ones(2, 2)
+    with mkldnn.verbose(mkldnn.VERBOSE_OFF) as region:
+        assert region is None
+        a @ a
+    assert capsys.readouterr().out == ""
+    with mkldnn.verbose(1):
+        a @ a
+        with mkldnn.verbose(0):
+            mt.ones(7, 7) @ mt.ones(7, 7)
+        with mkldnn.verbose(1):
+            mt.ones(8, 8) @ mt.ones(8, 8)
+        mt.ones(9, 9) @ mt.ones(9, 9)
+    a @ a
+    problems = [entry["problem_desc"] for entry in parsed(capsys.readouterr().out)]
+    assert problems == ["2x2:2x2", "8x8:8x8", "9x9:9x9"]
+
+
+def test_a_region_ends_with_an_exception(capsys: pytest.CaptureFixture[str]) -> None:
+    for region in (mkldnn.verbose(1), mkl.verbose(1)):
+        with pytest.raises(KeyError), region:
+            raise KeyError
+    mt.ones(2, 2) @ mt.ones(2, 2)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("verbose", "good", "bad"),
+    [
+        (mkl.verbose, (0, 1, 2, True), ((-1, AssertionError), ("x", TypeError), (None, TypeError))),
+        (mkldnn.verbose, (0, 1, 2, True), ((3, AssertionError), (-1, AssertionError), ("x", TypeError))),
+    ],
+)
+def test_levels_are_checked_when_a_region_is_entered(verbose: Any, good: tuple, bad: tuple) -> None:
+    for level in good:
+        region = verbose(level)
+        with region as entered:
+            assert entered is (region if level else None)
+    for level, kind in bad:
+        region = verbose(level)
+        with pytest.raises(kind, match=r"verbose takes one of \(0, 1, 2\), and got"):
+            region.__enter__()
+
+
+def test_keywords_are_torchs() -> None:
+    with mkl.verbose(enable=0), mkldnn.verbose(level=0):
+        pass
+    for verbose, name in ((mkl.verbose, "level"), (mkldnn.verbose, "enable")):
+        with pytest.raises(TypeError, match=name):
+            verbose(**{name: 1})  # type: ignore[arg-type]
+
+
+def test_a_logger_takes_the_lines(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("traces")
+    a = mt.ones(3, 3)
+    with caplog.at_level(logging.INFO, "traces"), mkldnn.verbose(1, logger=logger), mkl.verbose(1, logger=logger):
+        a @ a
+    assert capsys.readouterr().out == ""
+    lines = [record.getMessage() for record in caplog.records if record.name == "traces"]
+    assert [entry["problem_desc"] for entry in parsed("\n".join(x for x in lines if x.startswith("onednn")))] == [
+        "3x3:3x3"
+    ]
+    assert mkl_calls("\n".join(x for x in lines if x.startswith("MKL")))[0][0] == "SGEMM"
+
+
+def test_a_region_belongs_to_a_thread_or_task(capsys: pytest.CaptureFixture[str]) -> None:
+    a = mt.ones(2, 2)
+    with mkldnn.verbose(1):
+        thread = threading.Thread(target=lambda: a @ a)
+        thread.start()
+        thread.join()
+    assert capsys.readouterr().out == ""
+
+    async def traced(size: int) -> None:
+        with mkldnn.verbose(1):
+            await asyncio.sleep(0)
+            mt.ones(size, size) @ mt.ones(size, size)
+            await asyncio.sleep(0)
+
+    async def quiet() -> None:
+        for _ in range(4):
+            a @ a
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(traced(3), quiet(), traced(4))
+
+    asyncio.run(main())
+    assert sorted(e["problem_desc"] for e in parsed(capsys.readouterr().out)) == ["3x3:3x3", "4x4:4x4"]
+
+
+def test_creation_lines_have_the_time_of_compilation() -> None:
+    """In a process with an empty cache, the first product by a compiled kernel compiles it, and the second does not."""
+    printed = python(
+        "import tempfile, os\n"
+        "os.environ['MINITORCH_CACHE_DIR'] = tempfile.mkdtemp()\n"
+        "import minitorch_backends as mt\n"
+        "a = mt.ones(20, 20)\n"
+        "with mt.backends.mkldnn.verbose(mt.backends.mkldnn.VERBOSE_ON_CREATION), mt.explain.record() as log:\n"
+        "    mt.matmul(a, a, precision='bf16'); mt.matmul(a, a, precision='bf16')\n"
+        "print(log[0].implementation, log[0].seconds)\n"
+    )
+    *lines, last = printed.out.splitlines()
+    implementation, seconds = last.split()
+    entries = parsed("\n".join(lines))
+    if implementation in ("blas", "portable"):
+        assert [entry["operation"] for entry in entries] == ["exec", "exec"]
+        return
+    assert [entry["operation"] for entry in entries] == ["create:cache_miss", "exec", "exec"]
+    created, first, _ = entries
+    assert created["implementation"] == first["implementation"] == f"minitorch:{implementation}"
+    assert created["exec_time"] > 10
+    assert created["exec_time"] + first["exec_time"] == pytest.approx(float(seconds) * 1e3, rel=1e-3)
+
+
+# MKL
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "routine", "arguments"),
+    [
+        (np.ones((3, 4), "f4"), np.ones((4, 5), "f4"), "SGEMM", "N,N,5,3,4,@,@,5,@,4,@,@,5"),
+        (np.ones((4, 3)).T, np.ones((4, 5)), "DGEMM", "N,T,5,3,4,@,@,5,@,3,@,@,5"),
+        (np.ones((3, 4), "c8"), np.ones((5, 4), "c8").T, "CGEMM", "T,N,5,3,4,@,@,4,@,4,@,@,5"),
+        (np.ones((3, 9), "c16")[:, :4], np.ones((4, 5), "c16"), "ZGEMM", "N,N,5,3,4,@,@,5,@,9,@,@,5"),
+        (np.ones((6, 8))[::2, ::2], np.ones((4, 5)), "DGEMM", "N,N,5,3,4,@,@,5,@,4,@,@,5"),
+        (np.ones((2, 3, 4)), np.ones((4, 5)), "DGEMM_BATCH_STRIDED", "N,N,5,3,4,@,@,5,0,@,4,12,@,@,5,15,2"),
+    ],
+)
+def test_arguments_are_those_of_blas(
+    a: Any, b: Any, routine: str, arguments: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mkl.verbose(mkl.VERBOSE_ON):
+        kernel(a, b)
+    ((found, given),) = mkl_calls(capsys.readouterr().out)
+    assert found == routine
+    assert re.sub(r"0x[0-9a-f]+", "@", ",".join(given)) == arguments
+    addresses = [int(each, 16) for each in given if each.startswith("0x")]
+    assert addresses[1:3] == [b.ctypes.data, a.ctypes.data]
+
+
+def test_products_that_blas_has_no_routine_for_are_not_traced(capsys: pytest.CaptureFixture[str]) -> None:
+    with mkl.verbose(1):
+        mt.ones(2, 2, dtype=mt.int64) @ mt.ones(2, 2, dtype=mt.int64)
+        mt.ones(2, 2, dtype=mt.float16) @ mt.ones(2, 2, dtype=mt.float16)
+    assert capsys.readouterr().out == ""
+
+
+def test_mkl_line_of_a_gradient(capsys: pytest.CaptureFixture[str]) -> None:
+    w = mt.ones(4, 5, requires_grad=True)
+    loss = (mt.ones(3, 4) @ w).sum()
+    with mkl.verbose(1):
+        loss.backward()
+    assert [routine for routine, _ in mkl_calls(capsys.readouterr().out)] == ["SGEMM"]
+
+
+# The environment
+
+PRODUCT = """
+import threading
+import minitorch_backends as mt
+a = mt.ones(3, 3)
+a @ a
+thread = threading.Thread(target=lambda: mt.ones(4, 4) @ mt.ones(4, 4))
+thread.start(); thread.join()
+with mt.backends.mkldnn.verbose(0), mt.backends.mkl.verbose(0):
+    a @ a
+a @ a
+"""
+
+
+@pytest.mark.parametrize("variable", ["ONEDNN_VERBOSE", "DNNL_VERBOSE"])
+def test_onednn_variable_traces_every_thread(variable: str) -> None:
+    entries = parsed(python(PRODUCT, **{variable: "1"}).out)
+    assert [entry["problem_desc"] for entry in entries] == ["3x3:3x3", "4x4:4x4", "3x3:3x3"]
+
+
+def test_mkl_variable_traces_every_thread() -> None:
+    assert [given[2:5] for _, given in mkl_calls(python(PRODUCT, MKL_VERBOSE="1").out)] == [
+        ["3"] * 3,
+        ["4"] * 3,
+        ["3"] * 3,
+    ]
+
+
+@pytest.mark.parametrize("text", ["0", "none", "error,check"])
+def test_variables_that_ask_for_nothing(text: str) -> None:
+    assert python(PRODUCT, ONEDNN_VERBOSE=text, MKL_VERBOSE="0").out == ""
+
+
+def test_dispatch_lines_have_the_sentence_of_each_refusal() -> None:
+    printed = python("import minitorch_backends as mt\nmt.ones(3, 3) @ mt.ones(3, 3)", ONEDNN_VERBOSE="dispatch")
+    refusals = kernel.decide(np.ones((3, 3), "f4"), np.ones((3, 3), "f4")).refusals
+    lines = [line for line in printed.out.splitlines() if ",info," not in line]
+    assert len(lines) == len(refusals)
+    for line, (name, sentence) in zip(lines, refusals, strict=True):
+        assert line.startswith("onednn_verbose,v1,primitive,create:dispatch,cpu,matmul,")
+        assert line.split(",")[6] == f"minitorch:{name}"
+        assert line.endswith(f",3x3:3x3,{sentence.replace(',', ';')},registry")
