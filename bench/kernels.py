@@ -127,8 +127,8 @@ class Contestant(NamedTuple):
 
 def ours(at: Operands) -> Iterator[Contestant]:
     """Each implementation at each precision that it takes, then bfloat16 tensors, and a right operand packed before."""
-    for name in ("amx", "avx512", "avx2"):
-        if cpu.refusal(name) is None:
+    for name, implementation in matmul.implementations.items():
+        if implementation.isa is not None and cpu.refusal(implementation.isa) is None:
             for precision in PRECISIONS:
                 call = functools.partial(matmul[name], at.a, at.b, precision=precision)
                 yield Contestant(f"{name} {precision}", call)

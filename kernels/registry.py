@@ -163,7 +163,7 @@ class Kernel:
         self.bound = dict(bound)
         self.plan: Callable[..., Planned] | None = None
         self.implementations: dict[str, Implementation] = {}
-        self._decisions: dict[tuple, tuple[Callable[..., Any] | None, Decision]] = {}
+        self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}
         self._lock = threading.Lock()
         kernels[name] = self
 
@@ -177,8 +177,8 @@ class Kernel:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Declare the next best implementation. `isa` is the least CPU capability it needs (`cpu.LEVELS`).
 
-        `specialise` sees what `refuses` sees, and is asked once for a signature: it returns a function that gives the
-        bits of the implementation in less time, in its call form, or None where there is none.
+        `specialise` sees what `refuses` sees, and is asked once for a signature: it returns a function of the arrays
+        that gives the bits of the implementation in less time, or None where there is none.
         """
         if name in self.implementations:
             raise ValueError(f"{self.name} has an implementation {name!r} already; give the new one another name")
@@ -227,11 +227,11 @@ class Kernel:
         known = self._decisions.get(key)
         if known is None:
             known = self._remember(key, (a, *others), self.decide(a, *others, prefer=prefer, **keywords), keywords)
-        first, decision = known
+        first, with_keywords, decision = known
         refusals: tuple[tuple[str, str], ...] = ()
         if first is not None and not (_everywhere or _observers.get()):
             try:
-                return first(a, *others, **keywords) if keywords else first(a, *others)
+                return first(a, *others, **keywords) if with_keywords else first(a, *others)
             except Refused as refused:
                 refusals = ((decision.candidates[0].name, str(refused)),)
         return self._run((a, *others), keywords, decision, refusals, decided_by, prefer)
@@ -286,15 +286,15 @@ class Kernel:
 
     def _remember(
         self, key: tuple, arrays: tuple, decision: Decision, keywords: dict[str, Any]
-    ) -> tuple[Callable[..., Any] | None, Decision]:
-        """Keep a decision with the function that runs unless the data is refused."""
-        first = None
-        if decision.candidates:
-            best = decision.candidates[0]
+    ) -> tuple[Callable[..., Any] | None, bool, Decision]:
+        """Keep a decision with the function that runs unless the data is refused, and whether it takes the keywords."""
+        best = decision.candidates[0] if decision.candidates else None
+        first = short = None
+        if best is not None:
             if best.specialise is not None:
-                first = best.specialise(*[ArraySpec(x.shape, x.dtype) for x in arrays], **keywords)
-            first = first or best.run
-        known = (first, decision)
+                short = best.specialise(*[ArraySpec(x.shape, x.dtype) for x in arrays], **keywords)
+            first = short or best.run
+        known = (first, bool(keywords) and short is None, decision)
         with self._lock:
             if len(self._decisions) >= DECISIONS_KEPT:
                 self._decisions.pop(next(iter(self._decisions)))

@@ -64,7 +64,7 @@ def specialise(
     return _dot if a.ndim == b.ndim == 2 and exact and a.dtype in _BLAS_DTYPES and not one_number else None
 
 
-def _dot(a: np.ndarray, b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     token = silence()
     try:
         return a.dot(b)

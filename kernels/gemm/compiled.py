@@ -18,7 +18,7 @@ from ..registry import ArraySpec, Refused
 if TYPE_CHECKING:
     from .product import Packed
 
-__all__ = ["ISAS", "computed", "implementation", "multiply_packed", "pack", "refuses", "usable_isas"]
+__all__ = ["EXACT", "ISAS", "computed", "implementation", "multiply_packed", "pack", "refuses", "usable_isas"]
 
 ISAS = ("amx", "avx512", "avx2")
 """Instruction sets that have loops of their own, best first."""
@@ -52,7 +52,7 @@ def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     return "ieee" if dtype == np.float64 and isa != "amx" else None
 
 
-_EXACT = ("ieee", "bf16x9")
+EXACT = ("ieee", "bf16x9")
 """Precisions of float32 whose products are exact, which BLAS does as they are."""
 
 _LEAST_PRODUCTS = {"amx": 100_000_000, "avx512": 8_000_000, "avx2": 8_000_000}
@@ -88,7 +88,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
-        exact = precision in _EXACT if a.dtype == np.float32 else a.dtype == np.float64
+        exact = precision in EXACT if a.dtype == np.float32 else a.dtype == np.float64
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
             return "leaves batches of dot products to BLAS, which need not pack"  # 100,000 of 16: 5.6 ms, and 34 here
         return _small(isa, a, b) if exact else None
@@ -122,7 +122,7 @@ def usable_isas(precision: str) -> list[str]:
     """The instruction sets here whose loops a float32 product at a precision may take: the best, and for exact products
     also the next, which takes smaller ones."""
     usable = [i for i in ISAS if cpu.refusal(i) is None and computed(i, np.dtype(np.float32), precision) is not None]
-    return usable[: 2 if precision in _EXACT else 1]
+    return usable[: 2 if precision in EXACT else 1]
 
 
 def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packed | None:
@@ -136,7 +136,7 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
     if b.ndim != 2:
         raise ValueError(f"pack: b has {b.ndim} dimensions; expected a matrix")
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
-    for isa in ISAS[1:] if precision in _EXACT else ISAS:
+    for isa in ISAS[1:] if precision in EXACT else ISAS:
         inner = computed(isa, b.dtype, precision)
         if cpu.refusal(isa) is None and inner is not None and b.size:
             return Packed(b, isa, inner, rounding, precision)

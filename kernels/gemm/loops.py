@@ -24,7 +24,16 @@ from .microkernels import begin, end, multiply_panels, store_block
 from .packing import pack_panel
 from .tags import constant
 
-__all__ = ["LIMITS_BYTES", "MultiplyBlock", "PackRange", "leaf_address", "multiply", "multiply_batch", "pack"]
+__all__ = [
+    "LIMITS_BYTES",
+    "MultiplyBlock",
+    "PackArguments",
+    "PackRange",
+    "leaf_address",
+    "multiply",
+    "multiply_batch",
+    "pack",
+]
 
 LIMITS_BYTES = 128
 """Memory that each worker needs for the magnitudes that it finds while packing (two vectors of 16 uint32)."""
@@ -98,7 +107,7 @@ def _pack_range(leaf, job):
             pack_panel(leaf.source, leaf.panel, at, job.line_stride, job.k_stride, lines, count, to, job.limits)
 
 
-class _PackArguments(NamedTuple):
+class PackArguments(NamedTuple):
     line_stride: int
     k_stride: int
     lines: int
@@ -119,7 +128,7 @@ class PackRange(NamedTuple):
     source: NamedTuple
     panel: NamedTuple
     run = _pack_range
-    arguments = _PackArguments
+    arguments = PackArguments
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -224,7 +233,7 @@ def _pack_task(task, worker, job):
     limits = job.limits + worker * LIMITS_BYTES
     call_at(
         job.leaf,
-        _PackArguments(
+        PackArguments(
             job.line_stride, job.k_stride, job.lines, job.depth, job.kc, job.at, job.target, limits,
             panel, panel + job.panel_chunk, k, k + job.k_chunk,
         ),
@@ -322,8 +331,8 @@ def _batch_task(task, worker, job):
     m, n, k, kc = job.m, job.n, job.k, job.kc
     for item in range(task * job.chunk, min((task + 1) * job.chunk, job.addresses.shape[1])):
         a, b, c, addend = job.addresses[0, item], job.addresses[1, item], job.addresses[2, item], job.addresses[3, item]
-        call_at(job.pack_a, _PackArguments(job.a_line, job.a_k, m, k, kc, a, mine, limits, 0, m, 0, k))
-        call_at(job.pack_b, _PackArguments(job.b_line, job.b_k, n, k, kc, b, packed_b, limits_b, 0, n, 0, k))
+        call_at(job.pack_a, PackArguments(job.a_line, job.a_k, m, k, kc, a, mine, limits, 0, m, 0, k))
+        call_at(job.pack_b, PackArguments(job.b_line, job.b_k, n, k, kc, b, packed_b, limits_b, 0, n, 0, k))
         call_at(
             job.leaf,
             _BlockArguments(

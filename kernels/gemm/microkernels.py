@@ -31,7 +31,7 @@ from .emit import (
 from .sources import Contiguous, Strided
 from .tags import field_class, instance
 
-__all__ = ["Affine", "Plain", "begin", "end", "multiply_panels", "store_block"]
+__all__ = ["Affine", "Plain", "Rows", "begin", "convert", "end", "multiply_panels", "store_block"]
 
 
 def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
@@ -92,7 +92,7 @@ class Affine(NamedTuple):
     plain = False
 
 
-def _convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
+def convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
     """Accumulators rounded to the element's type, to nearest even, subnormals kept."""
     if element.stored is F16:
         return builder.fptrunc(value, vector(F16, value.type.count))
@@ -107,7 +107,7 @@ def _convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
     return builder.trunc(builder.lshr(rounded, splat(I32, 16, lanes)), vector(I16, lanes))
 
 
-class _Rows:
+class Rows:
     """Masked reading and writing of up to `lanes` values of a row of the result or of the addend."""
 
     def __init__(self, builder: ir.IRBuilder, element: type, lanes: int) -> None:
@@ -159,7 +159,7 @@ def store_block(
         c, out = _addresses(builder, [c, out])
         working = F64 if kernel.size == 8 else F32
         lanes = 8 if working is F64 else 16
-        access = _Rows(builder, target, lanes)
+        access = Rows(builder, target, lanes)
         if affine:
             factors = [builder.fptrunc(x, F32) if working is F32 else x for x in (alpha, beta)]
             factors = [broadcast(builder, factor, lanes) for factor in factors]
@@ -179,9 +179,9 @@ def store_block(
             for first in range(0, kernel.nr, lanes):
                 mask = builder.icmp_signed("<", lane_numbers(lanes, first), left)
                 in_block = ir.Constant(vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
-                reader = _Rows(builder, _Working[kernel.size], lanes)
+                reader = Rows(builder, _Working[kernel.size], lanes)
                 value = reader.read(offset(builder, source, first * kernel.size), None, in_block)
-                value = _convert(builder, finished(value, index, first, mask), target)
+                value = convert(builder, finished(value, index, first, mask), target)
                 access.write(value, offset(builder, target_row, first * target.size), mask)
             return []
 

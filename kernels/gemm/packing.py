@@ -21,7 +21,7 @@ from .emit import BF16, F16, F32, F64, I16, I32, I64, POINTER, call, load, loop,
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["CONVERSIONS", "OfA", "OfB", "TilePanel", "VectorPanel", "constant", "pack_panel"]
+__all__ = ["CONVERSIONS", "OfA", "OfB", "TilePanel", "VectorPanel", "constant", "converted", "pack_panel"]
 
 _TILE, _LINE = 1024, 64
 
@@ -114,6 +114,13 @@ def _rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Val
         return builder.fadd(first, _round_bits(builder, builder.fsub(value, first), "rna", 13))
     drop = {"tf32": 13, "bf16": 16}.get(conversion.target)
     return value if drop is None else _round_bits(builder, value, conversion.rounding, drop)
+
+
+def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
+    """Values rounded to the conversion's target, for vector units; NaN stays one."""
+    if conversion.target is None:
+        return value
+    return builder.select(builder.fcmp_unordered("uno", value, value), value, _rounded(builder, value, conversion))
 
 
 def _to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
@@ -243,9 +250,7 @@ class VectorPanel(NamedTuple):
 
         def put(value: ir.Value, k: ir.Value, first: int) -> None:
             at = offset(builder, offset(builder, target, builder.mul(k, I64(width))), first * size)
-            if conversion.target is not None:
-                rounded = _rounded(builder, value, conversion)
-                value = builder.select(builder.fcmp_unordered("uno", value, value), value, rounded)
+            value = converted(builder, value, conversion)
             kept = min(lanes, width // size - first)
             if kept < lanes:
                 value = builder.shuffle_vector(value, value, ir.Constant(vector(I32, kept), list(range(kept))))

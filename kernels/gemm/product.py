@@ -16,7 +16,7 @@ from . import loops, plans, ranges
 from .plans import Plan, Side
 from .workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 
-__all__ = ["Packed", "product"]
+__all__ = ["Packed", "addresses", "product"]
 
 _PACKED_LIMIT = 1 << 27
 """Bytes of one packed operand; a larger product is done in parts, each packed in turn."""
@@ -234,12 +234,13 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     _check(plan, a.depth, *found)
 
 
-def _addresses(x: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
-    """The address of each matrix of x, whose leading dimensions broadcast to `batch`."""
+def addresses(x: np.ndarray, batch: tuple[int, ...], without: int = 0) -> np.ndarray:
+    """The address of each matrix of x, whose leading dimensions broadcast to `batch`; only of the first ones along so
+    many of its last dimensions."""
     found = np.full(1, address_of(x), np.int64)
-    missing = len(batch) + 2 - x.ndim
+    missing, kept = len(batch) + 2 - x.ndim, len(batch) - without
     strides, lengths = (0,) * missing + x.strides[:-2], (1,) * missing + x.shape[:-2]
-    for length, own, stride in zip(batch, lengths, strides, strict=True):
+    for length, own, stride in zip(batch[:kept], lengths[:kept], strides[:kept], strict=True):
         steps = np.arange(length, dtype=np.int64) * (stride if own > 1 else 0)
         found = (found[:, None] + steps).reshape(-1)
     return found
@@ -315,15 +316,15 @@ def _run(
     brief, at_a, at_b = _is_brief(plan, side_a, side_b), address_of(a), address_of(b)
     if not batch:
         if brief:
-            addresses = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
-            _batch(plan, side_a, side_b, target, addresses)
+            places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
+            _batch(plan, side_a, side_b, target, places)
         else:
             _one(plan, side_a, at_a, side_b, at_b, target)
         return
     added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
-    addresses = np.stack([_addresses(x, batch) for x in (a, b, c, added)])
-    if brief or (addresses.shape[1] >= 4 and _fits(plan, side_a, side_b)):
-        _batch(plan, side_a, side_b, target, addresses)
+    places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
+    if brief or (places.shape[1] >= 4 and _fits(plan, side_a, side_b)):
+        _batch(plan, side_a, side_b, target, places)
         return
-    for one_a, one_b, one_c, one_addend in addresses.T.tolist():
+    for one_a, one_b, one_c, one_addend in places.T.tolist():
         _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))

@@ -28,6 +28,7 @@ class Avx512Float32(NamedTuple):
     a_bytes, b_bytes = 64, 128
     step = 1
     ahead_a = ahead_b = 0
+    tall = True  # whether small products have room for 16 accumulators (`small.py`)
 
     @classmethod
     def emit(cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b) -> None:
@@ -82,12 +83,12 @@ class Avx512Float64(Avx512Float32):
 
 
 class Avx2Float32(Avx512Float32):
-    mr, nr, lanes = 6, 16, 8
+    mr, nr, lanes, tall = 6, 16, 8, False
     a_bytes, b_bytes = 32, 64
 
 
 class Avx2Float64(Avx512Float32):
-    mr, nr, lanes = 6, 8, 4
+    mr, nr, lanes, tall = 6, 8, 4, False
     element, size = F64, 8
     a_bytes, b_bytes = 64, 64
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from .. import cpu
 from ..precision import PRECISIONS
 
 __all__ = ["warmup"]
@@ -27,10 +28,11 @@ def warmup(
     Compiled code is kept between processes, so that this takes long only once: some 3 s for a precision.
     `progress` is told how many of how many kernels are ready and which is next; None keeps silent.
     """
-    from . import compiled
+    from . import compiled, direct, few
     from .product import product
 
     a = np.ones((40, 40), np.float32)
+    stack = np.ones((2, 4, 4), np.float32)
     large = np.ones((300, 300), np.float32)
     wanted = []
     for precision in precisions:
@@ -43,6 +45,11 @@ def warmup(
             progress(done, len(wanted), f"{isa} {precision}")
         for left, right in ((a, a), (a.T, a.T), (large, large)):
             product(left, right, isa=isa, precision=precision)
+        small = next((i for i in few.ISAS if cpu.refusal(i) is None), None)
+        by_vectors = small and compiled.computed(small, a.dtype, precision)
+        if small and by_vectors:
+            for left, right in ((a, a), (a.T, a.T), (stack, stack)):
+                direct.product(left, right, small, by_vectors, "rna")
         product(a, a, isa=isa, precision=precision, addend=a)
     if progress is not None and wanted:
         progress(len(wanted), len(wanted), "done")

@@ -128,6 +128,27 @@ def test_threads_may_all_decide_at_once(scale, monkeypatch):
     assert len(scale._decisions) <= 5
 
 
+def test_the_short_way_of_a_signature_is_found_once_and_gets_the_arrays_alone(monkeypatch):
+    monkeypatch.setattr(registry, "kernels", {})
+    kernel, asked = Kernel("shortened", reference=np.asarray, bound={}), []
+
+    def specialise(x, factor=1):
+        asked.append((x.shape, factor))
+        return (lambda x: ("short", factor)) if factor > 1 else None
+
+    kernel.impl("only", specialise=specialise)(lambda x, factor=1: ("long", factor))
+    x = np.ones(3)
+    assert [kernel(x, factor=2), kernel(x, factor=3), kernel(x, factor=2), kernel(x)] == [
+        ("short", 2),
+        ("short", 3),
+        ("short", 2),
+        ("long", 1),
+    ]
+    assert asked == [((3,), 2), ((3,), 3), ((3,), 1)]
+    with observe(lambda call: None):
+        assert kernel(x, factor=2) == ("long", 2)
+
+
 def test_by_name(scale):
     assert scale["fussy"](np.ones(2)) == ("fussy", 1)
     with pytest.raises(Refused, match=r"scale\['narrow'\] refuses: takes 3 values, not 4"):

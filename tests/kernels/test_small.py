@@ -1,0 +1,135 @@
+"""Products without panels: the bits of the loops over panels, for every size, layout, dtype and precision they take."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitorch_backends.kernels import cpu, threading
+from minitorch_backends.kernels.gemm import few, matmul
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 48, 64, 65, 127, 128)
+DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+every_isa = pytest.mark.parametrize(
+    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in few.ISAS]
+)
+
+
+def direct(a, b, isa, precision="ieee", rounding="rna"):
+    from minitorch_backends.kernels.gemm.direct import product
+
+    return product(a, b, isa, precision, rounding)
+
+
+def by_panels(a, b, isa, precision="ieee", rounding="rna"):
+    from minitorch_backends.kernels.gemm.product import product
+
+    return product(a, b, isa=isa, precision=precision, rounding=rounding)
+
+
+def normal(*shape, seed=0, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def layouts(x):
+    """The same values in every layout that is read differently, and in the middle of NaN."""
+    frame = np.full((*x.shape[:-2], x.shape[-2] + 3, x.shape[-1] + 5), np.nan, x.dtype)
+    wide = np.full((*x.shape[:-2], 2 * x.shape[-2], 3 * x.shape[-1]), np.nan, x.dtype)
+    frame[..., 1:-2, 2:-3], wide[..., ::2, ::3] = x, x
+    backwards = np.ascontiguousarray(x[..., ::-1, ::-1])
+    columns = np.ascontiguousarray(np.swapaxes(x, -1, -2))
+    return [x, frame[..., 1:-2, 2:-3], wide[..., ::2, ::3], backwards[..., ::-1, ::-1], np.swapaxes(columns, -1, -2)]
+
+
+def assert_same(a, b, isa, *how):
+    result, expected = direct(a, b, isa, *how), by_panels(a, b, isa, *how)
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(result.view(np.uint8), expected.view(np.uint8), str((a.shape, b.shape, isa, how)))
+
+
+@every_isa
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_size_has_the_bits_of_the_panels(isa, dtype):
+    for size in SIZES:
+        for m, k, n in ((size, 9, 33), (33, size, 9), (9, 33, size), (size, size, size)):
+            assert_same(normal(m, k, seed=m, dtype=dtype), normal(k, n, seed=n, dtype=dtype), isa)
+
+
+@every_isa
+@pytest.mark.parametrize("precision", ["ieee", "bf16"])
+def test_every_layout(isa, precision):
+    for m, k, n in ((18, 37, 21), (1, 40, 5), (40, 1, 3), (2, 7, 1)):
+        for a, b in itertools.product(layouts(normal(m, k)), layouts(normal(k, n, seed=1))):
+            assert_same(a, b, isa, precision)
+
+
+@pytest.mark.parametrize("how", [("fp16",), ("tf32", "rna"), ("tf32", "rne"), ("tf32", "rz")])
+def test_every_rounding(how):
+    """By the best instruction set: they share the code that rounds."""
+    isa = next((isa for isa in few.ISAS if cpu.refusal(isa) is None), None)
+    if isa is None:
+        pytest.skip("no vector units")
+    assert_same(normal(18, 37), normal(37, 21, seed=1), isa, *how)
+
+
+@every_isa
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=6, max_size=6),
+    st.lists(st.integers(0, 2**32 - 1), min_size=6, max_size=6),
+)
+@settings(max_examples=60)
+def test_any_bits(isa, left, right):
+    a, b = np.array(left, np.uint32).view(np.float32).reshape(2, 3), np.array(right, np.uint32).view(np.float32)
+    for precision in ("ieee", "bf16"):
+        results = [f(a, b.reshape(3, 2), isa, precision) for f in (direct, by_panels)]
+        np.testing.assert_array_equal(*results)
+
+
+@every_isa
+@pytest.mark.parametrize(
+    ("shape_a", "shape_b"),
+    [
+        ((3, 9, 33), (3, 33, 20)),
+        ((2, 1, 4, 5), (3, 5, 6)),
+        ((4, 5), (2, 3, 5, 6)),
+        ((2, 3, 4, 5), (5, 6)),
+        ((1, 2, 3), (7, 3, 2)),
+    ],
+)
+def test_batches(isa, shape_a, shape_b):
+    for a, b in itertools.product(layouts(normal(*shape_a)), layouts(normal(*shape_b, seed=1))):
+        assert_same(a, b, isa, "bf16")
+    wide = normal(*shape_a[:-2], 2 * shape_a[-2], shape_a[-1])
+    assert_same(wide[::-1, ..., ::2, :] if len(shape_a) > 2 else wide[::2], normal(*shape_b), isa)
+
+
+@every_isa
+def test_the_bits_do_not_depend_on_the_number_of_threads(isa):
+    a, b, before = normal(300, 33, 40), normal(300, 40, 35, seed=1), threading.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            threading.set_num_threads(threads)
+            results.append(direct(a, b, isa, "bf16"))
+    finally:
+        threading.set_num_threads(before)
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
+def test_what_small_products_run():
+    usable = [isa for isa in few.ISAS if cpu.refusal(isa) is None]
+    first = f"{usable[0]}_small" if usable else "blas"
+
+    def chosen(precision, *shapes):
+        return matmul.decide(*[normal(*shape) for shape in shapes], precision=precision).candidates[0].name
+
+    assert chosen("bf16", (8, 8), (8, 8)) == chosen("tf32", (64, 64), (64, 64)) == first
+    assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == first
+    assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == "blas"
+    sentence = "leaves 1 x 512 products to BLAS; faster in batches, from 20,000 each"
+    if usable:
+        assert (first, sentence) in matmul.decide(normal(8, 8), normal(8, 8)).refusals
