@@ -1,4 +1,4 @@
-"""Random programs of ops, views and writes, beside torch: values, versions, flags, errors, two orders of derivatives."""
+"""Random programs of ops, views and writes, beside torch: values, versions, errors, derivatives of two orders."""
 
 import re
 import warnings

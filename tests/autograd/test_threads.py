@@ -1,0 +1,135 @@
+"""Eight threads that train and infer at once, each under modes and flags of its own, give the bits that each gives alone."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import minitorch_backends as mt
+from minitorch_backends import backends
+from minitorch_backends.autograd import Function, grad, set_multithreading_enabled
+from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from minitorch_backends.autograd.graph import allow_mutation_on_saved_tensors, saved_tensors_hooks
+from minitorch_backends.utils.checkpoint import checkpoint
+
+INPUT = np.random.default_rng(0).standard_normal((16, 32)).astype(np.float32)
+WEIGHTS = np.random.default_rng(1).standard_normal((3, 32, 32)).astype(np.float32) / 6
+
+
+def network(x: mt.Tensor, weights: list[mt.Tensor]) -> mt.Tensor:
+    for w in weights:
+        x = (x @ w).tanh() + x * 0.5
+    return x
+
+
+def trained(body: Callable[..., mt.Tensor] = network, steps: int = 4) -> bytes:
+    weights = [mt.Tensor(w.copy()).requires_grad_() for w in WEIGHTS]
+    for _ in range(steps):
+        loss = (body(mt.Tensor(INPUT), weights) ** 2).mean()
+        loss.backward()
+        with mt.no_grad():
+            for w in weights:
+                w.sub_(w.grad * 0.1)
+                w.grad = None
+    return b"".join(w.detach().numpy().tobytes() for w in weights)
+
+
+def inferred() -> bytes:
+    weights = [mt.Tensor(w) for w in WEIGHTS]
+    x = mt.Tensor(INPUT)
+    for _ in range(4):
+        x = network(x, weights)
+    return x.numpy().tobytes()
+
+
+class Half(Function):
+    @staticmethod
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        ctx.save_for_backward(x)
+        return x * 0.5
+
+    @staticmethod
+    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+        return g * 0.5 + ctx.saved_tensors[0] * 0
+
+
+def under(context: Callable[[], Any], work: Callable[[], bytes]) -> Callable[[], bytes]:
+    def run() -> bytes:
+        with context():
+            return work()
+
+    return run
+
+
+def written() -> bytes:
+    x = mt.Tensor(INPUT.copy()).requires_grad_()
+    with allow_mutation_on_saved_tensors():
+        y = x * 1.0
+        for i in range(4):
+            y[i].mul_(y[i + 1].exp())
+            y.sin_()
+        (g,) = grad(y.sum(), x)
+    return g.numpy().tobytes()
+
+
+def dual() -> bytes:
+    with dual_level():
+        x = make_dual(mt.Tensor(INPUT), mt.Tensor(np.ones_like(INPUT)))
+        return unpack_dual(network(x, [mt.Tensor(w) for w in WEIGHTS])).tangent.numpy().tobytes()
+
+
+JOBS: list[Callable[[], bytes]] = [
+    trained,
+    under(lambda: backends.flags(fp32_precision="tf32"), trained),
+    under(lambda: set_multithreading_enabled(False), lambda: trained(lambda x, w: Half.apply(network(x, w)))),
+    under(
+        lambda: saved_tensors_hooks(lambda t: t.numpy().copy(), mt.Tensor),
+        under(lambda: backends.flags(fp32_precision="bf16"), trained),
+    ),
+    under(mt.inference_mode, inferred),
+    under(mt.no_grad, under(lambda: backends.flags(fp32_precision="bf16x3"), inferred)),
+    lambda: trained(lambda x, w: checkpoint(network, x, w, use_reentrant=False, preserve_rng_state=False)),
+    lambda: written() + dual(),
+]
+
+
+def test_eight_threads() -> None:
+    alone = [job() for job in JOBS]
+    assert len(set(alone)) == len(JOBS) - 1  # the checkpointed training is the first one
+    found: list[list[bytes]] = [[] for _ in JOBS]
+    barrier = threading.Barrier(len(JOBS))
+
+    def work(index: int) -> None:
+        barrier.wait(30)
+        for _ in range(5):
+            found[index].append(JOBS[index]())
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(len(JOBS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[result] * 5 for result in alone]
+    assert mt.is_grad_enabled()
+    assert backends.fp32_precision == "none"
+
+
+def test_eight_tasks() -> None:
+    """The modes of asyncio tasks that take turns in one thread."""
+
+    async def work(mode: Any, enabled: bool) -> list[bool]:
+        x = mt.ones(3, requires_grad=True)
+        seen = []
+        with mode():
+            for _ in range(20):
+                seen.append((x * 2).requires_grad is enabled and mt.is_grad_enabled() is enabled)
+                await asyncio.sleep(0)
+        return seen
+
+    async def main() -> list[list[bool]]:
+        modes = [(mt.no_grad, False), (mt.enable_grad, True), (mt.inference_mode, False)]
+        return await asyncio.gather(*(work(*modes[index % 3]) for index in range(8)))
+
+    assert asyncio.run(main()) == [[True] * 20] * 8
