@@ -11,6 +11,7 @@ __all__ = [
     "DType",
     "bfloat16",
     "bool_",
+    "canonical",
     "complex64",
     "complex128",
     "default_floating",
@@ -125,6 +126,16 @@ def dtype_of(array: np.ndarray) -> DType:
     """The type of an array's elements. Raises TypeError for types that tensors do not hold."""
     found = _by_numpy.get(array.dtype)
     return to_dtype(array.dtype) if found is None else found
+
+
+def canonical(array: np.ndarray) -> np.ndarray:
+    """`array`, its dtype being the very object that all tensors of its type share, which fast paths compare by
+    identity.
+
+    Unpickled arrays have equal dtypes of their own. Raises TypeError for types that tensors do not hold.
+    """
+    dtype = dtype_of(array).dtype
+    return array if array.dtype is dtype else array.view(dtype)
 
 
 def to_dtype(dtype: Any) -> DType:

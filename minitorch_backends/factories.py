@@ -12,7 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import BOOL, COMPLEX, DType, default_floating, dtype_of, get_default_dtype, int64, scalar_dtype, to_dtype
+from .dtypes import (
+    BOOL,
+    COMPLEX,
+    DType,
+    canonical,
+    default_floating,
+    dtype_of,
+    get_default_dtype,
+    int64,
+    scalar_dtype,
+    to_dtype,
+)
 from .ops.cast import refuse_device
 from .ops.dims import shape_of
 from .tensor import Tensor, adopt, array_from, fitted
@@ -98,7 +109,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which "
             "copies"
         )
-    return adopt(np.asarray(ndarray))
+    return adopt(canonical(np.asarray(ndarray)))
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import watch
-from .dtypes import COMPLEX, INTEGER, DType, dtype_of, scalar_dtype, to_dtype
+from .dtypes import COMPLEX, INTEGER, DType, canonical, dtype_of, scalar_dtype, to_dtype
 from .kernels.quiet import restore, silence
 from .size import Size
 
@@ -292,7 +292,7 @@ class Parameter(Tensor):
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
     tensor = object.__new__(cls)
-    tensor._array, tensor._node, tensor._state, tensor._cell = array, None, None, None
+    tensor._array, tensor._node, tensor._state, tensor._cell = canonical(array), None, None, None
     if watch.born is not None:
         watch.born(tensor)
     return tensor.requires_grad_(requires_grad)

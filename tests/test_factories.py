@@ -457,3 +457,9 @@ def test_copies_of_leaves_keep_gradients_and_identity() -> None:
     for refuse in (copy.deepcopy, pickle.dumps):
         with pytest.raises(RuntimeError, match=r"only leaf tensors.*detach"):
             refuse(x * 2)
+
+
+def test_unpickled_memory_has_the_dtype_object_that_fast_paths_compare():
+    array = pickle.loads(pickle.dumps(np.ones((2, 2), np.float32)))
+    for tensor in (mt.from_numpy(array), mt.as_tensor(array), mt.tensor(array), pickle.loads(pickle.dumps(mt.ones(2)))):
+        assert tensor.detach().numpy().dtype is np.dtype(np.float32)

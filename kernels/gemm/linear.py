@@ -7,11 +7,13 @@ cannot hold (values that its splits would lose) is multiplied from the array.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Kernel, Refused
-from .compiled import multiply_packed, pack, refuses, usable_isas
+from .compiled import ISAS, multiply_packed, pack
 
 __all__ = ["Kept", "exact_linear", "gains_by_packing", "linear"]
 
@@ -35,10 +37,12 @@ def exact_linear(a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, **
 linear = Kernel("linear", reference=exact_linear, bound={name: row.product_error for name, row in PRECISIONS.items()})
 
 
+@functools.lru_cache(maxsize=4096)
 def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
-    """Whether loops that read packed operands are preferred for products of these shapes and dtypes."""
-    isas = usable_isas(precision)
-    return any(refuses(isa)(a, b, precision=precision, rounding=rounding) is None for isa in isas)
+    """Whether `matmul` prefers loops that read packed operands for products of these shapes and dtypes."""
+    from . import matmul
+
+    return matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name in ISAS
 
 
 @linear.impl("packed")
