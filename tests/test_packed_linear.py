@@ -11,7 +11,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.kernels import gemm
 from minitorch_backends.kernels.precision import PRECISIONS
 
-ROWS, DEPTH, COLUMNS = 33, 65, 47
+ROWS, DEPTH, COLUMNS = 33, 165, 147
 
 
 @pytest.fixture

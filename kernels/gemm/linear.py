@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import cpu
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Kernel, Refused
+from . import few
 from .compiled import multiply_packed, pack, refuses, usable_isas
 
 __all__ = ["Kept", "exact_linear", "gains_by_packing", "linear"]
@@ -37,6 +39,8 @@ linear = Kernel("linear", reference=exact_linear, bound={name: row.product_error
 
 def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
     """Whether loops that read packed operands are preferred for products of these shapes and dtypes."""
+    if any(cpu.refusal(isa) is None and few.refuses(isa)(a, b, precision, rounding) is None for isa in few.ISAS):
+        return False  # done without panels
     isas = usable_isas(precision)
     return any(refuses(isa)(a, b, precision=precision, rounding=rounding) is None for isa in isas)
 
