@@ -16,10 +16,26 @@ __all__ = ["TITLE", "run", "summary", "tables"]
 
 TITLE = "Overhead"
 
+_TRAINING = """
+layers = [(library.randn(64, 64) / 8, library.zeros(64)) for _ in range(50)]
+parameters = [each.requires_grad_() for layer in layers for each in layer]
+rows, optimizer = library.randn(64, 64), library.optim.SGD(parameters, lr=0.01)
+
+def step():
+    optimizer.zero_grad()
+    hidden = rows
+    for weight, bias in layers:
+        hidden = (hidden @ weight + bias).relu()
+    (hidden * hidden).mean().backward()
+    optimizer.step()
+"""
+
 CASES: dict[str, tuple[str, str, float | None, float | None]] = {
     "a + b": ("a + b", "", 0.7, None),
     "a + b, recorded": ("w + b", "", 0.7, None),
     "forward and backward": ("((a @ w) + b).relu().sum().backward()", "", 0.5, None),
+    "in place": ("a.add_(c)", "c = library.ones(8, 8)", None, 1e-6),
+    "training step": ("step()", _TRAINING, 1.0, None),
     "no_grad scope": ("with no_grad(): pass", "no_grad = library.no_grad", 0.5, None),
     "flag read": ("flags.fp32_precision", "flags = library.backends.cuda.matmul", None, 0.2e-6),
 }
@@ -99,8 +115,9 @@ def tables(result: dict[str, Any]) -> list[Table]:
 def summary(result: dict[str, Any]) -> list[str]:
     """What was done, and what it shows, in paragraphs."""
     text = """
-        All tensors are 8 x 8. Forward and backward are those of ((a @ w) + b).relu().sum(), the scope is
-        `with no_grad(): pass`, and the flag is backends.cuda.matmul.fp32_precision.
+        Tensors are 8 x 8. Forward and backward are those of ((a @ w) + b).relu().sum(), the scope is
+        `with no_grad(): pass`, and the flag is backends.cuda.matmul.fp32_precision. The training step is one of SGD for
+        50 layers of width 64 and 64 rows.
 
         Each statement runs in samples of at least 2 ms, the two libraries in turn; the ratio is that of the medians.
         The targets are this project's own: a share of torch's time in the same run, or a time.

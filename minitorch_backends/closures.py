@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from . import watch
+from .autograd import nodes
+from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
@@ -21,7 +23,7 @@ from .backends.permission import recorded as recorded_arguments
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
-__all__ = ["binary", "unary", "viewing"]
+__all__ = ["binary", "unary", "viewing", "writing"]
 
 # Sums and products that overflow give Inf without a word, as in torch. To silence NumPy around each of them, as is done
 # for ops that may leave their domain (`op(warns=True)`), would take 0.2 us of the 0.5 that `a + b` takes.
@@ -147,6 +149,45 @@ def binary(op: Any) -> Callable[..., Any]:
         return tensor
 
     return call
+
+
+def writing(op: Any) -> Callable[[Tensor, tuple, dict[str, Any]], Tensor]:
+    """The in-place form of an op: short for contiguous tensors of one floating type and shape (or one and a number)
+    with nothing to record. `a.add_(b)` on 8x8 takes 0.8 us this way and 6 us by the general path.
+    """
+    apply, forward = op.apply, _quiet(op, op.forward)
+    ufunc = _quiet(op, op.ufunc) if isinstance(op.ufunc, np.ufunc) else None
+    numbers = op.promote in (True, "float") and ufunc is not None
+    ways = op.order[: len(op.inputs)] == op.inputs and not op.listed and op.writer is None and "f" in op.takes
+    known, binary = frozenset(op.metadata_names), len(op.inputs) == 2
+    short = ways and len(op.inputs) in (1, 2) and len(_defaults(op)) == len(known)
+
+    def write(self: Tensor, args: tuple, named: dict[str, Any]) -> Tensor:
+        x, behind, operands = self._array, None, ()
+        plain = short and len(args) == binary and x.flags.c_contiguous and x.dtype in (_FLOAT32, _FLOAT64)
+        if plain and binary:
+            other = args[0]
+            if isinstance(other, Tensor):
+                plain = other._array.dtype is x.dtype and other._array.shape == x.shape
+                operands, behind = (other._array,), other._node
+            else:
+                plain, operands = numbers and not named and type(other) in (float, int), args
+        alone = watch.calls or nodes.keep_originals is not None or not named.keys() <= known
+        unrecorded = (self._node is None and behind is None) or not _mode().records
+        if not plain or alone or not unrecorded or type(self._cell) is InferenceCell:
+            return apply((self, *args), named, self)
+        if ufunc is not None and not named:
+            ufunc(x, *operands, x)
+        else:
+            x[...] = forward(x, *operands, **named)
+        cell = self._cell
+        if cell is None:
+            self._cell = [1]
+        else:
+            cell[0] += 1
+        return self
+
+    return write
 
 
 def viewing(op: Any) -> Callable[..., Any]:

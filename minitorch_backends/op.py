@@ -19,7 +19,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .closures import binary, unary, viewing
+from .closures import binary, unary, viewing, writing
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
 from .tensor import Tensor
 
@@ -181,9 +181,7 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
     if method:
         setattr(Tensor, declared.name if method is True else method, public)
     if inplace:
-        write_into = _install_inplace(
-            declared.name, lambda self, args, named: declared.apply((self, *args), named, self)
-        )
+        write_into = _install_inplace(declared.name, writing(declared))
     for special in operators:
         if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
             setattr(Tensor, special, public)

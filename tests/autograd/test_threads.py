@@ -1,4 +1,4 @@
-"""Eight threads that train and infer at once, each under modes and flags of its own, give the bits that each gives alone."""
+"""Eight threads that train and infer at once, under modes and flags of their own, give the bits of each alone."""
 
 import asyncio
 import threading

@@ -1,0 +1,92 @@
+"""In-place forms: the short way of `closures.writing` does what the general path does."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.op import Composite, registry
+from minitorch_backends.tensor import Tensor
+
+from .calls import samples_of, takes, tensors
+
+INPLACE = [
+    name
+    for name, op in registry.items()
+    if not isinstance(op, Composite) and not op.view and hasattr(Tensor, name + "_") and takes(name, mt.float32)
+]
+
+
+def outcome(function: Any, target: Tensor) -> Any:
+    """What a write did: the exception's type, or bits, version, history."""
+    try:
+        result = function(target)
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        return type(error), str(error), target._version
+    assert result is target
+    node = target.grad_fn
+    return target.detach().numpy().tobytes(), target._version, None if node is None else node.name()
+
+
+@pytest.mark.parametrize("name", INPLACE)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_both_ways_are_one(name: str, recorded: bool) -> None:
+    op = registry[name]
+    for sample in samples_of(name):
+        for dtype in (mt.float32, mt.float64, mt.float16, mt.int64):
+            if not takes(name, dtype) or (recorded and dtype is mt.int64):
+                continue
+            outcomes = []
+            for way in range(2):
+                mt.manual_seed(0)
+                call = tensors(sample, dtype)
+                if not isinstance(call.args[0], Tensor) or op.listed:  # type: ignore[union-attr]
+                    continue
+                first, *rest = call.args
+                first = first.clone()
+                if recorded:
+                    first = first.requires_grad_() * 1
+                if way:
+                    write = lambda x, rest=rest, call=call: op.apply((x, *rest), call.kwargs, x)  # noqa: E731
+                else:
+                    write = lambda x, rest=rest, call=call: getattr(x, name + "_")(*rest, **call.kwargs)  # noqa: E731
+                with np.errstate(all="ignore"):
+                    outcomes.append(outcome(write, first))
+            assert len(set(map(str, outcomes))) <= 1
+
+
+def test_operands_that_overlap_and_layouts() -> None:
+    x = mt.arange(6.0)
+    x[1:].add_(x[:-1])
+    assert x.tolist() == [0.0, 1.0, 3.0, 5.0, 7.0, 9.0]
+    square = mt.arange(4.0).reshape(2, 2)
+    square.add_(square.T)
+    assert square.tolist() == [[0.0, 3.0], [3.0, 6.0]]
+    square.T.mul_(2.0)
+    assert square.tolist() == [[0.0, 6.0], [6.0, 12.0]]
+    square.sub_(mt.tensor([1.0, 2.0]))
+    assert square._version == 3
+    with pytest.raises(RuntimeError):
+        mt.zeros(3).add_(mt.zeros(2, 3))
+    with pytest.raises(TypeError):
+        mt.zeros(3).add_(mt.zeros(3), beta=2)
+    with pytest.raises(TypeError):
+        mt.zeros(3).add_()
+
+
+def test_a_short_write_is_seen_by_everybody() -> None:
+    x = mt.zeros(3, requires_grad=True)
+    y = x * mt.ones(3)
+    weights = mt.ones(3)
+    product = (y * weights).sum()
+    alias = weights.detach()
+    alias.add_(1.0)
+    assert (weights._version, weights.tolist()) == (1, [2.0] * 3)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        x.mul_(2.0)
+    with mt.no_grad():
+        x.add_(weights)
+    assert (x.tolist(), x._version, x.is_leaf) == ([2.0] * 3, 1, True)
