@@ -272,7 +272,7 @@ Flag(
     "opt_einsum.strategy",
     "auto",
     (None, *STRATEGIES),
-    "how einsum finds the order of its contractions; None: left to right; also \"cotengra\" (where it is installed), a "
+    'how einsum finds the order of its contractions; None: left to right; also "cotengra" (where it is installed), a '
     "path, and a function that finds one",
     unknown=ValueError,
     mistyped=ValueError,
