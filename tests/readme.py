@@ -8,7 +8,7 @@ from pathlib import Path
 from minitorch_backends import flags
 from minitorch_backends.backends.acting import HONEST_CONSTANTS, NOT_YET_ACTING
 
-from .departures import DEPARTURES
+from .departures import AUTOGRAD_DEPARTURES, DEPARTURES
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -31,8 +31,8 @@ def _inaction(path: str) -> str:
 
 
 def departures() -> str:
-    """The departures from torch, from the table that the tests of flags use."""
-    return "\n".join(f"* {sentence}" for sentence in DEPARTURES.values())
+    """The departures from torch, from the tables that the tests of flags and of autograd use."""
+    return "\n".join(f"* {sentence}" for sentence in {**DEPARTURES, **AUTOGRAD_DEPARTURES}.values())
 
 
 PARTS = {"flags": flag_table, "departures": departures}

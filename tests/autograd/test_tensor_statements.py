@@ -239,6 +239,40 @@ def test_g51_using_such_a_view_after_its_base_was_rewritten() -> None:
     assert view.detach().tolist() == [2.0]
 
 
+def test_a_view_made_before_its_base_required_gradients_follows_it() -> None:
+    y = tensor([1.0, 2.0])
+    view, (first, _) = y[:1], y.unbind()
+    with mt.no_grad():
+        apart = y[1:]
+    y.requires_grad_()
+    (view * 2).sum().backward()
+    (first * 3).backward()
+    assert values(y.grad) == [5.0, 0.0]
+    (apart * 5).sum().backward()
+    assert values(y.grad) == [5.0, 0.0]
+
+
+@pytest.mark.parametrize("leaf_base", [True, False])
+def test_views_apart_may_be_used_after_unrecorded_writes(leaf_base: bool) -> None:
+    x = leaf([1.0, 2.0])
+    y = x if leaf_base else x * 1
+    with mt.no_grad():
+        apart = y[1:]
+    first, _ = y.unbind()
+    with mt.no_grad():
+        y.mul_(10)
+    (first * 3 + apart.sum()).backward()
+    assert (values(first), values(apart), values(x.grad)) == (10.0, [20.0], [3.0, 0.0])
+
+
+def test_operands_may_overlap_what_is_written() -> None:
+    x = leaf([1.0, 2.0, 3.0])
+    y = x * 1
+    y[1:].add_(y[:-1])
+    y.sum().backward()
+    assert (values(y), values(x.grad)) == ([1.0, 3.0, 5.0], [2.0, 2.0, 1.0])
+
+
 def test_g52_views_and_requires_grad() -> None:
     y = tensor([1.0, 2.0])
     before = y[:1]
