@@ -163,7 +163,8 @@ def writing(op: Any) -> Callable[[Tensor, tuple, dict[str, Any]], Tensor]:
     short = ways and len(op.inputs) in (1, 2) and len(_defaults(op)) == len(known)
 
     def write(self: Tensor, args: tuple, named: dict[str, Any]) -> Tensor:
-        x, behind, operands = self._array, None, ()
+        x, behind = self._array, None
+        operands: tuple[Any, ...] = ()
         plain = short and len(args) == binary and x.flags.c_contiguous and x.dtype in (_FLOAT32, _FLOAT64)
         if plain and binary:
             other = args[0]

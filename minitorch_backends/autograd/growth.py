@@ -98,11 +98,12 @@ def _count(node: Node) -> None:
     if limit is None or _growth.warned or len(nodes) <= limit:
         return
     _growth.warned = True
-    kept = sum(_bytes_of(each, seen) for seen in [set()] for node in nodes for each in node.saved.values())
+    seen: set[int] = set()
+    kept = sum(_bytes_of(each, seen) for node in nodes for each in node.saved.values())
     warnings.warn(
         f"this thread's graph has grown to {len(nodes)} nodes, which keep {kept} bytes, without a backward pass; if "
-        "it is not "
-        "wanted, compute under no_grad(), or add up loss.item() or loss.detach() in place of loss",
+        "it is "
+        "not wanted, compute under no_grad(), or add up loss.item() or loss.detach() in place of loss",
         stacklevel=2,
     )
 
