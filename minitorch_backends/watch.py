@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["born", "calls", "counted", "duals", "went_backward"]
+__all__ = ["born", "calls", "count_calls", "counted", "duals", "went_backward"]
 
 born: Callable[[Any], None] | None = None
 """What is called with every new tensor while some thread is in inference mode."""
 
 calls = 0
-"""How many reasons there are, in all threads, to take the general path of every op: diagnosis, dual tensors."""
+"""How many reasons there are, in all threads, to take the general path of every op: diagnosis, dual tensors, growth."""
+
+_lock = threading.Lock()
+
+
+def count_calls(change: int) -> None:
+    """Add to, or take from, the reasons to take the general path."""
+    global calls
+    with _lock:
+        calls += change
+
 
 duals: Any = None
 """Forward mode, while some thread computes with dual tensors."""

@@ -44,7 +44,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 def _put(wanted: _Diagnosis) -> None:
     global _current
     with _lock:
-        watch.calls += wanted.enabled - _current.enabled
+        watch.count_calls(wanted.enabled - _current.enabled)
         _current = wanted
 
 

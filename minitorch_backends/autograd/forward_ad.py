@@ -62,7 +62,7 @@ def _count_blocks(change: int) -> None:
     global _blocks
     with _lock:
         _blocks += change
-        watch.calls += change
+        watch.count_calls(change)
         watch.duals = _Duals if _blocks else None
     count_blocks(change)
 

@@ -26,7 +26,8 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     autograd.gradcheck: (
         "(func, inputs, *, eps=1e-06, atol=1e-05, rtol=0.001, raise_exception=True, nondet_tol=0.0, "
         "check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False, "
-        "check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False, masked=None)"
+        "check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False, "
+        "masked=None)"
     ),
     autograd.gradgradcheck: (
         "(func, inputs, grad_outputs=None, *, eps=1e-06, atol=1e-05, rtol=0.001, gen_non_contig_grad_outputs=False, "
