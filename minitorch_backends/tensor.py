@@ -25,11 +25,13 @@ class State:
 
     Attributes:
         base: for a view, the tensor whose memory and history it shares; None for others. (See `autograd.views.View`.)
+        hooked_leaf: the node with hooks of a leaf that requires no gradient at present; unset for others.
     """
 
-    __slots__ = ("grad", "rewrites")
+    __slots__ = ("grad", "hooked_leaf", "rewrites")
 
     base: Any = None
+    hooked_leaf: Any
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None

@@ -122,7 +122,9 @@ class _FunctionOp:
     def propagate(node: FunctionCtx, edges: tuple, g: Any, flow: Any) -> None:
         """Call the backward, and send on what it returns."""
         node.needs_input_grad = tuple(edge is not None for edge in edges)
-        results = node.function.backward(node, *(g if node.outputs else (g,)))
+        function = node.function
+        apply = function.vjp if function.backward is Function.backward else function.backward
+        results = apply(node, *(g if node.outputs else (g,)))
         for index, value in enumerate(_checked(node, results)):
             edge = edges[index] if index < len(edges) else None
             if value is None or edge is None:
@@ -206,6 +208,11 @@ class Function(metaclass=_FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs, from those of the outputs."""
+        return Function.vjp(ctx, *grad_outputs)
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name of `backward`."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function"
         )

@@ -37,10 +37,12 @@ def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             )
         refuse_inference(self, "Setting requires_grad=True on inference tensor")
         if node is None or node is DEAD_END:
-            self._node = Leaf(self)
+            self._node = getattr(self._state, "hooked_leaf", None) or Leaf(self)
             if self._cell is not None:  # there may be views of it, which follow from now on
                 self.state.rewrites += 1
     else:
+        if node is not None and node is not DEAD_END and node.hooks is not None:
+            self.state.hooked_leaf = node
         self._node = STALE if type(self._state) is View else None
     return self
 

@@ -162,6 +162,21 @@ def test_f5_what_is_missing() -> None:
         out.backward()
 
 
+def test_f5_vjp_is_another_name_of_backward() -> None:
+    class Named(Function):
+        @staticmethod
+        def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+            return x * 2
+
+        @staticmethod
+        def vjp(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+            return g * 2
+
+    x = leaf([1.0])
+    Named.apply(x).sum().backward()
+    assert values(x.grad) == [2.0]
+
+
 def test_f6_saved_tensors() -> None:
     for bad in (3, [tensor(1.0)], np.ones(1)):
         with pytest.raises(TypeError, match="save_for_backward can only save variables"):

@@ -305,3 +305,14 @@ def test_hooks_make_no_cycles_and_go_with_the_graph() -> None:
         assert leaf_node() is None
     finally:
         gc.enable()
+
+
+def test_hooks_outlast_a_time_without_gradients() -> None:
+    x = leaf([1.0])
+    seen: list[Any] = []
+    x.register_hook(lambda g: seen.append(values(g)))
+    x.requires_grad_(False)
+    assert not (x * 2).requires_grad
+    x.requires_grad_()
+    (x * 3).sum().backward()
+    assert (seen, values(x.grad)) == ([[3.0]], [3.0])
