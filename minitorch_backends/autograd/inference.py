@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import watch
 from ..tensor import Tensor
+from . import modes
 from .anomaly_mode import site
 from .modes import grad_mode
 
@@ -81,4 +82,5 @@ def _mark(tensor: Tensor) -> None:
         tensor._cell = _plain if made_at is None else InferenceCell(made_at)
 
 
+modes.count_blocks = count_blocks
 Tensor.is_inference = is_inference  # type: ignore[attr-defined]

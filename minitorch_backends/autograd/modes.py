@@ -5,6 +5,7 @@ A new thread starts with the defaults, whatever the mode of the thread that star
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
@@ -95,6 +96,10 @@ _initial = GradMode(
 grad_mode: ContextVar[GradMode] = ContextVar("grad_mode", default=_initial)
 
 _get, _set = grad_mode.get, grad_mode.set
+
+
+count_blocks: Callable[[int], None] = lambda change: None
+"""Counts the blocks of inference mode being executed; `autograd.inference` sets it."""
 
 
 def is_grad_enabled() -> bool:
@@ -270,7 +275,7 @@ class inference_mode(_Mode):
         if self.mode:
             _set(outer.inner[2] or outer.made_inference())
             if not outer.inference:
-                _entered(1)
+                count_blocks(1)
             return
         ordinary = outer
         while ordinary.inference and ordinary.parent is not None:
@@ -281,16 +286,10 @@ class inference_mode(_Mode):
         level = _get()
         super().__exit__()
         if level.inference and not _get().inference:
-            _entered(-1)
+            count_blocks(-1)
 
     def __repr__(self) -> str:
         return f"inference_mode(mode={self.mode})"
-
-
-def _entered(change: int) -> None:
-    from .inference import count_blocks
-
-    count_blocks(change)
 
 
 permission.in_backward = is_in_backward
