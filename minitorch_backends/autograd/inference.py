@@ -82,5 +82,5 @@ def _mark(tensor: Tensor) -> None:
         tensor._cell = _plain if made_at is None else InferenceCell(made_at)
 
 
-modes.count_blocks = count_blocks
+modes.count_blocks = count_blocks  # modes cannot import this module, which asks them for the mode
 Tensor.is_inference = is_inference  # type: ignore[attr-defined]

@@ -5,7 +5,6 @@ A new thread starts with the defaults, whatever the mode of the thread that star
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
@@ -98,8 +97,9 @@ grad_mode: ContextVar[GradMode] = ContextVar("grad_mode", default=_initial)
 _get, _set = grad_mode.get, grad_mode.set
 
 
-count_blocks: Callable[[int], None] = lambda change: None
-"""Counts the blocks of inference mode being executed; `autograd.inference` sets it."""
+def count_blocks(change: int) -> None:
+    """Count the blocks of inference mode being executed; `autograd.inference` puts the counter in place of this."""
+    raise NotImplementedError
 
 
 def is_grad_enabled() -> bool:
