@@ -35,7 +35,7 @@ kernel-levels: $(VENV)/installed-bench,test
 	@for level in $$($(VENV_PYTHON) -c "from minitorch_backends.kernels import cpu; \
 			print(*cpu.LEVELS[:cpu.LEVELS.index(cpu.capability())])"); do \
 		echo "tests/kernels with MINITORCH_CPU_CAPABILITY=$$level"; \
-		MINITORCH_CPU_CAPABILITY=$$level $(VENV_PYTHON) -m pytest -q tests/kernels $(ARGS) || exit 1; \
+		MINITORCH_CPU_CAPABILITY=$$level $(VENV_PYTHON) -m pytest -q -n auto --dist loadfile tests/kernels $(ARGS) || exit 1; \
 	done
 
 readme: $(VENV)/installed-bench,test ## Rewrite the tables of README.md from the code
