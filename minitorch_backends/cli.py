@@ -26,7 +26,7 @@ def report() -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "minitorch_backends": _version(_DISTRIBUTION)}
-    names = ("numpy", "scipy", "numba", "llvmlite", "opt_einsum", "ml_dtypes", "tbb")
+    names = ("numpy", "scipy", "numba", "llvmlite", "opt_einsum", "ml_dtypes")
     return found | {name: _version(name) for name in names}
 
 
