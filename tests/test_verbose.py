@@ -17,7 +17,8 @@ from minitorch_backends.backends import mkl, mkldnn
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.gemm import matmul as kernel
 from minitorch_backends.kernels.registry import Call
-from minitorch_backends.verbose import mkl_lines, onednn_lines
+from minitorch_backends.verbose.mkl import mkl_lines
+from minitorch_backends.verbose.onednn import onednn_lines
 
 from .processes import python
 
@@ -170,6 +171,57 @@ def test_a_packed_operand_is_opaque() -> None:
     assert entry["memory_descriptors"][1] == Descriptor("wei", "f32", "", "opaque", "", "", "f0")
     assert (entry["exec_time"], entry["problem_desc"]) == (1.0, "3x4:4x5")
     assert not list(mkl_lines(call, True))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arrays", "result", "keywords", "columns"),
+    [
+        (
+            "conv",
+            (
+                np.ones((2, 8, 8, 64), np.float32).transpose(0, 3, 1, 2),
+                np.ones((64, 64, 3, 3), np.float32),
+                np.ones(64),
+            ),
+            np.ones((2, 64, 4, 4), np.float32),
+            {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1, "precision": "bf16", "relu": True},
+            (
+                "convolution,minitorch:direct,forward_training,src:f32::blocked:acdb::f0 wei:f32::blocked:abcd::f0 "
+                "bia:f64::blocked:a::f0 dst:f32::blocked:abcd::f0,attr-fpmath:bf16 attr-post-ops:eltwise_relu,"
+                "alg:convolution_direct,mb2_ic64oc64_ih8oh4kh3sh2dh0ph1_iw8ow4kw3sw2dw0pw1"
+            ),
+        ),
+        (
+            "conv_input_gradient",
+            (np.ones((2, 64, 4, 4)), np.ones((64, 32, 3, 3))),
+            np.ones((2, 64, 8, 8)),
+            {"stride": (1, 1), "padding": (0, 0), "dilation": (2, 2), "groups": 2},
+            (
+                "convolution,minitorch:direct,backward_data,src:f64::blocked:abcd::f0 wei:f64::blocked:abcde::f0 "
+                "bia:undef::undef::: dst:f64::blocked:abcd::f0,,"
+                "alg:convolution_direct,g2mb2_ic64oc64_ih8oh4kh3sh1dh1ph0_iw8ow4kw3sw1dw1pw0"
+            ),
+        ),
+        (
+            "conv_weight_gradient",
+            (np.ones((2, 64, 80)), np.ones((2, 32, 78))),
+            np.ones((32, 64, 3)),
+            {"stride": (1,), "padding": (0,), "dilation": (1,), "groups": 1},
+            (
+                "convolution,minitorch:direct,backward_weights,src:f64::blocked:abc::f0 wei:f64::blocked:abc::f0 "
+                "bia:undef::undef::: dst:f64::blocked:abc::f0,,"
+                "alg:convolution_direct,mb2_ic64oc32_iw80ow78kw3sw1dw0pw0"
+            ),
+        ),
+    ],
+)
+def test_columns_of_a_convolution(
+    kernel: str, arrays: tuple, result: np.ndarray, keywords: dict[str, Any], columns: str
+) -> None:
+    shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
+    call = Call(kernel, shapes, dtypes, keywords, "direct", (), None, 1e-3, arrays, result, None)
+    *_, line = onednn_lines(call, False, frozenset({"exec"}))
+    assert line == f"onednn_verbose,v1,primitive,exec,cpu,{columns},1"
 
 
 def test_off_is_silent_and_on_again_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
