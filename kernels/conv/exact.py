@@ -17,20 +17,12 @@ def _wide(x: np.ndarray) -> np.ndarray:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def _taps(kernel: Sequence[int], output: Sequence[int], at: Steps) -> Iterator[tuple[tuple[int, ...], tuple]]:
+def _taps(kernel: Sequence[int], output: Sequence[int], at: Steps) -> Iterator[tuple[Any, Any]]:
     """Each tap of a kernel, and the part of the padded input that it meets."""
     for tap in itertools.product(*map(range, kernel)):
         starts = [index * gap for index, gap in zip(tap, at.dilation, strict=True)]
-        yield (
-            tap,
-            (
-                ...,
-                *(
-                    slice(start, start + (count - 1) * step + 1, step)
-                    for start, count, step in zip(starts, output, at.stride, strict=True)
-                ),
-            ),
-        )
+        places = zip(starts, output, at.stride, strict=True)
+        yield tap, (..., *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places))
 
 
 def exact_conv(
@@ -81,7 +73,7 @@ def exact_input_gradient(
     wide = np.zeros((len(g), groups, channels, *wide_size), np.result_type(grouped, weights))
     for tap, seen in _taps(kernel, g.shape[2:], at):
         wide[seen] += np.einsum("ngo...,goc->ngc...", grouped, weights[(..., *tap)])
-    inside = (..., *(slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)))
+    inside: Any = (..., *(slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)))
     return wide[inside].reshape(len(g), groups * channels, *input_size)
 
 

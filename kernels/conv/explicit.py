@@ -149,13 +149,16 @@ def input_gradient_explicit(
         columns = multiply(matrix.mT, flat)
         columns = columns.reshape(groups, weight.shape[1], *kernel, *block.shape[2:])
         target = _split(wide, groups, images, slice(None))
-        for tap in itertools.product(*map(range, kernel)):
+        taps: Any = itertools.product(*map(range, kernel))
+        for tap in taps:
             starts = [index * gap for index, gap in zip(tap, at.dilation, strict=True)]
             starts[0] += rows.start * at.stride[0]
             counts = block.shape[3:]
-            places = [slice(b, b + (c - 1) * s + 1, s) for b, c, s in zip(starts, counts, at.stride, strict=True)]
+            places: list[Any] = [
+                slice(b, b + (c - 1) * s + 1, s) for b, c, s in zip(starts, counts, at.stride, strict=True)
+            ]
             target[(..., *places)] += columns[(slice(None), slice(None), *tap)]
-    inside = (..., *(slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)))
+    inside: Any = (..., *(slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)))
     result = wide[inside]
     if any(at.padding) or result.dtype != g.dtype:
         whole = empty_output(result.shape, g.dtype, channels_last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,8 @@ def padded(x: np.ndarray, padding: Sequence[int]) -> np.ndarray:
     sizes = [length + 2 * pad for length, pad in zip(x.shape[2:], padding, strict=True)]
     wide = empty_output((*x.shape[:2], *sizes), x.dtype, is_channels_last(x))
     wide[...] = 0
-    wide[(..., *(slice(pad, pad + length) for length, pad in zip(x.shape[2:], padding, strict=True)))] = x
+    inside: Any = (..., *(slice(pad, pad + length) for length, pad in zip(x.shape[2:], padding, strict=True)))
+    wide[inside] = x
     return wide
 
 
