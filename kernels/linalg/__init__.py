@@ -9,6 +9,7 @@ from . import contract
 
 # Implementations, best first. Each module declares its own with `@contract.cholesky.impl("magma", refuses=...)`.
 from . import batched
+from . import jacobi
 from . import lapack
 
 from .contract import *

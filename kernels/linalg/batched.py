@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..gemm.workspace import empty
 from ..registry import ArraySpec
 from . import contract
 from .contract import LU, Cholesky, Inverse, Solution
@@ -37,7 +38,7 @@ def _count(a: np.ndarray) -> int:
 
 
 def _like(a: np.ndarray, *shape: int, dtype: Any = None) -> np.ndarray:
-    return np.empty((*a.shape[:-2], *shape), a.dtype if dtype is None else dtype)
+    return empty((*a.shape[:-2], *shape), np.dtype(a.dtype if dtype is None else dtype))
 
 
 def _info(a: np.ndarray) -> np.ndarray:
