@@ -56,9 +56,9 @@ def _svd_pair(tag, m, at_p, at_q, v_p, v_q, columns, active, limit, least):
         p, q, product = fma(x, x, p), fma(y, y, q), fma(x, y, product)
     rotate = active & (abs(product) > limit * root(p) * root(q)) & (p > least) & (q > least)
     if any_lane(rotate):
-        c, s, _ = angle(tag, p, q, product, rotate)
-        rotate_rows(c, s, at_p, at_q, _V, m, tag)
-        rotate_rows(c, s, v_p, v_q, _V, columns, tag)
+        sine, half, _ = angle(tag, p, q, product, rotate)
+        rotate_rows(tag, sine, half, at_p, at_q, m)
+        rotate_rows(tag, sine, half, v_p, v_q, columns)
     return rotate
 
 
