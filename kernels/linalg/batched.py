@@ -10,7 +10,7 @@ import numpy as np
 from ..gemm.workspace import empty
 from ..registry import ArraySpec
 from . import contract
-from .contract import LU, Cholesky, Inverse, Solution
+from .contract import LU, QR, Cholesky, Inverse, Reflectors, Solution
 
 __all__ = ["LARGEST", "declined"]
 
@@ -105,7 +105,8 @@ def triangular_solve(
     transpose: bool = False,
     **_: Any,
 ) -> np.ndarray:
-    from . import groups, small_factors as small
+    from . import groups
+    from . import small_factors as small
 
     m, n = b.shape[-2:]
     x, order = _like(b, m, n), a.shape[-1]
@@ -115,3 +116,30 @@ def triangular_solve(
         a=np.ascontiguousarray(a), b=np.ascontiguousarray(b), x=x,
     )  # fmt: skip
     return x
+
+
+@contract.qr.impl("batched", refuses=declined)
+def qr(a: np.ndarray, *, mode: str = "reduced", **_: Any) -> QR:
+    from . import groups, small_qr
+
+    m, n = a.shape[-2:]
+    k = m if mode == "complete" else min(m, n)
+    Q, R = None if mode == "r" else _like(a, m, k), _like(a, k, n)
+    groups.run(
+        small_qr.Qr, a.dtype, _count(a), small_qr.qr_vectors(m, n), m=m, n=n, k=k,
+        a=np.ascontiguousarray(a), x=Q, y=R,
+    )  # fmt: skip
+    return QR(Q, R, {"routine": "geqrfBatched" if Q is None else "geqrfBatched, orgqr"})
+
+
+@contract.geqrf.impl("batched", refuses=declined)
+def geqrf(a: np.ndarray, **_: Any) -> Reflectors:
+    from . import groups, small_qr
+
+    m, n = a.shape[-2:]
+    packed, tau = _like(a, m, n), _like(a, min(m, n))
+    groups.run(
+        small_qr.Qr, a.dtype, _count(a), small_qr.qr_vectors(m, n), m=m, n=n, k=min(m, n),
+        a=np.ascontiguousarray(a), y=packed, z=tau,
+    )  # fmt: skip
+    return Reflectors(packed, tau, {"routine": "geqrfBatched"})

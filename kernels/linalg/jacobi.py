@@ -1,4 +1,4 @@
-"""The family "jacobi": eigenvalues and singular values by rotations, of many small matrices at once or of large ones."""
+"""The family "jacobi": eigenvalues and singular values by rotations, of many small matrices or of large ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _svd_refuses(a: ArraySpec, *, driver: str | None = None, **keywords: Any) ->
 
 @contract.svd.impl("jacobi", refuses=_svd_refuses)
 def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str | None = None, **_: Any) -> SVD:
-    """gesvdj: one-sided rotations until all pairs of columns are orthogonal to eps sqrt(m)."""
+    """gesvdj: one-sided rotations until all pairs of columns are orthogonal to eps max(1, sqrt(m) / 2)."""
     from . import groups, small_svd
 
     (m, n), batch = a.shape[-2:], a.shape[:-2]

@@ -330,7 +330,9 @@ def number(typingctx, tag, name):
     return types.float64(tag, name), codegen
 
 
-def _line_addresses(builder: ir.IRBuilder, tag: Any, base: ir.Value, stride: ir.Value, last: ir.Value) -> list[ir.Value]:
+def _line_addresses(
+    builder: ir.IRBuilder, tag: Any, base: ir.Value, stride: ir.Value, last: ir.Value
+) -> list[ir.Value]:
     """Where the matrices of a group lie. Lanes beyond the last matrix repeat it, and so write the same bits again."""
     places = []
     for lane in range(tag.lanes):
@@ -371,7 +373,7 @@ def _unpack_square(typingctx, tag, base, stride, last, source):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def pack(tag, base, last, elements, target):
-    """Interleave matrices of so many elements, one after the other from `base` on, of which the last has that number."""
+    """Interleave matrices of so many elements, which lie one after the other; `last` is the number of the last one."""
     lanes, size = constant(tag, "lanes"), constant(tag, "size")
     stride = elements * size
     if elements < lanes:

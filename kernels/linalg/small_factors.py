@@ -12,11 +12,24 @@ from ..gemm.tags import constant
 from ..jit import njit
 from .groups import Group
 from .lanes import (
-    VECTOR_BYTES, any_lane, fnma, gather, load_lanes, number, pack, read, root, scatter, select, splat,
-    store_lanes, unpack, write_int32,
+    VECTOR_BYTES,
+    any_lane,
+    fnma,
+    gather,
+    load_lanes,
+    number,
+    pack,
+    read,
+    root,
+    scatter,
+    select,
+    splat,
+    store_lanes,
+    unpack,
+    write_int32,
 )  # fmt: skip
 
-__all__ = ["Cholesky", "Inv", "LUFactor", "Solve", "Triangular", "UNIT", "UPPER", "RIGHT", "TRANSPOSE"]
+__all__ = ["RIGHT", "TRANSPOSE", "UNIT", "UPPER", "Cholesky", "Inv", "LUFactor", "Solve", "Triangular"]
 
 UPPER, RIGHT, UNIT, TRANSPOSE = 1, 2, 4, 8
 """Options of `Triangular`, added."""
@@ -34,7 +47,8 @@ def write_info(tag, info, first, last, value, scratch):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _cholesky(tag, n, a):
-    """In place, column by column, each from all before it; returns the first minor that is not positive, or 0."""
+    """In place, column by column, each from all before it; returns the first minor that is not positive, from
+    whose column on there are zeros, or 0."""
     row, zero, one, info = n * _V, splat(tag, 0.0), splat(tag, 1.0), splat(tag, 0.0)
     for j in range(n):
         above, column, scale = a + j * row, j * _V, one
@@ -48,10 +62,10 @@ def _cholesky(tag, n, a):
                 s0, s1 = fnma(load_lanes(tag, r0 + k), x, s0), fnma(load_lanes(tag, r1 + k), x, s1)
                 s2, s3 = fnma(load_lanes(tag, r2 + k), x, s2), fnma(load_lanes(tag, r3 + k), x, s3)
             if i == j:
-                positive = s0 > zero
-                info = select(positive, info, select(info == zero, splat(tag, j + 1.0), info))
-                diagonal = root(s0)
-                scale = one / diagonal
+                fine = (s0 > zero) & (info == zero)
+                info = select(fine, info, select(info == zero, splat(tag, j + 1.0), info))
+                diagonal = select(fine, root(s0), zero)
+                scale = select(fine, one / diagonal, zero)
             store_lanes(r3 + column, s3 * scale)
             store_lanes(r2 + column, s2 * scale)
             store_lanes(r1 + column, s1 * scale)

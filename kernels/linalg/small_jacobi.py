@@ -13,8 +13,20 @@ from ..gemm.tags import constant
 from ..jit import intrinsic, ir, njit, types
 from .groups import Group
 from .lanes import (
-    VECTOR_BYTES, any_lane, exponent_part, fma, fnma, load_lanes, number, pack, read, root, select, splat,
-    store_lanes, write,
+    VECTOR_BYTES,
+    any_lane,
+    exponent_part,
+    fma,
+    fnma,
+    load_lanes,
+    number,
+    pack,
+    read,
+    root,
+    select,
+    splat,
+    store_lanes,
+    write,
 )  # fmt: skip
 from .small_factors import write_info
 
@@ -29,7 +41,7 @@ __all__ = [
     "put",
     "rotate_rows",
     "sorted_order",
-    ]
+]
 
 SWEEPS = 40
 """Sweeps after which a matrix counts as not converged; 5 to 9 are usual."""
@@ -280,5 +292,3 @@ class Eigh(Group):
     workspace `eigh_vectors`."""
 
     run = _eigh_task
-
-

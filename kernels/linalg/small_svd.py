@@ -1,5 +1,5 @@
-"""One-sided Jacobi rotations for singular values of groups of small matrices (see `lanes.py`; Golub and Van Loan, Matrix
-Computations, 2013, section 8.6.3; Demmel and Veselic, Jacobi's method is more accurate than QR, 1992).
+"""One-sided Jacobi rotations for singular values of groups of small matrices (see `lanes.py`; Golub and Van Loan,
+Matrix Computations, 2013, section 8.6.3; Demmel and Veselic, Jacobi's method is more accurate than QR, 1992).
 
 The shorter side's rows or columns are rotated in pairs until all are orthogonal; their lengths are the singular values.
 Those so short that squares of them would underflow count as null. Directions that are missing, those of null vectors
@@ -12,8 +12,19 @@ from ..gemm.tags import constant
 from ..jit import njit
 from .groups import Group
 from .lanes import (
-    VECTOR_BYTES, any_lane, exponent_part, fma, load_lanes, number, pack, read, root, select, splat,
-    store_lanes, write,
+    VECTOR_BYTES,
+    any_lane,
+    exponent_part,
+    fma,
+    load_lanes,
+    number,
+    pack,
+    read,
+    root,
+    select,
+    splat,
+    store_lanes,
+    write,
 )  # fmt: skip
 from .small_factors import write_info
 from .small_jacobi import SWEEPS, angle, get, identity, next_round, put, rotate_rows, sorted_order
@@ -66,7 +77,7 @@ def _svd_pair(tag, m, at_p, at_q, v_p, v_q, columns, active, limit, least):
 def _svd(tag, m, n, g, v, columns, players, least):
     """Make n (even) rows of m elements orthogonal; returns which matrices did not converge, as numbers, and sweeps."""
     zero = splat(tag, 0.0)
-    limit, sweeps, active = splat(tag, number(tag, "eps") * m**0.5), 0, zero == zero
+    limit, sweeps, active = splat(tag, number(tag, "eps") * max(1.0, 0.5 * m**0.5)), 0, zero == zero
     for i in range(n):
         put(players, i, i)
     while True:
