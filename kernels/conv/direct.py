@@ -17,9 +17,10 @@ from ..gemm.packing import CONVERSIONS, OfB, TilePanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import finish, geometry, lines, tiles, weights
-from .geometry import GROUP, Geometry, Pass, Task
-from .weights import Kept, array_of, form_of
+from . import finish, geometry, lines, strips, tiles, weights
+from .descriptor import PASS, PLAN, describe
+from .geometry import GROUP, Geometry, Task
+from .weights import Kept, form_of
 
 __all__ = ["convolve", "input_gradient"]
 
@@ -27,10 +28,12 @@ BLOCK = 32
 """Positions and channels of a block of the result."""
 
 _CHANNELS = 32
-_STEPS = 9
-"""Steps along K between which sums are kept in memory: the weights of a panel fill a third of the L1 cache."""
+_STEPS = {1: 9, 2: 5, 3: 3}
+"""By the number of parts: steps along K between which sums are kept in memory; their weights fill a third of the L1
+cache."""
 
-_SUMS_BYTES = 1 << 19
+_STRIP_BYTES = 1 << 20
+_WHOLE_BYTES = 1 << 19
 _FOLDED_CHANNELS = 16
 _LEAST_BIAS = 2.0**-102
 
@@ -51,12 +54,17 @@ def _strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...
     return own[:2] + (0,) * (5 - len(own)) + own[2:]
 
 
-def channels_last(x: np.ndarray) -> bool:
+def is_channels_last(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
     """Whether the channels of each position are neighbours in memory, and positions are not."""
-    if x.ndim < 3 or x.shape[1] == 1:
-        return False
-    inner = [stride for size, stride in zip(x.shape[2:], x.strides[2:], strict=True) if size > 1]
-    return abs(x.strides[1]) == x.itemsize and all(abs(stride) > x.itemsize for stride in inner) and bool(inner)
+    inner = [stride for size, stride in zip(shape[2:], strides[2:], strict=True) if size > 1]
+    return shape[1] > 1 and strides[1] == item and all(abs(stride) > item for stride in inner) and bool(inner)
+
+
+def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """float32 zeros that begin on a cache line."""
+    found = empty(shape, np.dtype(np.float32))
+    found[...] = 0
+    return found
 
 
 def result_array(shape: tuple[int, ...], dtype: np.dtype, last: bool) -> np.ndarray:
@@ -100,16 +108,6 @@ def _finish_leaf(dtype: str, last: bool) -> int:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class _Step:
-    """One pass of a plan: the distances of its lines, and where its results go."""
-
-    table: np.ndarray
-    blocks: int
-    end: int
-    spots: geometry.Spots
-
-
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class _Plan:
     """All that does not depend on addresses and values."""
 
@@ -120,34 +118,20 @@ class _Plan:
     """Products of a value of the result, for the check of the magnitudes."""
     last: bool
     out_shape: tuple[int, ...]
-    out_dtype: np.dtype
-    group_stride: int
-    spots: geometry.Spots
-    tables: int
-    channels: np.ndarray
-    pack_leaf: int
-    count: int
-    blocks: int
-    part_bytes: int
+    clears: bool
+    """Whether some of the result has no taps, and is zero."""
     parts: int
-    steps: tuple[_Step, ...]
-    block_leaf: int
-    finish_leaf: int
-    columns: int
-    channel_stride: int
-    direct: int
+    panels: int
     no_bias: np.ndarray
-
-    @property
-    def panels(self) -> int:
-        return -(-self.columns // BLOCK)
-
-    @property
-    def array_bytes(self) -> int:
-        return self.parts * self.part_bytes
-
-    def packed_bytes(self, groups: int) -> int:
-        return groups * self.blocks * self.geometry.planes * self.array_bytes
+    no_bias_at: int
+    address: int
+    """Of the descriptor."""
+    worker_bytes: int
+    whole_bytes: int
+    """Of memory: for each thread, and for all positions where they are packed as a whole."""
+    form_key: tuple
+    kept: tuple[Any, ...]
+    """Arrays that the descriptor points to."""
 
 
 def _contiguous_strides(shape: tuple[int, ...], item: int, last: bool) -> tuple[int, ...]:
@@ -158,123 +142,169 @@ def _contiguous_strides(shape: tuple[int, ...], item: int, last: bool) -> tuple[
     return c * d * h * w * item, d * h * w * item, h * w * item, w * item, item
 
 
-@functools.lru_cache(512)
+def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
+    """Blocks of 32 positions of a strip and how many there are (0: all is packed first), and groups of 16 in front of a
+    strip and in all of what is packed for it."""
+    front, back = -(-shape.front // GROUP), -(-(shape.back - BLOCK) // GROUP)
+    end = max(shape.end(one) for one in shape.passes)
+    blocks, around = -(-end // BLOCK), GROUP * (front + back)
+    fitting = (_STRIP_BYTES // position_bytes - around) // BLOCK
+    if blocks * BLOCK * position_bytes > _WHOLE_BYTES and fitting * BLOCK >= max(2 * around, 256):
+        count = -(-blocks // fitting)
+        count = -(-max(count, 2 * threads) // threads) * threads
+        strip = -(-blocks // count)
+        if strip * BLOCK >= 2 * around and strip >= 4:
+            return strip, -(-blocks // strip), front, front + 2 * strip + back
+    return 0, 0, front, front + 2 * blocks + back
+
+
+def _task_sizes(blocks: int, panels: int, groups: int, threads: int) -> tuple[int, int]:
+    """Blocks and panels of a task: at most so many that sums fit, and fewer where there would be few tasks."""
+    down, across = min(blocks, 8), min(panels, 8)
+    while threads > 1 and groups * -(-blocks // down) * -(-panels // across) < 4 * threads:
+        if across >= down and across > 1:
+            across = -(-across // 2)
+        elif down > 1:
+            down = -(-down // 2)
+        else:
+            break
+    return down, across
+
+
+@functools.lru_cache(1024)
 def _plan(
     gradient: bool,
-    task: Task,
-    channels: int,
-    columns: int,
-    groups: int,
+    shape: tuple[int, ...],
     strides: tuple[int, ...],
-    last: bool,
     dtype: np.dtype,
+    w_shape: tuple[int, ...],
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
     precision: str,
-    rounding: str | None,
+    rounding: str,
+    relu: bool,
+    threads: int,
 ) -> _Plan | None:
-    """The plan of a convolution (or of the gradient with respect to its input) of `channels` to `columns` channels in
-    each group, for an array to read with these strides."""
+    """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
+    strides. None where it reaches too far."""
+    inner = computed("amx", dtype, precision)
+    assert inner is not None
+    way = rounding if inner == "tf32" else None
+    task = Task(
+        shape[0], three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1)
+    )
+    of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
+    channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     folded = 0 if gradient else folded_dimensions(task.kernel, channels)
-    shape = geometry.gradient_geometry(task, BLOCK) if gradient else geometry.forward_geometry(task, folded, BLOCK)
-    item, parts = dtype.itemsize, CONVERSIONS[precision, rounding].tile_parts
-    along_k = strides[1] == item and not folded and channels > 1
-    spots = geometry.spots(shape, shape.sources, (strides[0], *strides[2:]), item)
+    where = geometry.gradient_geometry(task, BLOCK) if gradient else geometry.forward_geometry(task, folded, BLOCK)
+    last = is_channels_last(shape, strides, dtype.itemsize)
     size = task.size if gradient else task.output
-    out_shape = (task.images, groups * columns, *size)
-    out_strides = _contiguous_strides(out_shape, item, last)
-    neighbour = out_strides[4] if last else item
-    steps, part_bytes = [], 64 * ((shape.lines + GROUP) | 1)
-    tables = len(shape.sources) // shape.planes
-    count, taps = channels * tables, math.prod(task.kernel)
+    out_shape = (shape[0], groups * columns, *size)
+    rank = len(shape) - 2
+    key = ("tiles", inner, way, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
+    parts = CONVERSIONS[inner, way].tile_parts
+    panels = -(-columns // BLOCK)
+    no_bias = aligned_zeros((groups, panels * BLOCK))
+    clears = any(not one.taps for one in where.passes)
+    common = (inner, way, where, channels * math.prod(task.kernel), last, (*out_shape[:2], *out_shape[5 - rank :]))
+    if math.prod(out_shape) == 0:
+        return _Plan(*common, clears, parts, panels, no_bias, 0, 0, 0, 0, key, ())
+    item, wide = dtype.itemsize, _strides(shape, strides)
+    spots = geometry.spots(where, where.sources, (wide[0], *wide[2:]), item)
+    tables = len(where.sources) // where.planes
+    count = channels * tables
     blocks = -(-count // _CHANNELS)
-    for one in shape.passes:
-        where = geometry.spots(shape, (geometry.result_indices(shape, one),), (out_strides[0], *out_strides[2:]), neighbour)
-        if where is None:
-            return None
-        distances = [
-            (block * shape.planes + plane) * parts * part_bytes + 64 * offset
-            for block in range(blocks)
-            for plane, offset, _ in one.taps
-        ]
-        end = shape.end(one)
-        steps.append(_Step(np.array(distances, np.int64), -(-end // BLOCK), end, where))
-    if spots is None:
-        return None
+    along_k = wide[1] == item and not folded and channels > 1
+    strip, strip_count, front, region = _strips(where, blocks * where.planes * parts * 64, threads)
+    part_bytes = 64 * ((GROUP * region) | 1)
+    array_bytes = parts * part_bytes
     table = np.zeros((blocks * _CHANNELS, 2), np.int64)
-    table[:count, 0] = np.repeat(np.arange(channels) * strides[1], tables)
+    table[:count, 0] = np.repeat(np.arange(channels) * wide[1], tables)
     table[:count, 1] = np.tile(np.arange(tables), channels)
-    regular = last and dtype == np.float32 and not gradient
+    out_strides = _contiguous_strides(out_shape, item, last)
+    passes = _passes(where, blocks, array_bytes, out_strides, last, item, panels, groups, 0 if strip else threads)
+    if spots is None or passes is None:
+        return None
+    sums = max(one["block_chunk"] * one["panel_chunk"] for one, _ in passes) * tiles.SUMS_BYTES
+    pass_table = np.array([[one[name] for name in PASS] for one, _ in passes], np.int64)
+    region_bytes = -(-blocks * where.planes * array_bytes // 64) * 64
+    regular = last and dtype == np.float32 and not gradient and not relu
+    all_groups = -(-task.images * where.image // GROUP)
+    arrays = groups * (1 if along_k else blocks * where.planes)
+    values = describe(PLAN, {
+        "pack": _pack_leaf(inner, way, dtype.name, along_k), "groups": spots.groups,
+        "period_stride": spots.period_stride, "runs": address_of(spots.runs), "offsets": address_of(spots.offsets),
+        "tables": tables, "planes": where.planes, "channels": address_of(table), "count": count, "blocks": blocks,
+        "parts": parts, "all_groups": all_groups, "group_stride": channels * wide[1], "along": int(along_k),
+        "array_bytes": array_bytes, "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region,
+        "front_groups": front, "strip_blocks": strip, "strips": strip_count,
+        "pack_chunk": max(4, min(64, region * arrays // (4 * threads))),
+        "convolve": _block_leaf(inner), "finish": _finish_leaf(dtype.name, last), "channel_groups": groups,
+        "columns": columns, "channel_stride": out_strides[1], "relu": int(relu),
+        "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts], "sums_bytes": sums,
+        "passes": len(passes), "pass_table": address_of(pass_table), "line_bytes": 64,
+    })  # fmt: skip
+    kept = (values, table, pass_table, spots, passes)
+    worker_bytes = sums + (region_bytes if strip else 0)
     return _Plan(
-        precision, rounding, shape, channels * taps, last, out_shape, dtype, channels * strides[1], spots, tables, table,
-        _pack_leaf(precision, rounding, dtype.name, along_k), count, blocks, part_bytes, parts, tuple(steps),
-        _block_leaf(precision), _finish_leaf(dtype.name, last), columns, out_strides[1],
-        out_strides[4] if regular else 0, np.zeros((groups, -(-columns // BLOCK) * BLOCK), np.float32),
+        *common, clears, parts, panels, no_bias, address_of(no_bias), address_of(values), worker_bytes,
+        0 if strip else groups * region_bytes, key, kept,
     )  # fmt: skip
 
 
-def _chunks(plan: _Plan, step: _Step, groups: int, threads: int) -> tuple[int, int]:
-    """Blocks and panels of a task: at most so many that sums fit, and fewer where there would be few tasks."""
-    blocks, panels = min(step.blocks, 8), min(plan.panels, 16)
-    while threads > 1 and groups * -(-step.blocks // blocks) * -(-plan.panels // panels) < 4 * threads:
-        if panels >= blocks and panels > 1:
-            panels = -(-panels // 2)
-        elif blocks > 1:
-            blocks = -(-blocks // 2)
-        else:
-            break
-    return blocks, panels
+def _passes(
+    where: Geometry,
+    blocks: int,
+    array_bytes: int,
+    out_strides: tuple[int, ...],
+    last: bool,
+    item: int,
+    panels: int,
+    groups: int,
+    threads: int,
+) -> list[tuple[dict[str, int], tuple[Any, ...]]] | None:
+    """The fields of each pass, and the arrays that they point to. `threads` is 0 where strips are divided instead."""
+    found = []
+    for one in where.passes:
+        strides = (out_strides[0], *out_strides[2:])
+        spots = geometry.spots(where, (geometry.result_indices(where, one),), strides, out_strides[4] if last else item)
+        if spots is None:
+            return None
+        distances = [
+            (block * where.planes + plane) * array_bytes + 64 * offset
+            for block in range(blocks)
+            for plane, offset, _ in one.taps
+        ]
+        table, end = np.array(distances, np.int64), where.end(one)
+        count = -(-end // BLOCK) if distances else 0
+        down, across = _task_sizes(max(count, 1), panels, groups, threads) if threads else (8, min(panels, 8))
+        values = {
+            "steps": len(distances), "table": address_of(table), "end": end, "groups": spots.groups,
+            "period_stride": spots.period_stride, "runs": address_of(spots.runs), "offsets": address_of(spots.offsets),
+            "block_chunk": down, "panel_chunk": across, "blocks": count,
+        }  # fmt: skip
+        found.append((values, (table, spots)))
+    return found
 
 
-def _bias_rows(bias: np.ndarray, plan: _Plan, groups: int) -> np.ndarray:
+def _bias_rows(bias: np.ndarray, plan: _Plan) -> np.ndarray:
     """A bias as rows of whole blocks for each group; refused where tiles would change its values."""
-    wide = np.asarray(bias, np.float32).reshape(groups, plan.columns)
+    groups = len(plan.no_bias)
+    wide = np.asarray(bias, np.float32).reshape(groups, -1)
     magnitude = np.abs(wide)
     if not ((magnitude < 1 / _LEAST_BIAS) & ((magnitude >= _LEAST_BIAS) | (wide == 0))).all():
-        raise Refused(f"a bias for tiles lies within 2**-102 and 2**102 or is 0, and one is {magnitude.max():.3g}")
-    rows = np.zeros_like(plan.no_bias)
-    rows[:, : plan.columns] = wide
+        raise Refused("a bias for tiles is 0 or lies between 2**-102 and 2**102 in magnitude, and one does not")
+    rows = aligned_zeros(plan.no_bias.shape)
+    rows[:, : wide.shape[1]] = wide
     return rows
 
 
-def _run(plan: _Plan, x: np.ndarray, form: weights.Form, out: np.ndarray, bias: np.ndarray, groups: int, relu: bool) -> None:
-    """Pack the activations, and convolve them with packed weights into the result."""
-    (pool, threads), shape = threading.pool(), plan.geometry
-    sums = 8 * 16 * 4096
-    packed = plan.packed_bytes(groups)
-    memory = take_workspace(packed + threads * (sums + LIMITS_BYTES))
-    try:
-        base = address_of(memory)
-        scratch, limits = base + packed, base + packed + threads * sums
-        all_groups = -(-shape.task.images * shape.image // GROUP)
-        chunk = max(8, min(64, -(-all_groups * groups * plan.blocks * shape.planes // (4 * threads))))
-        found = lines.pack_lines(
-            pool, threads, plan.pack_leaf, address_of(x), plan.group_stride, plan.spots.period_stride,
-            address_of(plan.spots.runs), address_of(plan.spots.offsets), plan.spots.groups, plan.tables, shape.planes,
-            address_of(plan.channels), plan.count, plan.blocks, groups, base, plan.array_bytes, plan.part_bytes,
-            plan.parts, shape.front, all_groups, chunk, limits,
-        )  # fmt: skip
-        sentence = ranges.refusal(plan.precision, plan.depth, found, form.found)
-        if sentence is not None:
-            raise Refused(sentence)
-        a, a_group = base + 64 * shape.front, plan.blocks * shape.planes * plan.array_bytes
-        for index, step in enumerate(plan.steps):
-            if not step.table.size:
-                continue
-            block_chunk, panel_chunk = _chunks(plan, step, groups, threads)
-            tiles.convolve(
-                pool, threads, plan.block_leaf, plan.finish_leaf, groups, step.table.size, _STEPS, a, a_group,
-                plan.part_bytes, address_of(step.table), form.addresses[index], form.group_bytes[index],
-                address_of(bias), step.blocks, plan.panels, block_chunk, panel_chunk, step.end, address_of(out),
-                step.spots.groups, step.spots.period_stride, address_of(step.spots.runs),
-                address_of(step.spots.offsets), plan.channel_stride, plan.columns, int(relu),
-                0 if relu else plan.direct, scratch, sums,
-            )  # fmt: skip
-    finally:
-        return_workspace(memory)
-
-
-def _form(w: np.ndarray, plan: _Plan, gradient: bool, groups: int) -> weights.Form:
+def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
     """The weights packed for a plan."""
-    wide = weights.fold_weight(spread(w), plan.geometry.folded)
+    groups, wide = len(plan.no_bias), weights.fold_weight(spread(w), plan.geometry.folded)
     item, per_group = wide.itemsize, wide.shape[0] // groups
     of_outputs, of_channels = wide.strides[:2]
     if gradient:
@@ -293,32 +323,41 @@ def _convolve(
     x: np.ndarray,
     w: np.ndarray | Kept,
     bias: np.ndarray | None,
-    task: Task,
-    channels: int,
-    columns: int,
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
     groups: int,
     precision: str,
     rounding: str,
     relu: bool,
 ) -> np.ndarray:
-    inner = computed("amx", x.dtype, precision)
-    assert inner is not None
-    way = rounding if inner == "tf32" else None
-    last = channels_last(x)
-    rank, strides = x.ndim - 2, _strides(x.shape, x.strides)
-    shape = (x.shape[0], groups * columns, *(task.size if gradient else task.output)[3 - rank :])
-    out = result_array(shape, x.dtype, last)
+    pool, threads = threading.pool()
+    plan = _plan(
+        gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,
+        rounding, relu, threads,
+    )  # fmt: skip
+    if plan is None:
+        raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
+    out = result_array(plan.out_shape, x.dtype, plan.last)
     if out.size == 0:
         return out
-    plan = _plan(gradient, task, channels, columns, groups, strides, last, x.dtype, inner, way)
-    if plan is None:
-        raise Refused(f"the array {list(x.shape)} reaches too far for offsets of 32 bits")
-    key = ("tiles", inner, way, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
-    form = form_of(w, key, lambda array: _form(array, plan, gradient, groups))
-    rows = plan.no_bias if bias is None else _bias_rows(bias, plan, groups)
-    if gradient and not all(step.table.size for step in plan.steps):
+    form = form_of(w, plan.form_key, lambda array: _form(array, plan, gradient))
+    rows = None if bias is None else _bias_rows(bias, plan)
+    if plan.clears:
         out[...] = 0
-    _run(plan, x, form, out, rows, groups, relu)
+    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
+    try:
+        base = address_of(memory)
+        found = strips.convolve(
+            pool, threads, plan.address, address_of(x), form.address, plan.no_bias_at if rows is None else address_of(rows),
+            address_of(out), base, plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    sentence = ranges.refusal(plan.precision, plan.depth, found, form.found)
+    if sentence is not None:
+        raise Refused(sentence)
     return out
 
 
@@ -340,11 +379,8 @@ def convolve(
     The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are. Raises `Refused`
     where the values do not admit the precision on tiles.
     """
-    task = Task(
-        x.shape[0], three(x.shape[2:], 1), three(w.shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1)
-    )
     return _convolve(
-        False, x, w, bias, task, w.shape[1], w.shape[0] // groups, groups, precision, rounding, relu
+        False, x, w, bias, x.shape[2:], stride, padding, dilation, groups, precision, rounding, relu
     )  # fmt: skip
 
 
@@ -361,9 +397,6 @@ def input_gradient(
     rounding: str = "rna",
 ) -> np.ndarray:
     """The gradient (N, C, *input_size) of a convolution with respect to its input, from that of its result, g."""
-    task = Task(
-        g.shape[0], three(input_size, 1), three(w.shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1)
-    )
     return _convolve(
-        True, g, w, None, task, w.shape[0] // groups, w.shape[1], groups, precision, rounding, False
+        True, g, w, None, input_size, stride, padding, dilation, groups, precision, rounding, False
     )  # fmt: skip

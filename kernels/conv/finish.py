@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import F32, I32, I64, VOID, broadcast, call, lane_numbers, load, loop, offset, splat, store, transpose, vector
+from ..gemm.emit import (
+    F32,
+    I1,
+    I16,
+    I32,
+    I64,
+    VOID,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    splat,
+    transpose,
+    vector,
+)
 from ..gemm.microkernels import convert
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
+from .descriptor import field
 from .geometry import NOWHERE
 from .memory import read32
-from .positions import pointer, suffix, write_positions
+from .positions import pointer, suffix, write_all, write_apart, write_together
 
 __all__ = ["FinishArguments", "FinishBlock"]
 
@@ -58,30 +75,33 @@ def _store_channels(typingctx, element, sums, at, offsets, columns, relu):
 
 @intrinsic
 def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_stride, columns, relu):
-    """Store 16 positions, which are neighbours in the result; the block of sums is overwritten."""
+    """Store 16 positions, which are neighbours in the result."""
     target = instance(element)
 
     def codegen(context, builder, signature, arguments):
         _, sums, at, run, base, offsets, channel_stride, columns, relu = arguments
         sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        run = builder.trunc(run, I32)
-        at = builder.select(builder.icmp_signed("<", run, I32(0)), at, offset(builder, at, base))
         wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
-        least = builder.select(builder.icmp_signed("<", columns, I64(32)), columns, I64(32))
-        for half in (0, 1):
-            rows = [load(builder, vector(F32), offset(builder, sums, _ROW * r + 64 * half), 64) for r in range(16)]
-            for r, line in enumerate(transpose(builder, rows)):
-                store(builder, _activated(builder, line, wanted), offset(builder, sums, _ROW * r + 64 * half), 64)
+        lanes = builder.bitcast(builder.trunc(run, I16), vector(I1))
+        begin = offset(builder, at, base)
 
-        def channel(index: ir.Value, _: list) -> list:
-            row, half = builder.and_(index, I64(15)), builder.lshr(index, I64(4))
-            place = builder.add(builder.mul(row, I64(_ROW)), builder.shl(half, I64(6)))
-            value = load(builder, vector(F32), offset(builder, sums, place), 64)
-            here = offset(builder, at, builder.mul(index, channel_stride))
-            write_positions(builder, target, value, here, run, offsets)
-            return []
+        def channels(write) -> None:
+            for half in (0, 1):
+                places = [offset(builder, sums, _ROW * row + 64 * half) for row in range(16)]
+                rows = [load(builder, vector(F32), place, 64) for place in places]
+                for row, line in enumerate(transpose(builder, rows)):
+                    channel = I64(16 * half + row)
+                    with builder.if_then(builder.icmp_signed("<", channel, columns), likely=True):
+                        write(_activated(builder, line, wanted), builder.mul(channel, channel_stride))
 
-        loop(builder, least, [], channel)
+        with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
+            with whole:
+                channels(lambda value, to: write_all(builder, target, value, offset(builder, begin, to)))
+            with partial, builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
+                with together:
+                    channels(lambda value, to: write_together(builder, target, value, offset(builder, begin, to), lanes))
+                with apart:
+                    channels(lambda value, to: write_apart(builder, target, value, offset(builder, at, to), offsets))
         return context.get_dummy_value()
 
     return types.void(element, *[types.int64] * 8), codegen
@@ -89,35 +109,33 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _finish(leaf, job):
+    plan, groups = job.plan, field("pass", job.one, "groups")
     for half in range(2):
         group = job.group + half
-        row = group % job.groups
-        if group * 16 < job.end:
-            at = job.out + group // job.groups * job.period_stride
-            offsets, sums = job.offsets + 64 * row, job.sums + half * 2048
+        row = group % groups
+        if group * 16 < field("pass", job.one, "end"):
+            at = job.out + group // groups * field("pass", job.one, "period_stride")
+            offsets = field("pass", job.one, "offsets") + 64 * row
+            sums, relu = job.sums + half * 2048, field("plan", plan, "relu")
             if constant(leaf.order, "along_k"):
-                _store_channels(leaf.element, sums, at, offsets, job.columns, job.relu)
+                _store_channels(leaf.element, sums, at, offsets, job.columns, relu)
             else:
-                run = read32(job.runs + 8 * row + 4)
+                runs = field("pass", job.one, "runs") + 8 * row
+                run = read32(runs + 4)
                 if run != 0:
-                    base = read32(job.runs + 8 * row)
-                    _store_positions(
-                        leaf.element, sums, at, run, base, offsets, job.channel_stride, job.columns, job.relu
-                    )
+                    stride = field("plan", plan, "channel_stride")
+                    _store_positions(leaf.element, sums, at, run, read32(runs), offsets, stride, job.columns, relu)
 
 
 class FinishArguments(NamedTuple):
+    """The block of sums at `sums`, of the positions from `group` on; `out` is where its first channel begins."""
+
+    plan: int
+    one: int
     sums: int
     out: int
     group: int
-    end: int
-    groups: int
-    period_stride: int
-    runs: int
-    offsets: int
-    channel_stride: int
     columns: int
-    relu: int
 
 
 class FinishBlock(NamedTuple):
@@ -127,5 +145,3 @@ class FinishBlock(NamedTuple):
     element: NamedTuple
     run = _finish
     arguments = FinishArguments
-
-

@@ -22,13 +22,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["GROUP", "NOWHERE", "Geometry", "Pass", "Spots", "Task", "forward_geometry", "gradient_geometry", "spots"]
+__all__ = ["EVERY_OTHER", "GROUP", "NOWHERE", "Geometry", "Pass", "Spots", "Task", "forward_geometry", "gradient_geometry", "spots"]
 
 GROUP = 16
 """Positions that are read and written together."""
 
 NOWHERE = -(1 << 31)
 """The offset of a position that has no value."""
+
+EVERY_OTHER = 1 << 16
+"""A bit of the mask in `Spots.runs`."""
 
 _ROUNDED_FROM = 128
 """Positions of an image from which each image begins a new group, so that one table serves all: at most 12 % more."""
@@ -269,10 +272,15 @@ def spots(
 
 
 def _runs(offsets: np.ndarray, neighbour: int) -> np.ndarray:
+    """Rows of `Spots.runs` for rows of offsets."""
     exists = offsets != NOWHERE
     rank = np.cumsum(exists, axis=1) - 1
-    first = np.take_along_axis(offsets, exists.argmax(axis=1)[:, None], axis=1)
-    regular = (~exists | (offsets == first + rank * neighbour)).all(axis=1)
-    mask = (exists * (1 << np.arange(GROUP))).sum(axis=1)
-    base = np.where(exists.any(axis=1), first[:, 0], 0)
-    return np.stack([base, np.where(regular, mask, -1)], axis=1)
+    lane = exists.argmax(axis=1)[:, None]
+    first = np.take_along_axis(offsets, lane, axis=1)
+    together = (~exists | (offsets == first + rank * neighbour)).all(axis=1)
+    start = first - 2 * lane * neighbour
+    every_other = (~exists | (offsets == start + 2 * neighbour * np.arange(GROUP))).all(axis=1)
+    lanes = (exists * (1 << np.arange(GROUP))).sum(axis=1)
+    some = exists.any(axis=1)
+    base = np.where(some, np.where(together, first[:, 0], start[:, 0]), 0)
+    return np.stack([base, np.where(together, lanes, np.where(every_other, lanes | EVERY_OTHER, -1))], axis=1)

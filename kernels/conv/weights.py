@@ -130,13 +130,11 @@ class Form:
     """Weights packed for the passes of one kind of convolution.
 
     Attributes:
-        addresses: for each pass that of its panels.
-        group_bytes: for each pass, bytes from group to group.
-        steps: for each pass, steps of a panel.
+        address: of pairs of int64 for each pass: where its panels begin, and the bytes from group to group.
         found: the magnitudes found in all of them.
     """
 
-    __slots__ = ("_memory", "addresses", "found", "group_bytes", "steps")
+    __slots__ = ("_memory", "_places", "address", "found")
 
     def __init__(
         self,
@@ -154,15 +152,15 @@ class Form:
         whole, rest = divmod(side.count, depth)
         deep = whole * depth + -(-rest // unit) * unit
         panel_bytes = [deep * len(offsets) * k_bytes for offsets in taps]
-        self.steps = tuple(-(-side.count // depth) * len(offsets) for offsets in taps)
-        self.group_bytes = tuple(panels * size for size in panel_bytes)
-        starts = np.cumsum([0] + [groups * -(-size // 64) * 64 for size in self.group_bytes]).tolist()
+        group_bytes = [panels * size for size in panel_bytes]
+        starts = np.cumsum([0] + [groups * -(-size // 64) * 64 for size in group_bytes]).tolist()
         self._memory = aligned_bytes(starts[-1] + threads * LIMITS_BYTES)
         base = address_of(self._memory)
-        self.addresses = tuple(base + start for start in starts[:-1])
+        self._places = np.array([(base + start, size) for start, size in zip(starts, group_bytes, strict=False)], np.int64)
+        self.address = address_of(self._places)
         least, greatest = 0, 0
         chunk = max(1, panels // (4 * threads))
-        for target, size, offsets in zip(self.addresses, panel_bytes, taps, strict=True):
+        for target, size, offsets in zip(self._places[:, 0].tolist(), panel_bytes, taps, strict=True):
             table = np.array(offsets, np.int64)
             found = pack_weights(
                 pool, threads, leaf, at, side.group_stride, side.line_stride, side.k_stride, groups, side.lines,
