@@ -35,6 +35,7 @@ __all__ = [
     "kernels",
     "observe",
     "observe_everywhere",
+    "planned",
     "start_observing",
     "stop_observing",
 ]
@@ -105,11 +106,13 @@ class Call(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """How a kernel would be called: the arrays (or `ArraySpec`s), the keywords, and who decided the precision."""
+    """How a kernel would be called: the shapes of the arrays, the keywords, the verdicts of the implementations, and
+    who decided the precision."""
 
     kernel: Kernel
-    arrays: tuple[Any, ...]
+    shapes: tuple[tuple[int, ...], ...]
     keywords: dict[str, Any]
+    decision: Decision
     decided_by: str | None
 
 
@@ -144,6 +147,27 @@ def observe(observer: Observer) -> Iterator[None]:
         stop_observing()
 
 
+class _Stopped(BaseException):
+    """Ends a computation at its first kernel call; nothing but `planned` catches it."""
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+
+
+def _stop(call: Call) -> None:
+    """The observer of computations that are not to run: a kernel that sees it stops before it starts."""
+
+
+def planned(compute: Callable[[], Any]) -> Planned | None:
+    """The first kernel call that `compute` makes, which is not run, nor what comes after it; None if there is none."""
+    try:
+        with observe(_stop):
+            compute()
+    except _Stopped as stopped:
+        return stopped.planned
+    return None
+
+
 class Kernel:
     """A task, its contract, and its implementations in the order in which they are preferred.
 
@@ -152,16 +176,12 @@ class Kernel:
         reference: the same task in float64, the definition of correct.
         bound: for each precision, the largest error of a result relative to the sum of the magnitudes of the
             reference's terms, accumulation aside (the docstring of the kernel's module says what a term is).
-
-    `plan` is for the tensor side to set: it says how this kernel, or another in its place, is called for the arguments
-    of an op.
     """
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
         self.reference = reference
         self.bound = dict(bound)
-        self.plan: Callable[..., Planned] | None = None
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}
         self._lock = threading.Lock()
@@ -264,6 +284,8 @@ class Kernel:
         prefer: str | None,
     ) -> Any:
         """The first candidate that takes the data, without those that have refused it already; tells the observers."""
+        if _stop in _observers.get():
+            raise _Stopped(Planned(self, tuple(a.shape for a in arrays), keywords, decision, decided_by))
         refusals = [*decision.refusals, *data_refusals]
         for implementation in decision.candidates[len(data_refusals) :]:
             start = time.perf_counter()

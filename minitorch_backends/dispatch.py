@@ -112,7 +112,8 @@ class Op:
     def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
         """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
         if "out" in named and "out" not in self.known:
-            return written_out(self, args, named)
+            out = named.pop("out")
+            return written_out(self.name, lambda: self.apply(args, named, None), out, (*args, *named.values()))
         bound = self.bind(args, named)
         values = self._values(bound)
         if into is not None:

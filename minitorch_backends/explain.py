@@ -13,15 +13,19 @@ import html
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from .autograd.modes import is_in_backward
+import numpy as np
+
+from .autograd.modes import is_in_backward, no_grad
 from .backends.permission import Choice, precision_of
-from .kernels.registry import Call, kernels, observe
+from .factories import from_numpy
+from .kernels.registry import Call, observe, planned
+from .op import registry
 from .ops.einsum import einsum_plan
 from .ops.einsum.plan import Plan
-from .tensor import as_array
 
 __all__ = [
     "Answer",
@@ -218,27 +222,36 @@ class Answer(NamedTuple):
         return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
 
 
-def why(kernel: str, *arguments: Any, **options: Any) -> Answer:
-    """How a kernel would run for these tensors (or arrays), here and now, from what its dispatcher asks itself.
+def why(name: str, *arguments: Any, **options: Any) -> Answer:
+    """How the first kernel that an op calls would run for these tensors (or arrays), here and now.
 
-    `options` are those of the op, `precision="bf16"`. Raises ValueError for a kernel that has no such answer.
+    The op is called by its public name ("matmul", "linear", "linalg.solve"), without recording, and stopped where it
+    calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no op, and
+    for an op that calls no kernel.
     """
-    plan = kernels[kernel].plan if kernel in kernels else None
-    if plan is None:
-        known = ", ".join(name for name, each in kernels.items() if each.plan is not None)
-        raise ValueError(f"explain.why cannot answer for {kernel!r}; expected one of {known}")
-    planned = plan(*map(as_array, arguments), **options)
-    decision = planned.kernel.decide(*planned.arrays, **planned.keywords)
-    others = {name: value for name, value in planned.keywords.items() if name != "precision"}
+    function = registry.get(name) or registry.get(name.rpartition(".")[2])
+    if function is None:
+        raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
+    tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    with no_grad():
+        call = planned(lambda: function.public(*tensors, **options))
+    if call is None:
+        raise ValueError(f"explain.why has no answer for {name!r}, which calls no kernel for these arguments")
+    others = {name: value for name, value in call.keywords.items() if name != "precision"}
     return Answer(
-        kernel=planned.kernel.name,
-        precision=planned.keywords.get("precision", "ieee"),
-        decided_by=planned.decided_by,
-        implementations=tuple(each.name for each in decision.candidates),
-        refusals=decision.refusals,
+        kernel=call.kernel.name,
+        precision=call.keywords.get("precision", "ieee"),
+        decided_by=call.decided_by,
+        implementations=tuple(each.name for each in call.decision.candidates),
+        refusals=call.decision.refusals,
         options=tuple(others.items()),
-        shapes=tuple(each.shape for each in planned.arrays),
+        shapes=call.shapes,
     )
+
+
+def _nearest(name: str) -> str:
+    near = get_close_matches(name, registry, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 class Contractions(NamedTuple):

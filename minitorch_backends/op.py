@@ -21,6 +21,7 @@ from typing import Any
 
 from .closures import binary, unary, viewing, writing
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
+from .out import written_out
 from .tensor import Tensor
 
 __all__ = ["Array", "Arrays", "Composite", "composite", "op", "registry"]
@@ -53,12 +54,19 @@ def composite(
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         public_name = name or function.__name__
         function.__name__ = function.__qualname__ = public_name
-        registry[public_name] = Composite(public_name, function, reference, samples, takes)
+
+        @functools.wraps(function)
+        def public(*args: Any, out: Any = None, **named: Any) -> Any:
+            if out is None:
+                return function(*args, **named)
+            return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
+
+        registry[public_name] = Composite(public_name, public, reference, samples, takes)
         if method:
-            setattr(Tensor, public_name if method is True else method, function)
+            setattr(Tensor, public_name if method is True else method, public)
         if inplace:
             _install_inplace(public_name, lambda self, args, named: self.copy_(function(self, *args, **named)))
-        return function
+        return public
 
     return declare
 

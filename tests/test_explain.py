@@ -149,9 +149,36 @@ def test_why_runs_nothing() -> None:
     assert len(text) == len(answer.refusals) + len(answer.implementations)
 
 
-def test_why_needs_a_kernel_that_answers() -> None:
-    with pytest.raises(ValueError, match=r"cannot answer for 'bogus'; expected one of .*matmul"):
-        explain.why("bogus")
+@pytest.mark.parametrize("name", ["linear", "nn.functional.linear"])
+def test_why_answers_for_ops_that_are_made_of_others(name: str) -> None:
+    x, weight = mt.ones(3, 4, requires_grad=True), mt.ones(5, 4)
+    with backends.flags(fp32_precision="bf16"):
+        answer = explain.why(name, x, weight)
+    assert (answer.kernel, answer.shapes, answer.precision) == ("matmul", ((3, 4), (4, 5)), "bf16")
+
+
+def test_why_of_a_half_sum_names_the_kernel_that_fuses_it() -> None:
+    x = mt.ones(3, 3).half()
+    answer = explain.why("addmm", x, x, x, beta=2)
+    assert answer.kernel == "addmm"
+    assert dict(answer.options)["beta"] == 2.0
+
+
+def test_why_changes_nothing() -> None:
+    a, before = mt.eye(3), mt.eye(3)
+    explain.why("baddbmm", a[None], a[None], a[None])
+    assert a.equal(before)
+    assert a._version == 0
+    with explain.record() as log:
+        a @ a
+    assert len(log) == 1
+
+
+def test_why_needs_an_op_that_calls_a_kernel() -> None:
+    with pytest.raises(ValueError, match=r"cannot answer for 'matmull', .* \(did you mean 'matmul'\?\)"):
+        explain.why("matmull")
+    with pytest.raises(ValueError, match=r"no answer for 'relu', which calls no kernel"):
+        explain.why("relu", mt.ones(3))
 
 
 def test_recording_belongs_to_the_region_that_asked(factors: tuple[Any, Any]) -> None:

@@ -90,3 +90,48 @@ def test_a_short_write_is_seen_by_everybody() -> None:
     with mt.no_grad():
         x.add_(weights)
     assert (x.tolist(), x._version, x.is_leaf) == ([2.0] * 3, 1, True)
+
+
+# out=
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda a, out: mt.matmul(a, a, out=out), lambda a: a @ a),
+        (lambda a, out: mt.mm(a, a, out=out), lambda a: a @ a),
+        (lambda a, out: mt.bmm(a[None], a[None], out=out), lambda a: (a @ a)[None]),
+        (lambda a, out: mt.addmv(a[0], a, a[1], out=out), lambda a: a[0] + a @ a[1]),
+    ],
+)
+def test_ops_and_what_is_made_of_them_write_into_out(call: Any, expected: Any) -> None:
+    a = mt.arange(9.0).reshape(3, 3)
+    wanted = expected(a)
+    out = mt.zeros(wanted.shape)
+    memory, version = out._array, out._version
+    assert call(a, out) is out
+    assert out._array is memory
+    assert out._version > version
+    assert out.equal(wanted)
+
+
+def test_out_takes_a_tuple_for_several_results() -> None:
+    a = mt.tensor([[3.0, 1.0, 2.0]])
+    values, indices = mt.zeros(1, 3), mt.zeros(1, 3, dtype=mt.int64)
+    result = mt.sort(a, out=(values, indices))
+    assert result.values is values
+    assert values.tolist() == [[1.0, 2.0, 3.0]]
+    assert indices.tolist() == [[1, 2, 0]]
+
+
+@pytest.mark.parametrize("function", [mt.matmul, mt.mm])
+def test_out_is_refused_with_gradients(function: Any) -> None:
+    a = mt.ones(2, 2, requires_grad=True)
+    out = mt.zeros(2, 2)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        function(a, a, out=out)
+    assert out.sum() == 0
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        function(a.detach(), a.detach(), out=mt.zeros(2, 2, dtype=mt.int64))
+    with pytest.raises(TypeError, match="must be a Tensor"):
+        function(a.detach(), a.detach(), out=[[0.0]])

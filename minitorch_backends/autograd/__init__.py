@@ -3,10 +3,10 @@
 from . import (
     forward_ad,
     functional,
+    grad_mode,
     graph,
     methods,  # noqa: F401  (installs requires_grad, backward, detach ... on Tensor)
 )
-from . import modes as grad_mode
 from .anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

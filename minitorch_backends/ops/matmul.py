@@ -5,7 +5,7 @@ kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import matmul as kernel
 from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
-from ..kernels.registry import ArraySpec, Planned
+from ..kernels.registry import ArraySpec, Kernel
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -37,7 +37,7 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
         state = current()
         decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
         return kernel(a, b, decided_by=decided_by, **keywords)
-    planned = _plan(a, b, precision)
+    planned = _plan(a, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
@@ -62,7 +62,7 @@ def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, bet
     """alpha * (a @ b) + beta * addend of half types, rounded once; None where flags have sums rounded on the way, and
     for other types.
     """
-    planned = _plan(a, b) if a.dtype.name in _REDUCTIONS else None
+    planned = _plan(a) if a.dtype.name in _REDUCTIONS else None
     if planned is None or planned.kernel is not kernel:
         return None
     sums: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta)}
@@ -78,18 +78,22 @@ def float32_call(state: State) -> tuple[str, dict[str, Any]]:
     return call
 
 
-def _plan(a: Any, b: Any, precision: str | None = None) -> Planned:
-    """How a kernel is called for two operands; vectors are rows on the left, columns on the right."""
-    a, b = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
+class _Plan(NamedTuple):
+    """Which kernel is called for two operands, with which keywords, and who decided."""
+
+    kernel: Kernel
+    keywords: dict[str, Any]
+    decided_by: str | None
+
+
+def _plan(a: np.ndarray, precision: str | None = None) -> _Plan:
+    """How a product of arrays of the dtype of `a` is called."""
     state, choice = current(), _EXACT
     if a.dtype == _FLOAT32:
         choice = precision_of("matmul") if precision is None else _of_call(precision)
     elif (sums := _half_sums(state, a.dtype.name)) is not None:
-        return Planned(half_matmul, (a, b), {"sums": sums.precision}, sums.decided_by)
-    return Planned(kernel, (a, b), _keywords(state, choice.precision), choice.decided_by)
-
-
-kernel.plan = _plan
+        return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
+    return _Plan(kernel, _keywords(state, choice.precision), choice.decided_by)
 
 
 def _keywords(state: State, precision: str) -> dict[str, Any]:

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.autograd import grad_mode
+from minitorch_backends.autograd import grad_mode, modes
 from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack_dual
+from minitorch_backends.autograd.grad_mode import _unsafe_preserve_version_counter
 from minitorch_backends.autograd.graph import increment_version, saved_tensors_hooks
-from minitorch_backends.autograd.versions import _unsafe_preserve_version_counter
 
 from .tools import in_thread, leaf, tensor
 
 
 def state() -> tuple[bool, ...]:
     """All that a mode can change: recording, inference, multithreading, replay of views, layout."""
-    level = grad_mode.grad_mode.get()
+    level = modes.grad_mode.get()
     return level.enabled, level.inference, level.multithreading, level.view_replay, level.layout
 
 
@@ -33,10 +33,10 @@ DEFAULTS = (True, False, True, False, True)
 def defaults() -> Iterator[None]:
     """Each test starts and ends with the defaults."""
     assert state() == DEFAULTS
-    level = grad_mode.grad_mode.get()
+    level = modes.grad_mode.get()
     yield
     left = state()
-    grad_mode.grad_mode.set(level)
+    modes.grad_mode.set(level)
     assert left == DEFAULTS, "the test leaked a mode"
 
 
