@@ -9,6 +9,8 @@ dimension, where an empty one means 1, 0 and 1; `groups`; `precision` and `round
 `matmul`; `relu=True` gives max(y, 0). Arrays may have any strides. The result is channels-last in memory where the
 first array is (`shapes.is_channels_last`).
 
+A `Kept` weight may stand in for the array of a weight; implementations that read packed weights keep them there.
+
 Two keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
 name and the reason why it may not run; and `workspace_limit`, the bytes that an implementation may take besides its
 arguments and its result (the last implementation, which bounds its own, runs in any case).
@@ -26,10 +28,11 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Kernel
-from . import exact, explicit
+from . import exact, explicit, fast
+from .kept import Kept, array_of
 from .shapes import output_size, steps
 
-__all__ = ["KERNELS", "conv", "conv_input_gradient", "conv_weight_gradient", "declare", "workspace"]
+__all__ = ["KERNELS", "Kept", "conv", "conv_input_gradient", "conv_weight_gradient", "declare", "workspace"]
 
 _BOUND = {name: row.product_error for name, row in PRECISIONS.items()}
 
@@ -51,6 +54,7 @@ def declare(
     refuses: Callable[..., str | None] | None = None,
     workspace: Callable[..., int] | None = None,
     last: bool = False,
+    packs: bool = False,
 ) -> None:
     """Declare the next best implementation of one of the three kernels.
 
@@ -58,6 +62,7 @@ def declare(
         run, refuses: as for `Kernel.impl`, without the keywords `without` and `workspace_limit`.
         workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
         last: it may run whatever `without` and `workspace_limit` say.
+        packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
     """
     if workspace is not None:
         _workspaces[kernel.name, name] = workspace
@@ -80,7 +85,7 @@ def declare(
         return sentence
 
     def unsteered(*arrays: np.ndarray, without: Any = (), workspace_limit: Any = None, **keywords: Any) -> np.ndarray:
-        return run(*arrays, **keywords)
+        return run(*(arrays if packs else map(array_of, arrays)), **keywords)
 
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
     kernel.impl(name, isa=isa, refuses=refusal)(unsteered)
@@ -110,6 +115,19 @@ def _of_weight_columns(x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ..
 
 
 # Best first.
+declare(
+    conv,
+    "direct",
+    fast.conv_direct,
+    isa="amx",
+    refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct,
+    packs=True,
+)
+declare(
+    conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct, packs=True,
+)  # fmt: skip
 declare(conv, "explicit", explicit.conv_explicit, workspace=_of_columns, last=True)
 declare(conv_input_gradient, "explicit", explicit.input_gradient_explicit, workspace=_of_input_columns, last=True)
 declare(conv_weight_gradient, "explicit", explicit.weight_gradient_explicit, workspace=_of_weight_columns, last=True)

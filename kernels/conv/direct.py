@@ -20,7 +20,7 @@ from ..registry import Refused
 from . import finish, geometry, lines, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry, Task
-from .weights import Kept, form_of
+from .kept import Kept, form_of
 
 __all__ = ["convolve", "input_gradient"]
 
@@ -30,14 +30,20 @@ BLOCK = 32
 _CHANNELS = 32
 _STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
 """By the number of parts: steps along K between which sums are kept in memory, so that their weights stay in the L1
-cache. (bf16, 3 x 3, 128 channels of 28 x 28, batch 8, microseconds: 918, 847, 819, 744, 831 for 3, 6, 9, 18 and all; for
-tf32 2085, 2077, 2492, 2098, 1897; for ieee 3670, 4067, 3858, 3681, 3494.)"""
+cache. (3 x 3, 128 channels of 28 x 28, batch 8, microseconds for 3, 6, 9, 18 and all: bf16 918, 847, 819, 744, 831;
+tf32 2085, 2077, 2492, 2098, 1897; ieee 3670, 4067, 3858, 3681, 3494.)"""
 
 _STRIP_BYTES = (1 << 19, 1 << 20)
 """Of what is packed for a strip: the first that holds enough positions."""
 
 _WHOLE_BYTES = 1 << 19
 """What is packed as a whole where it takes no more."""
+
+_FOLDED_CHANNELS = 16
+"""Channels from which dimensions are not folded: each value is packed once for each folded tap."""
+
+_LEAST_BIAS = 2.0**-102
+"""Tiles flush subnormal sums: 24 bits above the least normal number that is the rounding of the sum."""
 
 
 def three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
@@ -138,7 +144,7 @@ class _Plan:
 
 def _contiguous_strides(shape: tuple[int, ...], item: int, last: bool) -> tuple[int, ...]:
     """Strides in bytes of an array (N, C, d, h, w), contiguous or with its channels last in memory."""
-    n, c, d, h, w = shape
+    _, c, d, h, w = shape
     if last:
         return d * h * w * c * item, item, h * w * c * item, w * c * item, c * item
     return c * d * h * w * item, d * h * w * item, h * w * item, w * item, item
@@ -352,10 +358,10 @@ def _convolve(
         out[...] = 0
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
     try:
-        base = address_of(memory)
+        base, bias_at = address_of(memory), plan.no_bias_at if rows is None else address_of(rows)
         found = strips.convolve(
-            pool, threads, plan.address, address_of(x), form.address, plan.no_bias_at if rows is None else address_of(rows),
-            address_of(out), base, plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
+            pool, threads, plan.address, address_of(x), form.address, bias_at, address_of(out), base,
+            plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
         )  # fmt: skip
     finally:
         return_workspace(memory)

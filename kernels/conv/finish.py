@@ -99,7 +99,9 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
                 channels(lambda value, to: write_all(builder, target, value, offset(builder, begin, to)))
             with partial, builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
                 with together:
-                    channels(lambda value, to: write_together(builder, target, value, offset(builder, begin, to), lanes))
+                    channels(
+                        lambda value, to: write_together(builder, target, value, offset(builder, begin, to), lanes)
+                    )
                 with apart:
                     channels(lambda value, to: write_apart(builder, target, value, offset(builder, at, to), offsets))
         return context.get_dummy_value()

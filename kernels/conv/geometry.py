@@ -22,7 +22,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["EVERY_OTHER", "GROUP", "NOWHERE", "Geometry", "Pass", "Spots", "Task", "forward_geometry", "gradient_geometry", "spots"]
+__all__ = [
+    "EVERY_OTHER",
+    "GROUP",
+    "NOWHERE",
+    "Geometry",
+    "Pass",
+    "Spots",
+    "Task",
+    "forward_geometry",
+    "gradient_geometry",
+    "spots",
+]
 
 GROUP = 16
 """Positions that are read and written together."""
@@ -125,9 +136,7 @@ def _layout(
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, int]:
     """Pitches, steps, positions of an image and its period; `extents` has for each dimension how many values and how
     many positions there are, and the least and greatest shift."""
-    pitches = tuple(
-        max(values - min(low, 0), positions + max(high, 0), 1) for values, positions, low, high in extents
-    )
+    pitches = tuple(max(values - min(low, 0), positions + max(high, 0), 1) for values, positions, low, high in extents)
     steps = (pitches[1] * pitches[2], pitches[2], 1)
     image = math.prod(pitches)
     if image % GROUP and (image >= _ROUNDED_FROM or task.images * image > 1 << 20) and task.images > 1:
@@ -166,10 +175,11 @@ def forward_geometry(task: Task, folded: int, block: int) -> Geometry:
         # Values beyond the last one read need no room: of a 1 x 1 kernel with a stride the last column may be one.
         extents.append((min(-(-size // stride), count + high), count, low, high))
     pitches, steps, image, period = _layout(task, folded, extents)
-    sources = []
-    for plane in itertools.product(*phases):
-        for tap in itertools.product(*[range(task.kernel[axis]) for axis in range(3 - folded, 3)]):
-            sources.append(tuple(_source(task, folded, axis, plane, tap, extents, pitches) for axis in range(3)))
+    sources = [
+        tuple(_source(task, folded, axis, plane, tap, extents, pitches) for axis in range(3))
+        for plane in itertools.product(*phases)
+        for tap in itertools.product(*[range(task.kernel[axis]) for axis in range(3 - folded, 3)])
+    ]
     ranges = [range(task.kernel[axis]) if axis < 3 - folded else range(1) for axis in range(3)]
     taps = []
     for index, tap in enumerate(itertools.product(*ranges)):

@@ -9,12 +9,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..gemm.emit import F16, F32, F64, I1, I16, I32, I64, POINTER, VOID, broadcast, call, load, offset, splat, vector, zero
+from ..gemm.emit import (
+    F16,
+    F32,
+    F64,
+    I1,
+    I16,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    broadcast,
+    call,
+    load,
+    offset,
+    splat,
+    vector,
+    zero,
+)
 from ..gemm.microkernels import convert
 from ..jit import ir
 from .geometry import GROUP, NOWHERE
 
-__all__ = ["existing", "gathered", "pointer", "read_positions", "suffix", "widened", "write_all", "write_apart", "write_together"]
+__all__ = [
+    "existing",
+    "gathered",
+    "pointer",
+    "read_positions",
+    "suffix",
+    "widened",
+    "write_all",
+    "write_apart",
+    "write_together",
+]
 
 
 def suffix(kind: ir.Type, lanes: int) -> str:
@@ -40,7 +67,13 @@ def existing(builder: ir.IRBuilder, offsets_at: ir.Value) -> tuple[ir.Value, ir.
 
 
 def read_positions(
-    builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value, offsets: ir.Value, exists: ir.Value, slot: ir.Value
+    builder: ir.IRBuilder,
+    element: Any,
+    at: ir.Value,
+    run: ir.Value,
+    offsets: ir.Value,
+    exists: ir.Value,
+    slot: ir.Value,
 ) -> None:
     """Read 16 positions of a channel into `slot`: `at` is where its period begins, `run` and `offsets` point to rows of
     `Spots`. All zero if the channel does not exist."""

@@ -70,7 +70,8 @@ def _call_block(on, one, index, group, a, worker, first, last, panel):
         field("plan", plan, "convolve"),
         BlockArguments(
             plan, one, a, read64(form) + group * read64(form + 8), on.bias + group * panels * 128,
-            on.out + group * columns, scratch, first, last, panel, min(panel + field("pass", one, "panel_chunk"), panels),
+            on.out + group * columns, scratch, first, last, panel,
+            min(panel + field("pass", one, "panel_chunk"), panels),
         ),
     )  # fmt: skip
 

@@ -133,7 +133,11 @@ def _convolve_block(leaf, job):
     all_steps, chunk, end_of_pass = field("pass", one, "steps"), field("plan", plan, "chunk"), field("pass", one, "end")
     direct, part_bytes = field("plan", plan, "direct"), field("plan", plan, "part_bytes")
     channel_stride, line_bytes = field("plan", plan, "channel_stride"), field("plan", plan, "line_bytes")
-    table, finish, all_columns = field("pass", one, "table"), field("plan", plan, "finish"), field("plan", plan, "columns")
+    table, finish, all_columns = (
+        field("pass", one, "table"),
+        field("plan", plan, "finish"),
+        field("plan", plan, "columns"),
+    )
     begin(tag)
     for p in range(0, all_steps, chunk):
         steps, last, slot = min(chunk, all_steps - p), p + chunk >= all_steps, job.scratch

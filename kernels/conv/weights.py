@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,11 +13,11 @@ from ..gemm.packing import pack_panel
 from ..gemm.tags import constant
 from ..gemm.workspace import address_of, aligned_bytes
 from ..jit import njit
-from ..launch import address_of_run, call_at, launch
+from ..launch import call_at, launch
 from .geometry import Pass
 from .memory import read64
 
-__all__ = ["Form", "Kept", "PackWeights", "Side", "array_of", "fold_weight", "form_of", "pack_weights", "tap_offsets"]
+__all__ = ["Form", "PackWeights", "Side", "fold_weight", "pack_weights", "tap_offsets"]
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -156,7 +155,9 @@ class Form:
         starts = np.cumsum([0] + [groups * -(-size // 64) * 64 for size in group_bytes]).tolist()
         self._memory = aligned_bytes(starts[-1] + threads * LIMITS_BYTES)
         base = address_of(self._memory)
-        self._places = np.array([(base + start, size) for start, size in zip(starts, group_bytes, strict=False)], np.int64)
+        self._places = np.array(
+            [(base + start, size) for start, size in zip(starts, group_bytes, strict=False)], np.int64
+        )
         self.address = address_of(self._places)
         least, greatest = 0, 0
         chunk = max(1, panels // (4 * threads))
@@ -191,31 +192,3 @@ def tap_offsets(w: np.ndarray, passes: tuple[Pass, ...]) -> tuple[tuple[int, ...
         grid += (np.arange(w.shape[2 + axis]) * stride).reshape(shape)
     flat = grid.ravel().tolist()
     return tuple(tuple(flat[index] for _, _, index in one.taps) for one in passes)
-
-
-class Kept:
-    """A weight with its packed forms, which are copies: it must be made anew when the array changes.
-
-    It stands in for the weight's array in calls of the kernels of convolution; implementations that do not pack take
-    `array`.
-    """
-
-    __slots__ = ("array", "dtype", "forms", "ndim", "shape")
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array, self.shape, self.dtype, self.ndim = array, array.shape, array.dtype, array.ndim
-        self.forms: dict[Any, Any] = {}
-
-
-def array_of(weight: np.ndarray | Kept) -> np.ndarray:
-    return weight.array if isinstance(weight, Kept) else weight
-
-
-def form_of(weight: np.ndarray | Kept, key: Any, make: Callable[[np.ndarray], Any]) -> Any:
-    """The packed form of a weight: a kept one where there is one, else made by `make(array)`."""
-    if not isinstance(weight, Kept):
-        return make(weight)
-    form = weight.forms.get(key)
-    if form is None:
-        form = weight.forms[key] = make(weight.array)
-    return form
