@@ -9,9 +9,9 @@ import numpy as np
 
 from ..backends.permission import precision_of
 from ..flags import State, current
-from ..kernels.conv import KERNELS, conv, conv_input_gradient, conv_weight_gradient
+from ..kernels.conv import conv, conv_input_gradient, conv_weight_gradient
 from ..kernels.conv.shapes import steps as steps_of
-from ..kernels.registry import Kernel, Planned
+from ..kernels.registry import Kernel
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -53,18 +53,6 @@ def _allowed(state: State) -> dict[str, Any]:
     if known is None:
         known = state.derived["convolutions"] = {}
     return known
-
-
-def _plan(kernel: Kernel) -> Any:
-    def plan(*arrays: Any, precision: str | None = None, **keywords: Any) -> Planned:
-        decided_by, steering = _steering(arrays[0].dtype, precision)
-        return Planned(kernel, arrays, {**keywords, **steering}, decided_by)
-
-    return plan
-
-
-for _kernel in KERNELS:
-    _kernel.plan = _plan(_kernel)
 
 
 # Gradients: each op is linear in both inputs, and its transpose in either is another of the three.
