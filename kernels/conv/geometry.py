@@ -234,12 +234,12 @@ def gradient_geometry(task: Task, block: int) -> Geometry:
     pitches, steps, image, period = _layout(task, 0, extents)
     passes = []
     for chosen in itertools.product(*choices):
-        taps = []
+        found = []
         for one in itertools.product(*[taps for _, _, taps in chosen]):
             offset = sum(shift * step for (_, shift), step in zip(one, steps, strict=True))
-            taps.append((0, offset, _flat([tap for tap, _ in one], list(task.kernel))))
-        passes.append(Pass(tuple(c[0] for c in chosen), tuple(c[1] for c in chosen), tuple(taps)))
-    front, back = _reach([offset for one in passes for _, offset, _ in one.taps], block)
+            found.append((0, offset, _flat([tap for tap, _ in one], list(task.kernel))))
+        passes.append(Pass(tuple(c[0] for c in chosen), tuple(c[1] for c in chosen), tuple(found)))
+    front, back = _reach([offset for each in passes for _, offset, _ in each.taps], block)
     source = tuple(_indices(output[axis], pitches[axis], 1, 0, output[axis]) for axis in range(3))
     return Geometry(task, 0, steps, image, period, (source,), 1, tuple(passes), task.stride, front, back)
 
