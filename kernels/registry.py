@@ -38,6 +38,7 @@ __all__ = [
     "planned",
     "start_observing",
     "stop_observing",
+    "unobserved",
 ]
 
 kernels: dict[str, Kernel] = {}
@@ -120,6 +121,7 @@ Observer = Callable[[Call], None]
 
 _everywhere: list[Observer] = []
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kernel_observers", default=())
+_hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
 
 
 def observe_everywhere(observer: Observer) -> None:
@@ -166,6 +168,17 @@ def planned(compute: Callable[[], Any]) -> Planned | None:
     except _Stopped as stopped:
         return stopped.planned
     return None
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Tell nobody of the kernel calls made in this thread or task while the block runs: for an implementation that
+    makes many of them, and is itself what there is to tell."""
+    token = _hidden.set(True)
+    try:
+        yield
+    finally:
+        _hidden.reset(token)
 
 
 class Kernel:
@@ -295,7 +308,8 @@ class Kernel:
                 refusals.append((implementation.name, str(refused)))
                 continue
             seconds = time.perf_counter() - start
-            if observers := (*_everywhere, *_observers.get()):
+            observers = () if _hidden.get() else (*_everywhere, *_observers.get())
+            if observers:
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
                 call = Call(*signature, decided_by, seconds, arrays, result, prefer)

@@ -9,7 +9,6 @@ __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
 _CONVOLUTION = "convolutions"
 _SOLVERS = "linear algebra"
-_ATTENTION = "attention"
 _FFT = "FFT"
 
 NOT_YET_ACTING = {
@@ -24,12 +23,6 @@ NOT_YET_ACTING = {
     "nnpack.enabled": _CONVOLUTION,
     "deterministic_algorithms": _CONVOLUTION,
     "cuda.linalg_library": _SOLVERS,
-    "cuda.flash_sdp": _ATTENTION,
-    "cuda.mem_efficient_sdp": _ATTENTION,
-    "cuda.math_sdp": _ATTENTION,
-    "cuda.sdp_priority": _ATTENTION,
-    "cuda.fp16_bf16_reduction_math_sdp": _ATTENTION,
-    "mha.fastpath": _ATTENTION,
     "cuda.cufft_plan_cache.max_size": _FFT,
 }
 """The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""
