@@ -229,7 +229,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
     calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no op, and
     for an op that calls no kernel.
     """
-    function = registry.get(name) or registry.get(name.rpartition(".")[2])
+    function = registry.get(name) or registry.get(name.replace(".", "_")) or registry.get(name.rpartition(".")[2])
     if function is None:
         raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]

@@ -77,6 +77,12 @@ def chain() -> Observation:
     return observed(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
 
 
+def eigenvalues() -> Observation:
+    mt.manual_seed(0)
+    a = mt.randn(3, 8, 8)
+    return observed(lambda: mt.linalg.eigvalsh(a))
+
+
 FLIPS: dict[str, list[Flip]] = {
     "fp32_precision": [
         Flip("ieee", value) for value in ("tf32", "bf16", "bf16x3", "bf16x6", "bf16x9", "tf32x3", "fp16")
@@ -107,6 +113,8 @@ FLIPS: dict[str, list[Flip]] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": [Flip((False, False), True, observe=bfloat)],
     "cuda.tf32_veto": [Flip(False, True, {"cuda.matmul.allow_tf32": True})],
     "cuda.blas_library": [Flip("default", "cublaslt"), Flip("cublas", "cublaslt", {"fp32_precision": "bf16"})],
+    "cuda.linalg_library": [Flip(*pair, observe=eigenvalues) for pair in (("magma", "cusolver"), ("magma", "default"))],
+    "cross_check": [Flip(False, True, observe=eigenvalues)],
     "cudnn.fp32_precision": [Flip("ieee", "tf32"), Flip("none", "tf32")],
     "mkldnn.enabled": [Flip(False, True, {"mkldnn.fp32_precision": "bf16"})],
     "mkldnn.allow_tf32": [Flip(False, True)],

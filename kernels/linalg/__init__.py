@@ -3,7 +3,7 @@
 The modules with the implementations are imported in the order of preference, the one that refuses nothing last.
 """
 
-# ruff: noqa: F403, I001, PLE0604  (the order of the imports is the order in which implementations are asked)
+# ruff: noqa: F401, F403, I001  (the order of the imports is the order in which implementations are asked)
 
 from . import contract
 

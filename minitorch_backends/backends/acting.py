@@ -8,7 +8,6 @@ from __future__ import annotations
 __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
 _CONVOLUTION = "convolutions"
-_SOLVERS = "linear algebra"
 _ATTENTION = "attention"
 _FFT = "FFT"
 
@@ -23,7 +22,6 @@ NOT_YET_ACTING = {
     "mkldnn.conv.fp32_precision": _CONVOLUTION,
     "nnpack.enabled": _CONVOLUTION,
     "deterministic_algorithms": _CONVOLUTION,
-    "cuda.linalg_library": _SOLVERS,
     "cuda.flash_sdp": _ATTENTION,
     "cuda.mem_efficient_sdp": _ATTENTION,
     "cuda.math_sdp": _ATTENTION,

@@ -90,7 +90,7 @@ def _plan(a: np.ndarray, precision: str | None = None) -> _Plan:
     """How a product of arrays of the dtype of `a` is called."""
     state, choice = current(), _EXACT
     if a.dtype == _FLOAT32:
-        choice = precision_of("matmul") if precision is None else _of_call(precision)
+        choice = precision_of("matmul") if precision is None else choice_of_call(precision)
     elif (sums := _half_sums(state, a.dtype.name)) is not None:
         return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
     return _Plan(kernel, _keywords(state, choice.precision), choice.decided_by)
@@ -106,7 +106,8 @@ def _keywords(state: State, precision: str) -> dict[str, Any]:
     return keywords
 
 
-def _of_call(precision: str) -> Choice:
+def choice_of_call(precision: str) -> Choice:
+    """The choice of a product that names its precision; raises ValueError for an unknown name."""
     if type(precision) is str:
         try:
             precision = named(precision).name
