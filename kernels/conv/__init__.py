@@ -9,6 +9,8 @@ dimension, where an empty one means 1, 0 and 1; `groups`; `precision` and `round
 `matmul`; `relu=True` gives max(y, 0). Arrays may have any strides. The result is channels-last in memory where the
 first array is (`shapes.is_channels_last`).
 
+A `Kept` weight may stand in for the array of a weight; implementations that read packed weights keep them there.
+
 Three keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
 name and the reason why it may not run; `workspace_limit`, the bytes that an implementation may take besides its
 arguments and its result (the last implementation, which bounds its own, runs in any case); and `every=True`, which
@@ -27,12 +29,14 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Call, Kernel, kernels
-from . import exact, explicit, fourier
+from . import exact, explicit, fast, fourier
+from .kept import Kept, array_of
 from .shapes import output_size, steps
 from .tuner import STEERING, benchmark_cache
 
 __all__ = [
     "KERNELS",
+    "Kept",
     "benchmark_cache",
     "conv",
     "conv_input_gradient",
@@ -66,6 +70,7 @@ def declare(
     workspace: Callable[..., int] | None = None,
     slower: Callable[..., str | None] | None = None,
     last: bool = False,
+    packs: bool = False,
     bits_depend_on: str | None = None,
 ) -> None:
     """Declare the next best implementation of one of the three kernels.
@@ -76,6 +81,7 @@ def declare(
             asked with `every=True`.
         workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
         last: it may run whatever `without` and `workspace_limit` say.
+        packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
         bits_depend_on: why its bits depend on the number of threads, where they do.
     """
     if bits_depend_on is not None:
@@ -104,7 +110,8 @@ def declare(
         return sentence
 
     def unsteered(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
-        return run(*arrays, **{name: value for name, value in keywords.items() if name not in STEERING})
+        given = {name: value for name, value in keywords.items() if name not in STEERING}
+        return run(*(arrays if packs else map(array_of, arrays)), **given)
 
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
     kernel.impl(name, isa=isa, refuses=refusal)(unsteered)
@@ -174,6 +181,19 @@ declare(
     workspace=fourier.weight_gradient_workspace,
     slower=fourier.slower_weight_gradient,
 )
+declare(
+    conv,
+    "direct",
+    fast.conv_direct,
+    isa="amx",
+    refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct,
+    packs=True,
+)
+declare(
+    conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct, packs=True,
+)  # fmt: skip
 declare(conv, "explicit", explicit.conv_explicit, workspace=_of_columns, last=True)
 declare(conv_input_gradient, "explicit", explicit.input_gradient_explicit, workspace=_of_input_columns, last=True)
 declare(conv_weight_gradient, "explicit", explicit.weight_gradient_explicit, workspace=_of_weight_columns, last=True)

@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import cpu, threading
 from ..registry import Decision, Kernel, Refused, kernels, unobserved
+from .kept import array_of
 from .shapes import is_channels_last
 
 __all__ = ["STEERING", "BenchmarkCache", "benchmark_cache"]
@@ -113,8 +114,12 @@ def _checked(content: Any) -> dict[str, dict[str, float]]:
     return entries
 
 
+def _is_last(x: Any) -> bool:
+    return x.ndim > 1 and is_channels_last(array_of(x))
+
+
 def _key(kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple:
-    described = tuple((x.shape, x.dtype, x.ndim > 1 and is_channels_last(x)) for x in arrays)
+    described = tuple((x.shape, x.dtype, _is_last(x)) for x in arrays)
     return kernel, threading.get_num_threads(), described, tuple(keywords.items())
 
 
@@ -122,7 +127,7 @@ def _line(kernel: Kernel, arrays: tuple[Any, ...], keywords: Mapping[str, Any], 
     def text(value: Any) -> str:
         return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
-    shapes = [text(x.shape) + ("-last" if x.ndim > 1 and is_channels_last(x) else "") for x in arrays]
+    shapes = [text(x.shape) + ("-last" if _is_last(x) else "") for x in arrays]
     options = [
         f"{name}={text(value)}" for name, value in keywords.items() if name not in ("without", "workspace_limit")
     ]
