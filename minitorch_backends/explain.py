@@ -22,7 +22,7 @@ import numpy as np
 from .autograd.modes import is_in_backward, no_grad
 from .backends.permission import Choice, precision_of
 from .factories import from_numpy
-from .kernels.registry import Call, observe, planned
+from .kernels.registry import Call, kernels, observe, planned
 from .op import registry
 from .ops.einsum import einsum_plan
 from .ops.einsum.plan import Plan
@@ -137,9 +137,8 @@ def record() -> Iterator[Log]:
 
 
 def _record(call: Call) -> Record:
-    options = {name: value for name, value in call.keywords.items() if name != "precision"}
-    if call.prefer is not None:
-        options["prefer"] = call.prefer
+    described = kernels[call.kernel].describe(call)
+    options = {name: value for name, value in described.items() if name != "precision"}
     return Record(
         kernel=call.kernel,
         shapes=call.shapes,

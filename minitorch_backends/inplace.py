@@ -18,7 +18,13 @@ from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
 from .tensor import Tensor, adopt
 
-__all__ = ["bump", "refuse_unwritable", "rewrite", "write"]
+__all__ = ["about_to_write", "bump", "refuse_unwritable", "rewrite", "write"]
+
+
+def about_to_write(tensor: Tensor) -> None:
+    """To be called before the memory of `tensor` is written to: `allow_mutation_on_saved_tensors` keeps a copy."""
+    if nodes.keep_originals is not None:
+        nodes.keep_originals(tensor)
 
 
 def bump(tensor: Tensor) -> None:
@@ -54,8 +60,7 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     view = into._state if type(into._state) is View else None
     if recording and view is not None and view.apart is not None and (node is not None or view.requires_grad()):
         raise view.refusal("is being")
-    if nodes.keep_originals is not None:
-        nodes.keep_originals(into)
+    about_to_write(into)
     token = silence()
     try:
         if callable(out):

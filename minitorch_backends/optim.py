@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .autograd.modes import enable_grad
-from .inplace import bump
+from .inplace import about_to_write, bump
 from .nn.module import clear_grad
 from .tensor import Tensor, adopt
 
@@ -113,6 +113,7 @@ class Optimizer:
         for name in missing:
             state[name] = adopt(np.zeros_like(parameter._array))
         update = self._update(group, state, bool(missing))
+        about_to_write(parameter)
         written = [parameter._array, *(state[name]._array for name in names)]
         flat = [_flat(array) for array in written]
         flat.insert(1, _flat(gradient._array))

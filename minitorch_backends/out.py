@@ -11,7 +11,7 @@ import numpy as np
 from .autograd.inference import refuse_inference
 from .autograd.modes import grad_mode, no_grad
 from .dtypes import dtype_of
-from .inplace import bump
+from .inplace import about_to_write, bump
 from .tensor import Tensor
 
 __all__ = ["written_out"]
@@ -63,6 +63,7 @@ def _tensors(values: tuple) -> list[Tensor]:
 
 
 def _write(name: str, result: np.ndarray, target: Tensor) -> None:
+    about_to_write(target)
     if result.shape != target._array.shape:
         if target._array.size:
             warnings.warn(

@@ -466,6 +466,8 @@ def test_bad_snapshots_are_refused() -> None:
         Snapshot.from_json(json.dumps({"fp32_precision": "bogus"}))
     with pytest.raises(TypeError, match="restore takes a Snapshot"):
         backends.restore({"fp32_precision": "tf32"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"opt_einsum.strategy = <built-in function len> has no JSON"):
+        Snapshot({"opt_einsum.strategy": len}.items()).to_json()
     assert Snapshot({"fp32_precision": "tf32"}.items()) != Snapshot(())
     assert "fp32_precision='tf32'" in repr(Snapshot({"fp32_precision": "tf32"}.items()))
 

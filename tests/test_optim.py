@@ -329,3 +329,14 @@ def test_a_small_network_learns_two_rings(make: Any) -> None:
         answers = model(x).argmax(1)
     assert loss.item() < first / 3
     assert (answers == target).float().mean().item() > 0.9
+
+
+def test_a_step_inside_allow_mutation_keeps_what_backward_needs() -> None:
+    weight = mt.tensor([1.0, 2.0], requires_grad=True)
+    with mt.autograd.graph.allow_mutation_on_saved_tensors():
+        loss = (weight * weight).sum()
+        weight.grad = mt.ones(2)
+        optim.SGD([weight], lr=1.0).step()
+        assert weight.tolist() == [0.0, 1.0]
+        (gradient,) = mt.autograd.grad(loss, weight)
+    assert gradient.tolist() == [2.0, 4.0]

@@ -15,8 +15,10 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import mkl, mkldnn
 from minitorch_backends.flags import Snapshot
+from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.gemm import matmul as kernel
-from minitorch_backends.kernels.registry import Call
+from minitorch_backends.kernels.registry import Call, Kernel
+from minitorch_backends.verbose.lapack import _ROUTINES
 from minitorch_backends.verbose.mkl import mkl_lines
 from minitorch_backends.verbose.onednn import onednn_lines
 
@@ -74,7 +76,7 @@ def parsed(text: str) -> list[dict[str, Any]]:
 
 
 MKL_LINE = re.compile(
-    r"MKL_VERBOSE (?P<routine>[A-Z0-9_]+)\((?P<arguments>[^()]*)\) (?P<time>\d+\.\d\d)(?P<unit>ns|us|ms|s) "
+    r"MKL_VERBOSE (?P<routine>[A-Z0-9_]+)\((?P<arguments>(?:\(nil\)|[^()])*)\) (?P<time>\d+\.\d\d)(?P<unit>ns|us|ms|s) "
     r"CNR:(?P<cnr>OFF|\w+) Dyn:(?P<dyn>[01]) FastMM:(?P<fast>[01]) TID:(?P<tid>\d+)  NThr:(?P<threads>\d+)"
 )
 
@@ -370,6 +372,57 @@ def test_products_that_blas_has_no_routine_for_are_not_traced(capsys: pytest.Cap
         mt.ones(2, 2, dtype=mt.int64) @ mt.ones(2, 2, dtype=mt.int64)
         mt.ones(2, 2, dtype=mt.float16) @ mt.ones(2, 2, dtype=mt.float16)
     assert capsys.readouterr().out == ""
+
+
+SQUARE = np.array([[4.0, 1.0, 0.0], [1.0, 5.0, 2.0], [0.0, 2.0, 6.0]])
+TWO = np.ones((3, 2))
+PIVOTS = np.array([1, 2, 3], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arrays", "keywords", "routine", "head"),
+    [
+        (kernels.cholesky, (SQUARE,), {}, "DPOTRF", ["L", "3"]),
+        (kernels.cholesky, (-SQUARE,), {}, "DPOTRF", ["L", "3"]),
+        (kernels.cholesky, (np.stack([SQUARE] * 4),), {}, "DPOTRF_BATCH_STRIDED", ["L", "3"]),
+        (kernels.cholesky_solve, (SQUARE, TWO), {}, "DPOTRS", ["L", "3", "2"]),
+        (kernels.cholesky_inverse, (SQUARE,), {}, "DPOTRI", ["L", "3"]),
+        (kernels.lu_factor, (SQUARE[:2],), {}, "DGETRF", ["2", "3"]),
+        (kernels.lu_solve, (SQUARE, PIVOTS, TWO), {"transpose": True}, "DGETRS", ["T", "3", "2"]),
+        (kernels.solve, (SQUARE.astype("f"), TWO.astype("f")), {}, "SGESV", ["3", "2"]),
+        (kernels.inv, (SQUARE.astype("F"),), {}, "CGETRI", ["3"]),
+        (kernels.triangular_solve, (SQUARE, TWO), {"upper": True}, "DTRSM", ["L", "U", "N", "N", "3", "2"]),
+        (kernels.qr, (SQUARE[:, :2],), {}, "DGEQRF", ["3", "2"]),
+        (kernels.householder_product, (SQUARE, np.ones(3)), {}, "DORGQR", ["3", "3", "3"]),
+        (kernels.eigh, (SQUARE.astype("D"),), {}, "ZHEEVD", ["V", "L", "3"]),
+        (kernels.eigh, (SQUARE,), {"vectors": False}, "DSYEVD", ["N", "L", "3"]),
+        (kernels.svd, (SQUARE[:2],), {"full": True}, "DGESDD", ["A", "2", "3"]),
+        (kernels.eig, (SQUARE,), {}, "DGEEV", ["N", "V", "3"]),
+        (kernels.lstsq, (SQUARE, TWO), {"rcond": 1e-9, "driver": "gelsd"}, "DGELSD", ["3", "3", "2"]),
+        (kernels.ldl_factor, (SQUARE,), {}, "DSYTRF", ["L", "3"]),
+        (kernels.ldl_solve, (SQUARE, PIVOTS, TWO), {}, "DSYTRS", ["L", "3", "2"]),
+    ],
+)
+def test_lines_of_linear_algebra(
+    kernel: Any,
+    arrays: tuple,
+    keywords: dict[str, Any],
+    routine: str,
+    head: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with mkl.verbose(mkl.VERBOSE_ON):
+        result = kernel(*arrays, prefer="lapack", **keywords)
+    ((named, arguments),) = mkl_calls(capsys.readouterr().out)
+    assert named == routine
+    assert arguments[: len(head)] == head
+    if routine != "DTRSM":
+        assert int(arguments[-1]) == np.max(getattr(result, "info", 0))
+
+
+def test_every_kernel_of_linear_algebra_has_a_line() -> None:
+    kept = {name for name in kernels.__all__ if isinstance(getattr(kernels, name), Kernel)}
+    assert kept == set(_ROUTINES)
 
 
 def test_mkl_line_of_a_gradient(capsys: pytest.CaptureFixture[str]) -> None:

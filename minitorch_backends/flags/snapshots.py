@@ -35,6 +35,13 @@ class Snapshot(Scope):
         return dict(self.values)
 
     def to_json(self) -> str:
+        """The values as a JSON object. Raises TypeError, naming the flag, for a function, which JSON cannot hold."""
+        for path, value in self.values:
+            if callable(value):
+                raise TypeError(
+                    f"a snapshot with {path} = {value!r} has no JSON, which cannot hold functions; name a strategy or "
+                    "give a path in its place, or pickle the snapshot"
+                )
         return json.dumps(self.as_dict())
 
     @classmethod

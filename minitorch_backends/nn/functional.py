@@ -10,6 +10,7 @@ from typing import Any
 from ..autograd.modes import is_grad_enabled
 from ..ops import activation as _activation
 from ..ops.activation import gelu, glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
+from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ..ops.cross_entropy import cross_entropy, nll_loss
 from ..ops.distance import (
     cosine_embedding_loss,
@@ -35,6 +36,7 @@ from ..ops.loss import (
     soft_margin_loss,
 )
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
+from ..ops.padding import pad
 from ..ops.softmax import log_softmax, softmax, softmin
 from ..tensor import Tensor
 
@@ -43,6 +45,12 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -73,6 +81,7 @@ __all__ = [
     "nll_loss",
     "normalize",
     "one_hot",
+    "pad",
     "pairwise_distance",
     "poisson_nll_loss",
     "prelu",

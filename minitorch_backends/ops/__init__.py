@@ -3,7 +3,19 @@
 A name that is listed in a module's `__all__` and imported here by `*` is a public name of the package.
 """
 
-from . import cross_entropy, distance, dropout, embedding, history, linear, loss, normalization, remake  # noqa: F401
+from . import (  # noqa: F401
+    convolution,
+    cross_entropy,
+    distance,
+    dropout,
+    embedding,
+    history,
+    linear,
+    loss,
+    normalization,
+    padding,
+    remake,
+)
 from .activation import relu as relu
 from .addmm import *  # noqa: F403
 from .arithmetic import *  # noqa: F403
@@ -12,6 +24,7 @@ from .cast import *  # noqa: F403
 from .comparison import *  # noqa: F403
 from .complexes import *  # noqa: F403
 from .contract import *  # noqa: F403
+from .conv import *  # noqa: F403
 from .einsum import *  # noqa: F403
 from .exponential import *  # noqa: F403
 from .extrema import *  # noqa: F403

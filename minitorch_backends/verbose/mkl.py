@@ -1,4 +1,4 @@
-"""The lines of MKL's verbose mode for a kernel call that BLAS has a routine for."""
+"""The lines of MKL's verbose mode for a kernel call that BLAS or LAPACK has a routine for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..kernels import cpu
 from ..kernels.blas_library import blas_library
 from ..kernels.registry import Call
 from ..kernels.threading import get_num_threads
+from .lapack import address, lapack_arguments
 from .names import ENGINE, PRODUCTS
 
 __all__ = ["mkl_lines"]
@@ -22,14 +23,22 @@ _LETTERS = {np.dtype("float32"): "S", np.dtype("float64"): "D", np.dtype("comple
 
 
 def mkl_lines(call: Call, first: bool) -> Iterable[str]:
-    """The line of one call, if BLAS has a routine for it, with a banner before the first."""
-    routine = _gemm(call) if call.kernel in PRODUCTS else None
+    """The line of one call, if there is a routine for it, with a banner before the first."""
+    routine = _gemm(call) if call.kernel in PRODUCTS else _lapack(call)
     if routine is None:
         return
     if first:
         library = blas_library()
         yield f"MKL_VERBOSE {ENGINE}, {cpu.capability()}, NumPy's BLAS is {library.name} {library.version}"
     yield f"MKL_VERBOSE {routine} {_duration(call.seconds)} CNR:OFF Dyn:0 FastMM:0 TID:0  NThr:{get_num_threads()}"
+
+
+def _lapack(call: Call) -> str | None:
+    letter, asked = _LETTERS.get(call.arrays[0].dtype), lapack_arguments(call)
+    if letter is None or asked is None:
+        return None
+    routine, arguments = asked
+    return f"{letter}{routine}({','.join(map(str, arguments))})"
 
 
 def _gemm(call: Call) -> str | None:
@@ -42,7 +51,7 @@ def _gemm(call: Call) -> str | None:
     (transposed_a, lda), (transposed_b, ldb) = _leading(a), _leading(b)
     factors = _ONE_AND_ZERO[a.dtype]
     alpha, beta = hex(factors.ctypes.data), hex(factors.ctypes.data + factors.itemsize)
-    pa, pb, pc = (hex(array.ctypes.data) for array in (a, b, result))
+    pa, pb, pc = map(address, (a, b, result))
     head = f"{transposed_b},{transposed_a},{n},{m},{k},{alpha}"
     if result.ndim == 2:
         return f"{letter}GEMM({head},{pb},{ldb},{pa},{lda},{beta},{pc},{max(n, 1)})"

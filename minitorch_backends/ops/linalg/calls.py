@@ -12,7 +12,7 @@ from ...backends.permission import Choice, precision_of
 from ...flags import State, current
 from ...kernels.linalg.choice import preferred
 from ...kernels.registry import Kernel
-from ..matmul import choice_of_call
+from ..matmul import choice_of
 from .cross_check import cross_check
 
 __all__ = ["call", "call_at_precision", "permitted", "swapped"]
@@ -45,7 +45,7 @@ def permitted(dtype: np.dtype, precision: str | None) -> Choice | None:
     """The precision of the products inside, and who decided; None for types that have no choice."""
     if dtype != _FLOAT32:
         return None
-    return precision_of("matmul") if precision is None else choice_of_call(precision)
+    return precision_of("matmul") if precision is None else choice_of(precision, "matmul")
 
 
 def _decision(state: State, driver: str | None) -> str:

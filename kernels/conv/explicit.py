@@ -1,0 +1,195 @@
+"""Convolution by explicit im2col: what each output position sees is copied into the columns of a matrix, which the
+product kernel multiplies. It takes every dtype, size and precision, and is the last implementation of its kernels.
+
+The method is that of K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document
+processing" (2006). Columns are made of a block of images, or of rows of one image, at a time, so that the workspace
+stays bounded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..gemm import matmul
+from .shapes import empty_output, is_channels_last, output_size, padded, steps, windows
+
+__all__ = ["conv_explicit", "input_gradient_explicit", "weight_gradient_explicit", "workspace_bytes"]
+
+COLUMN_BYTES = 1 << 25
+"""What the columns of one block take at most, unless those of one row of one image take more."""
+
+_HALF_PRECISION = {"float16": "fp16", "bfloat16": "bf16"}
+"""Precisions of float32 products that hold all values of a half type."""
+
+
+class _Product:
+    """Products of arrays of one dtype at one precision; half types in float32 where they are summed up further."""
+
+    def __init__(self, dtype: np.dtype, summed: bool, keywords: dict[str, Any]) -> None:
+        self.dtype, self.keywords = dtype, keywords
+        if summed and dtype.name in _HALF_PRECISION:
+            self.dtype, self.keywords = np.dtype(np.float32), {"precision": _HALF_PRECISION[dtype.name]}
+
+    def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return matmul(a.astype(self.dtype, copy=False), b.astype(self.dtype, copy=False), **self.keywords)
+
+
+def _blocks(images: int, output: Sequence[int], position_bytes: int) -> Iterator[tuple[slice, slice]]:
+    """Images and rows of the output (its first spatial dimension) that are done together."""
+    row = max(1, position_bytes * math.prod(output[1:]))
+    rows = max(1, COLUMN_BYTES // row)
+    count = max(1, rows // max(output[0], 1))
+    for first in range(0, images, count):
+        for top in range(0, output[0], rows):
+            yield slice(first, min(first + count, images)), slice(top, min(top + rows, output[0]))
+
+
+def workspace_bytes(images: int, channels: int, kernel: Sequence[int], output: Sequence[int], itemsize: int) -> int:
+    """Bytes that the columns of the largest block take."""
+    position = channels * math.prod(kernel) * itemsize
+    return max(
+        (
+            (i.stop - i.start) * (r.stop - r.start) * math.prod(output[1:]) * position
+            for i, r in itertools.islice(_blocks(images, output, position), 1)
+        ),
+        default=0,
+    )
+
+
+def _columns(seen: np.ndarray, groups: int, images: slice, rows: slice, channels_last: bool) -> np.ndarray:
+    """The columns of a block of windows (N, C, *K, *out): (groups, C/groups K, positions), as a transposed view of
+    (groups, positions, K C/groups) for channels-last arrays, with the taps in front of the channels there."""
+    dims = (seen.ndim - 2) // 2
+    block = seen[images][(slice(None),) * (2 + dims) + (rows,)]
+    block = block.reshape(block.shape[0], groups, block.shape[1] // groups, *block.shape[2:])
+    taps, places = tuple(range(3, 3 + dims)), tuple(range(3 + dims, 3 + 2 * dims))
+    positions = block.shape[0] * math.prod(block.shape[3 + dims :])
+    depth = math.prod(block.shape[2 : 3 + dims])
+    if channels_last:
+        return block.transpose(1, 0, *places, *taps, 2).reshape(groups, positions, depth).mT
+    return block.transpose(1, 2, *taps, 0, *places).reshape(groups, depth, positions)
+
+
+def _matrix(weight: np.ndarray, groups: int, channels_last: bool) -> np.ndarray:
+    """The weights as (groups, O/groups, depth), in the order of the columns."""
+    if channels_last:
+        weight = np.moveaxis(weight, 1, -1)
+    return weight.reshape(groups, len(weight) // groups, math.prod(weight.shape[1:]))
+
+
+def _split(x: np.ndarray, groups: int, images: slice, rows: slice) -> np.ndarray:
+    """A block of an array (N, O, *out) as (groups, O/groups, images, rows, ...): a view of it, for plain layouts."""
+    block = x[images, :, rows]
+    block = block.reshape(block.shape[0], groups, block.shape[1] // groups, *block.shape[2:])
+    return np.moveaxis(block, 0, 2)
+
+
+def conv_explicit(
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    groups: int = 1,
+    relu: bool = False,
+    **keywords: Any,
+) -> np.ndarray:
+    """The convolution by products of the weights with the columns; `keywords` are those of `matmul`."""
+    kernel, channels_last = weight.shape[2:], is_channels_last(x)
+    at = steps(len(kernel), stride, padding, dilation)
+    output = output_size(x.shape[2:], kernel, at)
+    y = empty_output((len(x), len(weight), *output), x.dtype, channels_last)
+    if y.size == 0:
+        return y
+    multiply = _Product(x.dtype, bias is not None, keywords)
+    seen, matrix = windows(padded(x, at.padding), kernel, output, at), _matrix(weight, groups, channels_last)
+    addend = None if bias is None else bias.astype(multiply.dtype, copy=False).reshape(groups, len(weight) // groups, 1)
+    for images, rows in _blocks(len(x), output, x.shape[1] * math.prod(kernel) * x.itemsize):
+        columns = _columns(seen, groups, images, rows, channels_last)
+        product = multiply(columns.mT, matrix.mT).mT if channels_last else multiply(matrix, columns)
+        if addend is not None:
+            product += addend
+        if relu:
+            np.maximum(product, 0, out=product)
+        here = _split(y, groups, images, rows)
+        here[...] = product.reshape(here.shape)
+    return y
+
+
+def input_gradient_explicit(
+    g: np.ndarray,
+    weight: np.ndarray,
+    *,
+    input_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    groups: int = 1,
+    **keywords: Any,
+) -> np.ndarray:
+    """The gradient with respect to x of shape (N, C, *input_size): columns by a product, added where they came from."""
+    kernel, channels_last = weight.shape[2:], is_channels_last(g)
+    at = steps(len(kernel), stride, padding, dilation)
+    channels, output = weight.shape[1] * groups, g.shape[2:]
+    multiply = _Product(g.dtype, math.prod(kernel) > 1, keywords)
+    wide_size = [length + 2 * pad for length, pad in zip(input_size, at.padding, strict=True)]
+    wide = empty_output((len(g), channels, *wide_size), multiply.dtype, channels_last)
+    wide[...] = 0
+    matrix = _matrix(weight, groups, False)
+    for images, rows in _blocks(len(g), output, channels * math.prod(kernel) * g.itemsize):
+        block = _split(g, groups, images, rows)
+        flat = block.reshape(groups, block.shape[1], math.prod(block.shape[2:]))
+        columns = multiply(matrix.mT, flat)
+        columns = columns.reshape(groups, weight.shape[1], *kernel, *block.shape[2:])
+        target = _split(wide, groups, images, slice(None))
+        taps: Any = itertools.product(*map(range, kernel))
+        for tap in taps:
+            starts = [index * gap for index, gap in zip(tap, at.dilation, strict=True)]
+            starts[0] += rows.start * at.stride[0]
+            counts = block.shape[3:]
+            places: list[Any] = [
+                slice(b, b + (c - 1) * s + 1, s) for b, c, s in zip(starts, counts, at.stride, strict=True)
+            ]
+            target[(..., *places)] += columns[(slice(None), slice(None), *tap)]
+    inside: Any = (..., *(slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)))
+    result = wide[inside]
+    if any(at.padding) or result.dtype != g.dtype:
+        whole = empty_output(result.shape, g.dtype, channels_last)
+        whole[...] = result
+        return whole
+    return result
+
+
+def weight_gradient_explicit(
+    x: np.ndarray,
+    g: np.ndarray,
+    *,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    groups: int = 1,
+    **keywords: Any,
+) -> np.ndarray:
+    """The gradient with respect to the weight: products of g with the columns, summed over the blocks."""
+    channels_last = is_channels_last(x)
+    at = steps(len(kernel_size), stride, padding, dilation)
+    channels, outputs, output = x.shape[1] // groups, g.shape[1] // groups, g.shape[2:]
+    multiply = _Product(x.dtype, True, keywords)
+    total = np.zeros((groups, outputs, channels * math.prod(kernel_size)), multiply.dtype)
+    if x.size and g.size:
+        seen = windows(padded(x, at.padding), kernel_size, output, at)
+        for images, rows in _blocks(len(x), output, x.shape[1] * math.prod(kernel_size) * x.itemsize):
+            block = _split(g, groups, images, rows)
+            flat = block.reshape(groups, outputs, math.prod(block.shape[2:]))
+            total += multiply(flat, _columns(seen, groups, images, rows, channels_last).mT)
+    if channels_last:
+        total = np.moveaxis(total.reshape(groups * outputs, *kernel_size, channels), -1, 1)
+    return np.ascontiguousarray(total.reshape(groups * outputs, channels, *kernel_size).astype(x.dtype, copy=False))

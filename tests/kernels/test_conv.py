@@ -1,0 +1,211 @@
+"""Convolutions: every algorithm at every precision and hard shape within its bound, and what steers the choice."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minitorch_backends.kernels import conv as convolutions
+from minitorch_backends.kernels.conv import conv, conv_input_gradient, conv_weight_gradient
+from minitorch_backends.kernels.conv.shapes import is_channels_last
+from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.registry import Kernel, Refused, kernels
+
+
+class Shape(NamedTuple):
+    """One convolution: N, C, O and groups, spatial sizes, and steps."""
+
+    counts: tuple[int, int, int, int]
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
+
+    def keywords(self) -> dict[str, Any]:
+        steps = {name: getattr(self, name) for name in ("stride", "padding", "dilation") if getattr(self, name)}
+        return steps | ({"groups": self.counts[3]} if self.counts[3] != 1 else {})
+
+
+SHAPES = {
+    "one of everything": Shape((1, 1, 1, 1), (1,), (1,)),
+    "1-D": Shape((2, 5, 7, 1), (37,), (5,), (2,), (2,)),
+    "pointwise": Shape((2, 35, 33, 1), (6, 5), (1, 1)),
+    "pointwise, strided": Shape((1, 16, 17, 1), (9, 8), (1, 1), (2, 2)),
+    "3 x 3": Shape((2, 33, 17, 1), (15, 17), (3, 3), (1, 1), (1, 1)),
+    "3 x 3, one short of a tile": Shape((1, 31, 15, 1), (9, 13), (3, 3)),
+    "3 x 3, strided": Shape((2, 16, 32, 1), (14, 14), (3, 3), (2, 2), (1, 1)),
+    "3 x 3, dilated": Shape((1, 16, 16, 1), (13, 11), (3, 3), (1, 1), (2, 2), (2, 2)),
+    "7 x 7 of three channels": Shape((1, 3, 20, 1), (29, 31), (7, 7), (2, 2), (3, 3)),
+    "steps that differ": Shape((1, 6, 4, 1), (17, 12), (2, 5), (3, 1), (0, 4), (2, 1)),
+    "grouped": Shape((2, 12, 18, 3), (11, 9), (3, 3), (1, 1), (1, 1)),
+    "depthwise": Shape((2, 19, 19, 19), (12, 10), (3, 3), (1, 1), (1, 1)),
+    "depthwise, two each, strided": Shape((1, 7, 14, 7), (12, 13), (3, 3), (2, 2), (1, 1)),
+    "3-D": Shape((1, 5, 6, 1), (7, 6, 5), (2, 3, 2), (1, 2, 1), (1, 1, 0)),
+    "more padding than input": Shape((1, 3, 2, 1), (2, 2), (3, 3), (1, 1), (4, 4)),
+    "no images": Shape((0, 3, 4, 1), (5, 5), (3, 3)),
+    "no channels": Shape((2, 0, 4, 1), (5, 5), (3, 3)),
+}
+
+KERNELS = {each.name: each for each in convolutions.KERNELS}
+IMPLEMENTATIONS = [(kernel.name, name) for kernel in convolutions.KERNELS for name in kernel.implementations]
+TRANSFORMS = {"winograd2": 8.0, "winograd4": 100.0, "fft": 64.0}
+"""Algorithms that mix neighbouring values, whose errors are relative to the largest sum of magnitudes, by this factor
+of the fp32 unit (F(2x2) and F(4x4): largest errors of some 4 and 25 times those of direct sums)."""
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32, channels_last: bool = False) -> np.ndarray:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    return laid_out_last(values) if channels_last else values
+
+
+def laid_out_last(x: np.ndarray) -> np.ndarray:
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+def arguments(kernel: Kernel, shape: Shape, dtype: Any = np.float32, channels_last: bool = False) -> tuple[list, dict]:
+    """The arrays and keywords of a call: the input, the weight, and a gradient of the output's shape."""
+    images, channels, outputs, groups = shape.counts
+    x = normal(images, channels, *shape.size, seed=1, dtype=dtype, channels_last=channels_last)
+    weight = normal(outputs, channels // groups, *shape.kernel, seed=2, dtype=dtype)
+    keywords = shape.keywords()
+    g = normal(*conv.reference(x, weight, **keywords).shape, seed=3, dtype=dtype, channels_last=channels_last)
+    if kernel is conv:
+        return [x, weight], keywords
+    if kernel is conv_input_gradient:
+        return [g, weight], keywords | {"input_size": shape.size}
+    return [x, g], keywords | {"kernel_size": shape.kernel}
+
+
+def depth(kernel: Kernel, shape: Shape, result: np.ndarray) -> int:
+    """How many products are summed for an element of the result, at most."""
+    taps = int(np.prod(shape.kernel))
+    if kernel is conv_weight_gradient:
+        return shape.counts[0] * int(np.prod([s + 2 * 4 for s in shape.size]))
+    return taps * max(shape.counts[1], shape.counts[2]) // shape.counts[3]
+
+
+def assert_within_bound(
+    kernel: Kernel, name: str, shape: Shape, arrays: list, keywords: dict, precision: str = "ieee"
+) -> None:
+    options = keywords | ({"precision": precision} if precision != "ieee" else {})
+    try:
+        result = kernel[name](*arrays, every=True, **options)
+    except Refused:
+        return
+    exact = kernel.reference(*arrays, **keywords)
+    assert result.dtype == arrays[0].dtype
+    assert result.shape == exact.shape
+    magnitudes = kernel.reference(*map(np.abs, arrays), **keywords)
+    unit = float(np.finfo(result.dtype).eps) / 2 if result.dtype.itemsize >= 4 else 2.0**-24
+    error = np.abs(result.astype(exact.dtype) - exact)
+    if name in TRANSFORMS:
+        allowed = (kernel.bound[precision] + unit * TRANSFORMS[name] * 2) * magnitudes.max(initial=0)
+    else:
+        allowed = (kernel.bound[precision] * 1.01 + unit * (depth(kernel, shape, result) + 8)) * magnitudes
+    if result.dtype.itemsize == 2:
+        allowed = allowed + np.abs(exact) * (2.0**-8 if result.dtype.name == "bfloat16" else 2.0**-11) + 2.0**-24
+    assert np.all(error <= allowed), f"{(error / np.maximum(allowed, 1e-300)).max()} times the bound"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("kernel", "name"), IMPLEMENTATIONS)
+def test_every_algorithm_is_within_its_bound(kernel: str, name: str, shape: str) -> None:
+    for channels_last in (False, True):
+        arrays, keywords = arguments(KERNELS[kernel], SHAPES[shape], channels_last=channels_last)
+        for precision in PRECISIONS:
+            assert_within_bound(KERNELS[kernel], name, SHAPES[shape], arrays, keywords, precision)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize(("kernel", "name"), IMPLEMENTATIONS)
+def test_every_algorithm_in_other_dtypes(kernel: str, name: str, dtype: Any) -> None:
+    for shape in ("3 x 3", "grouped", "1-D"):
+        arrays, keywords = arguments(KERNELS[kernel], SHAPES[shape], dtype=dtype)
+        if np.dtype(dtype).kind == "c":
+            arrays = [(x + 1j * x[::-1]).astype(dtype) for x in arrays]
+        assert_within_bound(KERNELS[kernel], name, SHAPES[shape], arrays, keywords)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_integers_are_exact_and_wrap_around(kernel: str) -> None:
+    arrays, keywords = arguments(KERNELS[kernel], SHAPES["grouped"])
+    whole = [(x * 10).astype(np.int64) for x in arrays]
+    assert np.array_equal(KERNELS[kernel](*whole, **keywords), KERNELS[kernel].reference(*whole, **keywords))
+    small = [x.astype(np.uint8) for x in whole]
+    wrapped = KERNELS[kernel].reference(*small, **keywords).astype(np.int64).astype(np.uint8)
+    assert np.array_equal(KERNELS[kernel](*small, **keywords), wrapped)
+
+
+@pytest.mark.parametrize("name", list(conv.implementations))
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_bias_and_relu(name: str, channels_last: bool) -> None:
+    for shape in ("3 x 3", "grouped", "depthwise", "pointwise"):
+        arrays, keywords = arguments(conv, SHAPES[shape], channels_last=channels_last)
+        bias = normal(len(arrays[1]), seed=4)
+        for options in ({}, {"relu": True}):
+            try:
+                result = conv[name](*arrays, bias, every=True, **keywords, **options)
+            except Refused:
+                continue
+            exact = conv.reference(*arrays, bias, **keywords, **options)
+            assert np.allclose(result, exact, rtol=1e-4, atol=1e-4)
+            assert is_channels_last(result) == channels_last
+            assert (result.min() >= 0) == bool(options)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_halves_are_rounded_once(kernel: str, dtype: Any) -> None:
+    arrays, keywords = arguments(KERNELS[kernel], SHAPES["3 x 3"], dtype=dtype)
+    if kernel == "conv":
+        arrays.append(normal(len(arrays[1]), seed=4, dtype=dtype))
+    result = KERNELS[kernel]["explicit"](*arrays, **keywords)
+    exact = KERNELS[kernel].reference(*arrays, **keywords)
+    nearest = exact.astype(np.float32).astype(dtype)
+    assert np.mean(nearest == result) > 0.99
+
+
+def test_strides_of_any_kind_give_the_same_values() -> None:
+    (x, weight), keywords = arguments(conv, SHAPES["3 x 3"])
+    plain = conv(x, weight, **keywords)
+    wide = np.zeros((*x.shape[:3], 2 * x.shape[3]), x.dtype)
+    wide[..., ::2] = x
+    backwards = np.ascontiguousarray(x[:, ::-1, :, ::-1])[:, ::-1, :, ::-1]
+    for other in (wide[..., ::2], backwards, laid_out_last(x), np.asfortranarray(x)):
+        for kernel in (weight, laid_out_last(weight), np.asfortranarray(weight)):
+            assert np.allclose(conv(other, kernel, **keywords), plain, rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_do_not_change_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    from minitorch_backends.kernels.conv import explicit
+
+    for kernel in convolutions.KERNELS:
+        for channels_last in (False, True):
+            arrays, keywords = arguments(kernel, SHAPES["3 x 3"], np.float64, channels_last)
+            with monkeypatch.context() as patch:
+                patch.setattr(explicit, "COLUMN_BYTES", 1)
+                by_rows = kernel["explicit"](*arrays, **keywords)
+            assert np.allclose(by_rows, kernel["explicit"](*arrays, **keywords), rtol=1e-12, atol=1e-12)
+
+
+def test_what_is_not_allowed_is_refused_with_the_reason() -> None:
+    kernel = Kernel("steered", reference=lambda: None, bound={})
+    del kernels["steered"]
+    convolutions.declare(kernel, "greedy", lambda a: "greedy", workspace=lambda a: 1000, slower=lambda a: "is slow")
+    convolutions.declare(kernel, "modest", lambda a: "modest", workspace=lambda a: 10)
+    convolutions.declare(kernel, "last", lambda a: "last", workspace=lambda a: 10, last=True)
+    a = np.zeros(3)
+    assert kernel(a) == "modest"
+    assert kernel(a, every=True) == "greedy"
+    assert kernel(a, every=True, workspace_limit=999) == "modest"
+    assert kernel(a, workspace_limit=0) == "last"
+    assert kernel(a, without=(("greedy", "not today"), ("modest", "nor this"), ("last", "nor that"))) == "last"
+    assert kernel.decide(a, every=True, without=(("greedy", "not today"),)).refusals == (("greedy", "not today"),)
+    assert kernel.decide(a).refusals == (("greedy", "is slow"),)
+    (_, sentence), *_ = kernel.decide(a, every=True, workspace_limit=5).refusals
+    assert "1,000" in sentence
+    assert "5" in sentence
