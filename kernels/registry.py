@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,6 +149,16 @@ def observe(observer: Observer) -> Iterator[None]:
         stop_observing()
 
 
+def unobserved(compute: Callable[[], Any]) -> Any:
+    """What `compute` returns; the kernel calls that it makes are not told to the observers of this thread or task."""
+
+    def run() -> Any:
+        _observers.set(())
+        return compute()
+
+    return copy_context().run(run)
+
+
 class _Stopped(BaseException):
     """Ends a computation at its first kernel call; nothing but `planned` catches it."""
 
@@ -181,6 +191,10 @@ def unobserved() -> Iterator[None]:
         _hidden.reset(token)
 
 
+def _options(call: Call) -> dict[str, Any]:
+    return call.keywords if call.prefer is None else {**call.keywords, "prefer": call.prefer}
+
+
 class Kernel:
     """A task, its contract, and its implementations in the order in which they are preferred.
 
@@ -189,12 +203,15 @@ class Kernel:
         reference: the same task in float64, the definition of correct.
         bound: for each precision, the largest error of a result relative to the sum of the magnitudes of the
             reference's terms, accumulation aside (the docstring of the kernel's module says what a term is).
+
+    `describe` says what traces show of a call besides the arrays: its keywords, and what a kernel has to add.
     """
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
         self.reference = reference
         self.bound = dict(bound)
+        self.describe: Callable[[Call], dict[str, Any]] = _options
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}
         self._lock = threading.Lock()

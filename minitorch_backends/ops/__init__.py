@@ -34,6 +34,7 @@ from .fill import *  # noqa: F403
 from .grid import *  # noqa: F403
 from .index import *  # noqa: F403
 from .join import *  # noqa: F403
+from .linalg import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403
