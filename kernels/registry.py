@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,16 +147,6 @@ def observe(observer: Observer) -> Iterator[None]:
         yield
     finally:
         stop_observing()
-
-
-def unobserved(compute: Callable[[], Any]) -> Any:
-    """What `compute` returns; the kernel calls that it makes are not told to the observers of this thread or task."""
-
-    def run() -> Any:
-        _observers.set(())
-        return compute()
-
-    return copy_context().run(run)
 
 
 class _Stopped(BaseException):
