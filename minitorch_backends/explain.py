@@ -22,7 +22,7 @@ import numpy as np
 from .autograd.modes import is_in_backward, no_grad
 from .backends.permission import Choice, precision_of
 from .factories import from_numpy
-from .kernels.registry import Call, observe, planned
+from .kernels.registry import Call, kernels, observe, planned
 from .op import registry
 from .ops.einsum import einsum_plan
 from .ops.einsum.plan import Plan
@@ -137,9 +137,8 @@ def record() -> Iterator[Log]:
 
 
 def _record(call: Call) -> Record:
-    options = {name: value for name, value in call.keywords.items() if name != "precision"}
-    if call.prefer is not None:
-        options["prefer"] = call.prefer
+    described = kernels[call.kernel].describe(call)
+    options = {name: value for name, value in described.items() if name != "precision"}
     return Record(
         kernel=call.kernel,
         shapes=call.shapes,
@@ -229,7 +228,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
     calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no op, and
     for an op that calls no kernel.
     """
-    function = registry.get(name) or registry.get(name.rpartition(".")[2])
+    function = registry.get(name) or registry.get(name.replace(".", "_")) or registry.get(name.rpartition(".")[2])
     if function is None:
         raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]

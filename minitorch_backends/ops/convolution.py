@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends.permission import precision_of
 from ..flags import State, current
-from ..kernels.conv import conv, conv_input_gradient, conv_weight_gradient
+from ..kernels.conv import (
+    KERNELS,
+    benchmark_cache,
+    conv,
+    conv_input_gradient,
+    conv_weight_gradient,
+    thread_dependent,
+)
 from ..kernels.conv.shapes import steps as steps_of
 from ..kernels.registry import Kernel
 from ..op import Array, op
@@ -21,38 +28,78 @@ __all__ = ["convolution", "convolution_input_gradient", "convolution_weight_grad
 
 Sizes = tuple[int, ...]
 
+_TRANSFORMS = ("winograd2", "winograd4", "fft")
+"""The algorithms that NNPACK has in torch."""
+
 _FLOAT32 = np.dtype(np.float32)
 
 
 # Flags
 
 
+class Steering(NamedTuple):
+    """What the flags of a state say about algorithms."""
+
+    keywords: dict[str, Any]
+    """`without` and `workspace_limit` of the kernels."""
+    depthwise: bool
+    """Whether depthwise convolutions prefer the algorithm made for them."""
+    timed: int | None
+    """How many algorithms are timed on a first call, 0 for all of them; None does not time."""
+
+
 def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **keywords: Any) -> np.ndarray:
-    """One of the three kernels at the precision of the call, or as the flags in force say."""
-    decided_by, steering = _steering(arrays[0].dtype, precision)
-    return kernel(*arrays, decided_by=decided_by, **keywords, **steering)
-
-
-def _steering(dtype: np.dtype, precision: str | None) -> tuple[str, dict[str, Any]]:
-    """Who decides on the precision, and the keywords with which the flags steer a kernel."""
+    """One of the three kernels at the precision of the call, by the algorithm that the flags in force ask for."""
     state = current()
-    if dtype is not _FLOAT32:
-        return "precision flags act on float32 products only", _allowed(state)
-    choice = precision_of("conv") if precision is None else choice_of(precision, "conv")
-    keywords = dict(_allowed(state))
-    if choice.precision != "ieee":
-        keywords["precision"] = choice.precision
-    if choice.precision == "tf32" and state.read("tf32_rounding") != "rna":
-        keywords["rounding"] = state.read("tf32_rounding")
-    return choice.decided_by, keywords
+    steering: Steering = state.derived.get("convolutions") or _steer(state)
+    keywords |= steering.keywords
+    decided_by = "precision flags act on float32 products only"
+    if arrays[0].dtype is _FLOAT32:
+        choice = precision_of("conv") if precision is None else choice_of(precision, "conv")
+        decided_by = choice.decided_by
+        if choice.precision != "ieee":
+            keywords["precision"] = choice.precision
+        if choice.precision == "tf32" and state.read("tf32_rounding") != "rna":
+            keywords["rounding"] = state.read("tf32_rounding")
+    prefer: str | None = None
+    if steering.depthwise and keywords["groups"] > 1:
+        prefer = "depthwise"
+    elif steering.timed is not None:
+        keywords["every"] = True
+        prefer = benchmark_cache.fastest(kernel, arrays, keywords, steering.timed)
+    return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
 
 
-def _allowed(state: State) -> dict[str, Any]:
-    """The keywords that say which algorithms may run."""
-    known = state.derived.get("convolutions")
-    if known is None:
-        known = state.derived["convolutions"] = {}
-    return known
+def _steer(state: State) -> Steering:
+    """What a state says about algorithms, which it then keeps."""
+    read, family = state.read, state.read("emulate")
+    without: dict[str, str] = {}
+    if read("cudnn.depthwise_kernel") == "cudnn":
+        without["depthwise"] = "cudnn.depthwise_kernel = 'cudnn'"
+    if not read("nnpack.enabled"):
+        without |= dict.fromkeys(_TRANSFORMS, "nnpack.enabled = False")
+    fixed = _deterministic(state)
+    if fixed is not None:
+        without |= {name: f"{fixed}, and its bits depend on {why}" for name, why in thread_dependent.items()}
+    for backend, others in (("cudnn", (None, "cuda")), ("mkldnn", (None, "mkldnn"))):
+        if family in others and not read(f"{backend}.enabled"):
+            names = {name for kernel in KERNELS for name in kernel.implementations}
+            without |= dict.fromkeys(sorted(names - {"explicit"}), f"{backend}.enabled = False")
+    keywords: dict[str, Any] = {"without": tuple(without.items())} if without else {}
+    if read("workspace_limit") is not None:
+        keywords["workspace_limit"] = read("workspace_limit")
+    timed = (read("cudnn.benchmark_limit") or 0) if read("cudnn.benchmark") and fixed is None else None
+    steering = Steering(keywords, read("cudnn.depthwise_kernel") == "native", timed)
+    state.derived["convolutions"] = steering
+    return steering
+
+
+def _deterministic(state: State) -> str | None:
+    """The flag that asks for the same bits whatever the number of threads, as text, or None."""
+    if state.read("cudnn.deterministic"):
+        return "cudnn.deterministic = True"
+    mode = state.read("deterministic_algorithms")
+    return None if mode == "default" else f"deterministic_algorithms = {mode!r}"
 
 
 # Gradients: each op is linear in both inputs, and its transpose in either is another of the three.
