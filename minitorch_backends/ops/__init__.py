@@ -4,6 +4,7 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 """
 
 from . import (  # noqa: F401
+    attention,
     convolution,
     cross_entropy,
     distance,
@@ -12,6 +13,7 @@ from . import (  # noqa: F401
     history,
     linear,
     loss,
+    multihead,
     normalization,
     padding,
     remake,
