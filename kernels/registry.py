@@ -38,6 +38,7 @@ __all__ = [
     "planned",
     "start_observing",
     "stop_observing",
+    "unobserved",
 ]
 
 kernels: dict[str, Kernel] = {}
@@ -120,6 +121,7 @@ Observer = Callable[[Call], None]
 
 _everywhere: list[Observer] = []
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kernel_observers", default=())
+_hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
 
 
 def observe_everywhere(observer: Observer) -> None:
@@ -168,6 +170,21 @@ def planned(compute: Callable[[], Any]) -> Planned | None:
     return None
 
 
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Tell nobody of the kernel calls made in this thread or task while the block runs: for an implementation that
+    makes many of them, and is itself what there is to tell."""
+    token = _hidden.set(True)
+    try:
+        yield
+    finally:
+        _hidden.reset(token)
+
+
+def _options(call: Call) -> dict[str, Any]:
+    return call.keywords if call.prefer is None else {**call.keywords, "prefer": call.prefer}
+
+
 class Kernel:
     """A task, its contract, and its implementations in the order in which they are preferred.
 
@@ -176,12 +193,15 @@ class Kernel:
         reference: the same task in float64, the definition of correct.
         bound: for each precision, the largest error of a result relative to the sum of the magnitudes of the
             reference's terms, accumulation aside (the docstring of the kernel's module says what a term is).
+
+    `describe` says what traces show of a call besides the arrays: its keywords, and what a kernel has to add.
     """
 
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
         self.reference = reference
         self.bound = dict(bound)
+        self.describe: Callable[[Call], dict[str, Any]] = _options
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}
         self._lock = threading.Lock()
@@ -295,7 +315,8 @@ class Kernel:
                 refusals.append((implementation.name, str(refused)))
                 continue
             seconds = time.perf_counter() - start
-            if observers := (*_everywhere, *_observers.get()):
+            observers = () if _hidden.get() else (*_everywhere, *_observers.get())
+            if observers:
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
                 call = Call(*signature, decided_by, seconds, arrays, result, prefer)

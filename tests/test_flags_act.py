@@ -77,6 +77,62 @@ def chain() -> Observation:
     return observed(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
 
 
+def attended(dtype: Any = mt.float32) -> Observation:
+    mt.manual_seed(0)
+    q, k, v = (mt.randn(1, 2, 20, 8).to(dtype) for _ in range(3))
+    return observed(lambda: mt.nn.functional.scaled_dot_product_attention(q, k, v))
+
+
+def attended_halves() -> Observation:
+    return attended(mt.bfloat16)
+
+
+def heads() -> Observation:
+    mt.manual_seed(0)
+    module, x = mt.nn.MultiheadAttention(8, 2), mt.randn(5, 1, 8)
+
+    def attend() -> Any:
+        with mt.no_grad():
+            return module(x, x, x, need_weights=False)[0]
+
+    return observed(attend)
+
+
+def eigenvalues() -> Observation:
+    mt.manual_seed(0)
+    a = mt.randn(3, 8, 8)
+    return observed(lambda: mt.linalg.eigvalsh(a))
+
+
+def images(groups: int = 1) -> tuple[Any, Any]:
+    mt.manual_seed(0)
+    return mt.randn(1, 16, 9, 8), mt.randn(16, 16 // groups, 3, 3)
+
+
+def convolution(groups: int = 1) -> Observation:
+    x, weight = images(groups)
+    return observed(lambda: mt.conv2d(x, weight, padding=1, groups=groups))
+
+
+def depthwise() -> Observation:
+    return convolution(16)
+
+
+def benchmarked() -> Observation:
+    """Which algorithms are timed on a first call; which of them is the fastest may vary."""
+    backends.cudnn.benchmark_cache.clear()
+    _, (*_, record) = convolution()
+    timed = dict(record[2]).get("timed", "")
+    return b"", [("timed", *sorted(timed.split(",")))]
+
+
+def wide_convolution() -> Observation:
+    """Of a kernel so large that its usual algorithm has a workspace."""
+    mt.manual_seed(0)
+    x, weight = mt.randn(1, 2, 40, 40), mt.randn(2, 2, 15, 15)
+    return observed(lambda: mt.conv2d(x, weight))
+
+
 FLIPS: dict[str, list[Flip]] = {
     "fp32_precision": [
         Flip("ieee", value) for value in ("tf32", "bf16", "bf16x3", "bf16x6", "bf16x9", "tf32x3", "fp16")
@@ -107,8 +163,36 @@ FLIPS: dict[str, list[Flip]] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": [Flip((False, False), True, observe=bfloat)],
     "cuda.tf32_veto": [Flip(False, True, {"cuda.matmul.allow_tf32": True})],
     "cuda.blas_library": [Flip("default", "cublaslt"), Flip("cublas", "cublaslt", {"fp32_precision": "bf16"})],
+    "cuda.flash_sdp": [Flip(True, False, observe=attended)],
+    "cuda.mem_efficient_sdp": [Flip(True, False, {"cuda.flash_sdp": False}, attended)],
+    "cuda.math_sdp": [Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attended)],
+    "cuda.sdp_priority": [Flip("flash,efficient,math,cudnn", "efficient,flash,math,cudnn", observe=attended)],
+    "cuda.fp16_bf16_reduction_math_sdp": [
+        Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attended_halves)
+    ],
+    "mha.fastpath": [Flip(True, False, observe=heads)],
+    "cuda.linalg_library": [Flip(*pair, observe=eigenvalues) for pair in (("magma", "cusolver"), ("magma", "default"))],
     "cudnn.fp32_precision": [Flip("ieee", "tf32"), Flip("none", "tf32")],
-    "mkldnn.enabled": [Flip(False, True, {"mkldnn.fp32_precision": "bf16"})],
+    "cudnn.enabled": [Flip(False, True, observe=wide_convolution)],
+    "cudnn.benchmark": [Flip(False, True, observe=benchmarked)],
+    "cudnn.benchmark_limit": [Flip(1, 0, {"cudnn.benchmark": True}, benchmarked)],
+    "cudnn.deterministic": [Flip(False, True, {"cudnn.benchmark": True}, benchmarked)],
+    "cudnn.allow_tf32": [Flip(False, True, observe=convolution)],
+    "cudnn.conv.fp32_precision": [Flip("ieee", "tf32", observe=convolution)],
+    "cudnn.depthwise_kernel": [Flip("cudnn", "native", observe=depthwise)],
+    "deterministic_algorithms": [
+        Flip("default", value, {"cudnn.benchmark": True}, benchmarked) for value in ("warn", "error")
+    ],
+    "nnpack.enabled": [
+        Flip(False, True, {"cudnn.benchmark": True}, benchmarked),
+        Flip(False, True, observe=wide_convolution),
+    ],
+    "workspace_limit": [Flip(None, 1000, observe=wide_convolution)],
+    "mkldnn.enabled": [
+        Flip(False, True, {"mkldnn.fp32_precision": "bf16"}),
+        Flip(False, True, observe=wide_convolution),
+    ],
+    "mkldnn.conv.fp32_precision": [Flip("ieee", "bf16", observe=convolution)],
     "mkldnn.allow_tf32": [Flip(False, True)],
     "mkldnn.fp32_precision": [Flip("ieee", "bf16")],
     "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],
@@ -148,7 +232,7 @@ def test_every_flag_acts_or_says_why_not() -> None:
 @pytest.mark.parametrize("path", [*NOT_YET_ACTING, *HONEST_CONSTANTS])
 def test_a_listed_flag_does_not_act_on_products(path: str) -> None:
     value, *others = rows[path].choices.examples
-    everything = [product, gradient, half, bfloat]
+    everything = [product, gradient, half, bfloat, convolution]
     with scope(path, value):
         before = [observe() for observe in everything]
     for other in others:

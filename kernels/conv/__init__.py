@@ -9,9 +9,12 @@ dimension, where an empty one means 1, 0 and 1; `groups`; `precision` and `round
 `matmul`; `relu=True` gives max(y, 0). Arrays may have any strides. The result is channels-last in memory where the
 first array is (`shapes.is_channels_last`).
 
-Two keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
-name and the reason why it may not run; and `workspace_limit`, the bytes that an implementation may take besides its
-arguments and its result (the last implementation, which bounds its own, runs in any case).
+A `Kept` weight may stand in for the array of a weight; implementations that read packed weights keep them there.
+
+Three keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
+name and the reason why it may not run; `workspace_limit`, the bytes that an implementation may take besides its
+arguments and its result (the last implementation, which bounds its own, runs in any case); and `every=True`, which
+also admits those that can do a call, and are usually not the best for it.
 
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result
 may be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
@@ -25,11 +28,23 @@ from typing import Any
 import numpy as np
 
 from ..precision import PRECISIONS
-from ..registry import ArraySpec, Kernel
-from . import exact, explicit
+from ..registry import ArraySpec, Call, Kernel, kernels
+from . import exact, explicit, fast, fourier
+from .kept import Kept, array_of
 from .shapes import output_size, steps
+from .tuner import STEERING, benchmark_cache
 
-__all__ = ["KERNELS", "conv", "conv_input_gradient", "conv_weight_gradient", "declare", "workspace"]
+__all__ = [
+    "KERNELS",
+    "Kept",
+    "benchmark_cache",
+    "conv",
+    "conv_input_gradient",
+    "conv_weight_gradient",
+    "declare",
+    "thread_dependent",
+    "workspace",
+]
 
 _BOUND = {name: row.product_error for name, row in PRECISIONS.items()}
 
@@ -38,6 +53,9 @@ conv_input_gradient = Kernel("conv_input_gradient", reference=exact.exact_input_
 conv_weight_gradient = Kernel("conv_weight_gradient", reference=exact.exact_weight_gradient, bound=_BOUND)
 
 KERNELS = (conv, conv_input_gradient, conv_weight_gradient)
+
+thread_dependent: dict[str, str] = {}
+"""Implementations whose bits depend on the number of threads, and why."""
 
 _workspaces: dict[tuple[str, str], Callable[..., int]] = {}
 
@@ -50,15 +68,24 @@ def declare(
     isa: str | None = None,
     refuses: Callable[..., str | None] | None = None,
     workspace: Callable[..., int] | None = None,
+    slower: Callable[..., str | None] | None = None,
     last: bool = False,
+    packs: bool = False,
+    bits_depend_on: str | None = None,
 ) -> None:
     """Declare the next best implementation of one of the three kernels.
 
     Arguments:
-        run, refuses: as for `Kernel.impl`, without the keywords `without` and `workspace_limit`.
+        run, refuses: as for `Kernel.impl`, without the keywords that steer.
+        slower: from what `refuses` is given, a sentence where others are faster or more accurate: measured, and not
+            asked with `every=True`.
         workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
         last: it may run whatever `without` and `workspace_limit` say.
+        packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
+        bits_depend_on: why its bits depend on the number of threads, where they do.
     """
+    if bits_depend_on is not None:
+        thread_dependent[name] = bits_depend_on
     if workspace is not None:
         _workspaces[kernel.name, name] = workspace
 
@@ -66,6 +93,7 @@ def declare(
         *specs: ArraySpec,
         without: tuple[tuple[str, str], ...] = (),
         workspace_limit: int | None = None,
+        every: bool = False,
         **keywords: Any,
     ) -> str | None:
         if not last:
@@ -77,10 +105,13 @@ def declare(
             needed = workspace(*specs, **keywords)
             if needed > workspace_limit:
                 return f"needs {needed:,} bytes of workspace, and the limit is {workspace_limit:,}"
+        if sentence is None and slower is not None and not every:
+            return slower(*specs, **keywords)
         return sentence
 
-    def unsteered(*arrays: np.ndarray, without: Any = (), workspace_limit: Any = None, **keywords: Any) -> np.ndarray:
-        return run(*arrays, **keywords)
+    def unsteered(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
+        given = {name: value for name, value in keywords.items() if name not in STEERING}
+        return run(*(arrays if packs else map(array_of, arrays)), **given)
 
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
     kernel.impl(name, isa=isa, refuses=refusal)(unsteered)
@@ -89,8 +120,24 @@ def declare(
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:
     """The bytes that an implementation takes for these arrays besides its arguments and its result."""
     needed = _workspaces.get((kernel.name, name))
-    keywords = {key: value for key, value in keywords.items() if key not in ("without", "workspace_limit")}
+    keywords = {key: value for key, value in keywords.items() if key not in STEERING}
     return 0 if needed is None else needed(*specs, **keywords)
+
+
+def _describe(call: Call) -> dict[str, Any]:
+    """The keywords, without those that only forbid, the bytes of workspace, and what `benchmark_cache` has timed."""
+    named = {name: value for name, value in call.keywords.items() if name not in STEERING}
+    specs = [ArraySpec(x.shape, x.dtype) for x in call.arrays]
+    named["workspace"] = workspace(kernels[call.kernel], call.implementation, *specs, **named)
+    if call.prefer is not None:
+        named["prefer"] = call.prefer
+        if timed := benchmark_cache.timed(call.kernel, call.arrays, call.keywords):
+            named["timed"] = ",".join(timed)
+    return named
+
+
+for _kernel in KERNELS:
+    _kernel.describe = _describe
 
 
 def _of_columns(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any) -> int:
@@ -110,6 +157,50 @@ def _of_weight_columns(x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ..
 
 
 # Best first.
+declare(
+    conv,
+    "fft",
+    fourier.conv_fft,
+    refuses=fourier.conv_refuses,
+    workspace=fourier.conv_workspace,
+    slower=fourier.slower,
+)
+declare(
+    conv_input_gradient,
+    "fft",
+    fourier.input_gradient_fft,
+    refuses=fourier.input_gradient_refuses,
+    workspace=fourier.input_gradient_workspace,
+    slower=fourier.slower,
+)
+declare(
+    conv_weight_gradient,
+    "fft",
+    fourier.weight_gradient_fft,
+    refuses=fourier.weight_gradient_refuses,
+    workspace=fourier.weight_gradient_workspace,
+    slower=fourier.slower_weight_gradient,
+)
+declare(conv, "depthwise", fast.conv_depthwise, isa="avx512", refuses=fast.refuses_depthwise)
+declare(
+    conv, "direct", fast.conv_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct, packs=True,
+)  # fmt: skip
+declare(
+    conv_input_gradient, "depthwise", fast.input_gradient_depthwise, isa="avx512", refuses=fast.refuses_depthwise
+)  # fmt: skip
+declare(
+    conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct, packs=True,
+)  # fmt: skip
+declare(
+    conv_weight_gradient, "depthwise", fast.weight_gradient_depthwise, isa="avx512",
+    refuses=fast.refuses_weight_depthwise,
+)  # fmt: skip
+declare(
+    conv_weight_gradient, "direct", fast.weight_gradient_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_weight_direct,
+)  # fmt: skip
 declare(conv, "explicit", explicit.conv_explicit, workspace=_of_columns, last=True)
 declare(conv_input_gradient, "explicit", explicit.input_gradient_explicit, workspace=_of_input_columns, last=True)
 declare(conv_weight_gradient, "explicit", explicit.weight_gradient_explicit, workspace=_of_weight_columns, last=True)

@@ -207,7 +207,7 @@ class MultiplyBlock(NamedTuple):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _reset_limits(limits, workers):
+def reset_limits(limits, workers):
     for worker in range(workers):
         for lane in range(16):
             at = limits + worker * LIMITS_BYTES + 4 * lane
@@ -216,7 +216,7 @@ def _reset_limits(limits, workers):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _found(limits, workers):
+def found_limits(limits, workers):
     """The magnitudes that the workers found: the greatest << 32 | the least but zero (0 where there is none)."""
     least, greatest = 0xFFFFFFFF, 0
     for worker in range(workers):
@@ -261,14 +261,14 @@ def pack(
 ):
     """Pack an operand from address `at` to address `target`, in tasks of `panel_chunk` panels x `k_chunk` along K.
 
-    `leaf` is the address of a `PackRange`. Returns the magnitudes found, as `_found` does.
+    `leaf` is the address of a `PackRange`. Returns the magnitudes found, as `found_limits` does.
     """
-    _reset_limits(limits, threads)
+    reset_limits(limits, threads)
     panels = (lines + panel_lines - 1) // panel_lines
     tasks = ((panels + panel_chunk - 1) // panel_chunk) * ((depth + k_chunk - 1) // k_chunk)
     job = _Packing(leaf, line_stride, k_stride, lines, depth, kc, at, target, limits, panel_chunk, k_chunk)
     launch(pool, threads, tasks, job)
-    return _found(limits, threads)
+    return found_limits(limits, threads)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -384,11 +384,11 @@ def multiply_batch(
     pack_a and pack_b are addresses of `PackRange`, leaf is that of a `MultiplyBlock`. A worker's scratch memory holds A
     packed (a_bytes), B packed (b_bytes) and the sums. Returns the magnitudes found in all of A and in all of B.
     """
-    _reset_limits(limits, 2 * threads)
+    reset_limits(limits, 2 * threads)
     job = _Batch(
         pack_a, pack_b, leaf, a_line, a_k, b_line, b_k, m, n, k, kc, mc, nc, c_stride,
         alpha_bits, beta_bits, row_stride, column_stride, addresses, chunk,
         scratch, scratch_bytes, a_bytes, b_bytes, limits, threads,
     )  # fmt: skip
     launch(pool, threads, (addresses.shape[1] + chunk - 1) // chunk, job)
-    return _found(limits, threads), _found(limits + threads * LIMITS_BYTES, threads)
+    return found_limits(limits, threads), found_limits(limits + threads * LIMITS_BYTES, threads)

@@ -7,29 +7,11 @@ from __future__ import annotations
 
 __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
-_CONVOLUTION = "convolutions"
 _SOLVERS = "linear algebra"
-_ATTENTION = "attention"
 _FFT = "FFT"
 
 NOT_YET_ACTING = {
-    "cudnn.enabled": _CONVOLUTION,
-    "cudnn.benchmark": _CONVOLUTION,
-    "cudnn.benchmark_limit": _CONVOLUTION,
-    "cudnn.deterministic": _CONVOLUTION,
-    "cudnn.allow_tf32": _CONVOLUTION,
-    "cudnn.depthwise_kernel": _CONVOLUTION,
-    "cudnn.conv.fp32_precision": _CONVOLUTION,
-    "mkldnn.conv.fp32_precision": _CONVOLUTION,
-    "nnpack.enabled": _CONVOLUTION,
-    "deterministic_algorithms": _CONVOLUTION,
-    "cuda.linalg_library": _SOLVERS,
-    "cuda.flash_sdp": _ATTENTION,
-    "cuda.mem_efficient_sdp": _ATTENTION,
-    "cuda.math_sdp": _ATTENTION,
-    "cuda.sdp_priority": _ATTENTION,
-    "cuda.fp16_bf16_reduction_math_sdp": _ATTENTION,
-    "mha.fastpath": _ATTENTION,
+    "cross_check": _SOLVERS,
     "cuda.cufft_plan_cache.max_size": _FFT,
 }
 """The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""

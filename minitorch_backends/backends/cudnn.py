@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 from ..flags import Group
+from ..kernels.conv.tuner import benchmark_cache
 from . import table as _table  # noqa: F401  (declares the flags)
 
-__all__ = ["conv", "is_acceptable", "is_available", "rnn", "version"]
+__all__ = ["benchmark_cache", "conv", "is_acceptable", "is_available", "rnn", "version"]
 
 conv, rnn = Group("cudnn.conv"), Group("cudnn.rnn")
 

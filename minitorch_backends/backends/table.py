@@ -80,10 +80,22 @@ Flag(
     "how operands are rounded to TF32: nearest with ties away from zero or to even, or toward zero",
 )
 Flag(
+    "cross_check",
+    False,
+    bool,
+    "linear algebra is done by a second implementation as well, with a warning where the two disagree",
+)
+Flag(
     "deterministic_algorithms",
     "default",
     ("default", "warn", "error"),
     "torch.use_deterministic_algorithms: the same bits for every number of threads",
+)
+Flag(
+    "workspace_limit",
+    None,
+    Whole(0, or_none=True),
+    "bytes that a convolution may take besides its arguments and its result; None: as many as its algorithm wants",
 )
 
 
@@ -242,7 +254,12 @@ _precision("cudnn.rnn.fp32_precision", "cudnn.fp32_precision", "precision of rec
 
 _MKLDNN_PRECISIONS = tuple(f"mkldnn.{kind}.fp32_precision" for kind in ("matmul", "conv", "rnn"))
 
-Flag("mkldnn.enabled", True, bool, "the oneDNN family has a say in precisions")
+Flag(
+    "mkldnn.enabled",
+    True,
+    bool,
+    "the oneDNN family has a say in precisions, and convolutions may use special algorithms",
+)
 Flag("mkldnn.deterministic", False, bool, "the same bits in every run")
 Flag(
     "mkldnn.allow_tf32",

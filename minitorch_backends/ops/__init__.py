@@ -3,7 +3,21 @@
 A name that is listed in a module's `__all__` and imported here by `*` is a public name of the package.
 """
 
-from . import cross_entropy, distance, dropout, embedding, history, linear, loss, normalization, remake  # noqa: F401
+from . import (  # noqa: F401
+    attention,
+    convolution,
+    cross_entropy,
+    distance,
+    dropout,
+    embedding,
+    history,
+    linear,
+    loss,
+    multihead,
+    normalization,
+    padding,
+    remake,
+)
 from .activation import relu as relu
 from .addmm import *  # noqa: F403
 from .arithmetic import *  # noqa: F403
@@ -12,6 +26,7 @@ from .cast import *  # noqa: F403
 from .comparison import *  # noqa: F403
 from .complexes import *  # noqa: F403
 from .contract import *  # noqa: F403
+from .conv import *  # noqa: F403
 from .einsum import *  # noqa: F403
 from .exponential import *  # noqa: F403
 from .extrema import *  # noqa: F403
@@ -19,6 +34,7 @@ from .fill import *  # noqa: F403
 from .grid import *  # noqa: F403
 from .index import *  # noqa: F403
 from .join import *  # noqa: F403
+from .linalg import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403

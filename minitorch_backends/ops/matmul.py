@@ -90,7 +90,7 @@ def _plan(a: np.ndarray, precision: str | None = None) -> _Plan:
     """How a product of arrays of the dtype of `a` is called."""
     state, choice = current(), _EXACT
     if a.dtype == _FLOAT32:
-        choice = precision_of("matmul") if precision is None else _of_call(precision)
+        choice = precision_of("matmul") if precision is None else choice_of(precision, "matmul")
     elif (sums := _half_sums(state, a.dtype.name)) is not None:
         return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
     return _Plan(kernel, _keywords(state, choice.precision), choice.decided_by)
@@ -106,7 +106,8 @@ def _keywords(state: State, precision: str) -> dict[str, Any]:
     return keywords
 
 
-def _of_call(precision: str) -> Choice:
+def choice_of(precision: str, product: str) -> Choice:
+    """The precision that a call names, for a kind of product; raises ValueError for names that there are not."""
     if type(precision) is str:
         try:
             precision = named(precision).name
@@ -115,7 +116,7 @@ def _of_call(precision: str) -> Choice:
             raise ValueError(
                 f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}"
             ) from None
-    return chosen(precision, "matmul")
+    return chosen(precision, product)
 
 
 def _half_sums(state: State, dtype: str) -> Choice | None:

@@ -93,7 +93,7 @@ def assert_within_bound(
 ) -> None:
     options = keywords | ({"precision": precision} if precision != "ieee" else {})
     try:
-        result = kernel[name](*arrays, **options)
+        result = kernel[name](*arrays, every=True, **options)
     except Refused:
         return
     exact = kernel.reference(*arrays, **keywords)
@@ -148,7 +148,7 @@ def test_bias_and_relu(name: str, channels_last: bool) -> None:
         bias = normal(len(arrays[1]), seed=4)
         for options in ({}, {"relu": True}):
             try:
-                result = conv[name](*arrays, bias, **keywords, **options)
+                result = conv[name](*arrays, bias, every=True, **keywords, **options)
             except Refused:
                 continue
             exact = conv.reference(*arrays, bias, **keywords, **options)
@@ -195,15 +195,17 @@ def test_blocks_do_not_change_the_columns(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_is_not_allowed_is_refused_with_the_reason() -> None:
     kernel = Kernel("steered", reference=lambda: None, bound={})
     del kernels["steered"]
-    convolutions.declare(kernel, "greedy", lambda a: "greedy", workspace=lambda a: 1000)
+    convolutions.declare(kernel, "greedy", lambda a: "greedy", workspace=lambda a: 1000, slower=lambda a: "is slow")
     convolutions.declare(kernel, "modest", lambda a: "modest", workspace=lambda a: 10)
     convolutions.declare(kernel, "last", lambda a: "last", workspace=lambda a: 10, last=True)
     a = np.zeros(3)
-    assert kernel(a) == "greedy"
-    assert kernel(a, workspace_limit=999) == "modest"
+    assert kernel(a) == "modest"
+    assert kernel(a, every=True) == "greedy"
+    assert kernel(a, every=True, workspace_limit=999) == "modest"
     assert kernel(a, workspace_limit=0) == "last"
     assert kernel(a, without=(("greedy", "not today"), ("modest", "nor this"), ("last", "nor that"))) == "last"
-    assert kernel.decide(a, without=(("greedy", "not today"),)).refusals == (("greedy", "not today"),)
-    (_, sentence), *_ = kernel.decide(a, workspace_limit=5).refusals
+    assert kernel.decide(a, every=True, without=(("greedy", "not today"),)).refusals == (("greedy", "not today"),)
+    assert kernel.decide(a).refusals == (("greedy", "is slow"),)
+    (_, sentence), *_ = kernel.decide(a, every=True, workspace_limit=5).refusals
     assert "1,000" in sentence
     assert "5" in sentence

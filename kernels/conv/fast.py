@@ -1,0 +1,150 @@
+"""Which convolutions the compiled implementations take, and why not. Nothing here imports the compiler."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import precision as precisions
+from ..gemm.compiled import computed
+from ..registry import ArraySpec
+from .shapes import steps
+
+__all__ = [
+    "conv_depthwise",
+    "conv_direct",
+    "input_gradient_depthwise",
+    "input_gradient_direct",
+    "refuses_depthwise",
+    "refuses_direct",
+    "refuses_weight_depthwise",
+    "weight_gradient_depthwise",
+    "weight_gradient_direct",
+    "workspace_direct",
+    "workspace_weight_direct",
+]
+
+_SUMS_BYTES = 1 << 21
+
+
+def _unknown(isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str) -> str | None:
+    """Why arrays of these dtypes are not convolved at this precision by any loops of an instruction set."""
+    if precision not in precisions.PRECISIONS or rounding not in precisions.ROUNDINGS:
+        return f"does not know precision {precision!r} with rounding {rounding!r}"
+    if x.dtype != other.dtype:
+        return f"takes arrays of one dtype, not {x.dtype.name} and {other.dtype.name}"
+    if computed(isa, x.dtype, precision) is None:
+        return f"has no loops for {x.dtype.name} at {precision}"
+    if not 3 <= x.ndim <= 5:
+        return f"takes one to three spatial dimensions, not {x.ndim - 2}"
+    if 0 in other.shape or 0 in x.shape[1:]:
+        return "leaves empty arrays to others"
+    return None
+
+
+def refuses_direct(
+    x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
+) -> str | None:
+    """Why a convolution, or the gradient with respect to its input, is not done on tiles."""
+    return _unknown("amx", x, weight, precision, rounding)
+
+
+def _not_depthwise(channels: int, groups: int) -> str | None:
+    if channels != groups:
+        return f"takes one channel in each group, not {channels // groups}"
+    return None
+
+
+def refuses_depthwise(
+    x: ArraySpec,
+    weight: ArraySpec,
+    *others: ArraySpec,
+    groups: int = 1,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    **_: Any,
+) -> str | None:
+    """Why a convolution, or the gradient with respect to its input, is not done channel by channel."""
+    other = _not_depthwise(groups * weight.shape[1], groups)
+    return other or _unknown("avx512", x, weight, precision, rounding)
+
+
+def refuses_weight_depthwise(
+    x: ArraySpec, g: ArraySpec, *, groups: int = 1, precision: str = "ieee", rounding: str = "rna", **_: Any
+) -> str | None:
+    """Why the gradient with respect to a weight is not computed channel by channel."""
+    return _not_depthwise(x.shape[1], groups) or _unknown("avx512", x, g, precision, rounding)
+
+
+def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
+    """Bytes of the activations with their channels in whole cache lines, padding (at most a kernel's) aside."""
+    line = -(-channels * item // 64) * 64
+    return x.shape[0] * math.prod(size + 2 for size in x.shape[2:]) * line
+
+
+def workspace_direct(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, precision: str = "ieee", **keywords: Any) -> int:
+    """About what a convolution on tiles takes: all activations packed, and two megabytes of sums."""
+    parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
+    return parts * _packed_bytes(x, x.shape[1], 2) + _SUMS_BYTES
+
+
+def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", **keywords: Any) -> int:
+    """About what a weight's gradient on tiles takes: both operands in lines, and again for the product, x twice."""
+    parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
+    return parts * (3 * _packed_bytes(x, x.shape[1], 2) + 2 * _packed_bytes(g, g.shape[1], 2)) + _SUMS_BYTES
+
+
+def _keywords(dims: int, keywords: dict[str, Any]) -> dict[str, Any]:
+    """The keywords with `stride`, `padding` and `dilation` as tuples of one number for each dimension."""
+    at = steps(dims, *(keywords.get(name, ()) for name in ("stride", "padding", "dilation")))
+    return {**keywords, **at._asdict()}
+
+
+def conv_direct(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
+    """The convolution on tiles."""
+    from .direct import convolve
+
+    return convolve(x, weight, bias, **_keywords(x.ndim - 2, keywords))
+
+
+def input_gradient_direct(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
+    """The gradient with respect to the input on tiles."""
+    from .direct import input_gradient
+
+    return input_gradient(g, weight, **_keywords(g.ndim - 2, keywords))
+
+
+def weight_gradient_direct(
+    x: np.ndarray, g: np.ndarray, *, kernel_size: tuple[int, ...], **keywords: Any
+) -> np.ndarray:
+    """The gradient with respect to the weight on tiles."""
+    from .weight_direct import weight_gradient
+
+    return weight_gradient(x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, keywords))
+
+
+def conv_depthwise(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
+    """The convolution channel by channel."""
+    from .channelwise import convolve
+
+    return convolve(x, weight, bias, **_keywords(x.ndim - 2, {"groups": 1, **keywords}))
+
+
+def input_gradient_depthwise(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
+    """The gradient with respect to the input channel by channel."""
+    from .channelwise import input_gradient
+
+    return input_gradient(g, weight, **_keywords(g.ndim - 2, {"groups": 1, **keywords}))
+
+
+def weight_gradient_depthwise(
+    x: np.ndarray, g: np.ndarray, *, kernel_size: tuple[int, ...], **keywords: Any
+) -> np.ndarray:
+    """The gradient with respect to the weight channel by channel."""
+    from .channelwise import weight_gradient
+
+    return weight_gradient(
+        x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, {"groups": 1, **keywords})
+    )  # fmt: skip

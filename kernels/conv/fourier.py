@@ -1,0 +1,177 @@
+"""Convolution by the fast Fourier transform: products of spectra, frequency by frequency, summed over channels.
+
+A convolution of stride and dilation 1 is a correlation, whose spectrum is that of the input times the conjugate of the
+weight's; its transposes are products of two spectra of the three in the same way. The transforms are as long as the
+padded input, so that nothing wraps around into the result. (M. Mathieu, M. Henaff, Y. LeCun, "Fast training of
+convolutional networks through FFTs", arXiv 1312.5851.)
+
+An error is some log2(length) roundings relative to the largest entries, not to each entry's own terms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import threading
+from ..gemm import matmul
+from ..registry import ArraySpec
+from .shapes import empty_output, is_channels_last, output_size, padded, steps
+
+__all__ = [
+    "conv_fft", "conv_refuses", "conv_workspace", "input_gradient_fft", "input_gradient_refuses",
+    "input_gradient_workspace", "weight_gradient_fft", "weight_gradient_refuses", "weight_gradient_workspace",
+]  # fmt: skip
+
+_SPECTRA = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+
+
+def _refusal(dtype: np.dtype, dims: int, keywords: dict[str, Any]) -> str | None:
+    if dtype not in _SPECTRA:
+        return f"has no transforms for {dtype.name}"
+    precision = keywords.get("precision", "ieee")
+    if precision != "ieee":
+        return f"sums spectra in full precision, and not products of operands rounded to {precision}"
+    for name in ("stride", "dilation"):
+        value = keywords.get(name, ())
+        if any(each != 1 for each in value):
+            return f"takes steps of 1 only, and {name} is {tuple(value)}"
+    return None
+
+
+def _lengths(size: Sequence[int]) -> tuple[int, ...]:
+    from scipy.fft import next_fast_len
+
+    return tuple(next_fast_len(length, real=axis == len(size) - 1) for axis, length in enumerate(size))
+
+
+def _bytes(counts: int, size: Sequence[int], itemsize: int) -> int:
+    """Of so many spectra, and of their reordered copies."""
+    lengths = _lengths(size)
+    return 2 * counts * math.prod(lengths[:-1]) * (lengths[-1] // 2 + 1) * 2 * itemsize
+
+
+def conv_refuses(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any) -> str | None:
+    if 0 in x.shape or 0 in weight.shape:
+        return f"transforms no empty arrays, {list(x.shape)} and {list(weight.shape)}"
+    return _refusal(x.dtype, len(x.shape) - 2, keywords)
+
+
+input_gradient_refuses = weight_gradient_refuses = conv_refuses
+
+
+LEAST_TAPS = 150
+"""Taps of a kernel from which spectra are faster than direct sums."""
+
+
+def _slower(taps: int) -> str | None:
+    return None if taps >= LEAST_TAPS else f"is slower for kernels of {taps} taps; faster from {LEAST_TAPS}"
+
+
+def slower(_: ArraySpec, weight: ArraySpec, *__: ArraySpec, **___: Any) -> str | None:
+    return _slower(math.prod(weight.shape[2:]))
+
+
+def slower_weight_gradient(*_: ArraySpec, kernel_size: Sequence[int], **__: Any) -> str | None:
+    return _slower(math.prod(kernel_size))
+
+
+def _wide(size: Sequence[int], padding: Sequence[int]) -> list[int]:
+    return [length + 2 * pad for length, pad in zip(size, padding or (0,) * len(size), strict=True)]
+
+
+def conv_workspace(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, padding: Sequence[int] = (), **__: Any) -> int:
+    counts = x.shape[0] * x.shape[1] + weight.shape[0] * weight.shape[1] + x.shape[0] * weight.shape[0]
+    return _bytes(counts, _wide(x.shape[2:], padding), x.dtype.itemsize)
+
+
+def input_gradient_workspace(
+    g: ArraySpec,
+    weight: ArraySpec,
+    *,
+    input_size: Sequence[int],
+    groups: int = 1,
+    padding: Sequence[int] = (),
+    **_: Any,
+) -> int:
+    channels = weight.shape[1] * groups
+    counts = g.shape[0] * g.shape[1] + weight.shape[0] * weight.shape[1] + g.shape[0] * channels
+    return _bytes(counts, _wide(input_size, padding), g.dtype.itemsize)
+
+
+def weight_gradient_workspace(
+    x: ArraySpec, g: ArraySpec, *, groups: int = 1, padding: Sequence[int] = (), **_: Any
+) -> int:
+    counts = x.shape[0] * (x.shape[1] + g.shape[1]) + g.shape[1] * (x.shape[1] // groups)
+    return _bytes(counts, _wide(x.shape[2:], padding), x.dtype.itemsize)
+
+
+def _spectrum(x: np.ndarray, groups: int, lengths: Sequence[int], rows: int) -> np.ndarray:
+    """(frequencies, groups, rows, columns) of an array (A, B, *S), whose `rows`-th dimension (0 or 1) of A and B has
+    the groups."""
+    from scipy.fft import rfftn
+
+    axes = tuple(range(2, x.ndim))
+    found = rfftn(x, lengths, axes, workers=threading.get_num_threads())
+    shape = [found.shape[0], found.shape[1]]
+    shape[rows : rows + 1] = [groups, shape[rows] // groups]
+    split = found.reshape(*shape, math.prod(found.shape[2:]))
+    return np.moveaxis(split, (3, rows), (0, 1))
+
+
+def _back(spectrum: np.ndarray, lengths: Sequence[int], inside: Any, channels_last: bool) -> np.ndarray:
+    """The part `inside` of what has this spectrum (frequencies, groups, A, B), as (A, groups x B, *S)."""
+    from scipy.fft import irfftn
+
+    _, groups, rows, columns = spectrum.shape
+    ordered = np.moveaxis(spectrum, (2, 1, 3), (0, 1, 2))
+    frequencies = (*lengths[:-1], lengths[-1] // 2 + 1)
+    ordered = ordered.reshape(rows, groups * columns, *frequencies)
+    axes = tuple(range(2, 2 + len(lengths)))
+    found = irfftn(ordered, lengths, axes, workers=threading.get_num_threads())[(..., *inside)]
+    result = empty_output(found.shape, found.dtype, channels_last)
+    result[...] = found
+    return result
+
+
+def conv_fft(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), groups: int = 1,
+    relu: bool = False, **_: Any,
+) -> np.ndarray:  # fmt: skip
+    """x times the conjugate of the weight, at every frequency."""
+    kernel = weight.shape[2:]
+    at = steps(len(kernel), (), padding)
+    output, lengths = output_size(x.shape[2:], kernel, at), _lengths(_wide(x.shape[2:], at.padding))
+    left = _spectrum(padded(x, at.padding), groups, lengths, 1)
+    right = _spectrum(weight, groups, lengths, 0)
+    y = _back(matmul(left, right.conj().mT), lengths, [slice(count) for count in output], is_channels_last(x))
+    if bias is not None:
+        y += bias.reshape(len(bias), *(1,) * len(kernel))
+    return np.maximum(y, 0, out=y) if relu else y
+
+
+def input_gradient_fft(
+    g: np.ndarray, weight: np.ndarray, *, input_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1,
+    **_: Any,
+) -> np.ndarray:  # fmt: skip
+    """g times the weight, at every frequency."""
+    at = steps(len(input_size), (), padding)
+    lengths = _lengths(_wide(input_size, at.padding))
+    left, right = _spectrum(g, groups, lengths, 1), _spectrum(weight, groups, lengths, 0)
+    inside = [slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)]
+    return _back(matmul(left, right), lengths, inside, is_channels_last(g))
+
+
+def weight_gradient_fft(
+    x: np.ndarray, g: np.ndarray, *, kernel_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1, **_: Any
+) -> np.ndarray:
+    """x times the conjugate of g, at every frequency."""
+    at = steps(len(kernel_size), (), padding)
+    lengths = _lengths(_wide(x.shape[2:], at.padding))
+    left, right = _spectrum(g, groups, lengths, 1), _spectrum(padded(x, at.padding), groups, lengths, 1)
+    product = matmul(left.conj().mT, right)  # (frequencies, groups, O/groups, C/groups)
+    rows = product.reshape(len(product), 1, groups * product.shape[2], product.shape[3])
+    return _back(rows, lengths, [slice(taps) for taps in kernel_size], False)

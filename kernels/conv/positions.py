@@ -1,0 +1,165 @@
+"""Sixteen neighbouring positions, read from where they lie and written to where they belong (`geometry.Spots`).
+
+What is read comes as one vector of float32 or float64 values for one channel; a mask of a run says which positions
+exist, and these are expanded from neighbouring values in memory, or gathered where they are no neighbours. What is
+written is compressed or scattered in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..gemm.emit import (
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    broadcast,
+    call,
+    load,
+    offset,
+    splat,
+    vector,
+    zero,
+)
+from ..gemm.microkernels import convert
+from ..jit import ir
+from .geometry import GROUP, NOWHERE
+
+__all__ = [
+    "existing",
+    "gathered",
+    "pointer",
+    "read_positions",
+    "suffix",
+    "widened",
+    "write_all",
+    "write_apart",
+    "write_together",
+]
+
+
+def suffix(kind: ir.Type, lanes: int) -> str:
+    """How LLVM's intrinsics name a vector of these."""
+    return f"v{lanes}" + {F32: "f32", F64: "f64", F16: "f16", I16: "i16"}[kind]
+
+
+def widened(builder: ir.IRBuilder, found: ir.Value, element: Any) -> ir.Value:
+    """Values of an element as the float32 or float64 that is worked with."""
+    if element.stored is F16:
+        return builder.fpext(found, vector(F32, found.type.count))
+    if element.stored is I16:
+        lanes = found.type.count
+        wide = builder.shl(builder.zext(found, vector(I32, lanes)), splat(I32, 16, lanes))
+        return builder.bitcast(wide, vector(F32, lanes))
+    return found
+
+
+def existing(builder: ir.IRBuilder, offsets_at: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The offsets of 16 positions, and which of them exist."""
+    offsets = builder.load(builder.bitcast(offsets_at, vector(I32, GROUP).as_pointer()), align=4)
+    return offsets, builder.icmp_signed("!=", offsets, splat(I32, NOWHERE, GROUP))
+
+
+def read_positions(
+    builder: ir.IRBuilder,
+    element: Any,
+    at: ir.Value,
+    run: ir.Value,
+    offsets: ir.Value,
+    exists: ir.Value,
+    slot: ir.Value,
+) -> None:
+    """Read 16 positions of a channel into `slot`: `at` is where its period begins, `run` and `offsets` point to rows of
+    `Spots`. All zero if the channel does not exist."""
+    base = builder.sext(load(builder, I32, run, 4), I64)
+    mask = load(builder, I32, offset(builder, run, 4), 4)
+    mask = builder.select(exists, mask, I32(0))
+    here, kind = offset(builder, at, base), vector(element.stored, GROUP)
+    with builder.if_else(builder.icmp_unsigned("<=", mask, I32(0xFFFF))) as (together, apart):
+        with together:
+            lanes = builder.bitcast(builder.trunc(mask, I16), vector(I1, GROUP))
+            name = f"llvm.masked.expandload.{suffix(element.stored, GROUP)}"
+            found = call(builder, name, kind, here, lanes, zero(kind))
+            builder.store(widened(builder, found, element), slot)
+        with apart, builder.if_else(builder.icmp_signed("<", mask, I32(0))) as (anywhere, every_other):
+            with anywhere:
+                places, there = existing(builder, offsets)
+                builder.store(gathered(builder, element, at, places, there), slot)
+            with every_other:
+                lanes = builder.bitcast(builder.trunc(mask, I16), vector(I1, GROUP))
+                builder.store(widened(builder, _every_other(builder, element, here, lanes), element), slot)
+
+
+def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, lanes: ir.Value) -> ir.Value:
+    """Of 32 values the even ones, where they exist."""
+    kind, name = vector(element.stored, GROUP), f"llvm.masked.load.{suffix(element.stored, GROUP)}.p0"
+    halves = []
+    for half in (0, 1):
+        spread = ir.Constant(vector(I32, GROUP), [8 * half + lane // 2 if lane % 2 == 0 else 16 for lane in range(16)])
+        mask = builder.shuffle_vector(lanes, zero(vector(I1, GROUP)), spread)
+        where = builder.bitcast(offset(builder, at, GROUP * half * element.size), kind.as_pointer())
+        halves.append(call(builder, name, kind, where, I32(element.size), mask, zero(kind)))
+    return builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2))))
+
+
+def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
+    """The values at `at` + each offset, where the mask says that there is one; zero elsewhere."""
+    kind = vector(element.stored, GROUP)
+    places = _places(builder, at, offsets, element)
+    name = f"llvm.masked.gather.{suffix(element.stored, GROUP)}.v{GROUP}p0"
+    return widened(builder, call(builder, name, kind, places, I32(element.size), mask, zero(kind)), element)
+
+
+def _places(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, element: Any) -> ir.Value:
+    start = broadcast(builder, builder.ptrtoint(at, I64), GROUP)
+    places = builder.add(start, builder.sext(offsets, vector(I64, GROUP)))
+    return builder.inttoptr(places, vector(element.stored.as_pointer(), GROUP))
+
+
+def write_together(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value, lanes: ir.Value) -> None:
+    """Store accumulators of the positions in `lanes` one after the other from `at` on."""
+    if value.type.element is F64 and value.type.count == GROUP:
+        # One register at a time: LLVM 22 splits a compression over two with an aligned store to an unaligned address.
+        for half in (0, 1):
+            order = ir.Constant(vector(I32, 8), list(range(8 * half, 8 * half + 8)))
+            mask = builder.shuffle_vector(lanes, lanes, order)
+            write_together(builder, element, builder.shuffle_vector(value, value, order), at, mask)
+            count = builder.zext(call(builder, "llvm.ctpop.i8", I8, builder.bitcast(mask, I8)), I64)
+            at = offset(builder, at, builder.mul(count, I64(element.size)))
+        return
+    count = value.type.count
+    bits, wide = ir.IntType(count), value.type
+    name = f"llvm.experimental.vector.compress.{suffix(wide.element, count)}"
+    dense = call(builder, name, wide, value, lanes, zero(wide))
+    found = call(builder, f"llvm.ctpop.i{count}", bits, builder.bitcast(lanes, bits))
+    some = builder.sub(builder.shl(I32(1), builder.zext(found, I32)), I32(1))
+    some = builder.bitcast(builder.trunc(some, bits), vector(I1, count))
+    target = builder.bitcast(at, vector(element.stored, count).as_pointer())
+    name = f"llvm.masked.store.{suffix(element.stored, count)}.p0"
+    call(builder, name, VOID, convert(builder, dense, element), target, I32(element.size), some)
+
+
+def write_all(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value) -> None:
+    """Store accumulators of 16 positions one after the other from `at` on."""
+    value = convert(builder, value, element)
+    builder.store(value, builder.bitcast(at, value.type.as_pointer()), align=element.size)
+
+
+def write_apart(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value, offsets_at: ir.Value) -> None:
+    """Store accumulators of 16 positions, each at `at` + its offset, where there is one."""
+    offsets, mask = existing(builder, offsets_at)
+    name = f"llvm.masked.scatter.{suffix(element.stored, GROUP)}.v{GROUP}p0"
+    places = _places(builder, at, offsets, element)
+    call(builder, name, VOID, convert(builder, value, element), places, I32(element.size), mask)
+
+
+def pointer(builder: ir.IRBuilder, address: ir.Value, byte: ir.Value | int = 0) -> ir.Value:
+    """The pointer to an address, so many bytes on."""
+    return offset(builder, builder.inttoptr(address, POINTER), byte)

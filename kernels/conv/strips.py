@@ -1,0 +1,161 @@
+"""A convolution divided among threads: in strips of positions, or packed as a whole first.
+
+A strip is packed, with the neighbours that its taps reach, into the worker's own memory and convolved from there at
+once, so that what is packed stays in the L2 cache. Where there are too few positions for strips, or all of them fit,
+all are packed first, in one parallel step, and the result is divided into blocks in the next. Every value of the result
+is summed by one thread in one order: the bits do not depend on how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
+from ..jit import njit
+from ..launch import call_at, launch
+from .descriptor import PASS, field
+from .lines import LineArguments
+from .memory import read64
+from .tiles import BlockArguments
+
+__all__ = ["convolve", "pack_whole"]
+
+_PASS_BYTES = 8 * len(PASS)
+
+
+class Addresses(NamedTuple):
+    """What changes from call to call: a plan, its arrays, and memory."""
+
+    plan: int
+    x: int
+    form: int
+    """Of pairs of int64 for each pass: its packed weights, and the bytes from group to group."""
+    bias: int
+    out: int
+    memory: int
+    worker_bytes: int
+    limits: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _strip_task(task, worker, job):
+    on = job.on
+    plan, blocks = on.plan, field("plan", on.plan, "strip_blocks")
+    strips, arrays = field("plan", plan, "strips"), field("plan", plan, "blocks") * field("plan", plan, "planes")
+    group, first = task // strips, task % strips * blocks
+    mine = on.memory + worker * on.worker_bytes
+    region = 2 * first - field("plan", plan, "front_groups")
+    call_at(
+        field("plan", plan, "pack"),
+        LineArguments(
+            plan, on.x + group * field("plan", plan, "group_stride"), mine, on.limits + worker * LIMITS_BYTES,
+            region, region, region + field("plan", plan, "region_groups"), 0, arrays,
+        ),
+    )  # fmt: skip
+    for index in range(field("plan", plan, "passes")):
+        one = field("plan", plan, "pass_table") + index * _PASS_BYTES
+        for i in range(first, min(first + blocks, field("pass", one, "blocks")), field("pass", one, "block_chunk")):
+            last = min(i + field("pass", one, "block_chunk"), first + blocks, field("pass", one, "blocks"))
+            for j in range(0, field("plan", plan, "panels"), field("pass", one, "panel_chunk")):
+                _call_block(on, one, index, group, mine - 1024 * region, worker, i, last, j)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _call_block(on, one, index, group, a, worker, first, last, panel):
+    plan, panels = on.plan, field("plan", on.plan, "panels")
+    scratch = on.memory + (worker + 1) * on.worker_bytes - field("plan", plan, "sums_bytes")
+    form = on.form + 16 * index
+    columns = field("plan", plan, "columns") * field("plan", plan, "channel_stride")
+    call_at(
+        field("plan", plan, "convolve"),
+        BlockArguments(
+            plan, one, a, read64(form) + group * read64(form + 8), on.bias + group * panels * 128,
+            on.out + group * columns, scratch, first, last, panel,
+            min(panel + field("pass", one, "panel_chunk"), panels),
+        ),
+    )  # fmt: skip
+
+
+class _Strips(NamedTuple):
+    on: Addresses
+    run = _strip_task
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack_task(task, worker, job):
+    plan, chunk = job.plan, field("plan", job.plan, "pack_chunk")
+    region, all_groups = -field("plan", plan, "front_groups"), field("plan", plan, "region_groups")
+    arrays = field("plan", plan, "blocks") * field("plan", plan, "planes")
+    chunks = (all_groups + chunk - 1) // chunk
+    # What is read along channels is packed for all channels of some positions, the other for one block of channels.
+    parts = 1 if field("plan", plan, "along") else arrays
+    group, array, first = task // (chunks * parts), task // chunks % parts, task % chunks * chunk
+    call_at(
+        field("plan", plan, "pack"),
+        LineArguments(
+            plan, job.x + group * field("plan", plan, "group_stride"),
+            job.target + group * field("plan", plan, "region_bytes"), job.limits + worker * LIMITS_BYTES,
+            region, region + first, region + min(first + chunk, all_groups), array,
+            arrays if parts == 1 else array + 1,
+        ),
+    )  # fmt: skip
+
+
+class _Packing(NamedTuple):
+    plan: int
+    x: int
+    target: int
+    limits: int
+    run = _pack_task
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def pack_whole(pool, threads, plan, x, target, limits):
+    """Pack all positions of an array."""
+    chunk = field("plan", plan, "pack_chunk")
+    chunks = (field("plan", plan, "region_groups") + chunk - 1) // chunk
+    arrays = 1 if field("plan", plan, "along") else field("plan", plan, "blocks") * field("plan", plan, "planes")
+    tasks = field("plan", plan, "channel_groups") * chunks * arrays
+    launch(pool, threads, tasks, _Packing(plan, x, target, limits))
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _block_task(task, worker, job):
+    on, one = job.on, job.one
+    plan, blocks = on.plan, field("pass", job.one, "blocks")
+    block_chunk, panel_chunk = field("pass", one, "block_chunk"), field("pass", one, "panel_chunk")
+    down = (blocks + block_chunk - 1) // block_chunk
+    across = (field("plan", plan, "panels") + panel_chunk - 1) // panel_chunk
+    group, first, panel = task // (across * down), task % down * block_chunk, task // down % across
+    a = on.memory + job.region + group * field("plan", plan, "region_bytes")
+    a += 1024 * field("plan", plan, "front_groups")
+    _call_block(on, one, job.index, group, a, worker, first, min(first + block_chunk, blocks), panel * panel_chunk)
+
+
+class _Blocks(NamedTuple):
+    on: Addresses
+    one: int
+    index: int
+    region: int
+    run = _block_task
+
+
+@njit
+def convolve(pool, threads, plan, x, form, bias, out, memory, worker_bytes, limits):
+    """Convolve. All are addresses but `threads` and worker_bytes; the memory has so many bytes for each thread, and
+    behind these the packed activations where they are packed as a whole. Returns the magnitudes found in x."""
+    reset_limits(limits, threads)
+    on = Addresses(plan, x, form, bias, out, memory, worker_bytes, limits)
+    groups = field("plan", plan, "channel_groups")
+    if field("plan", plan, "strip_blocks") > 0:
+        launch(pool, threads, groups * field("plan", plan, "strips"), _Strips(on))
+        return found_limits(limits, threads)
+    region = threads * worker_bytes
+    pack_whole(pool, threads, plan, x, memory + region, limits)
+    for index in range(field("plan", plan, "passes")):
+        one = field("plan", plan, "pass_table") + index * _PASS_BYTES
+        block_chunk, panel_chunk = field("pass", one, "block_chunk"), field("pass", one, "panel_chunk")
+        down = (field("pass", one, "blocks") + block_chunk - 1) // block_chunk
+        across = (field("plan", plan, "panels") + panel_chunk - 1) // panel_chunk
+        launch(pool, threads, groups * down * across, _Blocks(on, one, index, region))
+    return found_limits(limits, threads)

@@ -1,0 +1,194 @@
+"""Convolutions on AMX tiles: the tile load is the im2col.
+
+The loop along K walks through a table of distances, one for each block of 32 channels and tap: 16 lines from there on
+are the tile of A. Weights are panels of 32 output channels, as `gemm.packing` has them, in the order of the table.
+
+A step of the table is a tap of a block of channels, taps first, so that the lines of one block stay in the L1 cache
+for all of its taps.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..gemm import tiles
+from ..gemm.emit import I8, I64, VOID, call, load, loop, offset, prefetch_to_l2
+from ..gemm.microkernels import begin, end
+from ..gemm.tags import constant, instance
+from ..jit import intrinsic, ir, njit, types
+from ..launch import call_at
+from .descriptor import field
+from .finish import FinishArguments
+from .memory import read32
+from .positions import pointer
+
+__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "tile"]
+
+_TILE, _ROW = 1024, 64
+_SUMS_ROW = 128
+_SUMS = SUMS_BYTES = 32 * _SUMS_ROW
+"""Of the sums of a block."""
+
+KERNELS = {
+    "bf16": tiles.Tiles1(),
+    "bf16x3": tiles.Tiles3(),
+    "tf32": tiles.Tiles4(),
+    "fp16": tiles.Tiles4(),
+    "bf16x6": tiles.Tiles6(),
+    "tf32x3": tiles.Tiles6(),
+    "bf16x9": tiles.Tiles9(),
+}
+"""The walks through the products of parts, by precision."""
+
+
+def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
+    """Call a tile intrinsic; an `int` is a register."""
+    call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
+
+
+def _multiply_step(
+    builder: ir.IRBuilder, walk: Any, a: ir.Value, line_bytes: ir.Value, part_bytes: ir.Value, b: ir.Value
+) -> None:
+    """Add the products of one step, loading only the tiles that the product before had not."""
+    before: tuple[int | None, int | None] = (None, None)
+    for now in walk:
+        of_a = offset(builder, a, builder.mul(part_bytes, I64(now[0])))
+        of_b = offset(builder, b, 2 * now[1] * _TILE)
+        new_a, new_b = before[0] != now[0], before[1] != now[1]
+        if new_a:
+            tile(builder, "tileloadd64", 4, of_a, line_bytes)
+        if new_b:
+            tile(builder, "tileloadd64", 6, of_b, I64(_ROW))
+        tile(builder, "tdpbf16ps", 0, 4, 6)
+        if new_b:
+            tile(builder, "tileloadd64", 7, offset(builder, of_b, _TILE), I64(_ROW))
+        tile(builder, "tdpbf16ps", 1, 4, 7)
+        if new_a:
+            tile(builder, "tileloadd64", 5, offset(builder, of_a, builder.shl(line_bytes, I64(4))), line_bytes)
+        tile(builder, "tdpbf16ps", 2, 5, 6)
+        tile(builder, "tdpbf16ps", 3, 5, 7)
+        before = now
+
+
+@intrinsic
+def _multiply_lines(
+    typingctx, tag, steps, a, line_bytes, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead
+):
+    """32 positions x 32 channels: the sums so far (or the bias, a row of 32) and `steps` steps of the table.
+
+    The upper 16 rows of the result go to `low`, the others to `high`, in rows of `stride` bytes. Weights at `ahead` are
+    needed soon.
+    """
+    kernel = instance(tag)
+    parts = kernel.b_bytes // 64
+
+    def codegen(context, builder, signature, arguments):
+        _, steps, a, line_bytes, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead = arguments
+        a, table, b, sums, bias, low, high, ahead = (
+            pointer(builder, x) for x in (a, table, b, sums, bias, low, high, ahead)
+        )
+        with builder.if_else(resume) as (go_on, start):
+            with go_on:
+                for register in range(4):
+                    at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * _ROW)
+                    tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
+            with start:
+                for register in range(4):
+                    tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * _ROW), I64(0))
+
+        def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+            table, b, ahead = pointers
+            prefetch_to_l2(builder, ahead, 4 * parts)
+            here = offset(builder, a, load(builder, I64, table, 8))
+            _multiply_step(builder, kernel.walk, here, line_bytes, part_bytes, b)
+            return [
+                offset(builder, table, 8), offset(builder, b, 2 * _TILE * parts), offset(builder, ahead, 256 * parts)
+            ]  # fmt: skip
+
+        loop(builder, steps, [table, b, ahead], step)
+        for register in range(4):
+            at = offset(builder, high if register >> 1 else low, (register & 1) * _ROW)
+            tile(builder, "tilestored64", register, at, stride)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(tag, *[integer] * 7, types.boolean, *[integer] * 5), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _in_place(one, out, group):
+    """Where 16 positions may be stored as they are, or 0."""
+    groups = field("pass", one, "groups")
+    run = field("pass", one, "runs") + 8 * (group % groups)
+    if read32(run + 4) != 0xFFFF:
+        return 0
+    return out + group // groups * field("pass", one, "period_stride") + read32(run)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _convolve_block(leaf, job):
+    """Blocks of positions first to last, for panels first_panel to last_panel."""
+    tag, step_bytes = leaf.kernel, 32 * constant(leaf.kernel, "b_bytes")
+    plan, one = job.plan, job.one
+    all_steps, chunk, end_of_pass = field("pass", one, "steps"), field("plan", plan, "chunk"), field("pass", one, "end")
+    direct, part_bytes = field("plan", plan, "direct"), field("plan", plan, "part_bytes")
+    channel_stride, line_bytes = field("plan", plan, "channel_stride"), field("plan", plan, "line_bytes")
+    table, finish, all_columns = (
+        field("pass", one, "table"),
+        field("plan", plan, "finish"),
+        field("plan", plan, "columns"),
+    )
+    begin(tag)
+    for p in range(0, all_steps, chunk):
+        steps, last, slot = min(chunk, all_steps - p), p + chunk >= all_steps, job.scratch
+        for panel in range(job.first_panel, job.last_panel):
+            weights = job.b + (panel * all_steps + p) * step_bytes
+            ahead = weights + (all_steps if panel + 1 < job.last_panel else 0) * step_bytes
+            if all_steps <= chunk:
+                slot = job.scratch
+            columns, first_slot, out = all_columns - 32 * panel, slot, job.out + 32 * panel * channel_stride
+            for block in range(job.first, job.last):
+                low, high, stride = slot, slot + 16 * _SUMS_ROW, _SUMS_ROW
+                if last and direct and columns >= 32 and 32 * block + 16 < end_of_pass:
+                    to, and_to = _in_place(one, out, 2 * block), _in_place(one, out, 2 * block + 1)
+                    if to and and_to:
+                        low, high, stride = to, and_to, direct
+                _multiply_lines(
+                    tag, steps, job.a + 32 * line_bytes * block, line_bytes, part_bytes, table + 8 * p, weights, slot,
+                    p > 0, job.bias + 128 * panel, low, high, stride, ahead,
+                )  # fmt: skip
+                slot += _SUMS
+                ahead += steps * step_bytes // 8
+            if last:
+                # Tile stores do not forward to vector loads: blocks are stored when all of a panel are done.
+                for block in range(job.first, job.last):
+                    in_place = direct and columns >= 32 and 32 * block + 16 < end_of_pass
+                    if not (in_place and _in_place(one, out, 2 * block) and _in_place(one, out, 2 * block + 1)):
+                        sums = first_slot + (block - job.first) * _SUMS
+                        call_at(finish, FinishArguments(plan, one, sums, out, 2 * block, columns))
+    end(tag)
+
+
+class BlockArguments(NamedTuple):
+    """Blocks of 32 positions and panels of 32 channels of one pass; `a` is the address of the line of position 0, `b`,
+    `bias` and `out` those of the first channel of the group."""
+
+    plan: int
+    one: int
+    a: int
+    b: int
+    bias: int
+    out: int
+    scratch: int
+    first: int
+    last: int
+    first_panel: int
+    last_panel: int
+
+
+class ConvolveBlock(NamedTuple):
+    """Leaf: a part of the result. Field: a class of `gemm.tiles`."""
+
+    kernel: NamedTuple
+    run = _convolve_block
+    arguments = BlockArguments

@@ -1,0 +1,166 @@
+"""Timing the algorithms of a convolution on its first call, and keeping the fastest.
+
+What was measured is kept under a line of text that says all that the time depends on: the task, dtypes, shapes,
+layouts, keywords, the algorithms that were admitted, the CPU's capability and the number of threads. So a saved cache
+can be loaded on any machine, where it serves the calls that were measured on one like it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import cpu, threading
+from ..registry import Decision, Kernel, Refused, kernels, unobserved
+from .kept import array_of
+from .shapes import is_channels_last
+
+__all__ = ["STEERING", "BenchmarkCache", "benchmark_cache"]
+
+STEERING = ("without", "workspace_limit", "every")
+"""Keywords of the kernels that their implementations do not see."""
+
+_FORMAT = 1
+_RUNS, _SECONDS = 3, 0.2
+"""An algorithm is run so often after a first time, or for so long; the shortest run counts."""
+
+_KEPT = 4096
+"""Calls that are looked up without making their line of text; past it all are forgotten."""
+
+
+class BenchmarkCache(Mapping[str, dict[str, float]]):
+    """What was measured: for each line of text the seconds of the algorithms that were timed, the fastest first."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, float]] = {}
+        self._lines: dict[tuple, str] = {}
+
+    def __getitem__(self, line: str) -> dict[str, float]:
+        return dict(self._entries[line])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {line}: " + ", ".join(f"{name} {seconds * 1e3:.3f} ms" for name, seconds in times.items())
+            for line, times in self._entries.items()
+        ]
+        return "\n".join([f"<benchmark cache of {len(self)} convolutions>", *lines])
+
+    def clear(self) -> None:
+        """Forget everything, so that the next calls measure anew."""
+        self._entries.clear()
+        self._lines.clear()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file, as JSON."""
+        Path(path).write_text(json.dumps({"format": _FORMAT, "entries": self._entries}, indent=1), encoding="utf-8")
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Add what `save` wrote, in place of what is known of the same calls. Raises ValueError for another file."""
+        try:
+            entries = _checked(json.loads(Path(path).read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(
+                f"{os.fspath(path)!r} is no benchmark cache ({error}); expected a file of `save`"
+            ) from None
+        self._entries.update(entries)
+        self._lines.clear()
+
+    def timed(self, kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
+        """The algorithms that were timed for a call, the fastest first; none if the call was not measured."""
+        line = self._lines.get(_key(kernel, arrays, keywords))
+        return tuple(self._entries.get(line, ())) if line is not None else ()
+
+    def fastest(
+        self, kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], limit: int | None
+    ) -> str | None:
+        """The fastest algorithm for a call, measured now if it is not known; `limit` is how many are timed, in the
+        order in which the kernel prefers them, all for 0 or None."""
+        key = _key(kernel.name, arrays, keywords)
+        line = self._lines.get(key)
+        if line is None:
+            decision = kernel.decide(*arrays, **keywords)
+            line = _line(kernel, arrays, keywords, decision)
+            if line not in self._entries:
+                self._entries[line] = _measure(kernel, arrays, keywords, decision, limit)
+            if len(self._lines) >= _KEPT:
+                self._lines.clear()
+            self._lines[key] = line
+        return next(iter(self._entries[line]), None)
+
+
+def _checked(content: Any) -> dict[str, dict[str, float]]:
+    if content["format"] != _FORMAT:
+        raise ValueError(f"its format is {content['format']!r}, and this is {_FORMAT}")
+    entries = {}
+    for line, times in content["entries"].items():
+        kernel = kernels.get(line.split(" ")[0])
+        unknown = [name for name in times if kernel is None or name not in kernel.implementations]
+        if unknown:
+            raise ValueError(f"there is no algorithm {unknown[0]!r} for {line!r}")
+        entries[line] = {str(name): float(seconds) for name, seconds in times.items()}
+    return entries
+
+
+def _is_last(x: Any) -> bool:
+    return x.ndim > 1 and is_channels_last(array_of(x))
+
+
+def _key(kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple:
+    described = tuple((x.shape, x.dtype, _is_last(x)) for x in arrays)
+    return kernel, threading.get_num_threads(), described, tuple(keywords.items())
+
+
+def _line(kernel: Kernel, arrays: tuple[Any, ...], keywords: Mapping[str, Any], decision: Decision) -> str:
+    def text(value: Any) -> str:
+        return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    shapes = [text(x.shape) + ("-last" if _is_last(x) else "") for x in arrays]
+    options = [
+        f"{name}={text(value)}" for name, value in keywords.items() if name not in ("without", "workspace_limit")
+    ]
+    admitted = ",".join(each.name for each in decision.candidates)
+    machine = f"{cpu.capability()} threads={threading.get_num_threads()}"
+    return " ".join([kernel.name, arrays[0].dtype.name, *shapes, *options, f"of={admitted}", machine])
+
+
+def _measure(
+    kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], decision: Decision, limit: int | None
+) -> dict[str, float]:
+    times = {}
+    for candidate in decision.candidates[: limit or None]:
+        try:
+            with unobserved():
+                times[candidate.name] = _seconds(partial(candidate.run, *arrays, **keywords))
+        except Refused:
+            continue
+    return dict(sorted(times.items(), key=lambda item: item[1]))
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    call()
+    began, shortest = time.perf_counter(), float("inf")
+    for _ in range(_RUNS):
+        start = time.perf_counter()
+        call()
+        end = time.perf_counter()
+        shortest = min(shortest, end - start)
+        if end - began > _SECONDS:
+            break
+    return shortest
+
+
+benchmark_cache = BenchmarkCache()
+"""What `cudnn.benchmark` has measured in this process."""
