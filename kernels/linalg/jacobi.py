@@ -141,7 +141,12 @@ def _svd_tall(a: np.ndarray, full: bool, vectors: bool) -> tuple[Any, Any, Any, 
 
 def _completed(left: np.ndarray, count: int) -> np.ndarray:
     """Orthonormal columns, and as many more as are missing."""
+    from . import block_jacobi
+
     if left.shape[1] == count:
         return left
-    basis = contract.qr(np.ascontiguousarray(left), mode="complete").Q if left.shape[1] else np.eye(left.shape[0])
-    return np.concatenate([left, basis[:, left.shape[1] : count]], axis=1)
+    basis = np.eye(left.shape[0], dtype=left.dtype)
+    if left.shape[1]:
+        basis = contract.qr(np.ascontiguousarray(left), mode="complete").Q
+    whole = np.concatenate([left, basis[:, left.shape[1] : count]], axis=1)
+    return block_jacobi.orthonormal(np.ascontiguousarray(whole.T)).T
