@@ -1,6 +1,6 @@
 """Jacobi's method for matrices of any size, by blocks: the rotations of two blocks of rows are gathered in one
-orthogonal matrix, and used on everything else by products (Golub and Van Loan, Matrix Computations, 2013, section 8.5.6; Drmac and
-Veselic, New fast and accurate Jacobi SVD algorithm, 2008).
+orthogonal matrix, and used on everything else by products (Golub and Van Loan, Matrix Computations, 2013, section
+8.5.6; Drmac and Veselic, New fast and accurate Jacobi SVD algorithm, 2008).
 
 A round pairs all blocks, as players of a tournament; the small problems of a round are solved side by side, one in each
 lane of a vector (`small_jacobi.EighBlock`). It ends with a sweep in which nothing was left to rotate.
