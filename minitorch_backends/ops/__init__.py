@@ -4,6 +4,8 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 """
 
 from . import (  # noqa: F401
+    adaptive,
+    columns,
     convolution,
     cross_entropy,
     distance,
@@ -14,7 +16,9 @@ from . import (  # noqa: F401
     loss,
     normalization,
     padding,
+    pool,
     remake,
+    resize,
 )
 from .activation import relu as relu
 from .addmm import *  # noqa: F403
