@@ -136,7 +136,7 @@ def _samples(dims: int, indices: bool) -> Callable[[], Iterator[Sample]]:
         x = between(-2, 2, 2, 3, *_SIZES[dims - 1])
         yield sample(x, 3)
         yield sample(x[0], (1,) * dims)
-        yield sample(x, (None, 2, 7)[:dims])
+        yield sample(x, (None, 2, 7)[:dims] if dims > 1 else 4)
         yield sample(np.moveaxis(between(-2, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2, *([True] if indices else []))
         yield sample(x[:0], 2)
 
@@ -166,7 +166,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
 
     average.__name__, largest.__name__ = avg_name, max_name
     return (
-        floating_composite(reference=_reference(dims, np.mean), samples=_samples(dims, False))(average),
+        floating_composite(takes="fc", reference=_reference(dims, np.mean), samples=_samples(dims, False))(average),
         floating_composite(reference=_reference(dims, np.amax), samples=_samples(dims, True))(largest),
     )
 
