@@ -18,7 +18,8 @@ from ..ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
-from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d, unfold
+from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
+from ..ops.columns import unfold_images as unfold
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ..ops.cross_entropy import cross_entropy, nll_loss
 from ..ops.distance import (

@@ -16,7 +16,7 @@ from .floating import floating_composite
 from .pool import batched, count_of, max_reference
 from .windows import Windows, _unfold_reference, fold_windows, unfold_windows, unpool
 
-__all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold"]
+__all__ = ["fold", "max_unpool1d", "max_unpool2d", "max_unpool3d", "unfold_images"]
 
 Sizes = tuple[int, ...]
 Given = int | Sequence[int]
@@ -153,7 +153,9 @@ def _unfold_flat_reference(input: Any, kernel_size: Any, dilation: Any = 1, padd
 
 
 @floating_composite(takes="fc", reference=_unfold_flat_reference, samples=_unfold_samples)
-def unfold(input: Tensor, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1) -> Tensor:
+def unfold_images(
+    input: Tensor, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
+) -> Tensor:
     """What each window of images (N, C, H, W), or (C, H, W), sees, zeros around them: (N, C * kernel, windows)."""
     if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
         raise (IndexError if input.ndim < 3 else RuntimeError)(
@@ -191,7 +193,7 @@ def fold(
     input: Tensor, output_size: Given, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
 ) -> Tensor:
     """Images (N, C, *output_size) from windows (N, C * kernel, windows), whose values are added where they overlap: the
-    transpose of `unfold`."""
+    transpose of `unfold_images`."""
     shape = input.shape
     if input.ndim not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(

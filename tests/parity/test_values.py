@@ -41,14 +41,16 @@ ROUGH_IN_TORCH = {
 """Functions whose float64 kernel in torch is less precise than that, and why."""
 
 PRODUCTS = """matmul mm bmm mv outer addmm baddbmm addmv addr addbmm inner tensordot multi_dot chain_matmul
-    linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d unfold fold"""
+    linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d fold"""
 FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
     threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss
     hinge_embedding_loss cosine_embedding_loss triplet_margin_loss"""
 REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
-    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d", "interpolate"), "i"),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "i"),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), "bi"),
+    "interpolate": "bic",
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
 }
