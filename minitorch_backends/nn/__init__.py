@@ -34,6 +34,7 @@ from .layers import (
 )
 from .losses import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
 from .module import Module
+from .multihead import MultiheadAttention
 from .pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -99,6 +100,7 @@ __all__ = [
     "MaxUnpool3d",
     "Module",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "Parameter",
     "PixelShuffle",

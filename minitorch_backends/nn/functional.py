@@ -18,6 +18,7 @@ from ..ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
+from ..ops.attention import scaled_dot_product_attention
 from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
 from ..ops.columns import unfold_images as unfold
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
@@ -45,6 +46,7 @@ from ..ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from ..ops.multihead import multi_head_attention_forward
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from ..ops.padding import pad
 from ..ops.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
@@ -107,6 +109,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -119,6 +122,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "scaled_dot_product_attention",
     "selu",
     "silu",
     "smooth_l1_loss",
