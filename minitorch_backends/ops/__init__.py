@@ -41,6 +41,7 @@ from .matmul import *  # noqa: F403
 from .moments import *  # noqa: F403
 from .order import *  # noqa: F403
 from .overwrite import *  # noqa: F403
+from .pairwise import *  # noqa: F403
 from .powers import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rounding import *  # noqa: F403

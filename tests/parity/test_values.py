@@ -53,6 +53,7 @@ REFUSED_HERE = {
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
+    "vander": "b",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
