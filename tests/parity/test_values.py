@@ -45,8 +45,8 @@ PRODUCTS = """matmul mm bmm mv outer addmm baddbmm addmv addr addbmm inner tenso
 FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
     threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss
     hinge_embedding_loss cosine_embedding_loss triplet_margin_loss"""
-EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor_ex linalg_lu_factor linalg_lu cholesky
-    linalg_eigh linalg_eigvalsh linalg_cond linalg_cholesky linalg_cholesky_ex"""
+EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor_ex linalg_lu_factor linalg_lu lu
+    cholesky linalg_eigh linalg_eigvalsh linalg_cond linalg_cholesky linalg_cholesky_ex"""
 """Functions of which torch refuses integers only where there is a matrix."""
 REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
