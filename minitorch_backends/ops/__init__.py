@@ -9,12 +9,16 @@ from . import (  # noqa: F401
     distance,
     dropout,
     embedding,
+    fourier,
+    fourier_many,
+    frequencies,
     history,
     linear,
     loss,
     normalization,
     padding,
     remake,
+    transforms,
 )
 from .activation import relu as relu
 from .addmm import *  # noqa: F403

@@ -13,7 +13,7 @@ from minitorch_backends.op import registry
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import Tensor, adopt
 
-from ..calls import HALVES, OPS, arrays_in, is_composite, leaves_of, results, run, samples_of, tensors
+from ..calls import HALVES, NO_HALVES, OPS, arrays_in, is_composite, leaves_of, results, run, samples_of, tensors
 from .peer import (
     KINDS,
     array_of,
@@ -54,6 +54,7 @@ REFUSED_HERE = {
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
 
 ACCEPTED_HERE = {
+    **dict.fromkeys(NO_HALVES, "batches of no transforms, at which MKL fails"),
     "complex": "bfloat16, of which torch has no complex type",
     "polar": "bfloat16, of which torch has no complex type",
     "view_as_complex": "bfloat16, of which torch has no complex type",
