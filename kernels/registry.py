@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +121,7 @@ Observer = Callable[[Call], None]
 
 _everywhere: list[Observer] = []
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kernel_observers", default=())
+_hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
 
 
 def observe_everywhere(observer: Observer) -> None:
@@ -148,16 +149,6 @@ def observe(observer: Observer) -> Iterator[None]:
         stop_observing()
 
 
-def unobserved(compute: Callable[[], Any]) -> Any:
-    """What `compute` returns; the kernel calls that it makes are not told to the observers of this thread or task."""
-
-    def run() -> Any:
-        _observers.set(())
-        return compute()
-
-    return copy_context().run(run)
-
-
 class _Stopped(BaseException):
     """Ends a computation at its first kernel call; nothing but `planned` catches it."""
 
@@ -177,6 +168,17 @@ def planned(compute: Callable[[], Any]) -> Planned | None:
     except _Stopped as stopped:
         return stopped.planned
     return None
+
+
+@contextmanager
+def unobserved() -> Iterator[None]:
+    """Tell nobody of the kernel calls made in this thread or task while the block runs: for an implementation that
+    makes many of them, and is itself what there is to tell."""
+    token = _hidden.set(True)
+    try:
+        yield
+    finally:
+        _hidden.reset(token)
 
 
 def _options(call: Call) -> dict[str, Any]:
@@ -313,7 +315,8 @@ class Kernel:
                 refusals.append((implementation.name, str(refused)))
                 continue
             seconds = time.perf_counter() - start
-            if observers := (*_everywhere, *_observers.get()):
+            observers = () if _hidden.get() else (*_everywhere, *_observers.get())
+            if observers:
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
                 call = Call(*signature, decided_by, seconds, arrays, result, prefer)

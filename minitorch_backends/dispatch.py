@@ -65,6 +65,7 @@ class Op:
     public: Callable[..., Any]
     samples: Callable[..., Any] | None
     reference: Callable[..., Any] | None
+    tested_as: Callable[..., Any] | None
 
     def __init__(
         self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]

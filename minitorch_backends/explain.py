@@ -22,6 +22,7 @@ import numpy as np
 from .autograd.modes import is_in_backward, no_grad
 from .backends.permission import Choice, precision_of
 from .factories import from_numpy
+from .kernels.linalg.residuals import residuals as errors_of
 from .kernels.registry import Call, kernels, observe, planned
 from .op import registry
 from .ops.einsum import einsum_plan
@@ -129,15 +130,22 @@ def _cells(entry: Record) -> tuple[str, ...]:
 
 
 @contextmanager
-def record() -> Iterator[Log]:
-    """List every kernel call that this thread or task makes while the block runs: `with explain.record() as log:`."""
+def record(residuals: bool = False) -> Iterator[Log]:
+    """List every kernel call that this thread or task makes while the block runs: `with explain.record() as log:`.
+
+    With `residuals`, the options of factorisations and solutions also have their backward errors, in units of roundoff
+    (which takes about as long as to compute them in float64 again).
+    """
     log = Log()
-    with observe(lambda call: log.append(_record(call))):
+    with observe(lambda call: log.append(_record(call, residuals))):
         yield log
 
 
-def _record(call: Call) -> Record:
+def _record(call: Call, residuals: bool) -> Record:
     described = kernels[call.kernel].describe(call)
+    if residuals:
+        found = errors_of(call.kernel, call.arrays, call.keywords, call.result)
+        described = {**described, **{f"{measure}_error": float(f"{units:.3g}") for measure, units in found.items()}}
     options = {name: value for name, value in described.items() if name != "precision"}
     return Record(
         kernel=call.kernel,
@@ -228,7 +236,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
     calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no op, and
     for an op that calls no kernel.
     """
-    function = registry.get(name) or registry.get(name.rpartition(".")[2])
+    function = registry.get(name) or registry.get(name.replace(".", "_")) or registry.get(name.rpartition(".")[2])
     if function is None:
         raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]

@@ -33,8 +33,11 @@ registry: dict[str, Op | Composite] = {}
 class Composite:
     """A function made of ops, declared so that the suite tests it as it does an op."""
 
-    def __init__(self, name: str, public: Callable[..., Any], reference: Any, samples: Any, takes: str) -> None:
+    def __init__(
+        self, name: str, public: Callable[..., Any], reference: Any, samples: Any, takes: str, tested_as: Any
+    ) -> None:
         self.name, self.public, self.reference, self.samples, self.takes = name, public, reference, samples, takes
+        self.tested_as = tested_as
 
     def __repr__(self) -> str:
         return f"<composite {self.name}>"
@@ -48,6 +51,7 @@ def composite(
     inplace: bool = False,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
+    tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is made of ops; the arguments are those of `op`."""
 
@@ -61,7 +65,7 @@ def composite(
                 return function(*args, **named)
             return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
 
-        registry[public_name] = Composite(public_name, public, reference, samples, takes)
+        registry[public_name] = Composite(public_name, public, reference, samples, takes, tested_as)
         if method:
             setattr(Tensor, public_name if method is True else method, public)
         if inplace:
@@ -101,6 +105,7 @@ def op(
     product: str | None = None,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
+    tested_as: Callable[..., Any] | None = None,
     **rules: Callable[..., Any],
 ) -> Any:
     """Declare an op; used as `@op(...)` on its forward.
@@ -125,6 +130,8 @@ def op(
             while `backends.backward_precision` is "recorded".
         reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the
             tests.
+        tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,
+            where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
         rules: for each input, the gradient, as the module's docstring explains.
     """
 
@@ -142,6 +149,7 @@ def op(
             "product": product,
             "samples": samples,
             "reference": reference,
+            "tested_as": tested_as,
         }
         declared = Op(_on_copy(forward) if mutates else forward, rules, options)
         registry[declared.name] = declared

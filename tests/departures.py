@@ -39,7 +39,7 @@ DEPARTURES = {
     "the_plan_cache_is_real": "`cuda.cufft_plan_cache` is the cache of this engine's plans; torch needs a GPU for it.",
     "availability_is_true_of_the_machine": (
         "`mkldnn.is_available()`, `nnpack.is_available()`, `quantized.supported_engines` and the like tell what is "
-        "used here, which is neither oneDNN nor NNPACK; the flags act all the same."
+        "used here, which has a flash attention kernel, and is neither oneDNN nor NNPACK; the flags act all the same."
     ),
     "missing_devices_raise_runtime_error": (
         "What asks a device that is not there raises RuntimeError and says so; torch raises AttributeError about "

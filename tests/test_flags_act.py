@@ -77,6 +77,33 @@ def chain() -> Observation:
     return observed(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
 
 
+def attended(dtype: Any = mt.float32) -> Observation:
+    mt.manual_seed(0)
+    q, k, v = (mt.randn(1, 2, 20, 8).to(dtype) for _ in range(3))
+    return observed(lambda: mt.nn.functional.scaled_dot_product_attention(q, k, v))
+
+
+def attended_halves() -> Observation:
+    return attended(mt.bfloat16)
+
+
+def heads() -> Observation:
+    mt.manual_seed(0)
+    module, x = mt.nn.MultiheadAttention(8, 2), mt.randn(5, 1, 8)
+
+    def attend() -> Any:
+        with mt.no_grad():
+            return module(x, x, x, need_weights=False)[0]
+
+    return observed(attend)
+
+
+def eigenvalues() -> Observation:
+    mt.manual_seed(0)
+    a = mt.randn(3, 8, 8)
+    return observed(lambda: mt.linalg.eigvalsh(a))
+
+
 def images(groups: int = 1) -> tuple[Any, Any]:
     mt.manual_seed(0)
     return mt.randn(1, 16, 9, 8), mt.randn(16, 16 // groups, 3, 3)
@@ -136,6 +163,15 @@ FLIPS: dict[str, list[Flip]] = {
     "cuda.matmul.allow_bf16_reduced_precision_reduction": [Flip((False, False), True, observe=bfloat)],
     "cuda.tf32_veto": [Flip(False, True, {"cuda.matmul.allow_tf32": True})],
     "cuda.blas_library": [Flip("default", "cublaslt"), Flip("cublas", "cublaslt", {"fp32_precision": "bf16"})],
+    "cuda.flash_sdp": [Flip(True, False, observe=attended)],
+    "cuda.mem_efficient_sdp": [Flip(True, False, {"cuda.flash_sdp": False}, attended)],
+    "cuda.math_sdp": [Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attended)],
+    "cuda.sdp_priority": [Flip("flash,efficient,math,cudnn", "efficient,flash,math,cudnn", observe=attended)],
+    "cuda.fp16_bf16_reduction_math_sdp": [
+        Flip(True, False, {"cuda.sdp_priority": "math,flash,efficient,cudnn"}, attended_halves)
+    ],
+    "mha.fastpath": [Flip(True, False, observe=heads)],
+    "cuda.linalg_library": [Flip(*pair, observe=eigenvalues) for pair in (("magma", "cusolver"), ("magma", "default"))],
     "cudnn.fp32_precision": [Flip("ieee", "tf32"), Flip("none", "tf32")],
     "cudnn.enabled": [Flip(False, True, observe=wide_convolution)],
     "cudnn.benchmark": [Flip(False, True, observe=benchmarked)],

@@ -21,6 +21,7 @@ from minitorch_backends import backends
 from minitorch_backends.backends import libraries
 from minitorch_backends.flags import Snapshot, rows
 from minitorch_backends.kernels.plans import fft_plans
+from minitorch_backends.kernels.registry import kernels
 
 from . import test_flags
 from .departures import DEPARTURES
@@ -121,6 +122,7 @@ INTERNALS = {
 MACHINE = {
     *(f"torch.backends.{name}.is_available" for name in ("mkl", "mkldnn", "nnpack", "openmp")),
     *(f"torch.backends.quantized.{name}" for name in ("engine", "supported_engines")),
+    "torch.backends.cuda.is_flash_attention_available",
 }
 
 PARTED = {
@@ -296,6 +298,7 @@ def test_availability_is_true_of_the_machine() -> None:
     assert (backends.mkldnn.is_available(), backends.nnpack.is_available()) == (False, False)
     assert backends.openmp.is_available() == (importlib.util.find_spec("numba.np.ufunc.omppool") is not None)
     assert backends.opt_einsum.get_opt_einsum().__name__ == "opt_einsum"
+    assert backends.cuda.is_flash_attention_available() == ("flash" in kernels["attention"].implementations)
     assert not any(
         answer()
         for answer in (

@@ -208,6 +208,9 @@ def test_questions_about_attention() -> None:
     assert cuda.can_use_cudnn_attention(params) is False
     with pytest.warns(UserWarning, match="cudnn attention is not used: this engine does not have the kernel"):
         assert cuda.can_use_cudnn_attention(params, debug=True) is False
+    refused = cuda.SDPAParams(q, q, q, q, 0.0, False, False)
+    with pytest.warns(UserWarning, match="flash attention is not used: .* non-null attn_mask"):
+        assert cuda.can_use_flash_attention(refused, debug=True) is False
 
 
 def test_sdp_backends_are_torchs() -> None:

@@ -181,18 +181,25 @@ declare(
     workspace=fourier.weight_gradient_workspace,
     slower=fourier.slower_weight_gradient,
 )
+declare(conv, "depthwise", fast.conv_depthwise, isa="avx512", refuses=fast.refuses_depthwise)
 declare(
-    conv,
-    "direct",
-    fast.conv_direct,
-    isa="amx",
-    refuses=fast.refuses_direct,
-    workspace=fast.workspace_direct,
-    packs=True,
-)
+    conv, "direct", fast.conv_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_direct, packs=True,
+)  # fmt: skip
+declare(
+    conv_input_gradient, "depthwise", fast.input_gradient_depthwise, isa="avx512", refuses=fast.refuses_depthwise
+)  # fmt: skip
 declare(
     conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
     workspace=fast.workspace_direct, packs=True,
+)  # fmt: skip
+declare(
+    conv_weight_gradient, "depthwise", fast.weight_gradient_depthwise, isa="avx512",
+    refuses=fast.refuses_weight_depthwise,
+)  # fmt: skip
+declare(
+    conv_weight_gradient, "direct", fast.weight_gradient_direct, isa="amx", refuses=fast.refuses_direct,
+    workspace=fast.workspace_weight_direct,
 )  # fmt: skip
 declare(conv, "explicit", explicit.conv_explicit, workspace=_of_columns, last=True)
 declare(conv_input_gradient, "explicit", explicit.input_gradient_explicit, workspace=_of_input_columns, last=True)

@@ -11,7 +11,7 @@ import numpy as np
 from ..gemm.emit import I64, POINTER, load
 from ..jit import intrinsic, types
 
-__all__ = ["PASS", "PLAN", "describe", "field"]
+__all__ = ["DEPTHWISE", "PASS", "PLAN", "WEIGHT", "describe", "field"]
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
@@ -31,8 +31,22 @@ PASS = (
 )  # fmt: skip
 """Fields of each pass, one after the other at `pass_table`."""
 
+WEIGHT = (
+    "leaf", "steps", "chunk", "panels", "blocks", "taps", "panel_chunk", "tap_chunk", "table", "a_panel", "b_part",
+    "b_block", "outputs", "channels", "sums_bytes",
+)  # fmt: skip
+"""Fields of the gradient with respect to a weight."""
+
+DEPTHWISE = (
+    "leaf", "groups", "runs", "offsets", "planes", "lines", "front", "reads", "results", "read_stride", "write_stride",
+    "image_stride", "result_image", "images", "channels", "lanes", "passes", "pass_table", "relu", "memory", "other",
+)  # fmt: skip
+"""Fields of a depthwise convolution, and of what else its weight's gradient reads."""
+
 _PLACES = {("plan", name): place for place, name in enumerate(PLAN)}
 _PLACES |= {("pass", name): place for place, name in enumerate(PASS)}
+_PLACES |= {("weight", name): place for place, name in enumerate(WEIGHT)}
+_PLACES |= {("depthwise", name): place for place, name in enumerate(DEPTHWISE)}
 
 
 def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:

@@ -15,19 +15,30 @@ from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfB, TilePanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import finish, geometry, lines, strips, tiles, weights
+from . import finish, geometry, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry, Task
 from .kept import Kept, form_of
+from .reading import (
+    CHANNELS,
+    aligned_zeros,
+    contiguous_strides,
+    folded_dimensions,
+    is_channels_last,
+    reading,
+    result_array,
+    spread,
+    three,
+    three_strides,
+)
 
 __all__ = ["convolve", "input_gradient"]
 
 BLOCK = 32
 """Positions and channels of a block of the result."""
 
-_CHANNELS = 32
 _STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
 """By the number of parts: steps along K between which sums are kept in memory, so that their weights stay in the L1
 cache. (3 x 3, 128 channels of 28 x 28, batch 8, microseconds for 3, 6, 9, 18 and all: bf16 918, 847, 819, 744, 831;
@@ -39,64 +50,8 @@ _STRIP_BYTES = (1 << 19, 1 << 20)
 _WHOLE_BYTES = 1 << 19
 """What is packed as a whole where it takes no more."""
 
-_FOLDED_CHANNELS = 16
-"""Channels from which dimensions are not folded: each value is packed once for each folded tap."""
-
 _LEAST_BIAS = 2.0**-102
 """Tiles flush subnormal sums: 24 bits above the least normal number that is the rounding of the sum."""
-
-
-def three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    """Values for the spatial dimensions of a convolution as those for three."""
-    return (fill,) * (3 - len(values)) + tuple(values)
-
-
-def spread(x: np.ndarray) -> np.ndarray:
-    """An array (a, b, *spatial) with three spatial dimensions."""
-    return x.reshape(*x.shape[:2], *three(x.shape[2:], 1)) if x.ndim < 5 else x
-
-
-def _strides(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides for three spatial dimensions; those of dimensions of size 1 are 0, for they mean nothing."""
-    own = tuple(stride if size > 1 else 0 for size, stride in zip(shape, strides, strict=True))
-    return own[:2] + (0,) * (5 - len(own)) + own[2:]
-
-
-def is_channels_last(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
-    """Whether the channels of each position are neighbours in memory, and positions are not."""
-    inner = [stride for size, stride in zip(shape[2:], strides[2:], strict=True) if size > 1]
-    return shape[1] > 1 and strides[1] == item and all(abs(stride) > item for stride in inner) and bool(inner)
-
-
-def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """float32 zeros that begin on a cache line."""
-    found = empty(shape, np.dtype(np.float32))
-    found[...] = 0
-    return found
-
-
-def result_array(shape: tuple[int, ...], dtype: np.dtype, last: bool) -> np.ndarray:
-    """An uninitialised array (N, C, *spatial), contiguous, or with the channels last in memory."""
-    if not last:
-        return empty(shape, dtype)
-    return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
-
-
-def folded_dimensions(kernel: tuple[int, ...], channels: int) -> int:
-    """How many trailing dimensions of a kernel to fold, so that a sum has the fewest steps of 32 channels."""
-    if channels > _FOLDED_CHANNELS:
-        return 0
-    steps = []
-    for folded in range(4):
-        inside = math.prod(kernel[3 - folded :])
-        steps.append(-(-channels * inside // _CHANNELS) * (math.prod(kernel) // inside))
-    return steps.index(min(steps))
-
-
-@functools.cache
-def _pack_leaf(precision: str, rounding: str | None, dtype: str, along_k: bool) -> int:
-    source = Source(AlongK() if along_k else Across(), Contiguous(), ELEMENTS[dtype])
-    return leaf_address(lines.PackLines(source, CONVERSIONS[precision, rounding]))
 
 
 @functools.cache
@@ -140,14 +95,6 @@ class _Plan:
     form_key: tuple
     kept: tuple[Any, ...]
     """Arrays that the descriptor points to."""
-
-
-def _contiguous_strides(shape: tuple[int, ...], item: int, last: bool) -> tuple[int, ...]:
-    """Strides in bytes of an array (N, C, d, h, w), contiguous or with its channels last in memory."""
-    _, c, d, h, w = shape
-    if last:
-        return d * h * w * c * item, item, h * w * c * item, w * c * item, c * item
-    return c * d * h * w * item, d * h * w * item, h * w * item, w * item, item
 
 
 def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
@@ -222,46 +169,33 @@ def _plan(
     common = (inner, way, where, channels * math.prod(task.kernel), last, (*out_shape[:2], *out_shape[5 - rank :]))
     if math.prod(out_shape) == 0:
         return _Plan(*common, clears, parts, panels, no_bias, 0, 0, 0, 0, key, ())
-    item, wide = dtype.itemsize, _strides(shape, strides)
-    spots = geometry.spots(where, where.sources, (wide[0], *wide[2:]), item)
-    tables = len(where.sources) // where.planes
-    count = channels * tables
-    blocks = -(-count // _CHANNELS)
-    along_k = wide[1] == item and not folded and channels > 1
+    tables, wide = len(where.sources) // where.planes, three_strides(shape, strides)
+    blocks = -(-channels * tables // CHANNELS)
     strip, strip_count, front, region = _strips(where, blocks * where.planes * parts * 64, threads)
-    part_bytes = 64 * ((GROUP * region) | 1)
-    array_bytes = parts * part_bytes
-    table = np.zeros((blocks * _CHANNELS, 2), np.int64)
-    table[:count, 0] = np.repeat(np.arange(channels) * wide[1], tables)
-    table[:count, 1] = np.tile(np.arange(tables), channels)
-    out_strides = _contiguous_strides(out_shape, item, last)
-    passes = _passes(where, blocks, array_bytes, out_strides, last, item, panels, groups, 0 if strip else threads)
-    if spots is None or passes is None:
+    read = reading(
+        where, where.sources, where.planes, wide, channels, groups, dtype, (inner, way), (front, region), threads
+    )  # fmt: skip
+    out_strides = contiguous_strides(out_shape, dtype.itemsize, last)
+    array_bytes = 0 if read is None else read[0]["array_bytes"]
+    passes = _passes(
+        where, blocks, array_bytes, out_strides, last, dtype.itemsize, panels, groups, 0 if strip else threads
+    )  # fmt: skip
+    if read is None or passes is None:
         return None
     sums = max(one["block_chunk"] * one["panel_chunk"] for one, _ in passes) * tiles.SUMS_BYTES
     pass_table = np.array([[one[name] for name in PASS] for one, _ in passes], np.int64)
-    region_bytes = -(-blocks * where.planes * array_bytes // 64) * 64
     regular = last and dtype == np.float32 and not gradient and not relu
-    all_groups = -(-task.images * where.image // GROUP)
-    arrays = groups * (1 if along_k else blocks * where.planes)
-    values = describe(PLAN, {
-        "pack": _pack_leaf(inner, way, dtype.name, along_k), "groups": spots.groups,
-        "period_stride": spots.period_stride, "runs": address_of(spots.runs), "offsets": address_of(spots.offsets),
-        "tables": tables, "planes": where.planes, "channels": address_of(table), "count": count, "blocks": blocks,
-        "parts": parts, "all_groups": all_groups, "group_stride": channels * wide[1], "along": int(along_k),
-        "array_bytes": array_bytes, "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region,
-        "front_groups": front, "strip_blocks": strip, "strips": strip_count,
-        "pack_chunk": max(4, min(64, region * arrays // (4 * threads))),
-        "convolve": _block_leaf(inner), "finish": _finish_leaf(dtype.name, last), "channel_groups": groups,
-        "columns": columns, "channel_stride": out_strides[1], "relu": int(relu),
-        "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts], "sums_bytes": sums,
-        "passes": len(passes), "pass_table": address_of(pass_table), "line_bytes": 64,
-    })  # fmt: skip
-    kept = (values, table, pass_table, spots, passes)
-    worker_bytes = sums + (region_bytes if strip else 0)
+    fields = read[0] | {
+        "strip_blocks": strip, "strips": strip_count, "convolve": _block_leaf(inner),
+        "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
+        "relu": int(relu), "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts],
+        "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table), "line_bytes": 64,
+    }  # fmt: skip
+    values, region_bytes = describe(PLAN, fields), fields["region_bytes"]
     return _Plan(
-        *common, clears, parts, panels, no_bias, address_of(no_bias), address_of(values), worker_bytes,
-        0 if strip else groups * region_bytes, key, kept,
+        *common, clears, parts, panels, no_bias, address_of(no_bias), address_of(values),
+        sums + (region_bytes if strip else 0), 0 if strip else groups * region_bytes, key,
+        (values, read, pass_table, passes),
     )  # fmt: skip
 
 
@@ -324,7 +258,7 @@ def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
     along_k = abs(side.k_stride) <= abs(side.line_stride)
     unit = (side.k_stride if along_k else side.line_stride) == item
     leaf = _weights_leaf(plan.precision, plan.rounding, wide.dtype.name, along_k, unit)
-    panel = (BLOCK, _CHANNELS, _CHANNELS, 64 * plan.parts)
+    panel = (BLOCK, CHANNELS, CHANNELS, 64 * plan.parts)
     return weights.Form(leaf, address_of(wide), side, groups, panel, weights.tap_offsets(wide, plan.geometry.passes))
 
 

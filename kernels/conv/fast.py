@@ -12,7 +12,19 @@ from ..gemm.compiled import computed
 from ..registry import ArraySpec
 from .shapes import steps
 
-__all__ = ["conv_direct", "input_gradient_direct", "refuses_direct", "workspace_direct"]
+__all__ = [
+    "conv_depthwise",
+    "conv_direct",
+    "input_gradient_depthwise",
+    "input_gradient_direct",
+    "refuses_depthwise",
+    "refuses_direct",
+    "refuses_weight_depthwise",
+    "weight_gradient_depthwise",
+    "weight_gradient_direct",
+    "workspace_direct",
+    "workspace_weight_direct",
+]
 
 _SUMS_BYTES = 1 << 21
 
@@ -39,6 +51,33 @@ def refuses_direct(
     return _unknown("amx", x, weight, precision, rounding)
 
 
+def _not_depthwise(channels: int, groups: int) -> str | None:
+    if channels != groups:
+        return f"takes one channel in each group, not {channels // groups}"
+    return None
+
+
+def refuses_depthwise(
+    x: ArraySpec,
+    weight: ArraySpec,
+    *others: ArraySpec,
+    groups: int = 1,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    **_: Any,
+) -> str | None:
+    """Why a convolution, or the gradient with respect to its input, is not done channel by channel."""
+    other = _not_depthwise(groups * weight.shape[1], groups)
+    return other or _unknown("avx512", x, weight, precision, rounding)
+
+
+def refuses_weight_depthwise(
+    x: ArraySpec, g: ArraySpec, *, groups: int = 1, precision: str = "ieee", rounding: str = "rna", **_: Any
+) -> str | None:
+    """Why the gradient with respect to a weight is not computed channel by channel."""
+    return _not_depthwise(x.shape[1], groups) or _unknown("avx512", x, g, precision, rounding)
+
+
 def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
     """Bytes of the activations with their channels in whole cache lines, padding (at most a kernel's) aside."""
     line = -(-channels * item // 64) * 64
@@ -49,6 +88,12 @@ def workspace_direct(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, precision: 
     """About what a convolution on tiles takes: all activations packed, and two megabytes of sums."""
     parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
     return parts * _packed_bytes(x, x.shape[1], 2) + _SUMS_BYTES
+
+
+def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", **keywords: Any) -> int:
+    """About what a weight's gradient on tiles takes: both operands in lines, and again for the product, x twice."""
+    parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
+    return parts * (3 * _packed_bytes(x, x.shape[1], 2) + 2 * _packed_bytes(g, g.shape[1], 2)) + _SUMS_BYTES
 
 
 def _keywords(dims: int, keywords: dict[str, Any]) -> dict[str, Any]:
@@ -69,3 +114,37 @@ def input_gradient_direct(g: np.ndarray, weight: Any, **keywords: Any) -> np.nda
     from .direct import input_gradient
 
     return input_gradient(g, weight, **_keywords(g.ndim - 2, keywords))
+
+
+def weight_gradient_direct(
+    x: np.ndarray, g: np.ndarray, *, kernel_size: tuple[int, ...], **keywords: Any
+) -> np.ndarray:
+    """The gradient with respect to the weight on tiles."""
+    from .weight_direct import weight_gradient
+
+    return weight_gradient(x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, keywords))
+
+
+def conv_depthwise(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
+    """The convolution channel by channel."""
+    from .channelwise import convolve
+
+    return convolve(x, weight, bias, **_keywords(x.ndim - 2, {"groups": 1, **keywords}))
+
+
+def input_gradient_depthwise(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
+    """The gradient with respect to the input channel by channel."""
+    from .channelwise import input_gradient
+
+    return input_gradient(g, weight, **_keywords(g.ndim - 2, {"groups": 1, **keywords}))
+
+
+def weight_gradient_depthwise(
+    x: np.ndarray, g: np.ndarray, *, kernel_size: tuple[int, ...], **keywords: Any
+) -> np.ndarray:
+    """The gradient with respect to the weight channel by channel."""
+    from .channelwise import weight_gradient
+
+    return weight_gradient(
+        x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, {"groups": 1, **keywords})
+    )  # fmt: skip

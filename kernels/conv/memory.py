@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..gemm.emit import I1, I8, I32, I64, POINTER, VOID, call, load
 from ..jit import intrinsic, types
 
-__all__ = ["clear", "read32", "read64"]
+__all__ = ["clear", "read32", "read64", "write32"]
 
 
 @intrinsic
@@ -35,6 +35,18 @@ def clear(typingctx, address, count):
     def codegen(context, builder, signature, arguments):
         at = builder.inttoptr(arguments[0], POINTER)
         call(builder, "llvm.memset.p0.i64", VOID, at, I8(0), arguments[1], I1(0))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen
+
+
+@intrinsic
+def write32(typingctx, address, source):
+    """Copy the four bytes at one address to another."""
+
+    def codegen(context, builder, signature, arguments):
+        to, value = (builder.inttoptr(x, I32.as_pointer()) for x in arguments)
+        builder.store(builder.load(value, align=4), to, align=4)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen

@@ -14,6 +14,7 @@ from ..gemm.emit import (
     F32,
     F64,
     I1,
+    I8,
     I16,
     I32,
     I64,
@@ -124,13 +125,24 @@ def _places(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, element: Any
 
 def write_together(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value, lanes: ir.Value) -> None:
     """Store accumulators of the positions in `lanes` one after the other from `at` on."""
-    kind, wide = vector(element.stored, GROUP), value.type
-    name = f"llvm.experimental.vector.compress.{suffix(wide.element, GROUP)}"
+    if value.type.element is F64 and value.type.count == GROUP:
+        # One register at a time: LLVM 22 splits a compression over two with an aligned store to an unaligned address.
+        for half in (0, 1):
+            order = ir.Constant(vector(I32, 8), list(range(8 * half, 8 * half + 8)))
+            mask = builder.shuffle_vector(lanes, lanes, order)
+            write_together(builder, element, builder.shuffle_vector(value, value, order), at, mask)
+            count = builder.zext(call(builder, "llvm.ctpop.i8", I8, builder.bitcast(mask, I8)), I64)
+            at = offset(builder, at, builder.mul(count, I64(element.size)))
+        return
+    count = value.type.count
+    bits, wide = ir.IntType(count), value.type
+    name = f"llvm.experimental.vector.compress.{suffix(wide.element, count)}"
     dense = call(builder, name, wide, value, lanes, zero(wide))
-    count = call(builder, "llvm.ctpop.i16", I16, builder.bitcast(lanes, I16))
-    some = builder.sub(builder.shl(I32(1), builder.zext(count, I32)), I32(1))
-    some = builder.bitcast(builder.trunc(some, I16), vector(I1, GROUP))
-    name, target = f"llvm.masked.store.{suffix(element.stored, GROUP)}.p0", builder.bitcast(at, kind.as_pointer())
+    found = call(builder, f"llvm.ctpop.i{count}", bits, builder.bitcast(lanes, bits))
+    some = builder.sub(builder.shl(I32(1), builder.zext(found, I32)), I32(1))
+    some = builder.bitcast(builder.trunc(some, bits), vector(I1, count))
+    target = builder.bitcast(at, vector(element.stored, count).as_pointer())
+    name = f"llvm.masked.store.{suffix(element.stored, count)}.p0"
     call(builder, name, VOID, convert(builder, dense, element), target, I32(element.size), some)
 
 

@@ -18,7 +18,7 @@ from .lines import LineArguments
 from .memory import read64
 from .tiles import BlockArguments
 
-__all__ = ["convolve"]
+__all__ = ["convolve", "pack_whole"]
 
 _PASS_BYTES = 8 * len(PASS)
 
@@ -83,9 +83,8 @@ class _Strips(NamedTuple):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _pack_task(task, worker, job):
-    on = job.on
-    plan, chunk = on.plan, field("plan", on.plan, "pack_chunk")
-    region, all_groups = -field("plan", on.plan, "front_groups"), field("plan", on.plan, "region_groups")
+    plan, chunk = job.plan, field("plan", job.plan, "pack_chunk")
+    region, all_groups = -field("plan", plan, "front_groups"), field("plan", plan, "region_groups")
     arrays = field("plan", plan, "blocks") * field("plan", plan, "planes")
     chunks = (all_groups + chunk - 1) // chunk
     # What is read along channels is packed for all channels of some positions, the other for one block of channels.
@@ -94,8 +93,8 @@ def _pack_task(task, worker, job):
     call_at(
         field("plan", plan, "pack"),
         LineArguments(
-            plan, on.x + group * field("plan", plan, "group_stride"),
-            on.memory + job.region + group * field("plan", plan, "region_bytes"), on.limits + worker * LIMITS_BYTES,
+            plan, job.x + group * field("plan", plan, "group_stride"),
+            job.target + group * field("plan", plan, "region_bytes"), job.limits + worker * LIMITS_BYTES,
             region, region + first, region + min(first + chunk, all_groups), array,
             arrays if parts == 1 else array + 1,
         ),
@@ -103,9 +102,21 @@ def _pack_task(task, worker, job):
 
 
 class _Packing(NamedTuple):
-    on: Addresses
-    region: int
+    plan: int
+    x: int
+    target: int
+    limits: int
     run = _pack_task
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def pack_whole(pool, threads, plan, x, target, limits):
+    """Pack all positions of an array."""
+    chunk = field("plan", plan, "pack_chunk")
+    chunks = (field("plan", plan, "region_groups") + chunk - 1) // chunk
+    arrays = 1 if field("plan", plan, "along") else field("plan", plan, "blocks") * field("plan", plan, "planes")
+    tasks = field("plan", plan, "channel_groups") * chunks * arrays
+    launch(pool, threads, tasks, _Packing(plan, x, target, limits))
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -139,10 +150,8 @@ def convolve(pool, threads, plan, x, form, bias, out, memory, worker_bytes, limi
     if field("plan", plan, "strip_blocks") > 0:
         launch(pool, threads, groups * field("plan", plan, "strips"), _Strips(on))
         return found_limits(limits, threads)
-    region, chunk = threads * worker_bytes, field("plan", plan, "pack_chunk")
-    chunks = (field("plan", plan, "region_groups") + chunk - 1) // chunk
-    arrays = 1 if field("plan", plan, "along") else field("plan", plan, "blocks") * field("plan", plan, "planes")
-    launch(pool, threads, groups * chunks * arrays, _Packing(on, region))
+    region = threads * worker_bytes
+    pack_whole(pool, threads, plan, x, memory + region, limits)
     for index in range(field("plan", plan, "passes")):
         one = field("plan", plan, "pass_table") + index * _PASS_BYTES
         block_chunk, panel_chunk = field("pass", one, "block_chunk"), field("pass", one, "panel_chunk")

@@ -22,7 +22,7 @@ from .finish import FinishArguments
 from .memory import read32
 from .positions import pointer
 
-__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock"]
+__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "tile"]
 
 _TILE, _ROW = 1024, 64
 _SUMS_ROW = 128
@@ -41,7 +41,7 @@ KERNELS = {
 """The walks through the products of parts, by precision."""
 
 
-def _tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
+def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     """Call a tile intrinsic; an `int` is a register."""
     call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
 
@@ -56,17 +56,17 @@ def _multiply_step(
         of_b = offset(builder, b, 2 * now[1] * _TILE)
         new_a, new_b = before[0] != now[0], before[1] != now[1]
         if new_a:
-            _tile(builder, "tileloadd64", 4, of_a, line_bytes)
+            tile(builder, "tileloadd64", 4, of_a, line_bytes)
         if new_b:
-            _tile(builder, "tileloadd64", 6, of_b, I64(_ROW))
-        _tile(builder, "tdpbf16ps", 0, 4, 6)
+            tile(builder, "tileloadd64", 6, of_b, I64(_ROW))
+        tile(builder, "tdpbf16ps", 0, 4, 6)
         if new_b:
-            _tile(builder, "tileloadd64", 7, offset(builder, of_b, _TILE), I64(_ROW))
-        _tile(builder, "tdpbf16ps", 1, 4, 7)
+            tile(builder, "tileloadd64", 7, offset(builder, of_b, _TILE), I64(_ROW))
+        tile(builder, "tdpbf16ps", 1, 4, 7)
         if new_a:
-            _tile(builder, "tileloadd64", 5, offset(builder, of_a, builder.shl(line_bytes, I64(4))), line_bytes)
-        _tile(builder, "tdpbf16ps", 2, 5, 6)
-        _tile(builder, "tdpbf16ps", 3, 5, 7)
+            tile(builder, "tileloadd64", 5, offset(builder, of_a, builder.shl(line_bytes, I64(4))), line_bytes)
+        tile(builder, "tdpbf16ps", 2, 5, 6)
+        tile(builder, "tdpbf16ps", 3, 5, 7)
         before = now
 
 
@@ -91,10 +91,10 @@ def _multiply_lines(
             with go_on:
                 for register in range(4):
                     at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * _ROW)
-                    _tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
+                    tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
             with start:
                 for register in range(4):
-                    _tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * _ROW), I64(0))
+                    tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * _ROW), I64(0))
 
         def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
             table, b, ahead = pointers
@@ -108,7 +108,7 @@ def _multiply_lines(
         loop(builder, steps, [table, b, ahead], step)
         for register in range(4):
             at = offset(builder, high if register >> 1 else low, (register & 1) * _ROW)
-            _tile(builder, "tilestored64", register, at, stride)
+            tile(builder, "tilestored64", register, at, stride)
         return context.get_dummy_value()
 
     integer = types.int64

@@ -142,7 +142,8 @@ def _measure(
     times = {}
     for candidate in decision.candidates[: limit or None]:
         try:
-            times[candidate.name] = unobserved(partial(_seconds, partial(candidate.run, *arrays, **keywords)))
+            with unobserved():
+                times[candidate.name] = _seconds(partial(candidate.run, *arrays, **keywords))
         except Refused:
             continue
     return dict(sorted(times.items(), key=lambda item: item[1]))

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..precision import PRECISIONS
-from ..registry import Kernel
+from ..registry import Call, Kernel
 
 __all__ = [
     "LDL",
@@ -177,6 +177,12 @@ class LDL(NamedTuple):
 _ROUNDOFF = {name: max(entry.product_error, 2.0**-24) for name, entry in PRECISIONS.items()}
 
 
+def _describe(call: Call) -> dict[str, Any]:
+    """What traces show: the keywords, the family that was asked first, and what the implementation reports."""
+    asked = {} if call.prefer is None else {"prefer": call.prefer}
+    return {**call.keywords, **asked, **(getattr(call.result, "report", None) or {})}
+
+
 def _kernel(name: str) -> Kernel:
     def in_double(*arrays: np.ndarray, **keywords: Any) -> Any:
         """By LAPACK in float64 or complex128."""
@@ -185,6 +191,7 @@ def _kernel(name: str) -> Kernel:
         return run(*wide, **{key: value for key, value in keywords.items() if key not in ("precision", "rounding")})
 
     kernel = Kernel(name, reference=in_double, bound=_ROUNDOFF)
+    kernel.describe = _describe
     return kernel
 
 

@@ -98,13 +98,12 @@ def cholesky_solve(L: np.ndarray, b: np.ndarray, **_: Any) -> np.ndarray:
 
 @contract.cholesky_inverse.impl("lapack")
 def cholesky_inverse(L: np.ndarray, **_: Any) -> np.ndarray:
-    """By potri, whose result is the lower triangle; a zero on the diagonal of L gives inf."""
-    inverse, run = _of(L, *L.shape[-2:]), _routine("potri", L)
+    """By trtri and a product: potri would take the diagonal for real. A zero on the diagonal of L gives inf."""
+    inverse, run = _of(L, *L.shape[-2:]), _routine("trtri", L)
     for factor, out in zip(_each(L), _each(inverse), strict=True):
         if factor.size:
-            lower, info = run(_fortran(factor), lower=True, overwrite_c=True)
-            lower = np.tril(lower)
-            out[...] = lower + np.tril(lower, -1).conj().T if info == 0 else np.inf
+            inverted, info = run(_fortran(np.tril(factor)), lower=True, overwrite_c=True)
+            out[...] = inverted.conj().T @ inverted if info == 0 else np.inf
     return inverse
 
 

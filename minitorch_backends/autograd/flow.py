@@ -219,6 +219,13 @@ def reachable(starts: Iterable[Node]) -> list[Node]:
     return list(seen)
 
 
+def _after_its_node(node: Node) -> tuple[int, int]:
+    """The place of a node in topological order. That of one of several results is right behind the node's own: a saved
+    result gets an `Output` as late as in backward, which is equal to one whose consumers are older.
+    """
+    return (node.edges[0].sequence, 1) if type(node) is Output else (node.sequence, 0)
+
+
 def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
     """The nodes on a path from `starts` to a wanted node, the wanted ones included."""
     order: list[Node] = []
@@ -231,7 +238,7 @@ def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
             order.append(node)
             stack += [edge for edge in node.edges if edge is not None]
     relevant = set(wanted)
-    for node in sorted(order, key=lambda each: each.sequence):
+    for node in sorted(order, key=_after_its_node):
         if any(edge in relevant for edge in node.edges if edge is not None):
             relevant.add(node)
     return relevant

@@ -8,17 +8,10 @@ from __future__ import annotations
 __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
 _SOLVERS = "linear algebra"
-_ATTENTION = "attention"
 _FFT = "FFT"
 
 NOT_YET_ACTING = {
-    "cuda.linalg_library": _SOLVERS,
-    "cuda.flash_sdp": _ATTENTION,
-    "cuda.mem_efficient_sdp": _ATTENTION,
-    "cuda.math_sdp": _ATTENTION,
-    "cuda.sdp_priority": _ATTENTION,
-    "cuda.fp16_bf16_reduction_math_sdp": _ATTENTION,
-    "mha.fastpath": _ATTENTION,
+    "cross_check": _SOLVERS,
     "cuda.cufft_plan_cache.max_size": _FFT,
 }
 """The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""

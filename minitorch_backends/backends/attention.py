@@ -6,12 +6,26 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..flags import assign, current
 from ..flags.writes import Flags, expanded
-from ..kernels.registry import ArraySpec, kernels
+from ..kernels.attention import attention as attention_kernel
+from ..kernels.registry import ArraySpec
 from .libraries import ATTENTION_KERNELS, SDPBackend
+from .permission import precision_of
 
-__all__ = ["SDPAParams", "can_use", "has_kernel", "sdp_kernel", "sdpa_kernel", "switch"]
+__all__ = [
+    "SWITCHES",
+    "SDPAParams",
+    "can_use",
+    "has_kernel",
+    "refusal",
+    "sdp_kernel",
+    "sdpa_kernel",
+    "selected",
+    "switch",
+]
 
 SWITCHES = {
     "flash": "cuda.flash_sdp",
@@ -48,32 +62,50 @@ class SDPAParams(NamedTuple):
 
 def has_kernel(kernel: str) -> bool:
     """Whether this engine has the kernel of attention."""
-    return "attention" in kernels and kernel in kernels["attention"].implementations
+    return kernel in attention_kernel.implementations
 
 
 def can_use(kernel: str, params: SDPAParams, debug: bool) -> bool:
     """Whether a kernel is allowed and takes a call; with `debug`, a UserWarning says why not."""
     if not isinstance(params, SDPAParams):
         raise TypeError(f"can_use_{kernel}_attention takes SDPAParams, and got {type(params).__name__}")
-    refusal = _refusal(kernel, params)
-    if refusal is not None and debug:
-        warnings.warn(f"{kernel} attention is not used: {refusal}", UserWarning, stacklevel=3)
-    return refusal is None
+    sentence = refusal(kernel, params)
+    if sentence is not None and debug:
+        warnings.warn(f"{kernel} attention is not used: {sentence}", UserWarning, stacklevel=3)
+    return sentence is None
 
 
-def _refusal(kernel: str, params: SDPAParams) -> str | None:
-    if not has_kernel(kernel):
-        return "this engine does not have the kernel"
+def refusal(kernel: str, params: SDPAParams) -> str | None:
+    """Why a kernel does not take a call, here and now, or None where it would."""
     if not current().read(SWITCHES[kernel]):
         return f"{SWITCHES[kernel]} = False"
-    specs = tuple(ArraySpec(tuple(each.shape), each.dtype) for each in (params.query, params.key, params.value))
-    keywords = {
-        "mask": params.attn_mask,
-        "dropout": params.dropout,
+    if not has_kernel(kernel):
+        return "this engine does not have the kernel, which is a library for NVIDIA GPUs"
+    given = [params.query, params.key, params.value, *([] if params.attn_mask is None else [params.attn_mask])]
+    specs = tuple(ArraySpec(tuple(each.shape), getattr(each, "_array", each).dtype) for each in given)
+    keywords: dict[str, Any] = {
         "causal": params.is_causal,
         "gqa": params.enable_gqa,
+        "dropout": params.dropout,
+        "mask_needs_gradient": getattr(params.attn_mask, "requires_grad", False),
     }
-    return kernels["attention"].implementations[kernel].refusal(specs, keywords)
+    if specs[0].dtype == np.float32:
+        keywords["precision"] = precision_of("matmul").precision
+    return attention_kernel.implementations[kernel].refusal(specs, keywords)
+
+
+def selected(params: SDPAParams) -> str:
+    """The first kernel in the order of `cuda.sdp_priority` that takes a call.
+
+    Raises RuntimeError with the sentences of all of them where none does.
+    """
+    refusals = []
+    for kernel in current().read("cuda.sdp_priority").split(","):
+        sentence = refusal(kernel, params)
+        if sentence is None:
+            return kernel
+        refusals.append(f"{kernel}: {sentence}")
+    raise RuntimeError(f"No available kernel. Aborting execution. {'; '.join(refusals)}")
 
 
 def sdp_kernel(

@@ -80,6 +80,12 @@ Flag(
     "how operands are rounded to TF32: nearest with ties away from zero or to even, or toward zero",
 )
 Flag(
+    "cross_check",
+    False,
+    bool,
+    "linear algebra is done by a second implementation as well, with a warning where the two disagree",
+)
+Flag(
     "deterministic_algorithms",
     "default",
     ("default", "warn", "error"),

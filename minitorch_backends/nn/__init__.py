@@ -23,6 +23,7 @@ from .layers import (
 )
 from .losses import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
 from .module import Module
+from .multihead import MultiheadAttention
 
 __all__ = [
     "ELU",
@@ -41,6 +42,7 @@ __all__ = [
     "MSELoss",
     "Module",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "Parameter",
     "RMSNorm",

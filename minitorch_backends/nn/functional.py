@@ -10,6 +10,7 @@ from typing import Any
 from ..autograd.modes import is_grad_enabled
 from ..ops import activation as _activation
 from ..ops.activation import gelu, glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
+from ..ops.attention import scaled_dot_product_attention
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ..ops.cross_entropy import cross_entropy, nll_loss
 from ..ops.distance import (
@@ -35,6 +36,7 @@ from ..ops.loss import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from ..ops.multihead import multi_head_attention_forward
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from ..ops.padding import pad
 from ..ops.softmax import log_softmax, softmax, softmin
@@ -78,6 +80,7 @@ __all__ = [
     "margin_ranking_loss",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -88,6 +91,7 @@ __all__ = [
     "relu",
     "relu6",
     "rms_norm",
+    "scaled_dot_product_attention",
     "selu",
     "silu",
     "smooth_l1_loss",

@@ -4,6 +4,7 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 """
 
 from . import (  # noqa: F401
+    attention,
     convolution,
     cross_entropy,
     distance,
@@ -15,6 +16,7 @@ from . import (  # noqa: F401
     history,
     linear,
     loss,
+    multihead,
     normalization,
     padding,
     remake,
@@ -36,6 +38,7 @@ from .fill import *  # noqa: F403
 from .grid import *  # noqa: F403
 from .index import *  # noqa: F403
 from .join import *  # noqa: F403
+from .linalg import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403

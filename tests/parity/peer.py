@@ -14,7 +14,7 @@ from minitorch_backends.op import Op, registry
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import Tensor
 
-from ..calls import as_dtype, mapped
+from ..calls import as_dtype, mapped, tested
 
 OWN_KEYWORDS = {"precision"}
 """Keywords that products take here and not in torch."""
@@ -28,12 +28,15 @@ torch.set_num_threads(1)
 def is_public(name: str) -> bool:
     """Whether users reach the op under this name; the others are parts of public ops and of gradients."""
     homes = (mt, functional, *(getattr(mt, home) for home in ("linalg", "special", "fft") if hasattr(mt, home)))
+    name = name.removeprefix("linalg_")
     return name in vars(Tensor) or any(hasattr(home, name) for home in homes)
 
 
 def torch_functions(name: str) -> list[Callable[..., Any]]:
     """What torch calls by this name, the likeliest first: function and method, or a function of a module."""
     modules = [torch.nn.functional, torch.linalg, torch.special, torch.fft, torch, torch.Tensor]
+    if name.startswith("linalg_"):
+        return [getattr(torch.linalg, name.removeprefix("linalg_"))]
     if name in vars(Tensor):
         modules = [torch, torch.Tensor, *modules]
     found = [getattr(module, name, None) for module in modules]
@@ -47,7 +50,7 @@ def torch_outcome(name: str, call: Sample) -> Any:
         warnings.simplefilter("ignore")
         for function in torch_functions(name):
             try:
-                return function(*call.args, **call.kwargs)
+                return tested(name, function)(*call.args, **call.kwargs)
             except KINDS as error:
                 outcome = outcome or error
                 if not isinstance(error, TypeError):

@@ -1,0 +1,73 @@
+"""Scaled dot product attention: softmax(scale * q @ k.T + mask) @ v, and its gradients, by three algorithms.
+
+Call form: `attention(q, k, v[, mask], *, scale, causal=False, precision="ieee", rounding="rna", off=(), halves=False)`
+is an `Attended` of the result and the logarithm of the sum of exponentials of each row of scores.
+`attention_gradient(q, k, v, out, lse, g[, mask], ...)`, with the same keywords, is the gradients with respect to q, k
+and v.
+
+q is (batch, heads, L, E), k is (batch, groups, S, E) and v is (batch, groups, S, Ev), where groups divides heads: each
+head of k and v serves heads // groups neighbouring heads of q. The mask is added to the scores and broadcasts to
+(batch, heads, L, S). `causal` lets row i of the scores see columns 0 to i. A row that sees nothing gives zeros. `math`
+takes any leading dimensions.
+
+Keywords are left out where they have their defaults. `precision` and `rounding` are of float32 products; half types are
+multiplied as they are, and summed in float32. `off` names implementations that may not run. `halves` has `math` sum
+products of half types in half types, rounding between its steps.
+
+`bound` is the product error of each precision (`precision.py`): the error of a result is at most that times
+1 + 2 max|scale * q @ k.T|, times the largest |v| of its columns, and float32's rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..precision import PRECISIONS
+from ..registry import Kernel
+from . import chunked, flash, plain, refusals
+
+__all__ = ["Attended", "attention", "attention_gradient", "exact_attention"]
+
+
+class Attended(NamedTuple):
+    """out: (..., L, Ev). lse: (..., L), of float32 (float64 for float64); +inf for a row that sees nothing."""
+
+    out: np.ndarray
+    lse: np.ndarray
+
+
+def exact_attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
+    """By the plain algorithm in float64."""
+    kept = {name: keywords[name] for name in ("scale", "causal") if name in keywords}
+    return Attended(*plain.attention(*[each.astype(np.float64) for each in arrays], **kept))
+
+
+def _exact_gradient(*arrays: np.ndarray, **keywords: Any) -> tuple:
+    kept = {name: keywords[name] for name in ("scale", "causal") if name in keywords}
+    return chunked.attention_gradient(*[each.astype(np.float64) for each in arrays], **kept)
+
+
+_BOUND = {name: entry.product_error for name, entry in PRECISIONS.items()}
+attention = Kernel("attention", reference=exact_attention, bound=_BOUND)
+attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bound=_BOUND)
+
+
+@attention.impl("flash", refuses=refusals.flash)
+def _flash(q: np.ndarray, k: np.ndarray, v: np.ndarray, **keywords: Any) -> Attended:
+    return Attended(*flash.attention(q, k, v, **keywords))
+
+
+@attention.impl("efficient", refuses=refusals.efficient)
+def _efficient(*arrays: np.ndarray, **keywords: Any) -> Attended:
+    return Attended(*chunked.attention(*arrays, **keywords))
+
+
+@attention.impl("math", refuses=refusals.plain)
+def _math(*arrays: np.ndarray, **keywords: Any) -> Attended:
+    return Attended(*plain.attention(*arrays, **keywords))
+
+
+attention_gradient.impl("flash", refuses=refusals.flash_gradient)(flash.attention_gradient)
+attention_gradient.impl("efficient")(chunked.attention_gradient)

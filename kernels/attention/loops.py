@@ -1,0 +1,318 @@
+"""The loops of flash attention, for one group of heads at a time, on the packing and the microkernels of the product.
+
+A task packs the keys and values of a group once, and takes blocks of rows of the queries that look at them: a block of
+scores is a product in the worker's own memory, the online softmax goes over its rows, and the weights are packed, and
+so rounded to the precision, as the left operand of the product with the values. What is packed, and how, are leaves of
+`gemm.loops` known by their addresses, so that this is compiled once.
+
+Gradients make the weights again, from the scores and the log-sum-exps, and go through the same blocks; the gradients
+of keys and values are summed in the order of the blocks, by one thread for each group.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.loops import PackArguments, _BlockArguments
+from ..jit import njit
+from ..launch import call_at, launch
+from .rows import LANES, fill_row, slope_row, soften_row, spread_row, weigh_row
+
+__all__ = ["LIMITS", "Operand", "Shape", "attend", "differentiate"]
+
+LIMITS = 640
+"""Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
+
+
+class Operand(NamedTuple):
+    """A packed operand: the leaf that packs it, the array's strides in bytes, and the format of its panels."""
+
+    leaf: int
+    at: int
+    batch_stride: int
+    head_stride: int
+    line_stride: int
+    k_stride: int
+    panel: int
+    k_bytes: int
+    step: int
+
+
+class Shape(NamedTuple):
+    """Sizes. `rows` and `columns` are of a block of scores; `kc`: the depth of a step along the keys."""
+
+    groups: int
+    heads: int
+    length: int
+    seen: int
+    depth: int
+    width: int
+    rows: int
+    columns: int
+    kc: int
+    parts: int
+    causal: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _up(value, multiple):
+    return (value + multiple - 1) // multiple * multiple
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _bytes(operand, lines, depth):
+    """What an operand takes when packed, in whole cache lines."""
+    return _up(_up(lines, operand.panel) // operand.panel * operand.k_bytes * _up(depth, operand.step), 64)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack(operand, at, lines, depth, kc, target, limits):
+    call_at(
+        operand.leaf,
+        PackArguments(
+            operand.line_stride, operand.k_stride, lines, depth, kc, at, target, limits, 0, lines, 0, depth
+        ),
+    )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _head(operand, batch, head):
+    return operand.at + batch * operand.batch_stride + head * operand.head_stride
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _within(operand, lines, k):
+    """Where the place k, a multiple of kc, begins in a packed operand."""
+    return _up(lines, operand.panel) // operand.panel * operand.k_bytes * k
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, scratch, j0, nc, one):
+    """Rows 0 to m and columns j0 to j0 + nc of a product; `one` is the bits of 1.0 to add it to c, or 0."""
+    call_at(
+        leaf,
+        _BlockArguments(
+            m, n, k, kc, _up(m, a.panel), _up(nc, b.panel), packed_a, packed_b, c, c_stride,
+            one, one, c, c_stride, 4, scratch, 0, j0,
+        ),
+    )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _hide(shape, scores, first_row, first_column, rows, columns, hidden):
+    """Overwrite what a causal row must not see, and what the last vector of a row reads beyond its end."""
+    stride, end = 4 * shape.columns, _up(columns, LANES)
+    for row in range(rows):
+        seen = columns
+        if shape.causal:
+            seen = min(columns, max(0, first_row + row + 1 - first_column))
+        fill_row(scores + row * stride, seen, end, hidden)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _columns_of(shape, first_row, rows):
+    """Up to which key these rows see, rounded up to whole steps of the product with the values."""
+    if shape.causal:
+        return min(shape.seen, _up(first_row + rows, shape.kc))
+    return shape.seen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _attend_task(task, worker, job):
+    shape, q, k, v = job.shape, job.q, job.k, job.v
+    unit, part = task // shape.parts, task % shape.parts
+    batch, group = unit // shape.groups, unit % shape.groups
+    limits = job.limits + worker * LIMITS
+    packed_k = job.memory + worker * job.memory_bytes
+    packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
+    packed_q = packed_v + _bytes(v, shape.width, shape.seen)
+    packed_p = packed_q + _bytes(q, shape.rows, shape.depth)
+    scores = packed_p + _bytes(job.p, shape.rows, shape.columns)
+    scratch = scores + 4 * shape.rows * shape.columns
+    inner = _up(shape.depth, q.step)
+    _pack(k, _head(k, batch, group), shape.seen, shape.depth, inner, packed_k, limits)
+    _pack(v, _head(v, batch, group), shape.width, shape.seen, shape.kc, packed_v, limits + 128)
+    stride, blocks = 4 * shape.columns, (shape.length + shape.rows - 1) // shape.rows
+    for each in range(shape.heads):
+        head = group * shape.heads + each
+        row_index = (batch * shape.groups * shape.heads + head) * shape.length
+        for block in range(part, blocks, shape.parts):
+            first = block * shape.rows
+            rows = min(shape.rows, shape.length - first)
+            _pack(q, _head(q, batch, head) + first * q.line_stride, rows, shape.depth, inner, packed_q, limits + 256)
+            largest, total = job.largest + 4 * (row_index + first), job.total + 4 * (row_index + first)
+            sums = job.sums + (row_index + first) * job.sum_stride
+            end = _columns_of(shape, first, rows)
+            for column in range(0, end, shape.columns):
+                columns = min(shape.columns, end - column)
+                _multiply(
+                    job.score_leaf, q, k, rows, shape.seen, shape.depth, inner, packed_q, packed_k,
+                    scores - 4 * column, stride, scratch, column, columns, 0,
+                )  # fmt: skip
+                _hide(shape, scores, first, column, rows, columns, job.hidden)
+                for row in range(rows):
+                    soften_row(
+                        scores + row * stride, _up(columns, LANES) // LANES, job.scale, largest + 4 * row,
+                        total + 4 * row, sums + row * job.sum_stride, job.sum_stride // (4 * LANES),
+                    )  # fmt: skip
+                _pack(job.p, scores, rows, columns, shape.kc, packed_p, limits + 384)
+                _multiply(
+                    job.sum_leaf, q, v, rows, shape.width, columns, shape.kc, packed_p,
+                    packed_v + _within(v, shape.width, column), sums, job.sum_stride, scratch, 0, shape.width,
+                    job.one,
+                )  # fmt: skip
+            for row in range(rows):
+                spread_row(sums + row * job.sum_stride, job.sum_stride // (4 * LANES), total + 4 * row)
+
+
+class _Attend(NamedTuple):
+    shape: Shape
+    q: Operand
+    k: Operand
+    v: Operand
+    p: Operand
+    score_leaf: int
+    sum_leaf: int
+    scale: float
+    hidden: float
+    one: int
+    sums: int
+    sum_stride: int
+    largest: int
+    total: int
+    memory: int
+    memory_bytes: int
+    limits: int
+    run = _attend_task
+
+
+@njit
+def attend(
+    pool, threads, tasks, shape, q, k, v, p, score_leaf, sum_leaf, scale, hidden, one,
+    sums, sum_stride, largest, total, memory, memory_bytes, limits,
+):  # fmt: skip
+    """Attention of all heads into `sums`, zeroed float32 rows of sum_stride bytes, a multiple of 64.
+
+    `scale` includes log2(e); `largest` and `total` are float32 numbers for each row, -inf and 0 before. Each worker has
+    memory_bytes of memory and LIMITS bytes of `limits`, for the magnitudes in k, v, q and the weights.
+    """
+    job = _Attend(
+        shape, q, k, v, p, score_leaf, sum_leaf, scale, hidden, one,
+        sums, sum_stride, largest, total, memory, memory_bytes, limits,
+    )  # fmt: skip
+    launch(pool, threads, tasks, job)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _differentiate_task(task, worker, job):
+    shape, q, k, v, g = job.shape, job.q, job.k, job.v, job.g
+    batch, group = task // shape.groups, task % shape.groups
+    limits = job.limits + worker * LIMITS
+    inner, stride = _up(shape.depth, q.step), 4 * shape.columns
+    packed_k = job.memory + worker * job.memory_bytes
+    packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
+    across_k = packed_v + _bytes(v, shape.seen, shape.depth)
+    packed_q = across_k + _bytes(job.k_across, shape.depth, shape.seen)
+    packed_g = packed_q + _bytes(q, shape.rows, shape.depth)
+    across_q = packed_g + _bytes(g, shape.rows, shape.depth)
+    across_g = across_q + _bytes(job.q_across, shape.depth, shape.rows)
+    packed_p = across_g + _bytes(job.g_across, shape.depth, shape.rows)
+    packed_t = packed_p + _bytes(job.p, shape.rows, shape.columns)
+    weights = packed_t + _bytes(job.p_across, shape.columns, shape.rows)
+    slopes = weights + 4 * shape.rows * shape.columns
+    scratch = slopes + 4 * shape.rows * shape.columns
+    _pack(k, _head(k, batch, group), shape.seen, shape.depth, inner, packed_k, limits)
+    _pack(v, _head(v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
+    _pack(job.k_across, _head(k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
+    of_group = (batch * shape.groups + group) * shape.seen * job.grad_stride
+    for each in range(shape.heads):
+        head = group * shape.heads + each
+        row_index = (batch * shape.groups * shape.heads + head) * shape.length
+        for first in range(0, shape.length, shape.rows):
+            rows = min(shape.rows, shape.length - first)
+            at_q, at_g = (_head(q, batch, head) + first * q.line_stride, _head(g, batch, head) + first * g.line_stride)
+            _pack(q, at_q, rows, shape.depth, inner, packed_q, limits + 256)
+            _pack(g, at_g, rows, shape.depth, inner, packed_g, limits + 384)
+            _pack(job.q_across, at_q, shape.depth, rows, shape.rows, across_q, limits + 256)
+            _pack(job.g_across, at_g, shape.depth, rows, shape.rows, across_g, limits + 384)
+            end = _columns_of(shape, first, rows)
+            for column in range(0, end, shape.columns):
+                columns = min(shape.columns, end - column)
+                vectors = _up(columns, LANES) // LANES
+                _multiply(
+                    job.score_leaf, q, k, rows, shape.seen, shape.depth, inner, packed_q, packed_k,
+                    weights - 4 * column, stride, scratch, column, columns, 0,
+                )  # fmt: skip
+                _hide(shape, weights, first, column, rows, columns, job.hidden)
+                _multiply(
+                    job.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
+                    slopes - 4 * column, stride, scratch, column, columns, 0,
+                )  # fmt: skip
+                for row in range(rows):
+                    at = 4 * (row_index + first + row)
+                    weigh_row(weights + row * stride, vectors, job.scale, job.logarithms + at)
+                    slope_row(weights + row * stride, slopes + row * stride, vectors, job.means + at, job.natural_scale)
+                _pack(job.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
+                _multiply(
+                    job.sum_leaf, job.p_across, job.g_across, columns, shape.depth, rows, shape.rows, packed_t,
+                    across_g, job.dv + of_group + column * job.grad_stride, job.grad_stride, scratch, 0, shape.depth,
+                    job.one,
+                )  # fmt: skip
+                _pack(job.p_across, slopes, columns, rows, shape.rows, packed_t, limits + 512)
+                _multiply(
+                    job.sum_leaf, job.p_across, job.q_across, columns, shape.depth, rows, shape.rows, packed_t,
+                    across_q, job.dk + of_group + column * job.grad_stride, job.grad_stride, scratch, 0, shape.depth,
+                    job.one,
+                )  # fmt: skip
+                _pack(job.p, slopes, rows, columns, shape.kc, packed_p, limits + 512)
+                _multiply(
+                    job.sum_leaf, q, job.k_across, rows, shape.depth, columns, shape.kc, packed_p,
+                    across_k + _within(job.k_across, shape.depth, column),
+                    job.dq + (row_index + first) * job.grad_stride, job.grad_stride, scratch, 0, shape.depth, job.one,
+                )  # fmt: skip
+
+
+class _Differentiate(NamedTuple):
+    shape: Shape
+    q: Operand
+    k: Operand
+    v: Operand
+    g: Operand
+    q_across: Operand
+    k_across: Operand
+    g_across: Operand
+    p: Operand
+    p_across: Operand
+    score_leaf: int
+    sum_leaf: int
+    scale: float
+    natural_scale: float
+    hidden: float
+    one: int
+    dq: int
+    dk: int
+    dv: int
+    grad_stride: int
+    logarithms: int
+    means: int
+    memory: int
+    memory_bytes: int
+    limits: int
+    run = _differentiate_task
+
+
+@njit
+def differentiate(
+    pool, threads, tasks, shape, q, k, v, g, q_across, k_across, g_across, p, p_across, score_leaf, sum_leaf,
+    scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
+):  # fmt: skip
+    """Gradients of all heads, added to the zeroed float32 rows dq, dk and dv.
+
+    `logarithms` are the log-sum-exps times log2(e), `means` the sums of out * g, a float32 number for each row. Memory
+    is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
+    """
+    job = _Differentiate(
+        shape, q, k, v, g, q_across, k_across, g_across, p, p_across, score_leaf, sum_leaf,
+        scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
+    )  # fmt: skip
+    launch(pool, threads, tasks, job)

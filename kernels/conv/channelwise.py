@@ -1,0 +1,321 @@
+"""Depthwise convolutions: what is done once for a shape."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from .. import threading
+from ..gemm.compiled import computed
+from ..gemm.loops import leaf_address
+from ..gemm.packing import CONVERSIONS
+from ..gemm.sources import ELEMENTS, Across, AlongK
+from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..registry import Refused
+from . import depthwise, geometry
+from .depthwise import LANES
+from .descriptor import DEPTHWISE, PASS, describe
+from .geometry import GROUP, Geometry, Task
+from .reading import contiguous_strides, is_channels_last, result_array, three, three_strides
+
+__all__ = ["convolve", "input_gradient", "weight_gradient"]
+
+_AHEAD = 8 * LANES
+"""Positions that are convolved at a time."""
+
+
+@functools.cache
+def _leaf(weight: bool, channels: bool, dtype: str, precision: str, rounding: str | None) -> int:
+    tags = AlongK() if channels else Across(), ELEMENTS[dtype], CONVERSIONS[precision, rounding]
+    return leaf_address((depthwise.DepthwiseWeight if weight else depthwise.Depthwise)(*tags))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _Plan:
+    """All that does not depend on addresses and values."""
+
+    channels_are_lanes: bool
+    channels: int
+    multiplier: int
+    working: np.dtype
+    conversion: tuple[str, str | None]
+    order: tuple[tuple[tuple[int, int], ...], ...]
+    """For each pass the weights of one result, in order: (among the outputs of a channel, index in the kernel)."""
+    out_shape: tuple[int, ...]
+    last: bool
+    clears: bool
+    strides: tuple[int, int]
+    """Bytes from channel to channel of what is read and of what is written (or, for the weight, of g)."""
+    images: int
+    address: int
+    worker_bytes: int
+    kept: tuple[Any, ...]
+
+
+def _spots(where: Geometry, tables: Any, strides: tuple[int, ...], item: int) -> geometry.Spots:
+    found = geometry.spots(where, tables, (strides[0], *strides[2:]), item)
+    if found is None:
+        raise Refused("an array reaches too far for offsets of 32 bits")
+    return found
+
+
+def _reading(places: geometry.Spots, where: Geometry, planes: int, lines: int, front: int) -> dict[str, int]:
+    return {
+        "groups": places.groups, "runs": address_of(places.runs), "offsets": address_of(places.offsets),
+        "planes": planes, "lines": lines, "front": front,
+    }  # fmt: skip
+
+
+def _setting(dtype: np.dtype, precision: str, rounding: str) -> tuple[np.dtype, tuple[str, str | None]]:
+    """The dtype that is worked in, and how operands are converted."""
+    inner = computed("avx512", dtype, precision)
+    assert inner is not None
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32), (inner, rounding if inner == "tf32" else None)
+
+
+@functools.lru_cache(512)
+def _plan(
+    gradient: bool,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    w_shape: tuple[int, ...],
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    precision: str,
+    rounding: str,
+    relu: bool,
+    groups: int,
+) -> _Plan:
+    """The plan of a convolution, or of the gradient with respect to its input."""
+    working, conversion = _setting(dtype, precision, rounding)
+    channels, multiplier = groups, w_shape[0] // groups
+    task = Task(1, three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1))
+    where = geometry.gradient_geometry(task, _AHEAD) if gradient else geometry.forward_geometry(task, 0, _AHEAD)
+    last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
+    lanes_are_channels = last and multiplier == 1
+    reads, results = (multiplier, 1) if gradient else (1, multiplier)
+    wide = three_strides(shape, strides)
+    places = _spots(where, where.sources, wide, item)
+    unit = working.itemsize * (LANES if lanes_are_channels else 1)
+    lines = where.front + GROUP * places.groups + where.back
+    out_shape = (shape[0], channels * results, *(task.size if gradient else task.output))
+    out_strides = contiguous_strides(out_shape, item, last)
+    passes, kept, order = [], [], []
+    for one in where.passes:
+        written = _spots(where, (geometry.result_indices(where, one),), out_strides, item)
+        taps = [(read, *tap) for read in range(reads) for tap in one.taps]
+        table = [((read * where.planes + plane) * lines + shift) * unit for read, plane, shift, _ in taps]
+        distances = np.array(table, np.int64)
+        order.append(tuple((read, index) for read, _, _, index in taps))
+        passes.append({
+            "steps": len(taps), "table": address_of(distances), "end": where.end(one), "groups": written.groups,
+            "period_stride": 0, "runs": address_of(written.runs), "offsets": address_of(written.offsets),
+            "block_chunk": 0, "panel_chunk": 0, "blocks": 0,
+        })  # fmt: skip
+        kept.append((written, distances))
+    pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
+    memory = -(-reads * where.planes * lines * unit // 64) * 64 + 1024
+    values = describe(DEPTHWISE, _reading(places, where, where.planes, lines, where.front) | {
+        "leaf": _leaf(False, lanes_are_channels, dtype.name, *conversion), "reads": reads, "results": results,
+        "read_stride": wide[1], "write_stride": out_strides[1], "image_stride": wide[0], "result_image": out_strides[0],
+        "images": shape[0], "channels": channels, "lanes": LANES if lanes_are_channels else 1, "passes": len(passes),
+        "pass_table": address_of(pass_table), "relu": int(relu), "memory": memory, "other": 0,
+    })  # fmt: skip
+    rank = len(shape) - 2
+    return _Plan(
+        lanes_are_channels, channels, multiplier, working, conversion, tuple(order),
+        (*out_shape[:2], *out_shape[5 - rank :]), last, any(not one.taps for one in where.passes),
+        (reads * wide[1], results * out_strides[1]), shape[0], address_of(values), memory,
+        (values, pass_table, places, kept),
+    )  # fmt: skip
+
+
+def _laid_out(values: np.ndarray, plan: _Plan) -> np.ndarray:
+    """Numbers (channels, count) as a leaf reads them."""
+    if not plan.channels_are_lanes:
+        return np.ascontiguousarray(values)
+    blocks = -(-plan.channels // LANES)
+    wide = np.zeros((blocks * LANES, values.shape[1]), values.dtype)
+    wide[: plan.channels] = values
+    return np.ascontiguousarray(wide.reshape(blocks, LANES, -1).mT)
+
+
+def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
+    """The weights in the order in which results take them, converted."""
+    from ..rounding import round_to
+
+    flat = w.astype(plan.working).reshape(plan.channels, plan.multiplier, -1)
+    if plan.conversion[0] != "ieee":
+        flat = round_to(flat, *plan.conversion)
+    if gradient:
+        chosen = [flat[:, read, index] for taps in plan.order for read, index in taps]
+    else:
+        chosen = [flat[:, result, index] for result in range(plan.multiplier) for _, index in plan.order[0]]
+    return _laid_out(np.stack(chosen, axis=1), plan)
+
+
+def _run(plan: _Plan, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gradient: bool) -> np.ndarray:
+    out = result_array(plan.out_shape, x.dtype, plan.last)
+    if out.size == 0:
+        return out
+    if plan.clears:
+        out[...] = 0
+    pool, threads = threading.pool()
+    weights, item = _weights(w, plan, gradient), plan.working.itemsize
+    results = 1 if gradient else plan.multiplier
+    added = np.zeros(plan.channels * results, plan.working) if bias is None else bias.astype(plan.working)
+    added = _laid_out(added.reshape(plan.channels, results), plan)
+    total = weights.size // (-(-plan.channels // LANES) * LANES if plan.channels_are_lanes else plan.channels)
+    memory = take_workspace(threads * plan.worker_bytes)
+    try:
+        depthwise.convolve(
+            pool, threads, plan.address, plan.images, address_of(x), plan.strides[0], address_of(out), plan.strides[1],
+            address_of(weights), total * item, address_of(added), results * item, address_of(memory), plan.worker_bytes,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    return out
+
+
+def convolve(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    relu: bool = False,
+) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (O, 1, *K), where groups = C, plus bias (O,), and max(., 0) with `relu`.
+
+    The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are.
+    """
+    plan = _plan(
+        False, x.shape, x.strides, x.dtype, w.shape, x.shape[2:], stride, padding, dilation, precision, rounding, relu,
+        groups,
+    )  # fmt: skip
+    return _run(plan, x, w, bias, False)
+
+
+def input_gradient(
+    g: np.ndarray,
+    w: np.ndarray,
+    *,
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The gradient (N, C, *input_size) of such a convolution with respect to its input, from that of its result, g."""
+    plan = _plan(
+        True, g.shape, g.strides, g.dtype, w.shape, input_size, stride, padding, dilation, precision, rounding, False,
+        groups,
+    )  # fmt: skip
+    return _run(plan, g, w, None, True)
+
+
+@functools.lru_cache(512)
+def _weight_plan(
+    x_shape: tuple[int, ...],
+    x_strides: tuple[int, ...],
+    g_shape: tuple[int, ...],
+    g_strides: tuple[int, ...],
+    dtype: np.dtype,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    precision: str,
+    rounding: str,
+) -> _Plan:
+    working, conversion = _setting(dtype, precision, rounding)
+    channels, multiplier, item = x_shape[1], g_shape[1] // x_shape[1], dtype.itemsize
+    task = Task(1, three(x_shape[2:], 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1))
+    where = geometry.forward_geometry(task, 0, _AHEAD)
+    (one,) = where.passes
+    last = is_channels_last(x_shape, x_strides, item) and is_channels_last(g_shape, g_strides, item)
+    lanes_are_channels = last and multiplier == 1
+    unit = working.itemsize * (LANES if lanes_are_channels else 1)
+    of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
+    places = _spots(where, where.sources, of_x, item)
+    of_gradient = _spots(where, (geometry.result_indices(where, one),), of_g, item)
+    lines = where.front + GROUP * places.groups + where.back
+    table = np.array([(plane * lines + shift) * unit for plane, shift, _ in one.taps], np.int64)
+    pass_table = np.zeros((1, len(PASS)), np.int64)
+    pass_table[0, :2] = len(one.taps), address_of(table)
+    leaf = _leaf(True, lanes_are_channels, dtype.name, *conversion)
+    g_lines = -(-GROUP * of_gradient.groups // (4 * LANES)) * 4 * LANES
+    common = {
+        "leaf": leaf, "images": x_shape[0], "channels": channels, "lanes": LANES if lanes_are_channels else 1,
+        "results": 1, "write_stride": 0, "result_image": 0, "relu": 0,
+    }  # fmt: skip
+    g_values = describe(DEPTHWISE, common | _reading(of_gradient, where, 1, g_lines, 0) | {
+        "reads": multiplier, "read_stride": of_g[1], "image_stride": of_g[0], "passes": 0, "pass_table": 0, "memory": 0,
+        "other": 0,
+    })  # fmt: skip
+    memory = -(-where.planes * lines * unit // 64) * 64
+    values = describe(DEPTHWISE, common | _reading(places, where, where.planes, lines, where.front) | {
+        "reads": 1, "read_stride": of_x[1], "image_stride": of_x[0], "passes": 1, "pass_table": address_of(pass_table),
+        "memory": memory, "other": address_of(g_values),
+    })  # fmt: skip
+    worker_bytes = memory + -(-multiplier * g_lines * unit // 64) * 64
+    return _Plan(
+        lanes_are_channels, channels, multiplier, working, conversion, (), (g_shape[1], 1, *kernel), False, False,
+        (of_x[1], multiplier * of_g[1]), 1, address_of(values), worker_bytes,
+        (values, g_values, places, of_gradient, table, pass_table),
+    )  # fmt: skip
+
+
+def weight_gradient(
+    x: np.ndarray,
+    g: np.ndarray,
+    *,
+    kernel_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The gradient (O, 1, *kernel_size) of such a convolution of x (N, C, *S) with respect to its weight, from that of
+    its result, g (N, O, *S').
+
+    Raises `Refused` where the result is not finite: positions of padding would multiply an Inf by zero.
+    """
+    plan = _weight_plan(
+        x.shape, x.strides, g.shape, g.strides, x.dtype, kernel_size, stride, padding, dilation, precision, rounding
+    )  # fmt: skip
+    pool, threads = threading.pool()
+    taps, lanes = int(np.prod(kernel_size)), LANES if plan.channels_are_lanes else 1
+    blocks, item = -(-plan.channels // lanes), plan.working.itemsize
+    sums = empty((blocks, plan.multiplier, taps, 4, LANES), plan.working)
+    memory = take_workspace(threads * plan.worker_bytes)
+    try:
+        depthwise.convolve(
+            pool, threads, plan.address, 1, address_of(x), plan.strides[0], address_of(sums),
+            plan.multiplier * taps * 4 * LANES // lanes * item, 0, 0, address_of(g), plan.strides[1],
+            address_of(memory), plan.worker_bytes,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    if plan.channels_are_lanes:
+        found = sums.sum(axis=3)[:, 0].mT.reshape(blocks * LANES, taps)[: plan.channels]
+    else:
+        found = sums.reshape(*sums.shape[:3], -1).sum(axis=3)
+    if not np.isfinite(found).all():
+        raise Refused("the result is not finite, and positions of padding multiply what is not by zero")
+    return found.astype(x.dtype).reshape(plan.out_shape)

@@ -1,0 +1,371 @@
+"""Depthwise convolutions on vector units: every channel on its own, so that there is no product of matrices.
+
+A channel of an image is laid out flat with its padding in the worker's memory (`geometry`), where a tap is a shift, and
+16 neighbouring positions are a vector. Where channels are neighbours in memory the lanes are 16 channels instead, and
+the loops are the same. An image's channel is packed and convolved by one thread, within its L2 cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..gemm.emit import (
+    F64,
+    I1,
+    I32,
+    I64,
+    VOID,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    store,
+    vector,
+    zero,
+)
+from ..gemm.microkernels import convert
+from ..gemm.packing import converted
+from ..gemm.tags import constant, field_class
+from ..jit import intrinsic, ir, njit, types
+from ..launch import call_at, launch
+from .descriptor import PASS, field
+from .geometry import GROUP, NOWHERE
+from .memory import clear, read32, read64
+from .positions import pointer, read_positions, suffix, widened, write_all, write_apart, write_together
+
+__all__ = ["LANES", "Depthwise", "DepthwiseWeight", "convolve"]
+
+LANES = 16
+_UNROLLED = 8
+_PARTIAL = 4
+_PASS_BYTES = 8 * len(PASS)
+
+
+def _size(element: Any) -> int:
+    return 8 if element.working is F64 else 4
+
+
+class _Lanes(NamedTuple):
+    """How a leaf's lanes are loaded and stored."""
+
+    element: Any
+    channels: bool
+    """Lanes are channels, and not positions."""
+
+    @property
+    def kind(self) -> ir.Type:
+        return vector(self.element.working, LANES)
+
+    @property
+    def position_bytes(self) -> int:
+        return _size(self.element) * (LANES if self.channels else 1)
+
+
+def _lanes(leaf: Any) -> _Lanes:
+    return _Lanes(field_class(leaf, "element"), field_class(leaf, "order").along_k)
+
+
+@intrinsic
+def _position_bytes(typingctx, leaf):
+    size = _lanes(leaf).position_bytes
+
+    def codegen(context, builder, signature, arguments):
+        return I64(size)
+
+    return types.int64(leaf), codegen
+
+
+def _channel_mask(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
+    return builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, builder.trunc(count, I32), LANES))
+
+
+@intrinsic
+def _fill(typingctx, leaf, at, run, offsets, count, target):
+    """Lay out 16 positions of a channel, or of `count` channels."""
+    lanes, conversion = _lanes(leaf), field_class(leaf, "conversion")
+    element = lanes.element
+
+    def codegen(context, builder, signature, arguments):
+        _, at, run, offsets, count, target = arguments
+        at, run, offsets, target = (pointer(builder, x) for x in (at, run, offsets, target))
+        if not lanes.channels:
+            with builder.goto_entry_block():
+                slot = builder.alloca(lanes.kind)
+            read_positions(builder, element, at, run, offsets, I1(1), slot)
+            store(builder, converted(builder, builder.load(slot), conversion), target, _size(element))
+            return context.get_dummy_value()
+        stored = vector(element.stored, LANES)
+        some = _channel_mask(builder, count)
+
+        def line(index: ir.Value, _: list) -> list:
+            place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
+            mask = builder.select(builder.icmp_signed("!=", place, I32(NOWHERE)), some, zero(vector(I1, LANES)))
+            here = builder.bitcast(offset(builder, at, builder.sext(place, I64)), stored.as_pointer())
+            name = f"llvm.masked.load.{suffix(element.stored, LANES)}.p0"
+            found = call(builder, name, stored, here, I32(element.size), mask, zero(stored))
+            value = converted(builder, widened(builder, found, element), conversion)
+            store(builder, value, offset(builder, target, builder.mul(index, I64(lanes.position_bytes))), 4)
+            return []
+
+        loop(builder, I64(GROUP), [], line)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 5), codegen
+
+
+def _weight(builder: ir.IRBuilder, lanes: _Lanes, at: ir.Value) -> ir.Value:
+    """A weight or a bias for all lanes: one number, or one for each channel."""
+    if lanes.channels:
+        return load(builder, lanes.kind, at, _size(lanes.element))
+    return broadcast(builder, load(builder, lanes.element.working, at, _size(lanes.element)), LANES)
+
+
+@intrinsic
+def _accumulate(typingctx, leaf, plane, table, weights, taps, bias, sums):
+    """Eight vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
+    lanes = _lanes(leaf)
+    step = _size(lanes.element) * LANES
+
+    def codegen(context, builder, signature, arguments):
+        _, plane, table, weights, taps, bias, sums = arguments
+        plane, table, weights, bias, sums = (pointer(builder, x) for x in (plane, table, weights, bias, sums))
+        weight_bytes = step if lanes.channels else _size(lanes.element)
+
+        def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            here = offset(builder, plane, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
+            weight = _weight(builder, lanes, offset(builder, weights, builder.mul(index, I64(weight_bytes))))
+            after = []
+            for place, total in enumerate(totals):
+                value = load(builder, lanes.kind, offset(builder, here, place * step), _size(lanes.element))
+                after.append(_add(builder, value, weight, total))
+            return after
+
+        start = _weight(builder, lanes, bias)
+        for place, total in enumerate(loop(builder, taps, [start] * _UNROLLED, tap)):
+            store(builder, total, offset(builder, sums, place * step), _size(lanes.element))
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 6), codegen
+
+
+def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+    """total + a * b. One rounding where the CPU has an instruction for it; two elsewhere."""
+    name = f"llvm.fmuladd.{suffix(a.type.element, LANES)}"
+    return call(builder, name, a.type, a, b, total)
+
+
+@intrinsic
+def _put(typingctx, leaf, sums, at, run, base, offsets, count, relu):
+    """Store a vector of 16 positions, or the channels of one position."""
+    lanes = _lanes(leaf)
+    element = lanes.element
+
+    def codegen(context, builder, signature, arguments):
+        _, sums, at, run, base, offsets, count, relu = arguments
+        sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
+        value = load(builder, lanes.kind, sums, _size(element))
+        none = zero(lanes.kind)
+        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
+        value = builder.select(builder.and_(builder.fcmp_ordered("<", value, none), wanted), none, value)
+        if lanes.channels:
+            place = load(builder, I32, offsets, 4)
+            with builder.if_then(builder.icmp_signed("!=", place, I32(NOWHERE))):
+                stored = vector(element.stored, LANES)
+                here = builder.bitcast(offset(builder, at, builder.sext(place, I64)), stored.as_pointer())
+                name, some = f"llvm.masked.store.{suffix(element.stored, LANES)}.p0", _channel_mask(builder, count)
+                call(builder, name, VOID, convert(builder, value, element), here, I32(element.size), some)
+            return context.get_dummy_value()
+        here = offset(builder, at, base)
+        with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
+            with whole:
+                write_all(builder, element, value, here)
+            with partial, builder.if_else(builder.icmp_unsigned("<=", run, I64(0xFFFF))) as (together, apart):
+                with together:
+                    mask = builder.bitcast(builder.trunc(run, ir.IntType(16)), vector(I1, LANES))
+                    write_together(builder, element, value, here, mask)
+                with apart:
+                    write_apart(builder, element, value, at, offsets)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 7), codegen
+
+
+@intrinsic
+def _dot(typingctx, leaf, g, x, steps, sums):
+    """Add to four vectors of sums the products of `steps` times four vectors of each operand."""
+    lanes = _lanes(leaf)
+    size = _size(lanes.element)
+    step = size * LANES
+
+    def codegen(context, builder, signature, arguments):
+        _, g, x, steps, sums = arguments
+        g, x, sums = (pointer(builder, a) for a in (g, x, sums))
+        places = [offset(builder, sums, step * p) for p in range(_PARTIAL)]
+
+        def body(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            first = builder.mul(index, I64(_PARTIAL * step))
+            after = []
+            for p, total in enumerate(totals):
+                here = builder.add(first, I64(p * step))
+                a, b = (load(builder, lanes.kind, offset(builder, of, here), size) for of in (g, x))
+                after.append(_add(builder, a, b, total))
+            return after
+
+        totals = loop(builder, steps, [load(builder, lanes.kind, place, size) for place in places], body)
+        for place, total in zip(places, totals, strict=True):
+            store(builder, total, place, size)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 4), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _lay_out(leaf, plan, at, channel_stride, count, target):
+    """All planes of the channels that are read for one result."""
+    unit, lines, front = _position_bytes(leaf), field("depthwise", plan, "lines"), field("depthwise", plan, "front")
+    groups, planes = field("depthwise", plan, "groups"), field("depthwise", plan, "planes")
+    for which in range(field("depthwise", plan, "reads")):
+        for plane in range(planes):
+            begin = target + (which * planes + plane) * lines * unit
+            clear(begin, front * unit)
+            clear(begin + (front + 16 * groups) * unit, (lines - front - 16 * groups) * unit)
+            for group in range(groups):
+                row = plane * groups + group
+                _fill(
+                    leaf, at + which * channel_stride, field("depthwise", plan, "runs") + 8 * row,
+                    field("depthwise", plan, "offsets") + 64 * row, count, begin + (front + 16 * group) * unit,
+                )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _convolve(leaf, job):
+    """The results of one image that come from one channel, or from 16."""
+    plan, unit = job.plan, _position_bytes(leaf)
+    _lay_out(leaf, plan, job.x, field("depthwise", plan, "read_stride"), job.count, job.memory)
+    sums = job.memory + field("depthwise", plan, "memory") - 1024
+    planes = job.memory + field("depthwise", plan, "front") * unit
+    per_vector = 1 if constant(leaf.order, "along_k") else 16
+    step = unit * per_vector
+    weights = job.weights
+    for index in range(field("depthwise", plan, "passes")):
+        one = field("depthwise", plan, "pass_table") + index * _PASS_BYTES
+        taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
+        runs, offsets = field("pass", one, "runs"), field("pass", one, "offsets")
+        for result in range(field("depthwise", plan, "results")):
+            out = job.out + result * field("depthwise", plan, "write_stride")
+            bias = job.bias + result * unit
+            position = 0
+            while position < end and taps > 0:
+                _accumulate(leaf, planes + position * unit, table, weights, taps, bias, sums)
+                for place in range(8):
+                    here = position + place * per_vector
+                    if here < end:
+                        run = runs + here // 16 * 8
+                        _put(
+                            leaf, sums + place * step, out, read32(run + 4), read32(run),
+                            offsets + here // 16 * 64 + here % 16 * 4, job.count, field("depthwise", plan, "relu"),
+                        )  # fmt: skip
+                position += 8 * per_vector
+            weights += taps * unit
+
+
+class _Arguments(NamedTuple):
+    plan: int
+    x: int
+    out: int
+    weights: int
+    bias: int
+    count: int
+    memory: int
+
+
+class Depthwise(NamedTuple):
+    """Leaf: fields are `AlongK` where lanes are channels, an element type, and a conversion of operands."""
+
+    order: NamedTuple
+    element: NamedTuple
+    conversion: NamedTuple
+    run = _convolve
+    arguments = _Arguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _weight_gradient(leaf, job):
+    """The weight's gradient of one channel, or of 16, over all images; sums of four vectors for each result and tap."""
+    plan, unit = job.plan, _position_bytes(leaf)
+    g_plan, one = field("depthwise", plan, "other"), field("depthwise", plan, "pass_table")
+    taps, table = field("pass", one, "steps"), field("pass", one, "table")
+    results, lines = field("depthwise", g_plan, "reads"), field("depthwise", g_plan, "lines")
+    per_vector = 1 if constant(leaf.order, "along_k") else 16
+    g_planes = job.memory + field("depthwise", plan, "memory")
+    vector_bytes = unit * per_vector
+    clear(job.out, results * taps * 4 * vector_bytes)
+    for image in range(field("depthwise", plan, "images")):
+        x = job.x + image * field("depthwise", plan, "image_stride")
+        g = job.bias + image * field("depthwise", g_plan, "image_stride")
+        _lay_out(leaf, plan, x, 0, job.count, job.memory)
+        _lay_out(leaf, g_plan, g, field("depthwise", g_plan, "read_stride"), job.count, g_planes)
+        for result in range(results):
+            of_g = g_planes + result * lines * unit
+            for tap in range(taps):
+                of_x = job.memory + field("depthwise", plan, "front") * unit + read64(table + 8 * tap)
+                sums = job.out + (result * taps + tap) * 4 * vector_bytes
+                _dot(leaf, of_g, of_x, lines // (4 * per_vector), sums)
+
+
+class DepthwiseWeight(NamedTuple):
+    """Leaf: the gradient with respect to the weight. Fields as those of `Depthwise`."""
+
+    order: NamedTuple
+    element: NamedTuple
+    conversion: NamedTuple
+    run = _weight_gradient
+    arguments = _Arguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _task(task, worker, job):
+    plan, lanes = job.plan, field("depthwise", job.plan, "lanes")
+    blocks = (field("depthwise", plan, "channels") + lanes - 1) // lanes
+    channel, image = task % blocks * lanes, task // blocks
+    call_at(
+        field("depthwise", plan, "leaf"),
+        _Arguments(
+            plan, job.x + image * field("depthwise", plan, "image_stride") + channel * job.x_stride,
+            job.out + image * field("depthwise", plan, "result_image") + channel * job.out_stride,
+            job.weights + channel * job.weight_stride, job.bias + channel * job.bias_stride,
+            min(lanes, field("depthwise", plan, "channels") - channel), job.memory + worker * job.worker_bytes,
+        ),
+    )  # fmt: skip
+
+
+class _Job(NamedTuple):
+    plan: int
+    x: int
+    x_stride: int
+    out: int
+    out_stride: int
+    weights: int
+    weight_stride: int
+    bias: int
+    bias_stride: int
+    memory: int
+    worker_bytes: int
+    run = _task
+
+
+@njit
+def convolve(
+    pool, threads, plan, images, x, x_stride, out, out_stride, weights, weight_stride, bias, bias_stride, memory,
+    worker_bytes,
+):  # fmt: skip
+    """Convolve, image by image (`images` of them; 1 where the leaf goes through all) and channel by channel; strides
+    are from channel to channel. For the gradient with respect to the weight g takes the place of the bias."""
+    lanes = field("depthwise", plan, "lanes")
+    blocks = (field("depthwise", plan, "channels") + lanes - 1) // lanes
+    job = _Job(
+        plan, x, x_stride, out, out_stride, weights, weight_stride, bias, bias_stride, memory, worker_bytes
+    )  # fmt: skip
+    launch(pool, threads, images * blocks, job)

@@ -1,0 +1,193 @@
+"""The gradient of a convolution with respect to its weight on tiles: what is done once for a shape."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import threading
+from ..gemm import ranges
+from ..gemm.compiled import computed
+from ..gemm.loops import LIMITS_BYTES, leaf_address
+from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..registry import Refused
+from . import geometry, pairs, tiles
+from .descriptor import WEIGHT, describe
+from .geometry import GROUP, Task
+from .reading import describe_reading, folded_dimensions, reading, three, three_strides
+
+__all__ = ["weight_gradient"]
+
+_STEP = 32
+"""Positions of a step."""
+
+_STEPS = {1: 8, 2: 4, 3: 3}
+"""By the number of parts: steps after which the sums of the next block are worked on."""
+
+_SUMS = 72
+"""Blocks of sums of a task: 288 KiB."""
+
+_INFINITY = 0x7F800000
+
+
+@functools.cache
+def _leaf(precision: str) -> int:
+    return leaf_address(pairs.MultiplyPairs(tiles.KERNELS[precision]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class _Plan:
+    """All that does not depend on addresses and values."""
+
+    precision: str
+    folded: int
+    depth: int
+    addresses: tuple[int, int, int]
+    """Of the descriptors: of the product, of reading x, and of reading g."""
+    sizes: tuple[int, ...]
+    """Bytes of the lines of x and of g, of both operands of the product, and of a thread's sums."""
+    kept: tuple[Any, ...]
+    """What the descriptors are and point to."""
+
+
+def _chunks(panels: int, blocks: int, taps: int, groups: int, threads: int) -> tuple[int, int]:
+    """Panels of output channels and taps of a task."""
+    some_taps = min(taps, _SUMS)
+    some_panels = max(1, min(panels, 4, _SUMS // some_taps))
+    while threads > 1 and groups * blocks * -(-panels // some_panels) * -(-taps // some_taps) < 4 * threads:
+        if some_panels > 1:
+            some_panels = -(-some_panels // 2)
+        elif some_taps > 2:
+            some_taps = -(-some_taps // 2)
+        else:
+            break
+    return some_panels, some_taps
+
+
+@functools.lru_cache(512)
+def _plan(
+    x_shape: tuple[int, ...],
+    x_strides: tuple[int, ...],
+    g_shape: tuple[int, ...],
+    g_strides: tuple[int, ...],
+    dtype: np.dtype,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    precision: str,
+    rounding: str,
+    threads: int,
+) -> _Plan | None:
+    inner = computed("amx", dtype, precision)
+    assert inner is not None
+    conversion = (inner, rounding if inner == "tf32" else None)
+    task = Task(
+        x_shape[0], three(x_shape[2:], 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1)
+    )
+    channels, outputs = x_shape[1] // groups, g_shape[1] // groups
+    folded = folded_dimensions(task.kernel, channels)
+    where = geometry.forward_geometry(task, folded, _STEP)
+    (one,) = where.passes
+    steps = -(-where.end(one) // _STEP)
+    front, back = -(-where.front // GROUP), -(-(where.back - _STEP) // GROUP)
+    of_x = reading(
+        where, where.sources, where.planes, three_strides(x_shape, x_strides), channels, groups, dtype, conversion,
+        (front, front + 2 * steps + back), threads,
+    )  # fmt: skip
+    of_g = reading(
+        where, (geometry.result_indices(where, one),), 1, three_strides(g_shape, g_strides), outputs, groups, dtype,
+        conversion, (0, 2 * steps), threads,
+    )  # fmt: skip
+    if of_x is None or of_g is None:
+        return None
+    x_fields, g_fields = of_x[0], of_g[0]
+    parts, part_bytes = x_fields["parts"], x_fields["part_bytes"]
+    table = []
+    for plane, offset, _ in one.taps:
+        line = offset + GROUP * front
+        table.append((2 * plane * parts + line % 2) * part_bytes + line // 2 * 128)
+    distances, count = np.array(table, np.int64), len(table)
+    panels = g_fields["blocks"]
+    panel_chunk, tap_chunk = _chunks(panels, x_fields["blocks"], count, groups, threads)
+    a_panel, b_block = steps * parts * 2048, 2 * x_fields["planes"] * parts * part_bytes
+    sums = panel_chunk * tap_chunk * pairs.SUMS_BYTES
+    product = describe(WEIGHT, {
+        "leaf": _leaf(inner), "steps": steps, "chunk": _STEPS[parts], "panels": panels, "blocks": x_fields["blocks"],
+        "taps": count, "panel_chunk": panel_chunk, "tap_chunk": tap_chunk, "table": address_of(distances),
+        "a_panel": a_panel, "b_part": 2 * part_bytes, "b_block": b_block, "outputs": outputs,
+        "channels": x_fields["count"], "sums_bytes": sums,
+    })  # fmt: skip
+    descriptors = product, describe_reading(x_fields), describe_reading(g_fields)
+    sizes = (
+        groups * x_fields["region_bytes"], groups * g_fields["region_bytes"], groups * panels * a_panel,
+        groups * x_fields["blocks"] * b_block, sums,
+    )  # fmt: skip
+    addresses = tuple(address_of(each) for each in descriptors)
+    depth = task.images * math.prod(task.output)
+    return _Plan(inner, folded, depth, addresses, sizes, (descriptors, distances, of_x, of_g))
+
+
+def weight_gradient(
+    x: np.ndarray,
+    g: np.ndarray,
+    *,
+    kernel_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int = 1,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The gradient (O, C / groups, *kernel_size) of a convolution of x (N, C, *S) with respect to its weight, from that
+    of its result, g (N, O, *S').
+
+    Raises `Refused` where the values do not admit the precision on tiles.
+    """
+    pool, threads = threading.pool()
+    plan = _plan(
+        x.shape, x.strides, g.shape, g.strides, x.dtype, kernel_size, stride, padding, dilation, groups, precision,
+        rounding, threads,
+    )  # fmt: skip
+    if plan is None:
+        raise Refused(f"arrays of shapes {list(x.shape)} and {list(g.shape)} reach too far for offsets of 32 bits")
+    channels, outputs = x.shape[1] // groups, g.shape[1]
+    out = empty((outputs, channels, *kernel_size), np.dtype(np.float32))
+    starts = [0]
+    for size in plan.sizes[:-1]:
+        starts.append(starts[-1] + -(-size // 64) * 64)
+    scratch = starts[-1]
+    memory = take_workspace(scratch + threads * (plan.sizes[-1] + 2 * LIMITS_BYTES))
+    try:
+        base = address_of(memory)
+        lines_x, lines_g, a, b = (base + start for start in starts[:-1])
+        found = pairs.weight_gradient(
+            pool, threads, *plan.addresses, address_of(x), address_of(g), address_of(out), lines_x, lines_g, a, b,
+            base + scratch, base + scratch + threads * plan.sizes[-1],
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    if found[0] >> 32 >= _INFINITY:
+        raise Refused("x is not finite, and positions of padding would multiply that by zero")
+    sentence = ranges.refusal(plan.precision, plan.depth, *found)
+    if sentence is not None:
+        raise Refused(sentence)
+    if plan.folded:
+        out = _unfolded(out, plan.folded, kernel_size)
+    return out if x.dtype == np.float32 else out.astype(x.dtype)
+
+
+def _unfolded(packed: np.ndarray, folded: int, kernel: tuple[int, ...]) -> np.ndarray:
+    """The gradient in the weight's own order, from one whose trailing dimensions are folded into channels."""
+    outputs, channels, whole = packed.shape[0], packed.shape[1], three(kernel, 1)
+    kept, inside = whole[: 3 - folded], whole[3 - folded :]
+    rank = len(inside)
+    found = packed.reshape(outputs, channels, *inside, *kept)
+    order = (0, 1, *range(2 + rank, 5), *range(2, 2 + rank))
+    return np.ascontiguousarray(found.transpose(order)).reshape(outputs, channels, *kernel)

@@ -1,0 +1,296 @@
+"""Scaled dot product attention: which kernel runs it, and its gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import watch
+from ..autograd.function import Function
+from ..autograd.modes import is_grad_enabled, no_grad
+from ..backends.attention import SWITCHES, SDPAParams, selected
+from ..backends.permission import Choice, chosen, recorded
+from ..dtypes import FLOATING, dtype_of
+from ..flags import current
+from ..kernels.attention import attention as kernel
+from ..kernels.attention import attention_gradient as gradient_kernel
+from ..op import composite
+from ..samples import Sample, between, sample
+from ..tensor import Tensor, adopt
+from .dropout import dropout
+from .matmul import matmul
+
+__all__ = ["scaled_dot_product_attention"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _samples() -> Iterator[Sample]:
+    q, k, v = (between(-1, 1, 1, 2, 3, 4, seed=seed) for seed in range(3))
+    yield sample(q, k, v)
+    yield sample(q, k, v, is_causal=True)
+    yield sample(q, k, v, between(-1, 1, 3, 3, seed=3), scale=0.3)
+    yield sample(q[0], k[0], v[0])
+    yield sample(q[0, 0], k[0, 0, :2], v[0, 0, :2, :3])
+    yield sample(
+        q.transpose(0, 1, 3, 2), k.transpose(0, 1, 3, 2)[:, :1], v.transpose(0, 1, 3, 2)[:, :1], enable_gqa=True
+    )
+    yield sample(q[:, :, :0], k, v)
+
+
+def _reference(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    attn_mask: np.ndarray | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> np.ndarray:
+    if enable_gqa:
+        key, value = (np.repeat(each, query.shape[-3] // each.shape[-3], -3) for each in (key, value))
+    scores = query @ np.swapaxes(key, -1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
+    return weights / weights.sum(-1, keepdims=True) @ value
+
+
+@composite(method=False, takes="f", reference=_reference, samples=_samples)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(scale * query @ key.mT + attn_mask) @ value.
+
+    query: (..., L, E); key: (..., S, E); value: (..., S, Ev); the result is (..., L, Ev).
+    attn_mask: broadcasts to (..., L, S); added to the scores, or of bools, False for what is not looked at. A row that
+    looks at nothing gives zeros. `is_causal` lets row i look at columns 0 to i. `scale` is 1 / sqrt(E) by default.
+    `dropout_p` drops weights always; pass 0 outside training. With `enable_gqa`, heads of query (dimension -3) may be a
+    multiple of those of key and value.
+
+    `backends.cuda.enable_flash_sdp` and its companions, and `nn.attention.sdpa_kernel`, say which kernels may run;
+    `explain.why("scaled_dot_product_attention", ...)` which one does, and why not the others. Gradients of the fused
+    kernels are differentiated again through the plain one.
+
+    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run.
+    """
+    _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else float(scale)
+    if attn_mask is not None and attn_mask._array.dtype == bool:
+        lowest = np.where(attn_mask._array, 0, -np.inf).astype(query._array.dtype)
+        attn_mask = adopt(lowest)
+    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    name = selected(params)
+    inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
+    needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
+    if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
+        return _composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
+    if not needs_gradient:
+        arrays = tuple(each._array for each in inputs)
+        return adopt(_run(name, arrays, scale, is_causal, None)[0])
+    kept = recorded({"precision": None}, "matmul")["precision"]
+    return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
+
+
+def _check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    enable_gqa: bool,
+) -> None:
+    shapes = ", ".join(str(list(each.shape)) for each in (query, key, value))
+    if mask is not None and is_causal:
+        raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(f"query, key and value must be at least 2-D, and their shapes are {shapes}")
+    if not query.dtype == key.dtype == value.dtype or query.dtype.category != FLOATING:
+        found = ", ".join(repr(each.dtype) for each in (query, key, value))
+        raise RuntimeError(f"expected query, key and value to have one floating dtype, but got {found}")
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(f"dropout_p has to be between 0 and 1, but got {dropout_p}")
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"query, key and value of shapes {shapes} do not meet; expected (..., L, E), (..., S, E) and (..., S, Ev)"
+        )
+    if mask is not None and mask._array.dtype not in (np.dtype(bool), query._array.dtype):
+        raise RuntimeError(
+            f"expected attn_mask of dtype bool or {query.dtype!r}, as query has, but got {dtype_of(mask._array)!r}"
+        )
+    leading = [each.shape[:-2] for each in (query, key, value)]
+    if enable_gqa:
+        heads = [each.shape[-3] if each.ndim > 2 else 1 for each in (query, key, value)]
+        if heads[1] != heads[2] or not heads[1] or heads[0] % heads[1]:
+            raise RuntimeError(
+                "with enable_gqa, heads of query must be a multiple of those of key and value, and they are "
+                f"{heads[0]}, {heads[1]} and {heads[2]}"
+            )
+        leading = [each[:-1] for each in leading]
+    try:
+        batch = np.broadcast_shapes(*leading)
+        if mask is not None:
+            heads_of_query = query.shape[-3:-2] if enable_gqa else ()
+            np.broadcast_to(mask._array, (*batch, *heads_of_query, query.shape[-2], key.shape[-2]))
+    except ValueError:
+        of_mask = "" if mask is None else f", with attn_mask {list(mask.shape)}"
+        raise RuntimeError(f"query, key and value of shapes {shapes}{of_mask} do not broadcast") from None
+
+
+def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
+    """Call the kernel, or that of the gradients where `saved` is (out, lse, g), as the flags have it."""
+    state, keywords = current(), {"scale": scale}
+    choice = Choice("ieee", "precision flags act on float32 products only")
+    if arrays[0].dtype == _FLOAT32:
+        choice = chosen(precision, "matmul")
+        if choice.precision != "ieee":
+            keywords["precision"] = choice.precision  # type: ignore[assignment]
+        if choice.precision == "tf32":
+            keywords["rounding"] = state.read("tf32_rounding")
+    elif arrays[0].dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
+        keywords["halves"] = True
+    if causal:
+        keywords["causal"] = True
+    off = tuple(kernel for kernel, switch in SWITCHES.items() if not state.read(switch))
+    if off:
+        keywords["off"] = off  # type: ignore[assignment]
+    if saved:
+        return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=choice.decided_by, **keywords)
+    return kernel(*arrays, prefer=name, decided_by=choice.decided_by, **keywords)
+
+
+class _Fused(Function):
+    """A fused kernel; its gradients come from one too, unless they are to be differentiated again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        name: str,
+        scale: float,
+        causal: bool,
+        precision: str | None,
+    ) -> Tensor:
+        arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
+        out, lse = _run(name, arrays, scale, causal, None)
+        result = adopt(out)
+        ctx.save_for_backward(query, key, value, mask, result)
+        ctx.call = name, scale, causal, precision, lse
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple:
+        query, key, value, mask, out = ctx.saved_tensors
+        name, scale, causal, precision, lse = ctx.call
+        if is_grad_enabled():
+            grads = _gradients(g, query, key, value, mask, scale, causal, precision)
+        else:
+            with no_grad():
+                arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
+                saved = out._array, lse, g._array
+                dq, dk, dv = _run(name, arrays, scale, causal, precision, *saved)
+                grads = adopt(dq), adopt(dk), adopt(dv)
+        return (*grads, None, None, None, None, None)
+
+
+# The plain way, in ops
+
+
+def _groups(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """With the heads that share keys in a dimension of their own, where there are such."""
+    heads, groups = (each.shape[-3] if each.ndim > 2 else 1 for each in (query, key))
+    if heads == groups or groups == 1:
+        return query, key, value
+    return query.unflatten(-3, (groups, heads // groups)), key.unsqueeze(-3), value.unsqueeze(-3)
+
+
+def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
+    """softmax(scale * query @ key.mT + mask), with rows of zeros where all is hidden. `query` and `key` have groups."""
+    root = math.sqrt(abs(scale))
+    scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
+    if mask is not None:
+        if (
+            scores.ndim > mask.ndim and scores.ndim > 4 and mask.ndim > 2
+        ):  # (..., heads, L, S) to (..., groups, -1, L, S)
+            mask = mask.unflatten(-3, scores.shape[-4:-2]) if mask.shape[-3] > 1 else mask.unsqueeze(-3)
+        scores = scores + mask
+    if causal:
+        scores = scores.masked_fill(adopt(np.tri(*scores.shape[-2:]) == 0), -math.inf)
+    if mask is None:
+        return scores.softmax(-1)
+    largest = scores.detach().amax(-1, keepdim=True)
+    exponentials = (scores - largest.masked_fill(largest == -math.inf, 0)).exp()
+    total = exponentials.sum(-1, keepdim=True)
+    return exponentials / total.masked_fill(total == 0, 1)
+
+
+def _widened(*tensors: Tensor | None) -> list[Any]:
+    """Half tensors as float32, unless the flag lets products of halves be summed in halves."""
+    keep = current().read("cuda.fp16_bf16_reduction_math_sdp")
+    return [
+        each.float() if each is not None and each._array.dtype.itemsize == 2 and not keep else each for each in tensors
+    ]
+
+
+def _composed(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    precision: str | None,
+) -> Tensor:
+    dtype, shape = query.dtype, query.shape[:-2]
+    query, key, value, mask = _widened(query, key, value, mask)
+    query, key, value = _groups(query, key, value)
+    weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
+    out = matmul(weights, value, precision=precision).to(dtype)
+    return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
+
+
+def _gradients(
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+    precision: str | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of a fused kernel, whose operands are 4-D, in ops: what they are is differentiated again."""
+    dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
+    g, query, key, value, mask = _widened(g, query, key, value, mask)
+    query, key, value = _groups(query, key, value)
+    g = g.reshape(*query.shape[:-1], g.shape[-1])
+    weights = _weights(query, key, mask, scale, causal, precision)
+    slopes = matmul(g, value.mT, precision=precision)
+    slopes = weights * (slopes - (slopes * weights).sum(-1, keepdim=True)) * scale
+    grads = [
+        matmul(slopes, key, precision=precision),
+        matmul(slopes.mT, query, precision=precision),
+        matmul(weights.mT, g, precision=precision),
+    ]
+    summed = [grads[0].reshape(shapes[0])]
+    for grad, shape in zip(grads[1:], shapes[1:], strict=True):
+        summed.append(grad.sum_to_size(*shape) if grad.ndim == 4 else grad.sum(-3).reshape(shape))
+    first, second, third = (grad.to(dtype) for grad, dtype in zip(summed, dtypes, strict=True))
+    return first, second, third

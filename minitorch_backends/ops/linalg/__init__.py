@@ -1,0 +1,31 @@
+"""Linear algebra. The names of `mt.linalg` are in its own module; those listed here are names of the package too."""
+
+from . import eigen, least_squares, norms  # noqa: F401
+from .determinant import logdet
+from .functions import matrix_exp, matrix_power
+from .legacy import cholesky, det, inverse, lu_solve, orgqr, pinverse, qr, slogdet, svd, triangular_solve
+from .lu import lu_unpack
+from .orthogonal import geqrf
+from .triangular import cholesky_inverse, cholesky_solve
+from .vectors import cross_product as cross
+
+__all__ = [
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "cross",
+    "det",
+    "geqrf",
+    "inverse",
+    "logdet",
+    "lu_solve",
+    "lu_unpack",
+    "matrix_exp",
+    "matrix_power",
+    "orgqr",
+    "pinverse",
+    "qr",
+    "slogdet",
+    "svd",
+    "triangular_solve",
+]

@@ -1,0 +1,69 @@
+"""Calls of the kernels of linear algebra under the flags: which family is asked first, at which precision, and whether
+a second family checks the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.permission import Choice, precision_of
+from ...flags import State, current
+from ...kernels.linalg.choice import preferred
+from ...kernels.registry import Kernel
+from ..matmul import choice_of
+from .cross_check import cross_check
+
+__all__ = ["call", "call_at_precision", "permitted", "swapped"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
+    """The kernel's result, by the family that the flag or the driver of the call asks first."""
+    state = current()
+    return _run(state, kernel, arrays, keywords, _decision(state, driver), driver)
+
+
+def call_at_precision(
+    kernel: Kernel, *arrays: np.ndarray, precision: str | None, refine: bool = True, **keywords: Any
+) -> Any:
+    """The same for a task that may be done at a lower precision and refined: that of the call, or of the flags."""
+    state, choice = current(), permitted(arrays[0].dtype, precision)
+    if choice is None or choice.precision == "ieee":
+        return _run(state, kernel, arrays, keywords, _decision(state, None), None)
+    keywords["precision"] = choice.precision
+    if choice.precision == "tf32":
+        keywords["rounding"] = state.read("tf32_rounding")
+    if not refine:
+        keywords["refine"] = False
+    return _run(state, kernel, arrays, keywords, choice.decided_by, None)
+
+
+def permitted(dtype: np.dtype, precision: str | None) -> Choice | None:
+    """The precision of the products inside, and who decided; None for types that have no choice."""
+    if dtype != _FLOAT32:
+        return None
+    return precision_of("matmul") if precision is None else choice_of(precision, "matmul")
+
+
+def _decision(state: State, driver: str | None) -> str:
+    if driver is not None:
+        return f"driver={driver!r} of the call"
+    library = state.read("cuda.linalg_library")
+    return f"cuda.linalg_library = {library!r}" + (", by size" if library == "default" else "")
+
+
+def _run(
+    state: State, kernel: Kernel, arrays: tuple, keywords: dict[str, Any], decided_by: str, driver: str | None
+) -> Any:
+    prefer = preferred(kernel.name, arrays[0].shape, state.read("cuda.linalg_library"), driver)
+    result = kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
+    if state.read("cross_check"):
+        cross_check(kernel, arrays, keywords, result, prefer)
+    return result
+
+
+def swapped(a: np.ndarray) -> np.ndarray:
+    return a.swapaxes(-1, -2)

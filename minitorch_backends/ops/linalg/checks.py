@@ -1,0 +1,114 @@
+"""What the functions of linear algebra share: how they are declared, and what they refuse, in torch's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...op import composite
+from ...tensor import Tensor
+
+__all__ = [
+    "LinAlgError",
+    "declared",
+    "empty_factors",
+    "of_finite",
+    "of_floating",
+    "of_matrices",
+    "of_numbers",
+    "of_square",
+    "raise_for",
+    "tensor_argument",
+]
+
+
+class LinAlgError(RuntimeError):
+    """Raised where numbers, and not shapes or types, make a factorisation or a solution impossible."""
+
+
+def declared(
+    *,
+    reference: Callable[..., Any],
+    samples: Callable[..., Any],
+    name: str | None = None,
+    takes: str = "fc",
+    tested_as: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function of `mt.linalg` that is made of ops; torch's name for it is `linalg_<name>`."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        options: dict[str, Any] = {"reference": reference, "samples": samples, "tested_as": tested_as}
+        return composite(name=name or "linalg_" + function.__name__, method=False, takes=takes, **options)(function)
+
+    return declare
+
+
+def tensor_argument(function: str, name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"linalg.{function}(): argument {name!r} must be a Tensor, not {type(value).__name__}")
+    return value
+
+
+def of_floating(function: str, A: Tensor, name: str = "A") -> Tensor:
+    """Raise RuntimeError unless the tensor is floating or complex."""
+    if tensor_argument(function, name, A)._array.dtype.kind not in "fcV":
+        raise RuntimeError(
+            f"linalg.{function}() is not implemented for {A.dtype!r}; expected a floating point or complex tensor, "
+            "convert it with .to(dtype)"
+        )
+    return A
+
+
+def of_numbers(function: str, x: Tensor, name: str) -> None:
+    """Raise RuntimeError for a boolean tensor."""
+    if tensor_argument(function, name, x)._array.dtype.kind == "b":
+        raise RuntimeError(f"linalg.{function}() is not implemented for {x.dtype!r}; convert it with .to(dtype)")
+
+
+def of_matrices(function: str, A: Any, name: str = "A") -> None:
+    """Raise RuntimeError unless the array (or tensor) is a matrix or a batch of them."""
+    if A.ndim < 2:
+        raise RuntimeError(
+            f"linalg.{function}: The input tensor {name} must have at least 2 dimensions, and its shape is "
+            f"{list(A.shape)}"
+        )
+
+
+def of_square(function: str, A: Any, name: str = "A") -> None:
+    of_matrices(function, A, name)
+    m, n = A.shape[-2:]
+    if m != n:
+        raise RuntimeError(
+            f"linalg.{function}: {name} must be batches of square matrices, but they are {m} by {n} matrices"
+        )
+
+
+def of_finite(function: str, A: np.ndarray, error: type[RuntimeError] = LinAlgError) -> None:
+    """Raise unless every number is finite: iterations on others need not end."""
+    finite = np.isfinite(A)
+    if finite.all():
+        return
+    wrong = np.argwhere(~finite)[0]
+    raise error(
+        f"linalg.{function}: The algorithm failed to converge because the input matrix contained non-finite values: "
+        f"A{wrong.tolist()} is {A[tuple(wrong)]}; expected finite numbers only"
+    )
+
+
+def raise_for(function: str, info: Any, sentence: str) -> None:
+    """Raise LinAlgError with `sentence` (its `{info}` filled in) for the first matrix of the batch that failed."""
+    info = info._array if isinstance(info, Tensor) else info
+    if not info.any():
+        return
+    where = np.argwhere(info)[0]
+    number = int(info[tuple(where)])
+    index = int(np.ravel_multi_index(tuple(where), info.shape)) if info.ndim else 0
+    batch = f"(Batch element {index}): " if info.ndim else ""
+    raise LinAlgError(f"linalg.{function}: {batch}{sentence.format(info=number)}")
+
+
+def empty_factors(like: np.ndarray) -> np.ndarray:
+    """What stands for factors that were not asked for."""
+    return np.empty((0,), like.dtype)

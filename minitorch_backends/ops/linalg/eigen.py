@@ -1,0 +1,225 @@
+"""Eigenvalues and eigenvectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import linalg as kernels
+from ...op import Array, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor, adopt
+from ..matmul import adjoint
+from .calls import call
+from .checks import declared, of_finite, of_square, raise_for
+from .gauge import is_zero, needs_gradient, over_differences, refuse_phases
+from .samples import eye_plus, of_hermitian, squares, symmetric, unsigned
+from .solve import solve
+
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
+
+
+class Eig(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+_NOT_CONVERGED = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues "
+    "(error code: {info})."
+)
+
+
+# Hermitian matrices
+
+
+def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
+    """V (diag(gw) + (V.H gV) / (w_j - w_i)) V.H, whose second term has no diagonal: lengths are fixed, and phases free.
+
+    (Giles, Collected matrix derivative results for forward and reverse mode AD, 2008, section 3.1, made complex.)
+    """
+    w, V, gw, gV = out[0], out[1], g[0], g[1]
+    inner = gw.diag_embed() if V._array.dtype.kind != "c" else (gw + 0j).diag_embed()
+    if not is_zero(gV):
+        turned = adjoint(V) @ gV
+        refuse_phases("linalg_eigh_backward", "eigenvectors", turned.diagonal(0, -2, -1), gV)
+        inner = inner + over_differences(turned, w)
+    return V @ inner @ adjoint(V)
+
+
+def _lower_part(A: Any, UPLO: str) -> Any:
+    return np.linalg.eigh(A, "L" if UPLO.upper() == "L" else "U")
+
+
+def _hermitian() -> Iterator[Sample]:
+    yield from squares(symmetric)()
+    yield from squares(symmetric, UPLO="U")()
+
+
+@op(
+    name="eigh_of_triangle",
+    method=False,
+    takes="fc",
+    A=_eigh_gradient,
+    reference=lambda A, UPLO="L": tuple(_lower_part(A, UPLO)),
+    samples=_hermitian,
+    tested_as=unsigned(1, of=of_hermitian),
+)
+def _eigh(A: Array, UPLO="L"):
+    """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
+    of_square("eigh", A)
+    of_finite("eigh", A)
+    found = call(kernels.eigh, A, **_triangle("eigh", UPLO))
+    raise_for("eigh", found.info, _NOT_CONVERGED)
+    return Eig(found.w, found.V)
+
+
+def _triangle(function: str, UPLO: Any) -> dict[str, Any]:
+    if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"linalg.{function}: Expected UPLO argument to be 'L' or 'U', but got {UPLO!r}")
+    return {} if UPLO.upper() == "L" else {"lower": False}
+
+
+@declared(
+    reference=lambda A, UPLO="L": tuple(_lower_part(A, UPLO)),
+    samples=_hermitian,
+    tested_as=unsigned(1, of=of_hermitian),
+)
+def eigh(A: Tensor, UPLO: str = "L") -> Eig:
+    """The eigenvalues of Hermitian matrices, real and ascending, and orthonormal eigenvectors, the columns of V.
+
+    A: (..., n, n), of which one triangle is read. Returns (eigenvalues, eigenvectors): A = V @ diag(w) @ V.H. Gradients
+    are those of a Hermitian matrix; through eigenvectors they exist where eigenvalues are distinct and the loss does
+    not depend on the vectors' signs or phases. Raises LinAlgError where the iteration fails or a number is not finite.
+    """
+    return Eig(*_eigh(A, UPLO))
+
+
+@op(
+    name="values_of_triangle",
+    method=False,
+    takes="fc",
+    reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0],
+    samples=_hermitian,
+    tested_as=of_hermitian,
+)
+def _eigvalsh(A: Array, UPLO="L"):
+    of_square("eigvalsh", A)
+    of_finite("eigvalsh", A)
+    found = call(kernels.eigh, A, vectors=False, **_triangle("eigvalsh", UPLO))
+    raise_for("eigvalsh", found.info, _NOT_CONVERGED)
+    return found.w
+
+
+@declared(reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0], samples=_hermitian, tested_as=of_hermitian)
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of Hermitian matrices, real and ascending, without vectors unless a gradient needs them."""
+    if isinstance(A, Tensor) and needs_gradient(A):
+        return _eigh(A, UPLO)[0]
+    return _eigvalsh(A, UPLO)
+
+
+# General matrices
+
+
+def _eig_gradient(g: tuple, out: tuple) -> Tensor:
+    """V^-H (diag(gw) + (V.H gV - V.H V diag(Re(V.H gV))) / conj(w_j - w_i)) V.H, for vectors of length 1.
+
+    (Boeddeker, Hanebrink, Drude, Heymann, Haeb-Umbach, On the computation of complex-valued gradients, 2017, 4.77.)
+    """
+    w, V, gw, gV = out[0], out[1], g[0], g[1]
+    inner = gw.diag_embed()
+    if not is_zero(gV):
+        turned = adjoint(V) @ gV
+        along = turned.diagonal(0, -2, -1)
+        refuse_phases("linalg_eig_backward", "eigenvectors", along, gV)
+        turned = turned - (adjoint(V) @ V) * along.real[..., None, :]
+        inner = inner + over_differences(turned, w.conj())
+    return solve(adjoint(V), inner @ adjoint(V))
+
+
+def _eig_samples() -> Iterator[Sample]:
+    for shape in ((3, 3), (2, 1, 2, 2), (1, 1), (0, 2, 2), (0, 0)):
+        yield sample(between(-1, 1, *shape, seed=1) + np.diag(2.0 * np.arange(shape[-1]) + 1))
+    rotation = np.array([[0.3, -1.1, 0.2], [0.9, 0.4, -0.1], [0.1, 0.2, 2.5]])
+    yield sample(rotation.T)
+
+
+def in_order(function: Any) -> Any:
+    """A function with its eigenvalues sorted, and the sizes of its vectors likewise: families need not agree on the
+    order.
+    """
+
+    def ordered(A: Any) -> Any:
+        w, V = function(A)
+        values = w.numpy(force=True) if hasattr(w, "resolve_conj") else w._array if isinstance(w, Tensor) else w
+        order = np.lexsort((np.round(values.imag, 4), np.round(values.real, 4)), axis=-1)
+        if isinstance(w, np.ndarray):
+            index: Any = order
+            return np.take_along_axis(w, index, -1), np.take_along_axis(abs(V) + 0j, index[..., None, :], -1)
+        index = adopt(order) if isinstance(w, Tensor) else __import__("torch").from_numpy(order)
+        return w.gather(-1, index), (abs(V) + 0j).gather(-1, index[..., None, :].expand(V.shape))
+
+    return ordered
+
+
+@op(
+    name="linalg_eig",
+    method=False,
+    takes="fc",
+    A=_eig_gradient,
+    reference=lambda A: tuple(np.linalg.eig(A.astype(np.complex128))),
+    samples=_eig_samples,
+    tested_as=in_order,
+)
+def eig(A: Array):
+    """The eigenvalues of square matrices and eigenvectors of length 1, the columns of V; both are complex.
+
+    A: (..., n, n). Returns (eigenvalues, eigenvectors): A @ V = V @ diag(w). Gradients exist where eigenvalues are
+    distinct and the loss does not depend on the vectors' phases. Raises RuntimeError for numbers that are not finite.
+    """
+    of_square("eig", A)
+    of_finite("eig", A, RuntimeError)
+    found = call(kernels.eig, A)
+    raise_for("eig", found.info, _NOT_CONVERGED)
+    return Eig(found.w, found.V)
+
+
+def power_sums(function: Any) -> Any:
+    """Of eigenvalues what does not depend on their order."""
+
+    def sums(A: Any) -> Any:
+        w = function(A)
+        return w.sum(-1), (w * w).sum(-1)
+
+    return sums
+
+
+@op(
+    name="values_of_matrix",
+    method=False,
+    takes="fc",
+    reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)),
+    samples=squares(eye_plus),
+    tested_as=power_sums,
+)
+def _eigvals(A: Array):
+    of_square("eigvals", A)
+    of_finite("eigvals", A, RuntimeError)
+    found = call(kernels.eig, A, vectors=False)
+    raise_for("eigvals", found.info, _NOT_CONVERGED)
+    return found.w
+
+
+@declared(
+    reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)),
+    samples=squares(eye_plus),
+    tested_as=power_sums,
+)
+def eigvals(A: Tensor) -> Tensor:
+    """The eigenvalues of square matrices, complex, without vectors unless a gradient needs them. A: (..., n, n)."""
+    if isinstance(A, Tensor) and needs_gradient(A):
+        return eig(A)[0]
+    return _eigvals(A)

@@ -1,0 +1,242 @@
+"""Least squares, and symmetric indefinite systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import linalg as kernels
+from ...op import Array, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor
+from ..matmul import adjoint, times
+from .calls import call, call_at_precision
+from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
+from .samples import eye_plus, leading, of_hermitian, squares, symmetric
+from .singular import _pinv_gradient, pinv, roundoff
+from .triangular import fitting
+
+__all__ = ["ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq"]
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+class LeastSquares(NamedTuple):
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+class Solved(NamedTuple):
+    x: Any
+    rank: Any
+    singular_values: Any
+
+
+def _gradient_of_matrix(g: tuple, A: Tensor, B: Tensor, precision: Any) -> Tensor:
+    return _pinv_gradient(times(g[0], adjoint(B), precision), A, pinv(A))
+
+
+def _reference(A: Any, B: Any, rcond: Any, driver: str, *_: Any) -> tuple:
+    solved = np.linalg.pinv(A) @ B
+    found = kernels.lstsq["lapack"](A, B, rcond=rcond, driver=driver)
+    rank = np.zeros(0, np.int64) if found.rank is None else found.rank
+    return solved, rank, np.zeros(0) if found.S is None else found.S
+
+
+def _problems() -> Iterator[Sample]:
+    yield sample(eye_plus(4, 2), between(-1, 1, 4, 3), 1e-10, "gelsd")
+    yield sample(eye_plus(2, 3, 2), between(-1, 1, 2, 3, 1), 1e-10, "gelsy")
+    yield sample(eye_plus(4, 2).T, between(-1, 1, 2, 1), 1e-10, "gels")
+
+
+@op(
+    name="least_squares",
+    method=False,
+    takes="fc",
+    product="matmul",
+    A=_gradient_of_matrix,
+    B=lambda g, A, precision: times(adjoint(pinv(A)), g[0], precision),
+    reference=_reference,
+    samples=_problems,
+    tested_as=leading(1),
+)
+def _least_squares(A: Array, B: Array, rcond, driver, precision=None, refine=True):
+    """The x of least norm among those that make norm(A @ x - B) least, with ranks and singular values where known."""
+    of_finite("lstsq", A, RuntimeError)
+    options = {"rcond": rcond, "driver": driver}
+    found = call_at_precision(kernels.lstsq, A, B, precision=precision, refine=refine, **options)
+    raise_for("lstsq", found.info, _FAILED)
+    nothing = np.zeros(0, A.real.dtype)
+    rank = np.zeros(0, np.int64) if found.rank is None else found.rank
+    return Solved(found.x, rank, nothing if found.S is None else found.S)
+
+
+_FAILED = (
+    "The least squares solution could not be computed because the input matrix does not have full rank (error code: "
+    "{info})."
+)
+
+
+def _lstsq_reference(A: Any, B: Any, rcond: Any = None, *, driver: str = "gelsy", **_: Any) -> tuple:
+    right = B[..., None] if _is_vector(A, B) else B
+    rcond = np.finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond
+    x, rank, S = _reference(A, right, rcond, driver)
+    residuals = np.zeros(0)
+    if A.shape[-2] > A.shape[-1] and driver != "gelsy":
+        residuals = np.sum(np.abs(A @ x - right) ** 2, -2)
+    return (x[..., 0] if _is_vector(A, B) else x), residuals, rank, S
+
+
+def _is_vector(A: Any, B: Any) -> bool:
+    return A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1])
+
+
+def _systems() -> Iterator[Sample]:
+    for driver in DRIVERS:
+        yield sample(eye_plus(3, 2), between(-1, 1, 3, 2), driver=driver)
+        yield sample(eye_plus(4, 2).T, between(-1, 1, 2, 1), driver=driver)
+    yield sample(eye_plus(2, 2).T, between(-1, 1, 2, 1), 1e-8)
+    yield sample(eye_plus(2, 3, 2), between(-1, 1, 2, 3))
+
+
+@declared(reference=_lstsq_reference, samples=_systems)
+def lstsq(
+    A: Tensor,
+    B: Tensor,
+    rcond: float | None = None,
+    *,
+    driver: str | None = None,
+    precision: str | None = None,
+    refine: bool = True,
+) -> LeastSquares:
+    """The X that makes norm(A @ X - B) least, and of those the one of least norm.
+
+    A: (..., m, n). B: (..., m, k), or (..., m) with exactly A's batch dimensions. `driver`: "gels" (QR, for full rank),
+    "gelsy" (QR with pivoting; the default), "gelsd" and "gelss" (singular values). Returns (solution, residuals, rank,
+    singular_values); residuals, the squared norms, only for m > n, full rank and another driver than "gelsy", rank not
+    for "gels", and singular_values for "gelsd" and "gelss" only: the others are empty. Values up to `rcond` times the
+    largest count as zero; by default eps * max(m, n). Raises RuntimeError for shapes, and for unknown drivers.
+    """
+    of_matrices("lstsq", of_floating("lstsq", A))
+    tensor_argument("lstsq", "B", B)
+    driver = "gelsy" if driver is None else driver
+    if driver not in DRIVERS:
+        raise RuntimeError(
+            f"torch.linalg.lstsq: parameter `driver` should be one of ({', '.join(DRIVERS)}), and got {driver!r}"
+        )
+    vector = _is_vector(A, B)
+    right = B.unsqueeze(-1) if vector else B
+    of_matrices("lstsq", right, "B")
+    m, n = A._array.shape[-2:]
+    if right._array.shape[-2] != m or right._array.shape[:-2] != A._array.shape[:-2]:
+        raise RuntimeError(
+            "torch.linalg.lstsq: A.shape[:-1] should be equal to that of B but for its last dimension, and the shapes "
+            f"are {list(A.shape)} and {list(B.shape)}"
+        )
+    limit = roundoff(A._array.dtype) * max(m, n) if rcond is None else float(rcond)
+    x, rank, values = _least_squares(A, right, limit, driver, precision, refine)
+    residuals = (x.real if x.is_complex() else x).reshape(-1)[:0]
+    if m > n and driver != "gelsy" and (driver == "gels" or (rank._array == n).all()):
+        difference = A @ x - right
+        residuals = (difference * difference.conj()).real.sum(-2) if A.is_complex() else difference.square().sum(-2)
+    return LeastSquares(x.squeeze(-1) if vector else x, residuals, rank, values.detach())
+
+
+# Symmetric indefinite matrices
+
+
+class LDLFactorEx(NamedTuple):
+    LD: Any
+    pivots: Any
+    info: Any
+
+
+class LDLFactor(NamedTuple):
+    LD: Any
+    pivots: Any
+
+
+def _ldl_reference(A: Any, *, hermitian: bool = False, **_: Any) -> tuple:
+    return tuple(kernels.ldl_factor["lapack"](A, hermitian=hermitian)[:3])
+
+
+def _indefinite() -> Iterator[Sample]:
+    yield from squares(lambda *shape, seed=0: symmetric(*shape, seed=seed) - np.eye(shape[-1]), hermitian=True)()
+
+
+@op(
+    name="linalg_ldl_factor_ex",
+    method=False,
+    takes="fc",
+    reference=_ldl_reference,
+    samples=_indefinite,
+    tested_as=of_hermitian,
+)
+def ldl_factor_ex(A: Array, *, hermitian=False, check_errors=False):
+    """`ldl_factor`, and with it info, int32: 0, or the number of the first block of D that is zero."""
+    of_square("ldl_factor", A)
+    found = call(kernels.ldl_factor, A, **_options(hermitian))
+    if check_errors:
+        raise_for("ldl_factor_ex", found.info, _ZERO_BLOCK)
+    return LDLFactorEx(found.LD, found.pivots, found.info)
+
+
+def _options(hermitian: bool) -> dict[str, Any]:
+    return {"hermitian": True} if hermitian else {}
+
+
+_ZERO_BLOCK = "The factorization has a zero block D[{info},{info}], with which a system cannot be solved."
+
+
+@declared(reference=lambda A, **named: _ldl_reference(A, **named)[:2], samples=_indefinite, tested_as=of_hermitian)
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
+    """A = L @ D @ L.T (L.H if `hermitian`), D of blocks of one and two, in LAPACK's compact form (sytrf, hetrf).
+
+    A: (..., n, n), symmetric (Hermitian), of which the lower triangle is read. Returns (LD, pivots) for `ldl_solve`.
+    Has no gradient, as in torch. Raises LinAlgError where D has a block that is zero.
+    """
+    LD, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
+    raise_for("ldl_factor", info, _ZERO_BLOCK)
+    return LDLFactor(LD, pivots)
+
+
+def _ldl_solve_reference(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
+    return kernels.ldl_solve["lapack"](LD, pivots, B, hermitian=hermitian)
+
+
+def _ldl_systems() -> Iterator[Sample]:
+    for shape in ((3, 3), (2, 3, 3), (0, 0)):
+        LD, pivots, _ = _ldl_reference(symmetric(*shape) - np.eye(shape[-1]))
+        yield sample(LD, pivots, between(-1, 1, *shape[:-1], 2))
+
+
+@op(
+    name="linalg_ldl_solve",
+    method=False,
+    takes="fc",
+    reference=_ldl_solve_reference,
+    samples=_ldl_systems,
+)
+def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
+    """X so that A @ X = B, for A of `ldl_factor`; has no gradient.
+
+    LD: (..., n, n). pivots: int32 (..., n). B: (..., n, k). Raises RuntimeError for shapes that do not meet.
+    """
+    swaps = tensor_argument("ldl_solve", "pivots", pivots)._array
+    of_square("ldl_solve", LD, "LD")
+    of_matrices("ldl_solve", B, "B")
+    if swaps.dtype.kind != "i" or swaps.shape != LD.shape[:-1]:
+        raise RuntimeError(
+            f"linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, and got {list(LD.shape[:-1])} "
+            f"and {list(swaps.shape)} of {swaps.dtype}; pass the pivots of ldl_factor"
+        )
+    n = LD.shape[-1]
+    if swaps.size and (np.abs(swaps).max() > n or not swaps.all()):
+        raise RuntimeError(f"linalg.ldl_solve: pivots should be between 1 and {n}, or their negatives, and are not")
+    LD, B = fitting("ldl_solve", LD, B)
+    swaps = np.ascontiguousarray(np.broadcast_to(swaps, LD.shape[:-1]).astype(np.int32))
+    return call(kernels.ldl_solve, LD, swaps, B, **_options(hermitian))

@@ -1,0 +1,146 @@
+"""The functions of linear algebra that torch also has beside `linalg`, with their older arguments, and as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...op import composite
+from ...samples import Sample, between, sample
+from ...tensor import Tensor, adopt
+from . import determinant, lu, orthogonal, singular, solve, triangular
+from .samples import definite, eye_plus, of_hermitian, squares, unsigned
+
+__all__ = ["cholesky", "det", "inverse", "lu_solve", "orgqr", "pinverse", "qr", "slogdet", "svd", "triangular_solve"]
+
+
+@composite(
+    takes="fc",
+    reference=lambda input, upper=False: np.linalg.cholesky(input, upper=upper),
+    samples=squares(definite, upper=False),
+    tested_as=of_hermitian,
+)
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """`linalg.cholesky`."""
+    return triangular.cholesky(input, upper=upper)
+
+
+@composite(takes="fc", reference=np.linalg.inv, samples=squares(eye_plus))
+def inverse(input: Tensor) -> Tensor:
+    """`linalg.inv`."""
+    return solve.inv(input)
+
+
+@composite(
+    takes="fc",
+    reference=lambda input, rcond=1e-15: np.linalg.pinv(input, rcond),
+    samples=lambda: iter([sample(eye_plus(3, 2)), sample(eye_plus(2, 3, 4).mT), sample(eye_plus(3, 3), 1e-6)]),
+)
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """`linalg.pinv` with `rtol=rcond`."""
+    return singular.pinv(input, rtol=rcond)
+
+
+@composite(takes="fc", reference=np.linalg.det, samples=squares(eye_plus))
+def det(input: Tensor) -> Tensor:
+    """`linalg.det`."""
+    return determinant.det(input)
+
+
+@composite(takes="fc", reference=np.linalg.slogdet, samples=squares(eye_plus))
+def slogdet(input: Tensor) -> tuple[Tensor, Tensor]:
+    """`linalg.slogdet`."""
+    return determinant.slogdet(input)
+
+
+class QR(NamedTuple):
+    Q: Any
+    R: Any
+
+
+@composite(
+    takes="fc",
+    reference=lambda input, some=True: tuple(np.linalg.qr(input, "reduced" if some else "complete")),
+    samples=lambda: iter([sample(eye_plus(4, 2)), sample(eye_plus(2, 3, 3).mT), sample(eye_plus(2, 4), False)]),
+    tested_as=unsigned(0, 1),
+)
+def qr(input: Tensor, some: bool = True) -> QR:
+    """`linalg.qr` in mode "reduced" if `some`, else "complete"."""
+    return QR(*orthogonal.qr(input, "reduced" if some else "complete"))
+
+
+class SVD(NamedTuple):
+    U: Any
+    S: Any
+    V: Any
+
+
+def _svd_reference(input: Any, some: bool = True, compute_uv: bool = True) -> tuple:
+    U, S, Vh = np.linalg.svd(input, full_matrices=not some)
+    return U, S, Vh.conj().mT
+
+
+def _svd_samples() -> Iterator[Sample]:
+    yield sample(eye_plus(4, 2))
+    yield sample(eye_plus(2, 3, 2, seed=1).mT)
+    yield sample(eye_plus(3, 3), False)
+
+
+@composite(takes="fc", reference=_svd_reference, samples=_svd_samples, tested_as=unsigned(0, 2))
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
+    """`linalg.svd` with V in place of its adjoint; thin matrices if `some`; zeros for U and V unless `compute_uv`."""
+    if compute_uv:
+        U, S, Vh = singular.svd(input, not some)
+        return SVD(U, S, Vh.mH)
+    m, n = input._array.shape[-2:]
+    batch = input._array.shape[:-2]
+    nothing = [adopt(np.zeros((*batch, size, size), input._array.dtype)) for size in (m, n)]
+    return SVD(nothing[0], singular.svdvals(input), nothing[1])
+
+
+@composite(
+    takes="fc",
+    reference=lambda b, LU, pivots: lu._lu_solve_reference(LU, pivots, b),
+    samples=lambda: iter([sample(call.args[2], *call.args[:2]) for call in lu._systems()][:1]),
+)
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """`linalg.lu_solve`, the right side first."""
+    return lu.lu_solve(LU_data, LU_pivots, b)
+
+
+class TriangularSolve(NamedTuple):
+    solution: Any
+    cloned_coefficient: Any
+
+
+def _triangular_reference(
+    b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple:
+    A_ = np.triu(A) if upper else np.tril(A)
+    if unitriangular:
+        A_ = A_ - np.eye(A.shape[-1]) * A_ + np.eye(A.shape[-1])
+    return np.linalg.solve(A_.mT if transpose else A_, b), A
+
+
+def _triangular_samples() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3))
+    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3), False)
+    yield sample(between(-1, 1, 2, 3, 1), eye_plus(2, 3, 3).mT, True, True, True)
+
+
+@composite(takes="fc", reference=_triangular_reference, samples=_triangular_samples)
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> TriangularSolve:
+    """X so that A @ X = b for a triangular A (A.T if `transpose`), and a copy of A; see `linalg.solve_triangular`."""
+    turned = A.mT if transpose else A
+    x = triangular.solve_triangular(turned, b, upper=upper != transpose, unitriangular=unitriangular)
+    return TriangularSolve(x, A.clone())
+
+
+@composite(takes="fc", reference=orthogonal._product_reference, samples=orthogonal._reflectors)
+def orgqr(input: Tensor, input2: Tensor) -> Tensor:
+    """`linalg.householder_product`."""
+    return orthogonal.householder_product(input, input2)

@@ -1,0 +1,258 @@
+"""LU factors with partial pivoting, and systems with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import linalg as kernels
+from ...op import Array, composite, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor, adopt
+from ..join import cat
+from ..matmul import adjoint
+from .calls import call, swapped
+from .checks import declared, of_floating, of_matrices, of_square, raise_for, tensor_argument
+from .samples import eye_plus
+from .triangular import fitting, solve_triangular
+
+__all__ = ["lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack", "permutation", "permuted", "unit_lower"]
+
+
+def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
+    """For LAPACK's interchanges, the row of A that stands at each place: (P.T @ A) = A[permutation]."""
+    batch = pivots.shape[:-1]
+    order = np.tile(np.arange(rows), (int(np.prod(batch)), 1))
+    swaps = pivots.reshape(len(order), pivots.shape[-1])
+    if len(order) == 1:
+        places = order[0].tolist()
+        for row, other in enumerate(swaps[0].tolist()):
+            places[row], places[other - 1] = places[other - 1], places[row]
+        return np.array(places, np.intp).reshape(*batch, rows)
+    matrices = np.arange(len(order))
+    for row, others in enumerate(swaps.T):
+        kept = order[:, row].copy()
+        order[:, row] = order[matrices, others - 1]
+        order[matrices, others - 1] = kept
+    return order.reshape(*batch, rows)
+
+
+def permuted(matrix: Tensor, order: np.ndarray) -> Tensor:
+    """The rows of each matrix in another order."""
+    index = np.broadcast_to(order[..., None], matrix._array.shape)
+    return matrix.gather(-2, adopt(np.ascontiguousarray(index)))
+
+
+def unit_lower(LU: Tensor) -> Tensor:
+    """L, with ones on its diagonal."""
+    m, n = LU._array.shape[-2:]
+    return LU[..., : min(m, n)].tril(-1) + adopt(np.eye(m, min(m, n), dtype=LU._array.dtype))
+
+
+def _unpacked(LU: Any, pivots: Any) -> tuple[Any, Any, Any]:
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    P = np.eye(m)[permutation(np.asarray(pivots), m)].mT.astype(LU.dtype)
+    return P, np.tril(LU[..., :k], -1) + np.eye(m, k), np.triu(LU[..., :k, :])
+
+
+# Factors
+
+
+class LUFactorEx(NamedTuple):
+    LU: Any
+    pivots: Any
+    info: Any
+
+
+class LUFactor(NamedTuple):
+    LU: Any
+    pivots: Any
+
+
+class LUUnpacked(NamedTuple):
+    P: Any
+    L: Any
+    U: Any
+
+
+def _lu_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...]) -> Tensor:
+    """With B = P.T @ A = L @ U and M = L^-1 dB U^-1 (of the leading square parts): dL = L tril(M, -1), dU = triu(M) U;
+    what lies beside the square parts follows from dB = dL U + L dU.
+    """
+    LU, gLU = out[0], g[0]
+    m, n = LU._array.shape[-2:]
+    k = min(m, n)
+    L, U = unit_lower(LU), LU[..., :k, :].triu()
+    gL, gU = gLU[..., :k].tril(-1), gLU[..., :k, :].triu()
+    lower, upper = adjoint(L[..., :k, :]) @ gL[..., :k, :], gU[..., :k] @ adjoint(U[..., :k])
+    if n > k:
+        lower = lower - gU[..., k:] @ adjoint(U[..., k:])
+    if m > k:
+        upper = upper - adjoint(L[..., k:, :]) @ gL[..., k:, :]
+    square, right = adjoint(L[..., :k, :]), adjoint(U[..., :k])
+    gB = solve_triangular(square, lower.tril(-1) + upper.triu(), upper=True, unitriangular=True)
+    gB = solve_triangular(right, gB, upper=False, left=False)
+    if n > k:
+        gB = cat([gB, solve_triangular(square, gU[..., k:], upper=True, unitriangular=True)], -1)
+    if m > k:
+        gB = cat([gB, solve_triangular(right, gL[..., k:, :], upper=False, left=False)], -2)
+    return permuted(gB, np.argsort(permutation(out[1]._array, m), axis=-1))
+
+
+def _lu_reference(A: Any, **_: Any) -> tuple[Any, Any, Any]:
+    found = kernels.lu_factor["lapack"](np.asarray(A))
+    return found[:3]
+
+
+def _matrices() -> Iterator[Sample]:
+    for shape in ((3, 3), (2, 1, 2, 2), (4, 2), (2, 4), (2, 3, 5), (1, 1), (0, 2, 2), (0, 0), (3, 0)):
+        yield sample(between(-1, 1, *shape) + 2 * np.eye(*shape[-2:])[::-1])
+    yield sample((between(-1, 1, 4, 3) + 2 * np.eye(4, 3)).T)
+
+
+@op(
+    name="linalg_lu_factor_ex",
+    method=False,
+    takes="fc",
+    A=lambda g, out: _lu_gradient(g, out),
+    reference=_lu_reference,
+    samples=_matrices,
+)
+def lu_factor_ex(A: Array, *, pivot=True, check_errors=False):
+    """`lu_factor`, and with it info, int32: 0, or the number of the first diagonal element of U that is zero.
+
+    Returns (LU, pivots, info); raises only for shapes and types, and with `check_errors` as `lu_factor` does.
+    """
+    of_matrices("lu_factor", A)
+    if not pivot:
+        raise RuntimeError(
+            "linalg.lu_factor: LU without pivoting is not implemented on the CPU, and got pivot=False; expected True"
+        )
+    found = call(kernels.lu_factor, A)
+    if check_errors:
+        raise_for("lu_factor_ex", found.info, _SINGULAR)
+    return LUFactorEx(found.LU, found.pivots, found.info)
+
+
+_SINGULAR = (
+    "U[{info},{info}] is zero and using it on lu_solve would result in a division by zero. If you still want to "
+    "perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+)
+
+
+@declared(reference=lambda A, **_: _lu_reference(A)[:2], samples=_matrices)
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
+    """A = P @ L @ U with partial pivoting, in LAPACK's compact form: U on and above the diagonal of LU, L below it.
+
+    A: (..., m, n). Returns (LU, pivots), the pivots int32 (..., min(m, n)): row i, counted from 1, was exchanged with
+    row pivots[i]. Raises LinAlgError where U has a zero on its diagonal.
+    """
+    LU, pivots, info = lu_factor_ex(A, pivot=pivot)
+    raise_for("lu_factor", info, _SINGULAR)
+    return LUFactor(LU, pivots)
+
+
+def _unpack_samples() -> Iterator[Sample]:
+    for call_ in _matrices():
+        LU, pivots, _ = _lu_reference(call_.args[0])
+        yield sample(LU, pivots)
+
+
+@composite(
+    method=False, takes="fc", reference=lambda LU, pivots: LUUnpacked(*_unpacked(LU, pivots)), samples=_unpack_samples
+)
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LUUnpacked:
+    """(P, L, U) from what `lu_factor` returns; empty tensors for what is not asked for."""
+    of_matrices("lu_unpack", of_floating("lu_unpack", LU_data, "LU_data"), "LU_data")
+    if LU_pivots._array.dtype != np.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, and got "
+            f"{LU_pivots.dtype!r}; pass the pivots of lu_factor"
+        )
+    array, (m, n) = LU_data._array, LU_data._array.shape[-2:]
+    P = L = U = adopt(np.empty(0, array.dtype))
+    if unpack_pivots:
+        rows = permutation(LU_pivots._array, m)
+        P = adopt(np.ascontiguousarray(np.eye(m, dtype=array.dtype)[rows].swapaxes(-1, -2)))
+    if unpack_data:
+        L, U = unit_lower(LU_data), LU_data[..., : min(m, n), :].triu()
+    return LUUnpacked(P, L, U)
+
+
+@declared(reference=lambda A, **_: LUUnpacked(*_unpacked(*_lu_reference(A)[:2])), samples=_matrices)
+def lu(A: Tensor, *, pivot: bool = True) -> LUUnpacked:
+    """(P, L, U) so that A = P @ L @ U: a permutation, a unit lower and an upper triangular matrix. A: (..., m, n)."""
+    LU, pivots, _ = lu_factor_ex(A, pivot=pivot)
+    return lu_unpack(LU, pivots)
+
+
+# Systems
+
+
+def _gradient_of_factors(
+    g: Tensor, LU: Tensor, B_shape: tuple, out: Tensor, pivots: Tensor, left: bool, adjoint: bool
+) -> Tensor:
+    gB = lu_solve(LU, pivots, g, left=left, adjoint=not adjoint)
+    gA = -(gB @ out.mH if left else out.mH @ gB)
+    gA = permuted(gA.mH if adjoint else gA, permutation(pivots._array, LU._array.shape[-1]))
+    return (gA @ LU.triu().mH).tril(-1) + (unit_lower(LU).mH @ gA).triu()
+
+
+def _lu_solve_reference(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    P, L, U = _unpacked(LU, pivots)
+    A = P @ L @ U
+    A = A.conj().mT if adjoint else A
+    return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
+
+
+def _systems() -> Iterator[Sample]:
+    LU, pivots, _ = _lu_reference(eye_plus(3, 3)[::-1])
+    for left in (True, False):
+        for adjoint_ in (False, True):
+            B = between(-1, 1, 3, 2) if left else between(-1, 1, 2, 3)
+            yield sample(LU, pivots, B, left=left, adjoint=adjoint_)
+    LU, pivots, _ = _lu_reference(eye_plus(2, 3, 3).mT)
+    yield sample(LU, pivots, between(-1, 1, 2, 3, 1))
+    yield sample(LU, pivots, between(-1, 1, 3, 2))
+    yield sample(np.zeros((0, 0)), np.zeros(0, np.int32), between(-1, 1, 0, 2))
+
+
+@op(
+    name="linalg_lu_solve",
+    method=False,
+    takes="fc",
+    LU=_gradient_of_factors,
+    B=lambda g, LU, pivots, left, adjoint: lu_solve(LU, pivots, g, left=left, adjoint=not adjoint),
+    reference=_lu_solve_reference,
+    samples=_systems,
+)
+def lu_solve(LU: Array, pivots, B: Array, *, left=True, adjoint=False):
+    """X so that A @ X = B (X @ A = B unless `left`; A.H in place of A if `adjoint`), for A of `lu_factor`.
+
+    LU: (..., n, n). pivots: int32 (..., n). B: (..., n, k), or (..., k, n) unless `left`. A zero on the diagonal of U
+    gives inf or NaN. Raises RuntimeError for shapes that do not meet.
+    """
+    swaps = tensor_argument("lu_solve", "pivots", pivots)._array
+    of_square("lu_solve", LU, "LU")
+    of_matrices("lu_solve", B, "B")
+    if swaps.dtype != np.int32 or swaps.shape != LU.shape[:-1]:
+        raise RuntimeError(
+            f"linalg.lu_solve: pivots should be a Tensor of int32 of shape {list(LU.shape[:-1])}, and got "
+            f"{swaps.dtype}{list(swaps.shape)}; pass the pivots of lu_factor"
+        )
+    if LU.shape[-1] and swaps.size and not (swaps.min() >= 1 and swaps.max() <= LU.shape[-1]):
+        raise RuntimeError(
+            f"linalg.lu_solve: pivots should be between 1 and {LU.shape[-1]}, and got {swaps.min()} to {swaps.max()}"
+        )
+    factors, right = fitting("lu_solve", LU, B, left)
+    swaps = np.broadcast_to(swaps, factors.shape[:-1])
+    # X A = B is A.T X.T = B.T, and A.H X = B is A.T conj(X) = conj(B).
+    right = right if left else swapped(right)
+    right = right.conj() if adjoint else right
+    options: dict[str, Any] = {"transpose": True} if left == adjoint else {}
+    x = call(kernels.lu_solve, factors, np.ascontiguousarray(swaps), right, **options)
+    x = x.conj() if adjoint else x
+    return x if left else swapped(x)

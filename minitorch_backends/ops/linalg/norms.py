@@ -1,0 +1,186 @@
+"""Norms of vectors and matrices, and condition numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dtypes import to_dtype
+from ...samples import Sample, between, gapped, sample
+from ...tensor import Tensor
+from ..dims import wrap_dims
+from ..moments import norm as norm_of_elements
+from .checks import declared, of_matrices, of_square, tensor_argument
+from .samples import eye_plus
+from .singular import svdvals
+from .solve import inv_ex
+
+__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+
+_BY_VALUES = ("nuc", 2, -2)
+_BY_SUMS = (1, -1, math.inf, -math.inf)
+
+
+def _vector_samples() -> Iterator[Sample]:
+    for order in (2, 1, 3.5, math.inf, -math.inf, 0, -1):
+        yield sample(between(-2, 2.3, 3, 4), order, 1)
+    yield sample(gapped(), 2, None, True)
+    yield sample(between(-2, 2.3, 2, 3, 2), 2, (0, -1))
+    yield sample(between(-2, 2.3), 2)
+    yield sample(between(-2, 2.3, 0, 3), 2, 0)
+
+
+def _vector_reference(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    size = np.abs(x)
+    named: dict[str, Any] = {"axis": None if dim is None else dim, "keepdims": keepdim}
+    if ord == 0:
+        return np.sum(size != 0, dtype=size.dtype, **named)
+    if math.isinf(ord):
+        return (np.max if ord > 0 else np.min)(size, **named)
+    return np.sum(size**ord, **named) ** (1 / ord)
+
+
+@declared(reference=_vector_reference, samples=_vector_samples)
+def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """sum(|x|^ord)^(1/ord) over `dim`, an int or several, all of them by default; real.
+
+    inf and -inf give the largest and smallest absolute value, 0 counts what is not 0. Raises RuntimeError for integers
+    and for the infinite norms of nothing.
+    """
+    tensor_argument("vector_norm", "x", x)
+    if not isinstance(ord, (int, float)):
+        raise RuntimeError(
+            f"linalg.vector_norm: expected a number for ord, and got {ord!r}; see matrix_norm for others"
+        )
+    if dtype is not None and to_dtype(dtype).is_complex and not x.is_complex():
+        raise RuntimeError(f"linalg.vector_norm: dtype should be real for real inputs, but got {dtype!r}")
+    return norm_of_elements(x, ord, None if dim == () else dim, keepdim, dtype=dtype)
+
+
+def _matrix_samples() -> Iterator[Sample]:
+    for order in ("fro", "nuc", 2, -2, 1, -1, math.inf, -math.inf):
+        yield sample(eye_plus(3, 3), order)
+        yield sample(eye_plus(2, 4, 3), order, (0, -1), True)
+    yield sample(eye_plus(4, 3).T, "nuc")
+    yield sample(eye_plus(2, 0, 3), "fro")
+
+
+def _matrix_reference(
+    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    return np.linalg.norm(A, ord, axis=tuple(dim), keepdims=keepdim)
+
+
+@declared(reference=_matrix_reference, samples=_matrix_samples)
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The norm of the matrices that lie along two dimensions, real.
+
+    `ord`: "fro" (root of the sum of squares), "nuc" (sum of singular values), 2 and -2 (largest and smallest singular
+    value), 1 and -1 (largest and smallest sum of a column's absolute values), inf and -inf (of a row's). Raises
+    RuntimeError for other orders and for dimensions that are no two.
+    """
+    of_matrices("matrix_norm", tensor_argument("matrix_norm", "A", A))
+    dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), A.ndim)
+    if len(dims) != 2 or dims[0] == dims[1]:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple of different dimensions. Got {dim!r}")
+    known = ("fro", *_BY_VALUES, *_BY_SUMS)
+    if ord not in known:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord!r} not supported; expected one of {known}")
+    A = A if dtype is None else A.to(dtype)
+    if ord == "fro":
+        return norm_of_elements(A, 2, dims, keepdim)
+    if ord in _BY_VALUES:
+        values = svdvals(A.movedim(dims, (-2, -1)))
+        found = values.sum(-1) if ord == "nuc" else _extreme(values, ord, -1)
+    else:
+        summed, other = dims if abs(ord) == 1 else dims[::-1]
+        found = _extreme(A.abs().sum(summed), ord, other - (other > summed))
+    return found.unsqueeze(min(dims)).unsqueeze(max(dims)) if keepdim else found
+
+
+def _extreme(values: Tensor, ord: Any, dim: int) -> Tensor:
+    """The largest for positive orders, the smallest for negative ones."""
+    return values.amax(dim) if ord > 0 else values.amin(dim)
+
+
+def _norm_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2.3, 3, 4))
+    yield sample(between(-2, 2.3))
+    yield sample(gapped(), None, 0, True)
+    yield sample(between(-2, 2.3, 4), 3)
+    yield sample(eye_plus(3, 3), "nuc")
+    yield sample(eye_plus(3, 3), 2)
+    yield sample(eye_plus(2, 3, 3), 1, (1, 2))
+    yield sample(between(-2, 2.3, 2, 3, 2), 1, 1)
+    yield sample(between(-2, 2.3, 0, 3))
+
+
+def _norm_reference(input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+    if ord is None:
+        return _vector_reference(input, 2, dim, keepdim)
+    return np.linalg.norm(input, ord, axis=dim, keepdims=keepdim)
+
+
+@declared(reference=_norm_reference, samples=_norm_samples)
+def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """A vector norm for one `dim`, a matrix norm for two; the 2-norm of all elements where there is no `ord`.
+
+    With an `ord` and no `dim` the input must have one dimension, or two. See `vector_norm` and `matrix_norm`.
+    """
+    tensor_argument("norm", "input", input)
+    if ord is None:
+        return vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    if dim is None:
+        if input.ndim not in (1, 2):
+            raise RuntimeError(
+                "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                f"{input.ndim}D; pass dim"
+            )
+        dim = 0 if input.ndim == 1 else (0, 1)
+    dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if len(dims) == 2:
+        return matrix_norm(input, ord, dims, keepdim, dtype=dtype)
+    return vector_norm(input, ord, dims, keepdim, dtype=dtype)
+
+
+# Condition numbers
+
+
+def _cond_samples() -> Iterator[Sample]:
+    yield sample(eye_plus(3, 3))
+    yield sample(eye_plus(4, 2))
+    yield sample(eye_plus(2, 3, 3).mT, "nuc")
+    for order in ("fro", 2, -2, 1, -1, math.inf, -math.inf):
+        yield sample(eye_plus(3, 3), order)
+    yield sample(eye_plus(0, 2, 2))
+
+
+def _cond_reference(A: Any, p: Any = None) -> Any:
+    if p in (None, 2, -2):
+        S = np.linalg.svd(A, compute_uv=False)
+        return S[..., 0] / S[..., -1] if p != -2 else S[..., -1] / S[..., 0]
+    axes = (-2, -1)
+    return np.linalg.norm(A, p, axes) * np.linalg.norm(np.linalg.inv(A), p, axes)
+
+
+@declared(reference=_cond_reference, samples=_cond_samples)
+def cond(A: Tensor, p: Any = None) -> Tensor:
+    """norm(A, p) * norm(inv(A), p); for None, 2 and -2 the ratio of extreme singular values, of any m x n matrix.
+
+    inf for a singular matrix and another p. A: (..., m, n). Raises RuntimeError for orders that `matrix_norm` has not.
+    """
+    of_matrices("cond", tensor_argument("cond", "A", A))
+    if p in (None, 2, -2):
+        values = svdvals(A)
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    of_square("cond", A)
+    if A._array.shape[-1] == 0:
+        return matrix_norm(A, "fro") * 0
+    inverse, info = inv_ex(A)
+    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return found.where(info == 0, math.inf) if info._array.any() else found

@@ -1,0 +1,177 @@
+"""QR factors and Householder reflectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import linalg as kernels
+from ...op import Array, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor, adopt
+from ..join import cat
+from ..matmul import adjoint
+from .calls import call
+from .checks import declared, empty_factors, of_matrices
+from .samples import eye_plus, unsigned
+from .triangular import halved_diagonal, solve_triangular
+
+__all__ = ["geqrf", "householder_product", "qr"]
+
+
+class QR(NamedTuple):
+    Q: Any
+    R: Any
+
+
+MODES = ("reduced", "complete", "r")
+
+
+def _refuse_gradient(mode: str, m: int, n: int) -> None:
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+            "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    if mode == "complete" and m > n:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols: the last columns of Q "
+            f"are not unique for a {m} by {n} matrix; use mode='reduced'"
+        )
+
+
+def _qr_gradient(g: tuple, A: Tensor, out: tuple, mode: str) -> Tensor:
+    """Walter and Lehmann, Algorithmic differentiation of linear algebra functions (arXiv 1001.1654), section 4.5; for
+    wide matrices A = [X, Y] the part of X is that of its square QR, to which Y adds, as Q.H @ Y is the rest of R.
+    """
+    m, n = A._array.shape[-2:]
+    _refuse_gradient(mode, m, n)
+    Q, R, gQ, gR = out[0], out[1], g[0], g[1]
+    if m >= n:
+        return _tall_gradient(gQ, gR, Q, R)
+    gX = _tall_gradient(gQ + A[..., m:] @ adjoint(gR[..., m:]), gR[..., :m], Q, R[..., :m])
+    return cat([gX, Q @ gR[..., m:]], -1)
+
+
+def _tall_gradient(gQ: Tensor, gR: Tensor, Q: Tensor, R: Tensor) -> Tensor:
+    M = R @ adjoint(gR.triu()) - adjoint(gQ) @ Q
+    lower = halved_diagonal(M)
+    return solve_triangular(adjoint(R), gQ + Q @ (lower + adjoint(lower)), upper=False, left=False)
+
+
+def _qr_reference(A: Any, mode: str = "reduced") -> tuple[Any, Any]:
+    if mode == "r":
+        return np.empty(0, A.dtype), np.linalg.qr(A, "r")
+    return np.linalg.qr(A, mode)[:2]  # type: ignore[call-overload]
+
+
+def _matrices() -> Iterator[Sample]:
+    for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (0, 2, 2)):
+        yield sample(eye_plus(*shape))
+    yield sample(eye_plus(3, 4).T)
+    yield sample(eye_plus(2, 4), "complete")
+    yield sample(eye_plus(3, 3), mode="complete")
+
+
+def _all_modes() -> Iterator[Sample]:
+    yield from _matrices()
+    yield sample(np.zeros((0, 3)))
+    yield sample(np.zeros((3, 0)))
+
+
+@op(
+    name="linalg_qr",
+    method=False,
+    takes="fc",
+    A=_qr_gradient,
+    reference=_qr_reference,
+    samples=_all_modes,
+    tested_as=unsigned(0, 1),
+)
+def qr(A: Array, mode="reduced"):
+    """A = Q @ R, with orthonormal columns in Q and R upper triangular. A: (..., m, n). Returns (Q, R).
+
+    With k = min(m, n), Q is (..., m, k) and R (..., k, n); for mode "complete" k is m; for mode "r" Q is empty. Signs
+    (phases) of rows of R are not unique. Raises RuntimeError for other modes, and for gradients where Q is not unique.
+    """
+    of_matrices("qr", A)
+    if mode not in MODES:
+        raise RuntimeError(f"qr received unrecognized mode {mode!r} but expected one of {', '.join(map(repr, MODES))}")
+    found = call(kernels.qr, A, **({} if mode == "reduced" else {"mode": mode}))
+    return QR(empty_factors(A) if found.Q is None else found.Q, found.R)
+
+
+# Reflectors
+
+
+class Geqrf(NamedTuple):
+    a: Any
+    tau: Any
+
+
+def _geqrf_reference(input: Any) -> tuple[Any, Any]:
+    return tuple(kernels.geqrf["lapack"](input)[:2])
+
+
+@op(
+    takes="fc",
+    reference=_geqrf_reference,
+    samples=lambda: iter([sample(eye_plus(*s)) for s in ((4, 2), (2, 3, 3), (2, 4), (0, 0))]),
+)
+def geqrf(input: Array):
+    """The QR factorisation in LAPACK's compact form: (a, tau), R on and above the diagonal of a, reflectors below.
+
+    input: (..., m, n); tau: (..., min(m, n)). See `householder_product`.
+    """
+    of_matrices("geqrf", input, "input")
+    found = call(kernels.geqrf, input)
+    return Geqrf(found.a, found.tau)
+
+
+def _product_reference(A: Any, tau: Any) -> Any:
+    m, n = A.shape[-2:]
+    Q = np.zeros((*A.shape[:-2], m, m), A.dtype) + np.eye(m)
+    for k in range(tau.shape[-1]):
+        v = A[..., :, k].copy()
+        v[..., :k], v[..., k] = 0, 1
+        Q = Q - tau[..., k, None, None] * (Q @ v[..., None]) @ v[..., None, :].conj()
+    return Q[..., :n]
+
+
+def _reflectors() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 4, 3), between(0.2, 1.5, 3))
+    yield sample(between(-1, 1, 4, 3), between(0.2, 1.5, 2))
+    yield sample(between(-1, 1, 2, 3, 3).mT, between(0.2, 1.5, 2, 3))
+    yield sample(between(-1, 1, 3, 3), np.array([0.5, 0.0, 1.2]))
+    yield sample(between(-1, 1, 3, 2), np.zeros(0))
+    yield sample(between(-1, 1, 0, 0), np.zeros(0))
+
+
+@declared(name="linalg_householder_product", reference=_product_reference, samples=_reflectors)
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of H_1 @ H_2 ... H_k with H_i = I - tau_i v_i v_i.H, where v_i is 0 above row i, 1 in it, and
+    column i of A below.
+
+    A: (..., m, n), n <= m. tau: (..., k), k <= n. In compact form (Schreiber and Van Loan, 1989) the product is
+    I - V T V.H with T = (I + diag(tau) striu(V.H V))^-1 diag(tau). Raises RuntimeError for other shapes.
+    """
+    of_matrices("householder_product", A)
+    (m, n), k = A.shape[-2:], tau.shape[-1] if tau.ndim else -1
+    if not k <= n <= m or tau.ndim != A.ndim - 1 or tau.shape[:-1] != A.shape[:-2]:
+        raise RuntimeError(
+            "linalg.householder_product: Expected input.shape[-2] >= input.shape[-1] >= tau.shape[-1] and equal batch "
+            f"dimensions, and got shapes {list(A.shape)} and {list(tau.shape)}"
+        )
+    if tau.dtype is not A.dtype:
+        raise RuntimeError(
+            f"linalg.householder_product: tau dtype {tau.dtype!r} does not match input dtype {A.dtype!r}; convert one"
+        )
+    identity = adopt(np.eye(m, n, dtype=A._array.dtype))
+    if k < 1:
+        return identity.expand(A.shape) + A * 0
+    V = A[..., :k].tril(-1) + identity[:, :k]
+    inner = adopt(np.eye(k, dtype=A._array.dtype)) + tau[..., None] * (adjoint(V) @ V).triu(1)
+    T = solve_triangular(inner, tau.diag_embed(), upper=True, unitriangular=True)
+    return identity - V @ (T @ adjoint(V[..., :n, :]))

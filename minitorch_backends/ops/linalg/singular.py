@@ -1,0 +1,273 @@
+"""Singular values, and what is made of them: pseudo-inverses and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import linalg as kernels
+from ...op import Array, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor, adopt
+from ..matmul import adjoint
+from .calls import call
+from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for
+from .eigen import eigvalsh
+from .gauge import is_zero, needs_gradient, refuse_phases
+from .samples import definite, eye_plus, unsigned
+
+__all__ = ["matrix_rank", "pinv", "svd", "svdvals"]
+
+DRIVERS = (None, "gesvd", "gesvdj", "gesvda")
+
+
+class SVD(NamedTuple):
+    U: Any
+    S: Any
+    Vh: Any
+
+
+_NOT_CONVERGED = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular "
+    "values (error code: {info})."
+)
+
+
+def _skew(matrix: Tensor) -> Tensor:
+    return matrix - adjoint(matrix)
+
+
+def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
+    """U [(skew(U.H gU) / E) S + S (skew(V.H gV) / E) + diag(gS)] V.H, E_ij = s_j^2 - s_i^2, and the parts of gU and gV
+    outside the spaces of U and V; for complex matrices also the phases that U and V share.
+
+    (Wan and Zhang, Automatic differentiation for complex valued SVD, arXiv 1909.02659.) Full matrices have the gradient
+    of their first min(m, n) columns: the others are not unique.
+    """
+    gU, gS, gVh = g
+    U, S, Vh = out
+    m, n, k = U._array.shape[-2], Vh._array.shape[-1], S._array.shape[-1]
+    if full_matrices:
+        U, gU, Vh, gVh = U[..., :k], gU[..., :k], Vh[..., :k, :], gVh[..., :k, :]
+    of_vectors = not (is_zero(gU) and is_zero(gVh))
+    if not of_vectors:
+        return (U * gS[..., None, :]) @ Vh
+    kind = U._array.dtype
+    turned_u, turned_v = adjoint(U) @ gU, Vh @ adjoint(gVh)
+    squares = S * S
+    E = squares[..., None, :] - squares[..., :, None] + adopt(np.eye(k, dtype=S._array.dtype))
+    skew_u, skew_v = _skew(turned_u) / E, _skew(turned_v) / E
+    inner = skew_u * S[..., None, :] + S[..., :, None] * skew_v + gS.to(turned_u.dtype).diag_embed()
+    if kind.kind == "c":
+        refuse_phases("svd_backward", "singular vectors", (turned_u + turned_v).diagonal(0, -2, -1), gU, gVh)
+        inner = inner + (_skew(turned_u).diagonal(0, -2, -1) / (2 * S)).diag_embed()
+    gA = U @ inner @ Vh
+    if m > k:
+        gA = gA + ((gU - U @ turned_u) / S[..., None, :]) @ Vh
+    if n > k:
+        gA = gA + U @ ((gVh - adjoint(turned_v) @ Vh) / S[..., :, None])
+    return gA
+
+
+def _svd_reference(A: Any, full_matrices: bool = True, *, driver: Any = None) -> tuple:
+    return tuple(np.linalg.svd(A, full_matrices=full_matrices))
+
+
+def _shapes(**options: Any) -> Iterator[Sample]:
+    for shape in ((3, 3), (2, 2, 2), (1, 1), (0, 0)):
+        yield sample(_apart(*shape), **options)
+    yield sample(_apart(3, 3, seed=2).T, **options)
+
+
+def _apart(*shape: int, seed: int = 0) -> np.ndarray:
+    """Matrices with singular values apart from each other, and from zero."""
+    return between(-1, 1, *shape, seed=seed) + np.eye(shape[-2], shape[-1]) * (1.5 + 1.5 * np.arange(shape[-1]))
+
+
+def _thin() -> Iterator[Sample]:
+    yield from _shapes(full_matrices=False)
+    for shape in ((4, 2), (2, 4), (2, 3, 2), (0, 3, 2)):
+        yield sample(_apart(*shape), full_matrices=False)
+    yield sample(_apart(4, 3), False, driver="gesvd")
+
+
+def _thin_and_full() -> Iterator[Sample]:
+    yield from _thin()
+    yield from _shapes()
+
+
+@op(
+    name="linalg_svd",
+    method=False,
+    takes="fc",
+    A=_svd_gradient,
+    reference=_svd_reference,
+    samples=_thin_and_full,
+    tested_as=unsigned(0, 2),
+)
+def svd(A: Array, full_matrices=True, *, driver=None):
+    """A = U @ diag(S) @ Vh with orthonormal columns in U and rows in Vh, S real and descending. A: (..., m, n).
+
+    Returns (U, S, Vh): (..., m, k), (..., k), (..., k, n) with k = min(m, n); square U and Vh if `full_matrices`.
+    `driver`: "gesvd" (QR iteration), "gesvdj" and "gesvda" (Jacobi's rotations); None lets the flag choose. Gradients
+    through vectors exist where singular values are distinct (and not 0, for a matrix that is not square) and the loss
+    does not depend on signs or phases. Raises LinAlgError where the iteration fails or a number is not finite.
+    """
+    found = _decomposed("svd", A, driver, full=full_matrices)
+    return SVD(found.U, found.S, found.Vh)
+
+
+def _decomposed(function: str, A: np.ndarray, driver: str | None, full: bool = False, vectors: bool = True) -> Any:
+    of_matrices(function, A)
+    if driver not in DRIVERS:
+        raise RuntimeError(
+            f"linalg.{function}: keyword argument `driver={driver!r}` is unknown; expected one of None, 'gesvd', "
+            "'gesvdj', 'gesvda'"
+        )
+    of_finite(function, A)
+    options: dict[str, Any] = {"full": True} if full and vectors else {}
+    if not vectors:
+        options["vectors"] = False
+    found = call(kernels.svd, A, driver=driver, **options)
+    raise_for(function, found.info, _NOT_CONVERGED)
+    return found
+
+
+@op(
+    name="values_of_svd",
+    method=False,
+    takes="fc",
+    reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False),
+    samples=lambda: iter([sample(_apart(3, 2)), sample(_apart(2, 2, 3)), sample(_apart(0, 2))]),
+)
+def _svdvals(A: Array, driver=None):
+    return _decomposed("svdvals", A, driver, vectors=False).S
+
+
+def _any_shapes() -> Iterator[Sample]:
+    for shape in ((3, 3), (4, 2), (2, 2, 4), (0, 2, 2), (0, 3)):
+        yield sample(_apart(*shape))
+    yield sample(_apart(4, 3).T)
+
+
+@declared(reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False), samples=_any_shapes)
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values, descending, without vectors unless a gradient needs them. A: (..., m, n)."""
+    if isinstance(A, Tensor) and needs_gradient(A):
+        return svd(A, False, driver=driver)[1]
+    return _svdvals(A, driver)
+
+
+# Pseudo-inverses
+
+
+def roundoff(kind: np.dtype) -> float:
+    """The eps of a dtype; for half types that of float32, in which their factors are computed."""
+    return float(np.finfo(kind if kind.itemsize > 2 else np.float32).eps)
+
+
+def _cut(largest: Any, shape: tuple[int, ...], kind: Any, atol: Any, rtol: Any) -> Any:
+    """Below which size a singular value counts as zero: max(atol, rtol * largest), as arrays that broadcast."""
+    if rtol is None:
+        rtol = 0.0 if atol is not None and np.any(np.asarray(atol) > 0) else max(shape[-2:]) * roundoff(kind)
+    return np.maximum(0.0 if atol is None else atol, rtol * largest)
+
+
+def _tolerance(value: Any) -> Any:
+    """A tolerance as a number or an array of one for each matrix."""
+    return value._array if isinstance(value, Tensor) else value
+
+
+def _pinv_gradient(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
+    """Golub and Pereyra, The differentiation of pseudo-inverses (1973), theorem 4.3, for constant rank."""
+    m, n = A._array.shape[-2:]
+    P, PH, gH = out, adjoint(out), adjoint(g)
+    if m <= n:
+        K = gH @ P
+        along = K @ PH
+        return -adjoint(P @ K) + along - (A @ P) @ along + (PH @ P) @ (gH - K @ A)
+    K = P @ gH
+    along = PH @ K
+    return -adjoint(K @ P) + (gH - A @ K) @ P @ PH + along - (along @ P) @ A
+
+
+def _pinv_reference(A: Any, *_: Any, **__: Any) -> Any:
+    return np.linalg.pinv(A) if A.size else A.mT.conj()
+
+
+def _pinv_samples() -> Iterator[Sample]:
+    for shape in ((3, 3), (4, 2), (2, 2, 4), (0, 2, 2), (0, 3)):
+        yield sample(eye_plus(*shape))
+    yield sample(eye_plus(4, 3).T)
+    yield sample(eye_plus(3, 2), atol=1e-6, rtol=1e-6)
+    yield sample(definite(3, 3), hermitian=False)
+
+
+@op(
+    name="pseudo_inverse",
+    method=False,
+    takes="fc",
+    A=_pinv_gradient,
+    reference=_pinv_reference,
+    samples=lambda: iter([sample(eye_plus(*s), None, None, False) for s in ((3, 2), (2, 2, 3), (0, 3))]),
+)
+def _pinv(A: Array, atol, rtol, hermitian):
+    if hermitian:
+        of_square("pinv", A)
+        of_finite("pinv", A)
+        found = call(kernels.eigh, A)
+        raise_for("pinv", found.info, _NOT_CONVERGED)
+        U, values, Vh = found.V, found.w, found.V.conj().swapaxes(-1, -2)
+    else:
+        found = _decomposed("pinv", A, None)
+        U, values, Vh = found.U, found.S, found.Vh
+    size = np.abs(values)
+    kept = size > _cut(size.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None]
+    inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
+    return (Vh.conj().swapaxes(-1, -2) * inverse[..., None, :]) @ U.conj().swapaxes(-1, -2)
+
+
+@declared(reference=_pinv_reference, samples=_pinv_samples)
+def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """The Moore-Penrose inverse. A: (..., m, n).
+
+    Singular values up to max(atol, rtol * the largest) count as zero; rtol is max(m, n) * eps unless an atol is given.
+    Both may be tensors with a value for each matrix. If `hermitian`, eigenvalues of the lower triangle are used. The
+    gradient is that at constant rank. Raises RuntimeError for vectors, LinAlgError as `svd` does.
+    """
+    of_matrices("pinv", of_floating("pinv", A))
+    return _pinv(A, _tolerance(atol), _tolerance(rtol), hermitian)
+
+
+# Ranks
+
+
+def _rank_samples() -> Iterator[Sample]:
+    rows = eye_plus(3, 3)
+    rows[2] = rows[0]
+    for array in (eye_plus(3, 3), eye_plus(2, 4, 2), eye_plus(4, 3).T, eye_plus(0, 2, 2), eye_plus(0, 3)):
+        yield sample(array)
+    yield sample(np.zeros((2, 2)))
+    yield sample(eye_plus(3, 3), atol=10.0)
+    yield sample(eye_plus(3, 3), rtol=0.9)
+
+
+def _rank_reference(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    S = np.linalg.svd(A, compute_uv=False) if A.size else np.zeros((*A.shape[:-2], 0))
+    return np.count_nonzero(_cut(S.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None] < S, axis=-1)
+
+
+@declared(reference=_rank_reference, samples=_rank_samples)
+def matrix_rank(A: Tensor, tol: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """How many singular values (absolute eigenvalues, if `hermitian`) are above max(atol, rtol * the largest), int64.
+
+    rtol is max(m, n) * eps unless an atol is given. A: (..., m, n).
+    """
+    of_matrices("matrix_rank", of_floating("matrix_rank", A))
+    atol = tol if atol is None else atol
+    plain = A.detach()
+    sizes = np.abs((eigvalsh(plain) if hermitian else svdvals(plain))._array)
+    cut = _cut(sizes.max(-1, initial=0), A.shape, A._array.dtype, _tolerance(atol), _tolerance(rtol))
+    return adopt(np.asarray(np.count_nonzero(sizes > np.asarray(cut)[..., None], axis=-1)).astype(np.int64))

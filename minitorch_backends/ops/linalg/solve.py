@@ -1,0 +1,292 @@
+"""Systems of linear equations, and inverses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...autograd.modes import grad_mode
+from ...kernels import linalg as kernels
+from ...op import Array, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor
+from ..matmul import adjoint, times
+from .calls import call_at_precision, permitted, swapped
+from .checks import declared, of_matrices, of_square, raise_for, tensor_argument
+from .lu import lu_solve
+from .samples import eye_plus, leading, squares
+from .triangular import fitting
+
+__all__ = ["inv", "inv_ex", "solve", "solve_ex", "solve_with_factors", "tensorinv", "tensorsolve"]
+
+
+# Inverses
+
+
+class InvEx(NamedTuple):
+    inverse: Any
+    info: Any
+
+
+def _inverse_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], precision: Any) -> Tensor:
+    X = adjoint(out[0])
+    return -times(times(X, g[0], precision), X, precision)
+
+
+_inverses = squares(eye_plus)
+
+
+@op(
+    name="linalg_inv_ex",
+    method=False,
+    takes="fc",
+    product="matmul",
+    A=_inverse_gradient,
+    reference=lambda A, **_: (np.linalg.inv(A), np.zeros(A.shape[:-2], np.int32)),
+    samples=_inverses,
+)
+def inv_ex(A: Array, *, check_errors=False, precision=None, refine=True):
+    """`inv`, and with it info, int32: 0, or the number of the first pivot that is zero.
+
+    Returns (inverse, info); raises only for shapes and types, and with `check_errors` as `inv` does.
+    """
+    of_square("inv", A)
+    found = call_at_precision(kernels.inv, A, precision=precision, refine=refine)
+    if check_errors:
+        raise_for("inv_ex", found.info, _NOT_INVERTIBLE)
+    return InvEx(found.inverse, found.info)
+
+
+_NOT_INVERTIBLE = (
+    "The diagonal element {info} is zero, the inversion could not be completed because the input matrix is singular."
+)
+
+
+@declared(reference=lambda A, **_: np.linalg.inv(A), samples=_inverses)
+def inv(A: Tensor, *, precision: str | None = None, refine: bool = True) -> Tensor:
+    """The inverse of each matrix. A: (..., n, n).
+
+    At a `precision` below float32's (None: that of the flags) the products inside run there, and the inverse is refined
+    to float32's accuracy unless `refine` is False. Raises LinAlgError for a singular matrix.
+    """
+    inverse, info = inv_ex(A, precision=precision, refine=refine)
+    raise_for("inv", info, _NOT_INVERTIBLE)
+    return inverse
+
+
+# Systems
+
+
+class SolveEx(NamedTuple):
+    result: Any
+    info: Any
+
+
+class Solved(NamedTuple):
+    result: Any
+    LU: Any
+    pivots: Any
+    info: Any
+
+
+def _of_adjoint(g: Tensor, A: Tensor, out: tuple, left: bool, precision: Any, refine: bool) -> Tensor:
+    """The gradient of the right side: the solution for A.H, by the factors at hand where nothing is recorded."""
+    array = A._array
+    choice = permitted(array.dtype, precision)
+    exact = choice is None or choice.precision == "ieee"
+    if grad_mode.get().records or not exact or out[1]._array.shape != array.shape:
+        return solve_with_factors(adjoint(A), g, left, precision, refine)[0]
+    # For X A = B the factors are those of A.T.
+    gB = lu_solve(out[1], out[2], g if left else g.mT, adjoint=True)
+    return gB if left else gB.mT
+
+
+def _gradient_of_matrix(g: tuple, A: Tensor, out: tuple, left: bool, precision: Any, refine: bool) -> Tensor:
+    gB = _of_adjoint(g[0], A, out, left, precision, refine)
+    X = adjoint(out[0])
+    return -(times(gB, X, precision) if left else times(X, gB, precision))
+
+
+def _plain_reference(A: Any, B: Any, left: bool, *_: Any) -> Any:
+    x = np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
+    factors = kernels.lu_factor["lapack"](np.broadcast_to(A if left else A.mT, (*x.shape[:-2], *A.shape[-2:])))
+    return x, *factors[:3]
+
+
+def _solver_samples() -> Iterator[Sample]:
+    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2), True)
+    yield sample(eye_plus(3, 3).T, between(-1, 1, 2, 3), False)
+    yield sample(eye_plus(2, 3, 3), between(-1, 1, 2, 3, 1), True)
+    yield sample(eye_plus(0, 0), between(-1, 1, 0, 2), True)
+
+
+@op(
+    name="solve_with_factors",
+    method=False,
+    takes="fc",
+    product="matmul",
+    A=_gradient_of_matrix,
+    B=lambda g, A, out, left, precision, refine: _of_adjoint(g[0], A, out, left, precision, refine),
+    reference=_plain_reference,
+    samples=_solver_samples,
+    tested_as=leading(1),
+)
+def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True):
+    """The solutions of A @ X = B (or of X @ A = B) for matrices B, with the LU factors of A (or of A.T)."""
+    A, B = fitting("solve", A, B, left)
+    A, B = (A, B) if left else (swapped(A), swapped(B))
+    found = call_at_precision(kernels.solve, A, B, precision=precision, refine=refine)
+    return Solved(found.x if left else swapped(found.x), found.LU, found.pivots, found.info)
+
+
+def _is_vector(A: Any, B: Any) -> bool:
+    """Whether B is a vector, or a batch of vectors of exactly A's batch dimensions (torch's rule)."""
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+
+
+def _solve_reference(A: Any, B: Any, *, left: bool = True, **_: Any) -> Any:
+    if _is_vector(A, B):
+        return np.linalg.solve(A, B[..., None])[..., 0]
+    return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
+
+
+def _systems() -> Iterator[Sample]:
+    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2))
+    yield sample(eye_plus(3, 3), between(-1, 1, 3))
+    yield sample(eye_plus(2, 3, 3), between(-1, 1, 2, 3))
+    yield sample(eye_plus(3, 3).T, between(-1, 1, 2, 3), left=False)
+    yield sample(eye_plus(2, 1, 3, 3), between(-1, 1, 3, 3, 2))
+    yield sample(eye_plus(3, 3), between(-1, 1, 2, 3, 2))
+    yield sample(eye_plus(2, 2), between(-1, 1, 2, 0))
+    yield sample(eye_plus(0, 0), between(-1, 1, 0))
+
+
+@declared(
+    reference=lambda A, B, **named: (_solve_reference(A, B, **named), np.zeros(A.shape[:-2], np.int32)),
+    samples=_systems,
+)
+def solve_ex(
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+    precision: str | None = None,
+    refine: bool = True,
+) -> SolveEx:
+    """`solve`, and with it info, int32: 0, or the number of the first pivot that is zero.
+
+    Returns (result, info); raises only for shapes and types, and with `check_errors` as `solve` does.
+    """
+    of_square("solve", tensor_argument("solve", "A", A))
+    tensor_argument("solve", "B", B)
+    vector = _is_vector(A, B)
+    if vector and not left:
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False; the shapes are "
+            f"{list(A.shape)} and {list(B.shape)}"
+        )
+    right = B.unsqueeze(-1) if vector else B
+    of_matrices("solve", right, "B")
+    if A._array.shape[:-2] == right._array.shape[:-2]:
+        result, _, _, info = solve_with_factors(A, right, left, precision, refine)
+    elif left:
+        result, info = _as_columns(A, right, precision, refine)
+    else:
+        result, info = _as_columns(A.mT, right.mT, precision, refine)
+        result = result.mT
+    if check_errors:
+        raise_for("solve_ex", info, _NO_SOLUTION)
+    return SolveEx(result.squeeze(-1) if vector else result, info)
+
+
+def _as_columns(A: Tensor, B: Tensor, precision: Any, refine: bool) -> tuple[Tensor, Tensor]:
+    """Where one matrix meets several right sides of a batch, they are columns of one: it is factored once."""
+    batch = fitting("solve", A._array, B._array)[1].shape[:-2]
+    sizes = (1,) * (len(batch) - A.ndim + 2) + tuple(A.shape[:-2])
+    one = [dim for dim, size in enumerate(sizes) if size == 1]
+    many = [dim for dim, size in enumerate(sizes) if size != 1]
+    n, k = B.shape[-2:]
+    order = [*many, len(batch), *one, len(batch) + 1]
+    kept, columns = [batch[dim] for dim in many], [batch[dim] for dim in one]
+    right = B.expand((*batch, n, k)).permute(order).reshape(*kept, n, math.prod(columns) * k)
+    x, _, _, info = solve_with_factors(A.reshape(*kept, n, n), right, True, precision, refine)
+    back = [order.index(dim) for dim in range(len(order))]
+    return x.reshape(*kept, n, *columns, k).permute(back), info.reshape(A.shape[:-2])
+
+
+_NO_SOLUTION = "The solver failed because the input matrix is singular: the diagonal element {info} of U is zero."
+
+
+@declared(reference=_solve_reference, samples=_systems)
+def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
+    """X so that A @ X = B; X @ A = B unless `left`.
+
+    A: (..., n, n). B: (n), or (..., n) with exactly A's batch dimensions, or (..., n, k), or (..., k, n) unless `left`;
+    batches broadcast. At a `precision` below float32's (None: that of the flags) A is factored there, and the solution
+    refined to float32's accuracy unless `refine` is False. Raises LinAlgError for a singular matrix.
+    """
+    result, info = solve_ex(A, B, left=left, precision=precision, refine=refine)
+    raise_for("solve", info, _NO_SOLUTION)
+    return result
+
+
+# Tensors as matrices
+
+
+def _tensorinv_samples() -> Iterator[Sample]:
+    yield sample(eye_plus(4, 4).reshape(4, 2, 2), 1)
+    yield sample(eye_plus(6, 6).reshape(2, 3, 6), 2)
+    yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2))
+
+
+@declared(reference=lambda A, ind=2: np.linalg.tensorinv(A, ind), samples=_tensorinv_samples)
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of A, whose first `ind` dimensions are those of the rows of a square matrix.
+
+    Raises RuntimeError for `ind` < 1 and for sizes that make no square, LinAlgError for a singular matrix.
+    """
+    shape = tuple(tensor_argument("tensorinv", "A", A).shape)
+    if ind < 1:
+        raise RuntimeError(f"linalg.tensorinv: Expected a strictly positive integer for 'ind', and got {ind}")
+    rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
+    if rows != columns:
+        raise RuntimeError(
+            "linalg.tensorinv: Expected self to satisfy prod(self.shape[ind:]) == prod(self.shape[:ind]), but they are "
+            f"{columns} and {rows} for shape {list(shape)} and ind={ind}"
+        )
+    return inv(A.reshape(rows, columns)).reshape(*shape[ind:], *shape[:ind])
+
+
+def _tensorsolve_samples() -> Iterator[Sample]:
+    yield sample(eye_plus(6, 6).reshape(2, 3, 6), between(-1, 1, 2, 3))
+    yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2), between(-1, 1, 2, 2))
+    yield sample(eye_plus(4, 4).reshape(4, 2, 2), between(-1, 1, 4), (1,))
+
+
+def _tensorsolve_reference(A: Any, B: Any, dims: Any = None) -> Any:
+    return np.linalg.tensorsolve(A, B, axes=dims)
+
+
+@declared(reference=_tensorsolve_reference, samples=_tensorsolve_samples)
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
+    """X so that tensordot(A, X, X.ndim) = B, where the dimensions `dims` of A are moved to its end first.
+
+    A: of shape B.shape + X.shape. Raises RuntimeError for sizes that make no square, LinAlgError for a singular matrix.
+    """
+    moved = tensor_argument("tensorsolve", "A", A)
+    tensor_argument("tensorsolve", "B", B)
+    if dims is not None:
+        moved = moved.movedim(tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))
+    wanted = tuple(moved.shape[B.ndim :])
+    rows, columns = B.numel(), math.prod(wanted)
+    if rows != columns or moved.numel() != rows * columns:
+        raise RuntimeError(
+            "linalg.tensorsolve: Expected self to satisfy prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {columns} and {math.prod(moved.shape[: B.ndim])} for shapes "
+            f"{list(A.shape)} and {list(B.shape)}"
+        )
+    return solve(moved.reshape(rows, columns), B.reshape(rows)).reshape(wanted)

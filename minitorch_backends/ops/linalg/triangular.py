@@ -1,0 +1,268 @@
+"""Cholesky factors, and systems with triangular matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels import linalg as kernels
+from ...op import Array, composite, op
+from ...samples import Sample, between, sample
+from ...tensor import Tensor
+from ..matmul import adjoint, times
+from .calls import call, call_at_precision, swapped
+from .checks import declared, of_matrices, of_square, raise_for
+from .samples import definite, eye_plus, of_factor, of_hermitian, squares
+
+__all__ = ["cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "halved_diagonal", "solve_triangular"]
+
+
+def halved_diagonal(matrix: Tensor) -> Tensor:
+    """The lower triangle with half of the diagonal: the adjoint of L -> L + L.H."""
+    return matrix.tril() - (matrix.diagonal(0, -2, -1) / 2).diag_embed()
+
+
+# Cholesky
+
+
+class CholeskyEx(NamedTuple):
+    L: Any
+    info: Any
+
+
+def _cholesky_gradient(g: tuple[Tensor, ...], out: tuple[Tensor, ...], upper: bool) -> Tensor:
+    """Murray, Differentiation of the Cholesky decomposition (arXiv 1602.07527), section 3: with P = L.H @ g, it is the
+    Hermitian part of L^-H @ (tril(P) - diag(P) / 2) @ L^-1.
+    """
+    L, gL = (adjoint(each) if upper else each for each in (out[0], g[0]))
+    phi = halved_diagonal(adjoint(L) @ gL.tril())
+    right = solve_triangular(L, phi, upper=False, left=False)
+    gA = solve_triangular(adjoint(L), right, upper=True)
+    return (gA + adjoint(gA)) / 2
+
+
+def _factor(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
+    L = np.linalg.cholesky(A)
+    return L.conj().mT if upper else L
+
+
+def _definite() -> Iterator[Sample]:
+    yield from squares(definite)()
+    yield from squares(definite, upper=True)()
+
+
+@op(
+    name="linalg_cholesky_ex",
+    method=False,
+    takes="fc",
+    A=_cholesky_gradient,
+    reference=lambda A, **named: (_factor(A, **named), np.zeros(A.shape[:-2], np.int32)),
+    samples=_definite,
+    tested_as=of_hermitian,
+)
+def cholesky_ex(A: Array, *, upper=False, check_errors=False):
+    """`cholesky`, and with it info, int32: 0, or the order of the leading minor that is not positive definite.
+
+    Returns (L, info); raises only for shapes and types, and with `check_errors` as `cholesky` does.
+    """
+    of_square("cholesky", A)
+    found = call(kernels.cholesky, swapped(A).conj() if upper else A)
+    if check_errors:
+        raise_for("cholesky_ex", found.info, _INDEFINITE)
+    return CholeskyEx(swapped(found.L).conj() if upper else found.L, found.info)
+
+
+_INDEFINITE = (
+    "The factorization could not be completed because the input is not positive-definite (the leading minor of order "
+    "{info} is not positive-definite)."
+)
+
+
+@declared(reference=_factor, samples=_definite, tested_as=of_hermitian)
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """L, lower triangular with a positive diagonal, so that A = L @ L.H; U so that A = U.H @ U, if `upper`.
+
+    A: (..., n, n), Hermitian and positive definite; only its lower (upper) triangle is read, and its gradient is that
+    of a Hermitian matrix. Raises LinAlgError for a matrix that is not positive definite.
+    """
+    L, info = cholesky_ex(A, upper=upper)
+    raise_for("cholesky", info, _INDEFINITE)
+    return L
+
+
+# Triangular systems
+
+
+def _oriented(A: np.ndarray, upper: bool) -> np.ndarray:
+    return np.triu(A) if upper else np.tril(A)
+
+
+def _triangular_reference(
+    A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, precision: Any = None
+) -> Any:
+    A = _oriented(A, upper)
+    if unitriangular:
+        A = A - np.eye(A.shape[-1]) * A + np.eye(A.shape[-1])
+    return np.linalg.solve(A, B) if left else np.linalg.solve(A.mT, B.mT).mT
+
+
+def _triangular_samples() -> Iterator[Sample]:
+    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2), upper=True)
+    yield sample(eye_plus(3, 3), between(-1, 1, 3, 2), upper=False)
+    yield sample(eye_plus(2, 3, 3).mT, between(-1, 1, 3, 2), upper=False, unitriangular=True)
+    yield sample(eye_plus(3, 3), between(-1, 1, 2, 2, 3), upper=True, left=False)
+    yield sample(eye_plus(3, 3), between(-1, 1, 2, 3).T[:, :1].T, upper=False, left=False, unitriangular=True)
+    yield sample(eye_plus(0, 0), between(-1, 1, 0, 2), upper=True)
+    yield sample(eye_plus(2, 2), between(-1, 1, 2, 0), upper=True)
+
+
+def _gradient_of_right_side(
+    g: Tensor, A: Tensor, upper: bool, left: bool, unitriangular: bool, precision: Any
+) -> Tensor:
+    return solve_triangular(adjoint(A), g, upper=not upper, left=left, unitriangular=unitriangular)
+
+
+def _gradient_of_triangle(
+    g: Tensor, A: Tensor, out: Tensor, upper: bool, left: bool, unitriangular: bool, precision: Any
+) -> Tensor:
+    gB = solve_triangular(adjoint(A), g, upper=not upper, left=left, unitriangular=unitriangular)
+    gA = -(times(gB, adjoint(out), precision) if left else times(adjoint(out), gB, precision))
+    off = int(unitriangular)
+    return gA.triu(off) if upper else gA.tril(-off)
+
+
+@op(
+    name="linalg_solve_triangular",
+    method=False,
+    takes="fc",
+    product="matmul",
+    A=_gradient_of_triangle,
+    B=_gradient_of_right_side,
+    reference=_triangular_reference,
+    samples=_triangular_samples,
+)
+def solve_triangular(A: Array, B: Array, *, upper, left=True, unitriangular=False, precision=None):
+    """X so that A @ X = B (X @ A = B unless `left`), reading one triangle of A, with ones on its diagonal if
+    `unitriangular`.
+
+    A: (..., n, n). B: (..., n, k), or (..., k, n) unless `left`; batches broadcast. A zero on the diagonal gives inf or
+    NaN. `precision` is that of the products in its gradient. Raises RuntimeError for shapes that do not meet.
+    """
+    of_square("solve_triangular", A)
+    of_matrices("solve_triangular", B, "B")
+    A, B = fitting("solve_triangular", A, B, left)
+    options: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unitriangular}
+    plain = {"upper": False, "left": True, "unitriangular": False}
+    return call(kernels.triangular_solve, A, B, **{name: v for name, v in options.items() if v != plain[name]})
+
+
+def fitting(function: str, A: np.ndarray, B: np.ndarray, left: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """The matrices of a system with equal batches; raises RuntimeError for shapes that do not meet."""
+    if A.shape[-2] != B.shape[-2 if left else -1]:
+        a, b = (f"{each.shape[-2]}x{each.shape[-1]}" for each in (A, B))
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"linalg.{function}: Incompatible shapes of A and B for the equation {equation} ({a} and {b})"
+        )
+    if A.shape[:-2] == B.shape[:-2]:
+        return A, B
+    try:
+        batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    except ValueError:
+        raise RuntimeError(
+            f"linalg.{function}: the batch dimensions {list(A.shape[:-2])} of A and {list(B.shape[:-2])} of B do not "
+            "broadcast; expected equal sizes, or 1, counted from the right"
+        ) from None
+    return np.broadcast_to(A, (*batch, *A.shape[-2:])), np.broadcast_to(B, (*batch, *B.shape[-2:]))
+
+
+# Systems with a Cholesky factor
+
+
+def _lower(factor: Any, upper: bool) -> Any:
+    return np.triu(factor).conj().mT if upper else np.tril(factor)
+
+
+def _cholesky_solve_reference(
+    B: Any, L: Any, upper: bool = False, *, precision: Any = None, refine: bool = True
+) -> Any:
+    L = _lower(L, upper)
+    return np.linalg.solve(L @ L.conj().mT, B)
+
+
+def _factors() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3))
+    yield sample(between(-1, 1, 3, 2), eye_plus(3, 3).T, True)
+    yield sample(between(-1, 1, 2, 3, 1), eye_plus(3, 3))
+    yield sample(between(-1, 1, 3, 0), eye_plus(2, 3, 3))
+    yield sample(between(-1, 1, 0, 2), eye_plus(0, 0))
+
+
+def _cholesky_solve_gradient_of_factor(
+    g: Tensor, L: Tensor, out: Tensor, upper: bool, precision: Any, refine: bool
+) -> Tensor:
+    gB = cholesky_solve(g, L, upper, precision=precision, refine=refine)
+    gA = times(gB, adjoint(out), precision)
+    gA = -(gA + adjoint(gA))
+    return times(L.triu(), gA, precision).triu() if upper else times(gA, L.tril(), precision).tril()
+
+
+@op(
+    takes="fc",
+    product="matmul",
+    B=lambda g, L, upper, precision, refine: cholesky_solve(g, L, upper, precision=precision, refine=refine),
+    L=_cholesky_solve_gradient_of_factor,
+    reference=_cholesky_solve_reference,
+    samples=_factors,
+    tested_as=of_factor(1),
+)
+def cholesky_solve(B: Array, L: Array, upper=False, *, precision=None, refine=True):
+    """X so that A @ X = B for A = L @ L.H (L.H @ L if `upper`). B: (..., n, k). L: (..., n, n); batches broadcast.
+
+    At a `precision` below float32's (None: that of the flags) the products inside run there, and the solution is
+    refined to float32's accuracy unless `refine` is False. Raises RuntimeError for shapes that do not meet.
+    """
+    of_matrices("cholesky_solve", B, "B")
+    of_square("cholesky_solve", L, "L")
+    L, B = fitting("cholesky_solve", L, B)
+    factor = swapped(L).conj() if upper else L
+    return call_at_precision(kernels.cholesky_solve, factor, B, precision=precision, refine=refine)
+
+
+def _of_factors() -> Iterator[Sample]:
+    yield from squares(eye_plus)()
+    yield from squares(eye_plus, upper=True)()
+
+
+@composite(
+    takes="fc",
+    reference=lambda L, upper=False: np.linalg.inv(_lower(L, upper) @ _lower(L, upper).conj().mT),
+    samples=_of_factors,
+    tested_as=of_factor(0),
+)
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of A = L @ L.H (L.H @ L if `upper`). L: (..., n, n). A zero on its diagonal gives inf and NaN."""
+    return _cholesky_inverse(L, upper)
+
+
+def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -> Tensor:
+    gA = -(out @ (g + adjoint(g)) @ out)
+    return (L.triu() @ gA).triu() if upper else (gA @ L.tril()).tril()
+
+
+@op(
+    name="inverse_of_factor",
+    method=False,
+    takes="fc",
+    L=_cholesky_inverse_gradient,
+    reference=lambda L, upper: np.linalg.inv(_lower(L, upper) @ _lower(L, upper).conj().mT),
+    samples=lambda: iter(
+        [sample(eye_plus(3, 3), False), sample(eye_plus(2, 3, 3).mT, True), sample(eye_plus(0, 0), False)]
+    ),
+    tested_as=of_factor(0),
+)
+def _cholesky_inverse(L: Array, upper):
+    of_square("cholesky_inverse", L, "L")
+    return call(kernels.cholesky_inverse, swapped(L).conj() if upper else L)

@@ -1,0 +1,234 @@
+"""Attention: every kernel at every precision against float64, gradients, hostile values, threads."""
+
+import itertools
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from minitorch_backends.kernels import threading
+from minitorch_backends.kernels.attention import attention, attention_gradient
+from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.registry import Refused
+
+SHAPES = {
+    # batch, heads, groups, L, S, E
+    "one": (1, 1, 1, 1, 1, 1),
+    "odd": (2, 3, 3, 37, 37, 5),
+    "grouped": (1, 4, 2, 33, 70, 16),
+    "wide": (1, 1, 1, 130, 130, 200),
+    "blocks": (1, 2, 1, 300, 600, 20),
+}
+KERNELS = ("flash", "efficient", "math")
+FLOAT32_ROUNDING = 2e-6
+"""Of sums in float32, with exponentials of a few units in the last place."""
+
+
+def operands(batch, heads, groups, length, seen, depth, dtype=np.float32, seed=0):
+    generator = np.random.default_rng(seed)
+    shapes = (batch, heads, length, depth), (batch, groups, seen, depth), (batch, groups, seen, depth)
+    return [generator.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def run(name, arrays, **keywords):
+    try:
+        return attention[name](*arrays, scale=1 / math.sqrt(arrays[0].shape[-1]), **keywords)
+    except Refused as refused:
+        pytest.skip(str(refused))
+
+
+def allowed(arrays, precision):
+    """The bound in the docstring of the kernels."""
+    q, k, v = (each.astype(np.float64) for each in arrays)
+    k, v = (np.repeat(each, q.shape[1] // each.shape[1], 1) for each in (k, v))
+    scores = np.abs(q) @ np.abs(k).swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    unit = attention.bound[precision]
+    largest = np.abs(v).max(-2, keepdims=True)
+    return (unit * (1 + 2 * scores.max(-1, keepdims=True)) + FLOAT32_ROUNDING * (1 + scores.max())) * 2 * largest
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_keeps_the_bound(name, precision):
+    for shape, causal in itertools.product(SHAPES.values(), (False, True)):
+        arrays = operands(*shape)
+        if causal and name == "flash" and shape[3] != shape[4]:
+            continue
+        keywords = {"causal": True} if causal else {}
+        exact = attention.reference(*arrays, scale=1 / math.sqrt(shape[-1]), **keywords)
+        found = run(name, arrays, precision=precision, **keywords)
+        assert np.all(np.abs(found.out - exact.out) <= allowed(arrays, precision)), (shape, causal)
+        assert np.allclose(found.lse, exact.lse, atol=20 * attention.bound[precision] + 1e-5)
+        assert (found.out.dtype, found.lse.dtype) == (np.float32, np.float32)
+
+
+def test_the_reference_is_softmax_of_scores():
+    q, k, v = operands(1, 2, 2, 5, 7, 4, np.float64)
+    weights = np.exp(q @ k.swapaxes(-1, -2) / 2)
+    expected = weights / weights.sum(-1, keepdims=True) @ v
+    found = attention.reference(q, k, v, scale=0.5)
+    np.testing.assert_allclose(found.out, expected, rtol=1e-12)
+    np.testing.assert_allclose(found.lse, np.log(weights.sum(-1)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32", "bf16"])
+def test_flash_is_no_worse_than_math(precision):
+    arrays = operands(1, 4, 4, 256, 256, 64, seed=3)
+    exact = attention.reference(*arrays, scale=0.125).out
+
+    def error(name):
+        return np.sqrt(np.mean((run(name, arrays, precision=precision).out - exact) ** 2))
+
+    assert error("flash") <= 1.5 * error("math")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", KERNELS)
+def test_half_types(name, dtype):
+    arrays = operands(1, 2, 1, 40, 40, 16, dtype)
+    exact = attention.reference(*arrays, scale=0.25, causal=True).out
+    found = run(name, arrays, causal=True).out
+    assert found.dtype == dtype
+    unit = 2.0**-11 if dtype is np.float16 else 2.0**-8
+    assert np.abs(found.astype(np.float64) - exact).max() <= 4 * unit * np.abs(arrays[2].astype(np.float64)).max()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", ["flash", "efficient"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("ieee", 2e-5), ("tf32", 2e-2), ("bf16", 2e-1)])
+def test_gradients(name, causal, precision, tolerance):
+    keywords = {"scale": 0.25, "causal": causal}
+    for shape in ((1, 4, 2, 150, 150, 16), (2, 1, 1, 3, 3, 8)):
+        arrays = operands(*shape)
+        g = operands(*shape, seed=5)[0]
+        exact = attention.reference(*arrays, **keywords)
+        wanted = attention_gradient.reference(*arrays, exact.out, exact.lse, g, **keywords)
+        saved = exact.out.astype(np.float32), exact.lse.astype(np.float32)
+        try:
+            found = attention_gradient[name](*arrays, *saved, g, precision=precision, **keywords)
+        except Refused as refused:
+            pytest.skip(str(refused))
+        for one, other in zip(found, wanted, strict=True):
+            assert np.abs(one - other).max() <= tolerance * np.abs(other).max()
+
+
+def test_the_gradient_is_that_of_the_reference():
+    """By central differences in float64."""
+    arrays = operands(1, 2, 1, 3, 4, 2, np.float64)
+    g = np.random.default_rng(9).standard_normal((1, 2, 3, 2))
+    mask = np.where(np.arange(12).reshape(3, 4) == 5, -np.inf, 0.0)
+
+    def loss(*changed):
+        return (attention.reference(*changed, mask, scale=0.7).out * g).sum()
+
+    out, lse = attention.reference(*arrays, mask, scale=0.7)
+    found = attention_gradient["efficient"](*arrays, out, lse, g, mask, scale=0.7)
+    for index, gradient in enumerate(found):
+        for place in np.ndindex(gradient.shape):
+            sides = []
+            for step in (1e-6, -1e-6):
+                moved = [each.copy() for each in arrays]
+                moved[index][place] += step
+                sides.append(loss(*moved))
+            assert abs((sides[0] - sides[1]) / 2e-6 - gradient[place]) < 1e-7
+
+
+@pytest.mark.parametrize("name", ["efficient", "math"])
+def test_masks_and_rows_that_see_nothing(name):
+    q, k, v = operands(2, 2, 2, 5, 6, 4)
+    mask = np.where(np.random.default_rng(1).random((2, 1, 5, 6)) < 0.3, -np.inf, 0.5).astype(np.float32)
+    mask[0, 0, 2] = -np.inf
+    found = attention[name](q, k, v, mask, scale=0.5)
+    exact = attention.reference(q, k, v, mask, scale=0.5)
+    np.testing.assert_allclose(found.out, exact.out, atol=1e-6)
+    assert np.all(found.out[0, :, 2] == 0)
+    assert np.all(found.lse[0, :, 2] == np.inf)
+    gradients = attention_gradient["efficient"](q, k, v, *found, np.ones_like(found.out), mask, scale=0.5)
+    assert all(np.isfinite(each).all() for each in gradients)
+    assert np.all(gradients[0][0, :, 2] == 0)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e38, 1e-40])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_hostile_values(value, place):
+    """Flash gives what the plain kernel gives, or refuses the data."""
+    arrays = operands(1, 1, 1, 20, 20, 8)
+    arrays[place][0, 0, 3, 2] = value
+    with np.errstate(all="ignore"):
+        expected = attention["math"](*arrays, scale=0.3)
+        for precision in ("ieee", "bf16", "bf16x3"):
+            try:
+                found = attention["flash"](*arrays, scale=0.3, precision=precision)
+            except Refused:
+                continue
+            assert np.array_equal(np.isnan(found.out), np.isnan(expected.out)), precision
+            if precision == "ieee":
+                np.testing.assert_allclose(found.out, expected.out, rtol=1e-4, atol=1e-4 * (1 + (place == 2) * 1e38))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_bits_do_not_depend_on_threads_or_layout(name):
+    q, k, v = operands(1, 2, 1, 200, 200, 16)
+    turned = [np.ascontiguousarray(each.swapaxes(1, 2)).swapaxes(1, 2) for each in (q, k, v)]
+    threads, results = threading.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            threading.set_num_threads(count)
+            for arrays in ((q, k, v), turned):
+                out, lse = run(name, arrays)
+                results.append(out.tobytes() + lse.tobytes())
+                if name != "math":
+                    found = attention_gradient[name](*arrays, out, lse, np.ones_like(out), scale=0.25)
+                    results[-1] += b"".join(np.ascontiguousarray(each).tobytes() for each in found)
+    finally:
+        threading.set_num_threads(threads)
+    assert len(set(results)) == 1
+
+
+def test_negative_scales_and_flat_ones():
+    arrays = operands(1, 1, 1, 20, 20, 4)
+    for name in KERNELS:
+        found = attention[name](*arrays, scale=-0.5, causal=True).out
+        np.testing.assert_allclose(found, attention.reference(*arrays, scale=-0.5, causal=True).out, atol=1e-6)
+    with pytest.raises(Refused, match="scale=0"):
+        attention["flash"](*arrays, scale=0.0)
+    np.testing.assert_allclose(
+        attention(*arrays, scale=0.0).out, np.broadcast_to(arrays[2].mean(-2, keepdims=True), (1, 1, 20, 4)), atol=1e-6
+    )
+
+
+REFUSED = {
+    "4 dimensional": ({"q": (2, 3, 4)}, {}),
+    "batch_size": ({"q": (2, 1, 3, 4)}, {}),
+    "num_heads": ({"q": (1, 3, 3, 4), "k": (1, 2, 3, 4), "v": (1, 2, 3, 4)}, {}),
+    "zero seq_len": ({"k": (1, 1, 0, 4), "v": (1, 1, 0, 4)}, {}),
+    "non-zero dropout": ({}, {"dropout": 0.5}),
+    "attn_mask": ({"mask": (3, 3)}, {}),
+    "same last dimension": ({"v": (1, 1, 3, 5)}, {}),
+    "less than or equal to 256": (dict.fromkeys("qkv", (1, 1, 3, 300)), {}),
+    "is_causal flag when seqlen_q": ({"k": (1, 1, 5, 4), "v": (1, 1, 5, 4)}, {"causal": True}),
+    "switched off": ({}, {"off": ("flash",)}),
+}
+EFFICIENT_TOO = ("4 dimensional", "batch_size", "num_heads", "zero seq_len", "non-zero dropout")
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_refusals(sentence):
+    shapes, keywords = REFUSED[sentence]
+    arrays = [np.ones(shapes.get(name, (1, 1, 3, 4)), np.float32) for name in "qkv"]
+    if "mask" in shapes:
+        arrays.append(np.zeros(shapes["mask"], np.float32))
+    with pytest.raises(Refused, match=sentence):
+        attention["flash"](*arrays, scale=0.5, **keywords)
+    if sentence in EFFICIENT_TOO:
+        with pytest.raises(Refused, match=sentence):
+            attention["efficient"](*arrays, scale=0.5, **keywords)
+
+
+def test_other_dtypes_are_refused():
+    arrays = operands(1, 1, 1, 3, 3, 4, np.float64)
+    with pytest.raises(Refused, match=r"one dtype of \{float32, bfloat16, float16\}, and got float64"):
+        attention["flash"](*arrays, scale=0.5)
+    with pytest.raises(Refused, match="mask"):
+        attention["efficient"](*operands(1, 1, 1, 3, 3, 4), scale=0.5, mask_needs_gradient=True)

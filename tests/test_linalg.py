@@ -1,0 +1,450 @@
+"""Linear algebra on tensors: every family on hard matrices, what is refused and how, gradients, flags."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain
+from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
+from minitorch_backends.flags import Snapshot
+from minitorch_backends.kernels import linalg as kernels
+from minitorch_backends.ops.linalg.cross_check import CrossCheckWarning
+
+from .matrices import adjoint, hard, random
+
+linalg = mt.linalg
+LIBRARIES = ("default", "cusolver", "magma")
+EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "complex64": 2.0**-23, "complex128": 2.0**-52}
+
+
+@pytest.fixture(autouse=True)
+def default_flags() -> Iterator[None]:
+    before = backends.snapshot()
+    backends.restore(Snapshot(()))
+    yield
+    backends.restore(before)
+
+
+def size_of(a: Any) -> float:
+    return float(np.linalg.norm(np.asarray(a).astype(np.complex128)))
+
+
+def assert_small(difference: Any, scale: float, dtype: str, factor: float = 60) -> None:
+    assert size_of(difference) <= factor * EPS[dtype] * scale, size_of(difference) / EPS[dtype] / max(scale, 1e-300)
+
+
+every_family = pytest.mark.parametrize("library", LIBRARIES)
+every_dtype = pytest.mark.parametrize("dtype", EPS)
+
+
+# Values
+
+
+@every_family
+@every_dtype
+def test_factors_of_hard_matrices(library: str, dtype: str) -> None:
+    """What factors multiply to, within p(n) units of roundoff; in a batch as one by one."""
+    n = 9
+    with backends.cuda.flags(linalg_library=library):
+        for kind, a in {**hard(n, dtype), "batch": np.stack(list(hard(n, dtype).values()))}.items():
+            A, scale = mt.tensor(a), size_of(a)
+            Q, R = linalg.qr(A)
+            assert_small(Q.numpy() @ R.numpy() - a, scale, dtype)
+            assert_small(adjoint(Q.numpy()) @ Q.numpy() - np.eye(n), n, dtype)
+            U, S, Vh = linalg.svd(A)
+            assert_small((U.numpy() * S.numpy()[..., None, :]) @ Vh.numpy() - a, scale, dtype)
+            w, V = linalg.eigh(A + A.mH)
+            assert_small((V.numpy() * w.numpy()[..., None, :]) @ adjoint(V.numpy()) - (a + adjoint(a)), scale, dtype)
+            P, L, U = linalg.lu(A)
+            assert_small(P.numpy() @ L.numpy() @ U.numpy() - a, scale, dtype)
+            positive = A @ A.mH + 0.1 * mt.eye(n).to(A.dtype)
+            L = linalg.cholesky(positive).numpy()
+            assert_small(L @ adjoint(L) - positive.numpy(), size_of(positive.numpy()), dtype), kind
+
+
+@every_family
+@every_dtype
+def test_solutions_are_backward_stable(library: str, dtype: str) -> None:
+    n = 9
+    with backends.cuda.flags(linalg_library=library):
+        for kind in ("random", "graded", "clustered", "Hilbert", "identity"):
+            a, b = hard(n, dtype)[kind], random(n, 2, dtype=dtype, seed=5)
+            A, B = mt.tensor(a), mt.tensor(b)
+            for x in (linalg.solve(A, B).numpy(), linalg.lu_solve(*linalg.lu_factor(A), B).numpy()):
+                assert_small(a @ x - b, size_of(a) * size_of(x) + size_of(b), dtype)
+            x = linalg.solve(A, B.mT, left=False).numpy()
+            assert_small(x @ a - b.T, size_of(a) * size_of(x) + size_of(b), dtype)
+            inverse = linalg.inv(A).numpy()
+            assert_small(inverse @ a - np.eye(n), size_of(inverse) * size_of(a), dtype)
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
+@every_dtype
+def test_least_squares_solutions_meet_the_normal_equations(driver: str | None, dtype: str) -> None:
+    a, b = random(2, 12, 5, dtype=dtype), random(2, 12, 3, dtype=dtype)
+    found = linalg.lstsq(mt.tensor(a), mt.tensor(b), driver=driver)
+    residual = a @ found.solution.numpy() - b
+    assert_small(adjoint(a) @ residual, size_of(a) * size_of(b), dtype)
+    if driver not in (None, "gelsy"):
+        assert_small(found.residuals.numpy() - np.sum(np.abs(residual) ** 2, -2), size_of(b) ** 2, dtype)
+    assert found.rank.tolist() == ([] if driver == "gels" else [5, 5])
+    assert found.singular_values.shape == ((2, 5) if driver in ("gelsd", "gelss") else (0,))
+
+
+def test_least_squares_of_a_rank_deficient_matrix_is_the_shortest_solution() -> None:
+    a = random(6, 2) @ random(2, 4, seed=1)
+    for driver in ("gelsy", "gelsd", "gelss"):
+        found = linalg.lstsq(mt.tensor(a), mt.tensor(random(6, 1, seed=2)), driver=driver)
+        np.testing.assert_allclose(found.solution.numpy(), np.linalg.pinv(a) @ random(6, 1, seed=2), atol=1e-12)
+        assert found.rank.item() == 2
+
+
+def test_one_matrix_meets_a_batch_of_right_sides_with_one_factorisation() -> None:
+    A, B = mt.tensor(random(2, 1, 3, 3)), mt.tensor(random(4, 3, 2))
+    with explain.record() as log:
+        x, info = linalg.solve_ex(A, B)
+    assert [entry.shapes for entry in log] == [((2, 3, 3), (2, 3, 8))]
+    assert info.shape == (2, 1)
+    np.testing.assert_allclose((A @ x).numpy(), np.broadcast_to(B.numpy(), (2, 4, 3, 2)), atol=1e-13)
+
+
+def test_ranks_of_matrices_with_and_without_tolerances() -> None:
+    values = np.array([1.0, 1e-3, 1e-9, 0.0])
+    A = mt.tensor(np.stack([np.diag(values), np.eye(4)]))
+    assert linalg.matrix_rank(A).tolist() == [3, 4]
+    assert linalg.matrix_rank(A, rtol=1e-6).tolist() == [2, 4]
+    assert linalg.matrix_rank(A, atol=1e-2, hermitian=True).tolist() == [1, 4]
+    assert linalg.matrix_rank(A, rtol=mt.tensor([1e-6, 2.0], dtype=mt.float64)).tolist() == [2, 0]
+    np.testing.assert_allclose(linalg.pinv(A, rtol=1e-2).numpy()[0], np.diag([1.0, 0, 0, 0]))
+
+
+@every_dtype
+def test_exponentials_of_every_size(dtype: str) -> None:
+    """Each approximant, and several squarings, against the eigenvectors of Hermitian matrices."""
+    a = random(5, 5, dtype=dtype, seed=3)
+    a = (a + adjoint(a)) / 10
+    for size in (1e-3, 0.1, 1.0, 3.0, 40.0):
+        w, V = np.linalg.eigh(a * size)
+        wanted = (V * np.exp(w)) @ adjoint(V)
+        assert_small(mt.matrix_exp(mt.tensor((a * size).astype(dtype))).numpy() - wanted, size_of(wanted), dtype, 2000)
+
+
+def test_results_have_torchs_names() -> None:
+    A = mt.tensor(random(2, 3, 3))
+    names = {
+        "eigh": ("eigenvalues", "eigenvectors"), "eig": ("eigenvalues", "eigenvectors"), "svd": ("U", "S", "Vh"),
+        "qr": ("Q", "R"), "lu": ("P", "L", "U"), "lu_factor": ("LU", "pivots"), "inv_ex": ("inverse", "info"),
+        "lu_factor_ex": ("LU", "pivots", "info"), "cholesky_ex": ("L", "info"), "slogdet": ("sign", "logabsdet"),
+        "ldl_factor": ("LD", "pivots"), "ldl_factor_ex": ("LD", "pivots", "info"),
+    }  # fmt: skip
+    for name, fields in names.items():
+        assert getattr(linalg, name)(A @ A.mT)._fields == fields
+    assert linalg.lstsq(A, A)._fields == ("solution", "residuals", "rank", "singular_values")
+    assert linalg.solve_ex(A, A)._fields == ("result", "info")
+
+
+def test_out_takes_the_results() -> None:
+    A, target = mt.tensor(random(3, 3)), mt.zeros(3, 3, dtype=mt.float64)
+    assert linalg.inv(A, out=target) is target
+    np.testing.assert_array_equal(target.numpy(), linalg.inv(A).numpy())
+    w, V = mt.zeros(3, dtype=mt.float64), mt.zeros(3, 3, dtype=mt.float64)
+    found = linalg.eigh(A, out=(w, V))
+    assert found.eigenvalues is w
+    np.testing.assert_allclose(w.numpy(), linalg.eigvalsh(A).numpy())
+
+
+# What is refused
+
+SINGULAR = np.stack([np.eye(3), np.diag([1.0, 0, 2])])
+INDEFINITE = np.stack([np.eye(3), np.diag([1.0, 2, -3])])
+NOT_FINITE = np.array([[1.0, np.nan], [0, 1]])
+
+FAILURES: dict[str, tuple[Callable[..., Any], np.ndarray, str]] = {
+    "inv": (linalg.inv, SINGULAR, r"linalg.inv: \(Batch element 1\): The diagonal element 2 is zero"),
+    "inverse": (mt.inverse, SINGULAR[1], "linalg.inv: The diagonal element 2 is zero"),
+    "solve": (lambda A: linalg.solve(A, A), SINGULAR, r"\(Batch element 1\): The solver failed .*2 of U is zero"),
+    "lu_factor": (linalg.lu_factor, SINGULAR, r"\(Batch element 1\): U\[2,2\] is zero"),
+    "lu_factor_ex": (lambda A: linalg.lu_factor_ex(A, check_errors=True), SINGULAR, r"lu_factor_ex: \(Batch element 1"),
+    "inv_ex": (lambda A: linalg.inv_ex(A, check_errors=True), SINGULAR, "inv_ex"),
+    "solve_ex": (lambda A: linalg.solve_ex(A, A, check_errors=True), SINGULAR, "solve_ex"),
+    "tensorinv": (lambda A: linalg.tensorinv(A[1], 1), SINGULAR, "singular"),
+    "matrix_power": (lambda A: linalg.matrix_power(A, -2), SINGULAR, "singular"),
+    "cholesky": (linalg.cholesky, INDEFINITE, r"\(Batch element 1\).*leading minor of order 3"),
+    "cholesky_ex": (lambda A: linalg.cholesky_ex(A, check_errors=True), INDEFINITE, "order 3"),
+    "ldl_factor": (linalg.ldl_factor, SINGULAR, r"D\[2,2\]"),
+    "eigh": (linalg.eigh, NOT_FINITE, r"non-finite values: A\[0, 1\] is nan"),
+    "eigvalsh": (linalg.eigvalsh, NOT_FINITE, "non-finite"),
+    "svd": (linalg.svd, NOT_FINITE, "non-finite"),
+    "svdvals": (linalg.svdvals, np.full((2, 2), np.inf), "non-finite"),
+    "pinv": (linalg.pinv, NOT_FINITE, "non-finite"),
+    "cond": (linalg.cond, NOT_FINITE, "non-finite"),
+    "nuclear norm": (lambda A: linalg.norm(A, "nuc"), NOT_FINITE, "non-finite"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+@every_family
+def test_what_numbers_make_impossible_raises_the_batch_index_and_the_place(name: str, library: str) -> None:
+    function, array, message = FAILURES[name]
+    before = array.copy()
+    with backends.cuda.flags(linalg_library=library), pytest.raises(linalg.LinAlgError, match=message):
+        function(mt.tensor(array))
+    np.testing.assert_array_equal(array, before)
+    assert issubclass(linalg.LinAlgError, RuntimeError)
+
+
+def test_forms_with_info_raise_nothing() -> None:
+    A = mt.tensor(SINGULAR)
+    assert linalg.inv_ex(A).info.tolist() == [0, 2]
+    assert linalg.solve_ex(A, A).info.tolist() == [0, 2]
+    assert linalg.lu_factor_ex(A).info.tolist() == [0, 2]
+    assert linalg.cholesky_ex(mt.tensor(INDEFINITE)).info.tolist() == [0, 3]
+    assert linalg.cond(A, 1).tolist() == [1, float("inf")]
+    assert linalg.slogdet(A).logabsdet.tolist() == [0, -float("inf")]
+    assert mt.logdet(mt.tensor(np.diag([1.0, -1]))).isnan().item()
+
+
+SQUARE = mt.tensor(random(3, 3))
+WIDE = mt.tensor(random(3, 4))
+
+REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "not square": (lambda: linalg.inv(WIDE), RuntimeError, "3 by 4 matrices"),
+    "vector": (lambda: linalg.det(WIDE[0]), RuntimeError, "at least 2 dimensions"),
+    "integers": (lambda: linalg.inv(SQUARE.long()), RuntimeError, "int64"),
+    "list": (lambda: linalg.solve([1.0], SQUARE), TypeError, "must be a Tensor, not list"),
+    "shapes": (lambda: linalg.solve(SQUARE, WIDE.mT), RuntimeError, r"AX = B \(3x3 and 4x3\)"),
+    "shapes on the right": (lambda: linalg.solve(SQUARE, WIDE, left=False), RuntimeError, r"XA = B \(3x3 and 3x4\)"),
+    "batches": (
+        lambda: linalg.solve(SQUARE.expand(2, 3, 3), SQUARE.expand(3, 3, 3)), RuntimeError, r"\[2\] of A and \[3\]",
+    ),
+    "vector on the left": (lambda: linalg.solve(SQUARE, WIDE[:, 0], left=False), RuntimeError, "left=False"),
+    "triangle": (lambda: linalg.solve_triangular(SQUARE, WIDE.mT, upper=True), RuntimeError, "AX = B"),
+    "mode": (lambda: linalg.qr(WIDE, "thin"), RuntimeError, "'thin' but expected one of 'reduced'"),
+    "UPLO": (lambda: linalg.eigh(SQUARE, "X"), RuntimeError, "'L' or 'U', but got 'X'"),
+    "svd driver": (lambda: linalg.svd(WIDE, driver="gesdd"), RuntimeError, "driver='gesdd'"),
+    "lstsq driver": (lambda: linalg.lstsq(WIDE, SQUARE, driver="qr"), RuntimeError, "'qr'"),
+    "lstsq shapes": (lambda: linalg.lstsq(WIDE, WIDE.mT), RuntimeError, r"\[3, 4\] and \[4, 3\]"),
+    "no pivoting": (lambda: linalg.lu_factor(SQUARE, pivot=False), RuntimeError, "pivot=False"),
+    "pivots": (lambda: linalg.lu_solve(SQUARE, mt.tensor([1, 2, 3]), SQUARE), RuntimeError, "int32"),
+    "pivots out of range": (
+        lambda: linalg.lu_solve(SQUARE, mt.tensor([1, 9, 3], dtype=mt.int32), SQUARE), RuntimeError, "between 1 and 3",
+    ),
+    "ldl pivots": (
+        lambda: linalg.ldl_solve(SQUARE, mt.tensor([7, 2, 3], dtype=mt.int32), SQUARE), RuntimeError, "between 1 and 3",
+    ),
+    "order": (lambda: linalg.matrix_norm(SQUARE, 3), RuntimeError, "Order 3 not supported"),
+    "order of vectors": (lambda: linalg.vector_norm(SQUARE, "nuc"), RuntimeError, "'nuc'"),
+    "one dimension twice": (lambda: linalg.matrix_norm(SQUARE, dim=(1, 1)), RuntimeError, "multiple times"),
+    "3-D norm": (lambda: linalg.norm(SQUARE[None], 2), RuntimeError, "1D or 2D"),
+    "power": (lambda: linalg.matrix_power(SQUARE, 0.5), TypeError, "must be int, not float"),
+    "ind": (lambda: linalg.tensorinv(SQUARE, 0), RuntimeError, "positive integer"),
+    "tensorsolve": (lambda: linalg.tensorsolve(SQUARE, WIDE[:2, 0]), RuntimeError, "Expected self"),
+    "reflectors": (lambda: linalg.householder_product(WIDE, WIDE[0]), RuntimeError, "Expected input"),
+    "eig of NaN": (lambda: linalg.eig(mt.tensor(NOT_FINITE)), RuntimeError, "non-finite"),
+    "cross": (lambda: linalg.cross(WIDE, WIDE), RuntimeError, "length 3. Got 4"),
+    "vander": (lambda: linalg.vander(WIDE, N=1), RuntimeError, "greater than 1"),
+    "precision": (lambda: linalg.inv(SQUARE.float(), precision="half"), ValueError, "'half'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(name: str) -> None:
+    call, kind, message = REFUSALS[name]
+    with pytest.raises(kind, match=message):
+        call()
+
+
+# Gradients
+
+
+def minors(a: np.ndarray) -> np.ndarray:
+    """The cofactors, one by one."""
+    n = len(a)
+    return np.array([[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(n)]
+                     for i in range(n)])  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_the_gradient_of_a_determinant_is_exact_at_every_rank(rank: int, dtype: str) -> None:
+    a = random(4, rank, dtype=dtype) @ random(rank, 4, dtype=dtype, seed=1)
+    A = mt.tensor(a).requires_grad_()
+    linalg.det(A).backward(mt.tensor(1.0).to(A.dtype))
+    np.testing.assert_allclose(A.grad.numpy(), minors(a).conj(), atol=1e-12)
+    assert gradcheck(linalg.det, [A])
+    assert gradgradcheck(linalg.det, [A])
+
+
+def test_third_derivatives_of_a_determinant_at_zero() -> None:
+    """det is multilinear in the rows: at 0 its third derivative by three elements of three rows is a sign."""
+    A = mt.zeros(3, 3, dtype=mt.float64).requires_grad_()
+    found = linalg.det(A)
+    for place in ((0, 0), (1, 1), (2, 2)):
+        found = mt.autograd.grad(found, [A], create_graph=True)[0][place]
+    assert found.item() == pytest.approx(1)
+
+
+def test_losses_that_depend_on_phases_are_refused() -> None:
+    a = mt.tensor(random(3, 3, dtype="complex128")).requires_grad_()
+    hermitian = a + a.mH
+    losses = {
+        "linalg_eigh_backward: The eigenvectors": linalg.eigh(hermitian).eigenvectors.real.sum(),
+        "linalg_eig_backward: The eigenvectors": linalg.eig(a).eigenvectors.real.sum(),
+        "svd_backward: The singular vectors": linalg.svd(a).U.real.sum(),
+    }
+    for message, loss in losses.items():
+        with pytest.raises(RuntimeError, match=message + r".*up to multiplication by e\^\{i phi\}"):
+            loss.backward()
+    assert a.grad is None
+
+
+def test_qr_refuses_gradients_of_what_is_not_unique() -> None:
+    a = mt.tensor(random(4, 2)).requires_grad_()
+    with pytest.raises(RuntimeError, match="mode='complete' and nrows > ncols"):
+        linalg.qr(a, "complete").Q.sum().backward()
+    with pytest.raises(RuntimeError, match="mode='r'"):
+        linalg.qr(a, "r").R.sum().backward()
+
+
+def test_gradients_of_values_hold_where_values_are_repeated() -> None:
+    """Sums of all eigenvalues or singular values are smooth where single ones, and vectors, are not."""
+    for function in (linalg.eigvalsh, linalg.svdvals):
+        A = mt.eye(3, dtype=mt.float64).requires_grad_()
+        function(A).sum().backward()
+        np.testing.assert_allclose(A.grad.numpy(), np.eye(3), atol=1e-12)
+
+
+def test_invariants_of_complex_vectors_have_gradients() -> None:
+    """Projectors on eigenvectors and products of singular vectors do not depend on phases."""
+
+    def projector(a: Any) -> Any:
+        v = linalg.eigh(a + a.mH).eigenvectors[:, :1]
+        return v @ v.mH
+
+    def polar(a: Any) -> Any:
+        U, _, Vh = linalg.svd(a, full_matrices=False)
+        return U @ Vh
+
+    for function, shape in ((projector, (3, 3)), (polar, (4, 2)), (polar, (2, 3))):
+        assert gradcheck(function, [mt.tensor(random(*shape, dtype="complex128")).requires_grad_()])
+
+
+# Flags
+
+
+def recorded(compute: Callable[[], Any], **options: Any) -> explain.Log:
+    with explain.record(**options) as log:
+        compute()
+    return log
+
+
+@every_family
+def test_a_trace_shows_family_routine_and_who_decided(library: str) -> None:
+    A = mt.tensor(random(5, 8, 8))
+    with backends.cuda.flags(linalg_library=library):
+        (entry,) = recorded(lambda: linalg.eigh(A + A.mT))
+    options = dict(entry.options)
+    assert options["prefer"] == {"magma": "magma"}.get(library, "jacobi")
+    assert options["routine"]
+    assert entry.decided_by == f"cuda.linalg_library = {library!r}" + (", by size" if library == "default" else "")
+
+
+def test_the_driver_of_a_call_goes_before_the_flag() -> None:
+    A = mt.tensor(random(40, 30))
+    for driver, asked in (("gesvdj", "jacobi"), ("gesvd", "magma")):
+        (entry,) = recorded(lambda driver=driver: linalg.svd(A, driver=driver))
+        assert dict(entry.options)["prefer"] == asked
+        assert entry.decided_by == f"driver={driver!r} of the call"
+
+
+def test_backward_errors_are_shown_if_asked() -> None:
+    A = mt.tensor(random(6, 6))
+    (entry,) = recorded(lambda: linalg.qr(A), residuals=True)
+    assert {"backward_error", "orthogonality_error"} <= set(dict(entry.options))
+    assert 0 < dict(entry.options)["backward_error"] < 50
+    (plain,) = recorded(lambda: linalg.qr(A))
+    assert "backward_error" not in dict(plain.options)
+
+
+def test_why_answers_for_linear_algebra() -> None:
+    answer = explain.why("linalg.solve", mt.tensor(random(3, 3)), mt.tensor(random(3, 1)))
+    assert answer.kernel == "solve"
+    assert answer.implementations[-1] == "lapack"
+
+
+@pytest.fixture
+def wrong_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second implementation of eigh is off by a thousandth, that of lu_factor sees no zero pivot."""
+
+    def wrong(a: Any, **keywords: Any) -> Any:
+        found = kernels.eigh["lapack"](a, **keywords)
+        return found._replace(w=found.w * 1.001)
+
+    def blind(a: Any, **keywords: Any) -> Any:
+        return kernels.lu_factor["lapack"](a, **keywords)._replace(info=np.zeros(a.shape[:-2], np.int32))
+
+    for kernel, run in ((kernels.eigh, wrong), (kernels.lu_factor, blind)):
+        kept = dict(kernel.implementations)
+        monkeypatch.setattr(kernel, "implementations", {"lapack": kept["lapack"]})
+        kernel.impl("wrong")(run)
+
+
+@pytest.mark.usefixtures("wrong_second")
+def test_cross_check_warns_with_the_figures() -> None:
+    A = mt.tensor(random(4, 4))
+    with backends.flags(cross_check=True):
+        with pytest.warns(
+            CrossCheckWarning, match=r"eigh of 4x4 float64 by 'lapack' and by 'wrong': the values differ"
+        ):
+            linalg.eigh(A + A.mT)
+        with pytest.warns(CrossCheckWarning, match=r"info is 2 and 0"):
+            linalg.lu_factor_ex(mt.tensor(np.diag([1.0, 0, 2])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linalg.eigh(A + A.mT)
+
+
+def test_cross_check_is_silent_where_families_agree() -> None:
+    with warnings.catch_warnings(), backends.flags(cross_check=True):
+        warnings.simplefilter("error")
+        for dtype in ("float32", "float64"):
+            for a in hard(9, dtype).values():
+                A = mt.tensor(np.stack([a, a]))
+                linalg.eigh(A + A.mT), linalg.svd(A), linalg.qr(A), linalg.lu(A)
+                linalg.cholesky(A @ A.mT + mt.eye(9).to(A.dtype))
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "bf16x3", "bf16x6"])
+def test_refined_solutions_are_as_good_as_ieee(precision: str) -> None:
+    n = 100
+    a, b = random(n, n, dtype="float32") + 10 * np.eye(n, dtype=np.float32), random(n, 2, dtype="float32", seed=1)
+    A, B = mt.tensor(a), mt.tensor(b)
+    with backends.flags(fp32_precision=precision):
+        (entry,) = recorded(lambda: linalg.solve(A, B))
+        x, inverse = linalg.solve(A, B).numpy(), linalg.inv(A).numpy()
+    assert entry.precision == (precision if precision != "bf16" else entry.precision)
+    assert entry.decided_by.startswith("fp32_precision")
+    assert_small(a.astype(float) @ x - b, size_of(a) * size_of(x) + size_of(b), "float32", 10)
+    assert_small(inverse.astype(float) @ a - np.eye(n), size_of(inverse) * size_of(a), "float32", 30)
+
+
+def test_the_precision_of_a_call_goes_before_the_flags_and_float64_has_none() -> None:
+    A, B = mt.tensor(random(20, 20, dtype="float32")), mt.tensor(random(20, 1, dtype="float32"))
+    (entry,) = recorded(lambda: linalg.solve(A, B, precision="bf16x3"))
+    assert (entry.precision, entry.decided_by) == ("bf16x3", "precision='bf16x3' of the call")
+    (entry,) = recorded(lambda: linalg.solve(A.double(), B.double(), precision="bf16x3"))
+    assert entry.precision == "ieee"
+
+
+def test_backward_precision_reaches_solutions() -> None:
+    A, B = mt.tensor(random(40, 40, dtype="float32")), mt.tensor(random(40, 1, dtype="float32")).requires_grad_()
+    for value, expected in (("live", "ieee"), ("recorded", "tf32"), ("bf16x6", "bf16x6")):
+        with backends.flags(backward_precision=value):
+            with backends.flags(fp32_precision="tf32"):
+                loss = linalg.solve(A, B).sum()
+            log = recorded(loss.backward)
+        assert [entry.precision for entry in log if entry.kernel in ("solve", "lu_solve")] == [expected]
