@@ -105,7 +105,7 @@ def _hermitian(inverse: bool) -> Callable[..., Any]:
 
     def reference(input: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Any:
         dims = [axis % np.ndim(input) for axis in (range(-len(s or np.shape(input)), 0) if dim is None else dim)]
-        sizes = [None] * len(dims) if s is None else list(s)
+        sizes: Any = [None] * len(dims) if s is None else list(s)
         if inverse:
             out = np.fft.ihfft(input, sizes[-1], dims[-1], norm)
             return np.fft.ifftn(out, sizes[:-1] if s else None, dims[:-1], norm) if dims[:-1] else out
