@@ -28,7 +28,10 @@ __all__ = ["DEFAULT_PLANS", "Call", "complex_of", "divisor", "fft", "irfftn", "l
 DEFAULT_PLANS = 4096
 """Plans that are kept unless the caller says otherwise, as many as torch keeps of cuFFT's."""
 
-_COMPLEX: dict[np.dtype, np.dtype] = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_COMPLEX: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
 _REAL: dict[np.dtype, np.dtype] = {value: key for key, value in _COMPLEX.items()}
 
 

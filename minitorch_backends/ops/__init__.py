@@ -4,7 +4,9 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 """
 
 from . import (  # noqa: F401
+    adaptive,
     attention,
+    columns,
     convolution,
     cross_entropy,
     distance,
@@ -19,7 +21,9 @@ from . import (  # noqa: F401
     multihead,
     normalization,
     padding,
+    pool,
     remake,
+    resize,
     transforms,
 )
 from .activation import relu as relu

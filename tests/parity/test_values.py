@@ -41,7 +41,7 @@ ROUGH_IN_TORCH = {
 """Functions whose float64 kernel in torch is less precise than that, and why."""
 
 PRODUCTS = """matmul mm bmm mv outer addmm baddbmm addmv addr addbmm inner tensordot multi_dot chain_matmul
-    linear"""
+    linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d fold"""
 FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
     threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss
     hinge_embedding_loss cosine_embedding_loss triplet_margin_loss"""
@@ -51,6 +51,9 @@ EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor
 REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "i"),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), "bi"),
+    "interpolate": "bic",
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
@@ -78,6 +81,7 @@ NO_GRADIENT = {"linalg_ldl_factor_ex", "linalg_ldl_factor", "linalg_ldl_solve", 
 """Whose results require gradients in torch, where backward refuses to find them; here they do not."""
 
 WRONG_IN_TORCH: dict[tuple[str, Any], str] = {
+    ("pixel_unshuffle", 2): "an empty batch keeps its sizes",
     ("matrix_exp", "float16"): "coefficients beyond the range of the type make everything infinite",
     ("matrix_exp", "bfloat16"): "coefficients are rounded to eight bits",
     ("linalg_cond", 10): "the result for no matrices requires no gradient",
