@@ -12,6 +12,9 @@ from . import (  # noqa: F401
     distance,
     dropout,
     embedding,
+    fourier,
+    fourier_many,
+    frequencies,
     history,
     linear,
     loss,
@@ -21,6 +24,7 @@ from . import (  # noqa: F401
     pool,
     remake,
     resize,
+    transforms,
 )
 from .activation import relu as relu
 from .addmm import *  # noqa: F403
@@ -45,6 +49,7 @@ from .matmul import *  # noqa: F403
 from .moments import *  # noqa: F403
 from .order import *  # noqa: F403
 from .overwrite import *  # noqa: F403
+from .pairwise import *  # noqa: F403
 from .powers import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rounding import *  # noqa: F403
