@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import digits, peers, tables, tf32_note, timing
+from bench import attention, digits, peers, tables, tf32_note, timing
 from bench.lab import PRECISIONS
 from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
 
@@ -96,6 +96,18 @@ def test_products_have_the_error_that_theory_predicts(results):
         [numpy] = [row for row in entry["products"] if not row["ours"]]
         assert numpy["speed_relative_to_numpy"] == 1
         assert all(row["gflops"] > 0 for row in entry["products"])
+
+
+def test_attention_keeps_its_bars_of_error_and_memory(results):
+    part = results["parts"]["attention"]
+    assert not part["compared_with_torch"]
+    for entry in (*part["forward"], *part["gradients"]):
+        assert min(entry["median_seconds"].values()) > 0
+    for row in part["memory"]:
+        assert 0 < row["bytes_per_core"] < attention.MEMORY_BAR
+    errors = {row["precision"]: row for row in part["errors"]}
+    assert errors["ieee"]["flash"] < 1e-6 < 1e-4 < errors["tf32"]["flash"] < errors["bf16"]["flash"] < 1e-2
+    assert all((row["flash_relative_to_math"] or 0) <= attention.ERROR_BAR for row in errors.values())
 
 
 def test_note_is_reproduced(results):
