@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 PARTS = {
     "digits": "train a classifier of handwritten digits, and classify the held-out ones at each precision",
+    "digits-cnn": "the same with a small convolutional network",
     "products": "bare products: error beside its theory, speed beside NumPy's (and torch's where it is installed)",
     "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
@@ -24,7 +25,7 @@ PARTS = {
 }
 """The parts, in the order in which they run, and what each does."""
 
-MODULES = {"tf32-note": "tf32_note", "import": "imports"}
+MODULES = {"digits-cnn": "digits_cnn", "tf32-note": "tf32_note", "import": "imports"}
 """The module of a part, where it has another name."""
 
 SCHEMA = 1

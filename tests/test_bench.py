@@ -66,8 +66,9 @@ def test_results_name_what_they_depend_on(results):
     assert environment["flags"]["tf32_rounding"] == "rna"
 
 
-def test_digits_are_classified_at_each_precision(results):
-    part = results["parts"]["digits"]
+@pytest.mark.parametrize("name", ["digits", "digits-cnn"])
+def test_digits_are_classified_at_each_precision(results, name):
+    part = results["parts"][name]
     rows = {row["precision"]: row for row in part["precisions"]}
     assert tuple(rows) == PRECISIONS
     assert all(row["accuracy"] > 0.9 for row in rows.values())
