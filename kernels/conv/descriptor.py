@@ -23,6 +23,7 @@ PLAN = (
     # Computing and writing.
     "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
     "sums_bytes", "passes", "pass_table", "line_bytes",
+    "group_bytes", "bias_group",
 )  # fmt: skip
 """Fields of a plan."""
 

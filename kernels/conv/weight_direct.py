@@ -26,8 +26,9 @@ __all__ = ["weight_gradient"]
 _STEP = 32
 """Positions of a step."""
 
-_STEPS = {1: 8, 2: 4, 3: 3}
-"""By the number of parts: steps after which the sums of the next block are worked on."""
+_STEPS = {1: 8, 2: 24, 3: 24}
+"""By the number of parts: steps after which the sums of the next block are worked on. (ieee, 256-1024 1 x 1 at 14 x 14,
+batch 8, microseconds for 3, 6, 12 and 24: 4574, 4035, 3842, 3782; bf16 for 8, 12, 24: 1261, 1386, 1365.)"""
 
 _SUMS = 72
 """Blocks of sums of a task: 288 KiB."""
@@ -38,8 +39,8 @@ _PARTITION_BYTES = 1 << 20
 _PARTITIONED_SUMS = 512
 """Blocks of sums that each part of the positions may have of its own: 2 MiB."""
 
-_LEAST_STEPS = 8
-"""Of a part of the positions."""
+_LEAST_STEPS = 2
+"""Of a part of the positions. (ieee, 128-512 1 x 1 at 28 x 28, batch 8: 6039, 3070, 3020 microseconds for 8, 4, 2.)"""
 
 _INFINITY = 0x7F800000
 
