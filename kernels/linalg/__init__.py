@@ -8,6 +8,8 @@ The modules with the implementations are imported in the order of preference, th
 from . import contract
 
 # Implementations, best first. Each module declares its own with `@contract.cholesky.impl("magma", refuses=...)`.
+from . import batched
+from . import jacobi
 from . import lapack
 
 from .contract import *
