@@ -214,6 +214,11 @@ declare(
     conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
     workspace=fast.workspace_direct, packs=True,
 )  # fmt: skip
+for _kernel, _implicit in ((conv, fast.conv_implicit), (conv_input_gradient, fast.input_gradient_implicit)):
+    declare(
+        _kernel, "implicit", _implicit, isa="avx512", refuses=fast.refuses_implicit,
+        workspace=fast.workspace_implicit, packs=True,
+    )  # fmt: skip
 declare(
     conv_weight_gradient, "depthwise", fast.weight_gradient_depthwise, isa="avx512",
     refuses=fast.refuses_weight_depthwise,
