@@ -178,7 +178,7 @@ def test_cells_of_the_report_are_escaped(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--only", "digit"], ["'digit'", "digits, products, tf32-note, einsum, overhead, import"]),
+        (["--only", "digit"], ["'digit'", "digits, digits-cnn, products, tf32-note, einsum, conv, overhead, import"]),
         (["--seed", "-1"], ["'-1'", "integer of at least 0"]),
         (["--seed", "1.5"], ["'1.5'", "integer of at least 0"]),
         (["--budget", "0"], ["'0'", "more than 0"]),

@@ -17,7 +17,7 @@ TF = torch.nn.functional
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning")
 
-CONVOLUTIONS = 400
+CONVOLUTIONS = 500
 POOLS = 100
 CHUNK = 50
 
