@@ -66,8 +66,9 @@ def test_results_name_what_they_depend_on(results):
     assert environment["flags"]["tf32_rounding"] == "rna"
 
 
-def test_digits_are_classified_at_each_precision(results):
-    part = results["parts"]["digits"]
+@pytest.mark.parametrize("name", ["digits", "digits-cnn"])
+def test_digits_are_classified_at_each_precision(results, name):
+    part = results["parts"][name]
     rows = {row["precision"]: row for row in part["precisions"]}
     assert tuple(rows) == PRECISIONS
     assert all(row["accuracy"] > 0.9 for row in rows.values())
@@ -189,7 +190,7 @@ def test_cells_of_the_report_are_escaped(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--only", "digit"], ["'digit'", "digits, products, tf32-note, einsum, overhead, import"]),
+        (["--only", "digit"], ["'digit'", ", ".join(command.PARTS)]),
         (["--seed", "-1"], ["'-1'", "integer of at least 0"]),
         (["--seed", "1.5"], ["'1.5'", "integer of at least 0"]),
         (["--budget", "0"], ["'0'", "more than 0"]),
