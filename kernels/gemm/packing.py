@@ -21,7 +21,7 @@ from .emit import BF16, F16, F32, F64, I16, I32, I64, POINTER, call, load, loop,
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["CONVERSIONS", "OfA", "OfB", "TilePanel", "VectorPanel", "constant", "converted", "pack_panel"]
+__all__ = ["CONVERSIONS", "OfA", "OfB", "TilePanel", "VectorPanel", "constant", "converted", "interleaved_parts", "pack_panel"]
 
 _TILE, _LINE = 1024, 64
 
@@ -157,6 +157,15 @@ def _widened_range(builder: ir.IRBuilder, values: list[ir.Value], limits: list[i
     return [least, greatest]
 
 
+_PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
+
+
+def interleaved_parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
+    """The bf16 parts of two places along K, as lines of a tile of B."""
+    pairs = ir.Constant(vector(I32, 32), _PAIRS)
+    return [builder.shuffle_vector(part, part, pairs) for part in _parts(builder, conversion, values)]
+
+
 class TilePanel(NamedTuple):
     """Panels of bf16 parts for AMX tiles."""
 
@@ -189,8 +198,6 @@ class TilePanel(NamedTuple):
 def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value, limits: list) -> list[ir.Value]:
     """Convert one tile of every part to `target`, the parts two tiles apart; return the limits."""
     operand, conversion = field_class(tag, "operand").operand, field_class(tag, "conversion")
-    pairs = ir.Constant(vector(I32, 32), [lane // 2 + 16 * (lane % 2) for lane in range(32)])
-
     def convert(index: ir.Value, limits: list) -> tuple[list[ir.Value], list[ir.Value]]:
         """The parts of line `index` along K, or of places 2 index and 2 index + 1 across the lines."""
         if reader.along_k:
@@ -199,7 +206,7 @@ def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value
         else:
             k = builder.shl(index, I64(1))
             values = [reader.across(k), reader.across(builder.add(k, I64(1)))]
-            parts = [builder.shuffle_vector(p, p, pairs) for p in _parts(builder, conversion, values)]
+            parts = interleaved_parts(builder, conversion, values)
         found = [builder.bitcast(part, vector(I32)) for part in parts]
         return found, _widened_range(builder, values, limits)
 
