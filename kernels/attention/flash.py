@@ -7,7 +7,6 @@ rounded to it before they meet the values, while their sum is of the unrounded o
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import struct
@@ -28,6 +27,8 @@ __all__ = ["attention", "check", "found", "plan_for", "unit_for"]
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
 
+_LOG2_E = math.log2(math.e)
+_SINGLE, _UNSIGNED = struct.Struct("<f"), struct.Struct("<I")
 _FLOAT32 = np.dtype(np.float32)
 _SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
 WEIGHTS = 0x3F800000 << 32 | 0x3F800000
@@ -75,11 +76,12 @@ class _Call(NamedTuple):
     """All that does not depend on addresses and on the scale."""
 
     plan: Plan
-    tags: tuple
+    leaf: int
     tasks: int
-    threads: int
     memory_bytes: int
     numbers: np.ndarray
+    template: int
+    """The address of the numbers."""
 
 
 @functools.lru_cache(1024)
@@ -87,7 +89,7 @@ def _prepared(
     dtype: np.dtype, precision: str, rounding: str, causal: bool, threads: int, shapes: tuple, strides: tuple
 ) -> _Call:
     from ..gemm import plans
-    from ..gemm.loops import LIMITS_BYTES
+    from ..gemm.loops import LIMITS_BYTES, leaf_address
     from ..gemm.plans import up
     from ..gemm.sources import ELEMENTS
     from . import forward, lanes
@@ -129,9 +131,9 @@ def _prepared(
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
-    tags = kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name]
-    total = threads * memory_bytes + forward.OPERANDS * limits_bytes
-    return _Call(plan, tags, units * parts, threads, total, numbers)
+    leaf = leaf_address(forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name]))
+    total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
+    return _Call(plan, leaf, units * parts, total, numbers, address_of(numbers))
 
 
 def attention(
@@ -146,7 +148,8 @@ def attention(
     **_: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The result and the log-sum-exps. Raises `Refused` for values that tiles do not take."""
-    from . import forward
+    from ..gemm.direct import HEADER, READS_OBJECTS
+    from .forward import attend
 
     if scale < 0:
         q, scale = -q, -scale
@@ -154,14 +157,16 @@ def attention(
     shapes, strides = (q.shape, k.shape, v.shape), (q.strides, k.strides, v.strides)
     call = _prepared(q.dtype, precision, rounding, causal, threads, shapes, strides)
     out, lse = empty(q.shape, q.dtype), np.empty(q.shape[:3], np.float32)
-    memory, numbers = take_workspace(call.memory_bytes), call.numbers.copy()
+    if READS_OBJECTS:
+        places = id(q) + HEADER, id(k) + HEADER, id(v) + HEADER, id(out) + HEADER, id(lse) + HEADER
+    else:
+        places = tuple(map(address_of, (q, k, v, out, lse)))
+    [scale_bits] = _UNSIGNED.unpack(_SINGLE.pack(scale * _LOG2_E))
+    memory = take_workspace(call.memory_bytes)
     try:
-        begin = address_of(memory)
-        limits = begin + threads * int(numbers[-1])
-        scale_bits = struct.unpack("<I", struct.pack("<f", scale * math.log2(math.e)))[0]
-        numbers[:8] = (*map(address_of, (q, k, v, out, lse)), begin, limits, numbers[7])
-        numbers[8] = scale_bits
-        found = forward.attend(pool, threads, call.tasks, *call.tags, address_of(numbers))
+        found = attend(
+            pool, threads, call.tasks, call.leaf, call.template, *places, READS_OBJECTS, address_of(memory), scale_bits
+        )
     finally:
         return_workspace(memory)
     if call.plan.isa == "amx":

@@ -7,7 +7,8 @@ have keys as rows and queries as columns, and the sums have the places of a valu
 that are read more than once only the keys and values are packed, as left ones, and weights are packed while they are
 computed (`lanes`).
 
-Everything is compiled once for a microkernel, a packed form of the weights and a type of the result.
+A leaf is compiled for each microkernel, packed form of the weights and type of the result; what launches it knows it by
+its address.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
 
-__all__ = ["OPERANDS", "Numbers", "attend"]
+__all__ = ["NUMBERS_BYTES", "OPERANDS", "AttendTask", "Numbers", "attend"]
 
 OPERANDS = 3
 """Whose magnitudes are found, each in `gemm.loops.LIMITS_BYTES` of a worker: q, k and v."""
@@ -41,8 +42,8 @@ class Numbers(NamedTuple):
     logarithms: int
     memory: int
     limits: int
-    limits_bytes: int
     scale: int
+    limits_bytes: int
     q_leaf: int
     q_batch: int
     q_head: int
@@ -78,16 +79,44 @@ class Numbers(NamedTuple):
     memory_bytes: int
 
 
+_COUNT = len(Numbers._fields)
+NUMBERS_BYTES = -(-_COUNT // 8) * 64
+
+
+def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+    return builder.gep(builder.inttoptr(address, ir.IntType(64).as_pointer()), [index])
+
+
+@intrinsic
+def _read(typingctx, address, index):
+    """The int64 of this index at an address."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_word(builder, *arguments))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _put(typingctx, address, index, value):
+    """Set the int64 of this index at an address."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _word(builder, *arguments[:2]))
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
 @intrinsic
 def _numbers(typingctx, address):
     """The `Numbers` at an address."""
-    count = len(Numbers._fields)
 
     def codegen(context, builder, signature, arguments):
-        kind = ir.ArrayType(ir.IntType(64), count)
+        kind = ir.ArrayType(ir.IntType(64), _COUNT)
         return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
 
-    return types.NamedUniTuple(types.int64, count, Numbers)(types.int64), codegen
+    return types.NamedUniTuple(types.int64, _COUNT, Numbers)(types.int64), codegen
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -199,9 +228,9 @@ def _block(job, memory, batch, head, first, limits):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _task(task, worker, launched):
-    call = _numbers(launched.numbers)
-    job = _Job(launched.kernel, launched.weights, launched.element, call)
+def _attend_task(leaf, arguments):
+    call, task, worker = _numbers(arguments.numbers), arguments.task, arguments.worker
+    job = _Job(leaf.kernel, leaf.weights, leaf.element, call)
     unit, part = task // call.parts, task % call.parts
     batch, group = unit // call.groups, unit % call.groups
     memory, limits = call.memory + worker * call.memory_bytes, call.limits + worker * LIMITS_BYTES
@@ -212,11 +241,11 @@ def _task(task, worker, launched):
         call.v_leaf, at_v, call.v_line, call.v_k, call.depth, call.seen, call.columns, memory + call.k_bytes,
         limits + 2 * call.limits_bytes,
     )  # fmt: skip
-    begin(launched.kernel)
+    begin(leaf.kernel)
     for each in range(call.heads):
         for first in range(part * call.rows, call.length, call.parts * call.rows):
             _block(job, memory, batch, group * call.heads + each, first, limits)
-    end(launched.kernel)
+    end(leaf.kernel)
 
 
 class _Job(NamedTuple):
@@ -228,20 +257,50 @@ class _Job(NamedTuple):
     call: Numbers
 
 
+class _TaskArguments(NamedTuple):
+    numbers: int
+    task: int
+    worker: int
+
+
+class AttendTask(NamedTuple):
+    """Leaf: the blocks of queries of one task. Fields: a microkernel, `lanes.Weights`, the result's element type."""
+
+    kernel: NamedTuple
+    weights: NamedTuple
+    element: NamedTuple
+    run = _attend_task
+    arguments = _TaskArguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _task(task, worker, job):
+    call_at(job.leaf, _TaskArguments(job.numbers, task, worker))
+
+
 class _Launched(NamedTuple):
-    kernel: object
-    weights: object
-    element: object
+    leaf: int
     numbers: int
     run = _task
 
 
 @njit
-def attend(pool, threads, tasks, kernel, weights, element, numbers):
-    """Attention of all heads; `numbers` is the address of a `Numbers`. The magnitudes found in q, k and v, as
-    `gemm.loops.found_limits` gives them."""
-    call = _numbers(numbers)
-    reset_limits(call.limits, OPERANDS * threads)
-    launch(pool, threads, tasks, _Launched(kernel, weights, element, numbers))
-    of_k, of_v = call.limits + call.limits_bytes, call.limits + 2 * call.limits_bytes
-    return found_limits(call.limits, threads), found_limits(of_k, threads), found_limits(of_v, threads)
+def attend(pool, threads, tasks, leaf, template, q, k, v, out, logarithms, indirect, memory, scale):
+    """Attention of all heads. Returns the magnitudes found in q, k and v, as `gemm.loops.found_limits` does.
+
+    `leaf` is the address of an `AttendTask`, `template` that of a `Numbers` without the addresses and the scale, which
+    a copy at the beginning of `memory` gets. Arrays are addresses, or with `indirect` the addresses of addresses.
+    """
+    for index in range(_COUNT):
+        _put(memory, index, _read(template, index))
+    for index, address in enumerate((q, k, v, out, logarithms)):
+        _put(memory, index, _read(address, 0) if indirect else address)
+    limits = memory + NUMBERS_BYTES
+    limits_bytes = threads * LIMITS_BYTES
+    _put(memory, 5, limits + OPERANDS * limits_bytes)
+    _put(memory, 6, limits)
+    _put(memory, 7, scale)
+    reset_limits(limits, OPERANDS * threads)
+    launch(pool, threads, tasks, _Launched(leaf, memory))
+    of_k, of_v = limits + limits_bytes, limits + 2 * limits_bytes
+    return found_limits(limits, threads), found_limits(of_k, threads), found_limits(of_v, threads)

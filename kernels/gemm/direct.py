@@ -18,7 +18,7 @@ from .product import addresses
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 
-__all__ = ["Job", "job_for", "product", "specialised"]
+__all__ = ["HEADER", "READS_OBJECTS", "Job", "job_for", "product", "specialised"]
 
 _WORKSPACE_BYTES = 16 * DEPTH * SIDE + 4096
 """For both operands, converted: at most float64 of B, and lines of A with room for whole vectors."""
@@ -89,11 +89,11 @@ def _data_follows_header() -> bool:
 
     Reading it there takes 0.03 us, `__array_interface__` 0.9."""
     probe = np.zeros(1)
-    return ctypes.c_int64.from_address(id(probe) + _HEADER).value == address_of(probe)
+    return ctypes.c_int64.from_address(id(probe) + HEADER).value == address_of(probe)
 
 
-_HEADER = object.__basicsize__
-_READS_OBJECTS = sys.implementation.name == "cpython" and _data_follows_header()
+HEADER = object.__basicsize__
+READS_OBJECTS = sys.implementation.name == "cpython" and _data_follows_header()
 
 
 class _Mine(python_threads.local):
@@ -110,8 +110,8 @@ _mine = _Mine()
 def multiply(job: Job, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """One product, on the caller's thread."""
     c = np.empty(job.shape, job.dtype)
-    if _READS_OBJECTS:
-        small.multiply_objects(job.address, id(a) + _HEADER, id(b) + _HEADER, id(c) + _HEADER, _mine.address)
+    if READS_OBJECTS:
+        small.multiply_objects(job.address, id(a) + HEADER, id(b) + HEADER, id(c) + HEADER, _mine.address)
     else:
         small.multiply_one(job.address, address_of(a), address_of(b), address_of(c), _mine.address)
     return c
