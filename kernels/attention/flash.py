@@ -22,7 +22,7 @@ from ..registry import Refused
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
 
-__all__ = ["attention", "check", "found", "plan_for", "unit_for"]
+__all__ = ["WEIGHTS", "attention", "check", "plan_for", "unit_for"]
 
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
@@ -126,7 +126,9 @@ def _prepared(
         "heads": heads // groups, "length": length, "seen": seen, "depth": depth, "inner": inner, "rows": rows,
         "columns": columns, "parts": parts, "causal": int(causal), "memory_bytes": memory_bytes,
     }  # fmt: skip
-    values |= dict(zip(("k_bytes", "v_bytes", "q_bytes", "score_bytes", "weight_bytes", "sum_bytes"), sizes, strict=True))
+    values |= dict(
+        zip(("k_bytes", "v_bytes", "q_bytes", "score_bytes", "weight_bytes", "sum_bytes"), sizes, strict=True)
+    )
     for name, side, stride in zip("qkv", sides, strides, strict=True):
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}

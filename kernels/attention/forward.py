@@ -147,7 +147,7 @@ def _stretch(job, place, query, column, keys):
     """Take some keys, from `column` on, into the sums of a panel of queries."""
     tag, call = job.kernel, job.call
     height, width, step = constant(tag, "mr"), constant(tag, "nr"), constant(tag, "step")
-    a_bytes, b_bytes = constant(tag, "a_bytes"), constant(tag, "b_bytes")
+    a_bytes = constant(tag, "a_bytes")
     row_bytes, panel_bytes = 4 * width, a_bytes * call.inner
     first = place.keys + column // height * panel_bytes
     ahead = first + call.columns // height * panel_bytes
@@ -191,7 +191,7 @@ class _Place(NamedTuple):
 def _block(job, memory, batch, head, first, limits):
     """All of a block of queries of one head."""
     tag, call = job.kernel, job.call
-    width, b_bytes, size = constant(tag, "nr"), constant(tag, "b_bytes"), constant(job.element, "size")
+    width, b_bytes = constant(tag, "nr"), constant(tag, "b_bytes")
     rows = min(call.rows, call.length - first)
     packed_v = memory + call.k_bytes
     packed_q = packed_v + call.v_bytes
@@ -236,7 +236,9 @@ def _attend_task(leaf, arguments):
     memory, limits = call.memory + worker * call.memory_bytes, call.limits + worker * LIMITS_BYTES
     at_k = call.k + batch * call.k_batch + group * call.k_head
     at_v = call.v + batch * call.v_batch + group * call.v_head
-    _pack(call.k_leaf, at_k, call.k_line, call.k_k, call.seen, call.depth, call.inner, memory, limits + call.limits_bytes)
+    _pack(
+        call.k_leaf, at_k, call.k_line, call.k_k, call.seen, call.depth, call.inner, memory, limits + call.limits_bytes
+    )
     _pack(
         call.v_leaf, at_v, call.v_line, call.v_k, call.depth, call.seen, call.columns, memory + call.k_bytes,
         limits + 2 * call.limits_bytes,

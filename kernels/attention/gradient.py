@@ -53,7 +53,7 @@ class _Blocks(NamedTuple):
     scratch: int
 
 
-def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool, threads: int) -> _Blocks:
+def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool) -> _Blocks:
     from ..gemm import plans
     from .loops import Shape
 
@@ -61,11 +61,9 @@ def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool, threads: in
     kc = max(kernel.step, min(plan.scheme.kc, 128) // kernel.step * kernel.step)
     whole = math.lcm(kc, kernel.nr)
     rows, columns = max(1, _ROWS // kernel.mr) * kernel.mr, max(1, _COLUMNS // whole) * whole
-    batch, heads, length, depth = q.shape
+    _, heads, length, depth = q.shape
     groups, seen = k.shape[1:3]
-    units = batch * groups
-    parts = 1 if units >= 2 * threads else min(-(-4 * threads // units), -(-length // rows))
-    shape = Shape(groups, heads // groups, length, seen, depth, depth, rows, columns, kc, parts, int(causal))
+    shape = Shape(groups, heads // groups, length, seen, depth, rows, columns, kc, int(causal))
     panels = max(
         rows // kernel.mr * -(-max(depth, columns) // kernel.nr), -(-columns // kernel.mr) * -(-depth // kernel.nr)
     )
@@ -120,7 +118,7 @@ def attention_gradient(
     from . import loops
 
     plan, (pool, threads) = plan_for(q.dtype, precision, rounding), threading.pool()
-    shape, score_leaf, sum_leaf, scratch = _divided(plan, q, k, causal, threads)
+    shape, score_leaf, sum_leaf, scratch = _divided(plan, q, k, causal)
     scores = _scores_like(shape)
     rights = [_operand(plan, False, *each) for each in ((k, 2), (v, 2), (k, 3), (q, 3), (g, 3))]
     lefts = [_operand(plan, True, *each) for each in ((q, 2), (g, 2), (scores, 2), (scores, 3))]

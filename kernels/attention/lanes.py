@@ -13,7 +13,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..gemm.emit import (
-    F32, I1, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, splat, store, transpose, vector,
+    F32,
+    I1,
+    I32,
+    I64,
+    POINTER,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    splat,
+    store,
+    transpose,
+    vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
 from ..gemm.packing import VectorPanel, converted, interleaved_parts
@@ -165,8 +179,8 @@ def _maxima(form: _Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value
         after = []
         for chain in range(chains):
             row = offset(builder, at, chain * form.row_bytes)
-            for number in range(form.count):
-                after.append(form.larger(form.load(row, number), found[chain * form.count + number]))
+            before = found[chain * form.count :]
+            after += [form.larger(form.load(row, number), before[number]) for number in range(form.count)]
         return after
 
     found = loop(builder, builder.sdiv(keys, I64(chains)), before * chains, step)
@@ -197,9 +211,7 @@ def _weights_of_vectors(form: _Form, scores: ir.Value, keys: ir.Value, weigh: An
     return loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
 
 
-def _weights_of_tiles(
-    form: _Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any
-) -> list[ir.Value]:
+def _weights_of_tiles(form: _Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
     """Weights as panels of tiles (`TilePanel`); the sums of the unrounded ones."""
     builder, parts = form.builder, form.conversion.tile_parts
 

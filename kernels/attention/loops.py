@@ -1,12 +1,9 @@
-"""The loops of flash attention, for one group of heads at a time, on the packing and the microkernels of the product.
+"""The loops of flash attention's gradients, one group of heads at a time, on the product's packing and microkernels.
 
-A task packs the keys and values of a group once, and takes blocks of rows of the queries that look at them: a block of
-scores is a product in the worker's own memory, the online softmax goes over its rows, and the weights are packed, and
-so rounded to the precision, as the left operand of the product with the values. What is packed, and how, are leaves of
-`gemm.loops` known by their addresses, so that this is compiled once.
-
-Gradients make the weights again, from the scores and the log-sum-exps, and go through the same blocks; the gradients
-of keys and values are summed in the order of the blocks, by one thread for each group.
+The weights are made again, from the scores and the log-sum-exps: a block of scores is a product in the worker's own
+memory, and weights are packed, and so rounded to the precision, as the left operand of the products with the cotangents
+and the values. What is packed, and how, are leaves of `gemm.loops` known by their addresses, so that this is compiled
+once. The gradients of keys and values are summed in the order of the blocks, by one thread for each group.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ from typing import NamedTuple
 from ..gemm.loops import PackArguments, _BlockArguments
 from ..jit import njit
 from ..launch import call_at, launch
-from .rows import LANES, fill_row, slope_row, soften_row, spread_row, weigh_row
+from .rows import LANES, fill_row, slope_row, weigh_row
 
-__all__ = ["LIMITS", "Operand", "Shape", "attend", "differentiate"]
+__all__ = ["LIMITS", "Operand", "Shape", "differentiate"]
 
 LIMITS = 640
 """Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
@@ -46,11 +43,9 @@ class Shape(NamedTuple):
     length: int
     seen: int
     depth: int
-    width: int
     rows: int
     columns: int
     kc: int
-    parts: int
     causal: int
 
 

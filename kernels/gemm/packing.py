@@ -21,7 +21,17 @@ from .emit import BF16, F16, F32, F64, I16, I32, I64, POINTER, call, load, loop,
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["CONVERSIONS", "OfA", "OfB", "TilePanel", "VectorPanel", "constant", "converted", "interleaved_parts", "pack_panel"]
+__all__ = [
+    "CONVERSIONS",
+    "OfA",
+    "OfB",
+    "TilePanel",
+    "VectorPanel",
+    "constant",
+    "converted",
+    "interleaved_parts",
+    "pack_panel",
+]
 
 _TILE, _LINE = 1024, 64
 
@@ -198,6 +208,7 @@ class TilePanel(NamedTuple):
 def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value, limits: list) -> list[ir.Value]:
     """Convert one tile of every part to `target`, the parts two tiles apart; return the limits."""
     operand, conversion = field_class(tag, "operand").operand, field_class(tag, "conversion")
+
     def convert(index: ir.Value, limits: list) -> tuple[list[ir.Value], list[ir.Value]]:
         """The parts of line `index` along K, or of places 2 index and 2 index + 1 across the lines."""
         if reader.along_k:
