@@ -6,9 +6,10 @@ selected by the type of the job, which is what Numba keeps between processes.) T
 counter, must not raise, and may not depend on which worker runs them.
 
 Starting costs about a microsecond while the threads of the pool still spin, which they do for `PATIENCE` seconds after
-a job, and about 40 once they sleep (for so long the caller works alone, 10 of which it spends on waking them). One job uses the pool at a time: a second caller, or
-a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the process:
-Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
+a job, and about 40 once they sleep (for so long the caller works alone, 10 of which it spends on waking them). One job
+uses the pool at a time: a second caller, or a task that launches tasks itself, finds it taken and runs its own tasks
+alone. Nothing here can end the process: Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a
+fork).
 """
 
 from __future__ import annotations
