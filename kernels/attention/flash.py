@@ -133,7 +133,7 @@ def _prepared(
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
-    leaf = leaf_address(forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name]))
+    leaf = leaf_address(forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name]))  # type: ignore[call-arg, arg-type]
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
     return _Call(plan, leaf, units * parts, total, numbers, address_of(numbers))
 
@@ -159,10 +159,8 @@ def attention(
     shapes, strides = (q.shape, k.shape, v.shape), (q.strides, k.strides, v.strides)
     call = _prepared(q.dtype, precision, rounding, causal, threads, shapes, strides)
     out, lse = empty(q.shape, q.dtype), np.empty(q.shape[:3], np.float32)
-    if READS_OBJECTS:
-        places = id(q) + HEADER, id(k) + HEADER, id(v) + HEADER, id(out) + HEADER, id(lse) + HEADER
-    else:
-        places = tuple(map(address_of, (q, k, v, out, lse)))
+    arrays = q, k, v, out, lse
+    places = [id(array) + HEADER for array in arrays] if READS_OBJECTS else [*map(address_of, arrays)]
     [scale_bits] = _UNSIGNED.unpack(_SINGLE.pack(scale * _LOG2_E))
     memory = take_workspace(call.memory_bytes)
     try:

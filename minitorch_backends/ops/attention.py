@@ -90,9 +90,9 @@ def scaled_dot_product_attention(
     known = None
     if attn_mask is None and not dropout_p and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, is_causal, scale, enable_gqa)
-        arrays = query._array, key._array, value._array
         if not (is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)):
-            return adopt(kernel(*arrays, prefer=known.name, decided_by=known.decided_by, **known.keywords)[0])
+            options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
+            return adopt(kernel(query._array, key._array, value._array, **options)[0])
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     scale = _scale(query, scale)
