@@ -22,7 +22,7 @@ from ..registry import Refused
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
 
-__all__ = ["WEIGHTS", "attention", "check", "plan_for", "unit_for"]
+__all__ = ["WEIGHTS", "attention", "check", "plan_for", "unit_for", "workspace_bytes"]
 
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
@@ -136,6 +136,11 @@ def _prepared(
     leaf = leaf_address(forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name]))  # type: ignore[call-arg, arg-type]
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
     return _Call(plan, leaf, units * parts, total, numbers, address_of(numbers))
+
+
+def workspace_bytes(dtype: np.dtype, precision: str, causal: bool, threads: int, shapes: tuple, strides: tuple) -> int:
+    """Memory that a call takes besides its results; shapes and strides are those of q, k and v."""
+    return _prepared(dtype, precision, "rna", causal, threads, shapes, strides).memory_bytes
 
 
 def attention(

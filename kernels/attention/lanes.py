@@ -4,8 +4,9 @@ Scores are the product of the keys and the queries, in this order: a row holds t
 one key. Maxima and sums then go down the rows, lane by lane, with no reduction across lanes; and two neighbouring rows
 rounded and interleaved are a row of a tile of the product with the values.
 
-2**x for x <= 0 is 2**n * p(f) with n the nearest integer and |f| <= 1/2, where p is the polynomial of least relative
-error, of a degree that the precision of the weights asks for. Results below 2**-125 may be zero.
+2**x for x <= 0 is 2**n * p(f) with n the nearest integer and |f| <= 1/2, or the next lower one, where p is the
+polynomial of least relative error, of a degree that the precision of the weights asks for. Results below 2**-125 may
+be zero.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..gemm.emit import (
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import VectorPanel, converted, interleaved_parts
+from ..gemm.packing import VectorPanel, converted, interleaved_parts, rounded
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
 
@@ -45,7 +46,15 @@ _POWERS = {
     5: (1.0, 0.693146967062, 0.240221197227, 0.055507132756, 0.009675541376, 0.001327647156),
     6: (1.0, 0.693147206083, 0.240226468389, 0.055503283446, 0.009618490955, 0.00134000513, 0.000153457215),
 }
-"""By degree. Their relative errors are 7.5e-5, 2.6e-6, 1.5e-7 and 3e-9, before rounding."""
+"""By degree, for fractions from -1/2 to 1/2. Relative errors before rounding: 7.5e-5, 2.6e-6, 1.5e-7 and 3e-9."""
+
+_POWERS_UP = {
+    3: (0.999925218626, 0.695833539508, 0.226067158668, 0.07802452045),
+    4: (1.000002593442, 0.693003833486, 0.241442760601, 0.052011455304, 0.01353417046),
+    5: (1.0, 0.693153072127, 0.240153620488, 0.055826315079, 0.008989338698, 0.001877578644),
+    6: (1.0, 0.693146985167, 0.240229821623, 0.055483393952, 0.009678766929, 0.001244011253, 0.00021701556),
+}
+"""The same for fractions from 0 to 1."""
 
 _DEGREES = {"bf16": 3, "tf32": 4, "fp16": 4}
 """By what weights are rounded to, so that the polynomial adds at most 4 % to that rounding; 5 for two parts of bf16."""
@@ -75,7 +84,8 @@ class _Form:
         self.avx512 = kernel.nr == 32
         self.panel = instance(tag.types[0])
         self.conversion = field_class(tag.types[0], "conversion")
-        self.powers = _POWERS[Weights.degree(tag)]
+        self.powers = _POWERS_UP if self.avx512 else _POWERS
+        self.degree = Weights.degree(tag)
 
     def splat(self, value: float) -> ir.Constant:
         return splat(F32, value, self.lanes)
@@ -114,8 +124,8 @@ class _Form:
 
     def _power_by_instructions(self, x: ir.Value, powers: tuple) -> ir.Value:
         """2**x by VREDUCEPS and VSCALEFPS of AVX-512, which also take what is too small: a quarter faster."""
-        rest = splat(F32, 0.0), I16(-1), I32(4)  # nothing is masked, rounding as it is
-        fraction = call(self.builder, "llvm.x86.avx512.mask.reduce.ps.512", self.kind, x, I32(8), *rest)
+        rest = splat(F32, 0.0), I16(-1), I32(4)  # all lanes, exceptions and rounding as they are
+        fraction = call(self.builder, "llvm.x86.avx512.mask.reduce.ps.512", self.kind, x, I32(9), *rest)  # down
         value = self.splat(powers[-1])
         for power in reversed(powers[:-1]):
             value = self.fused(value, fraction, self.splat(power))
@@ -224,6 +234,21 @@ def _weights_of_vectors(form: _Form, scores: ir.Value, keys: ir.Value, weigh: An
     return loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
 
 
+def _two_halves(builder: ir.IRBuilder, conversion: type, both: list[ir.Value]) -> list[ir.Value] | None:
+    """As `interleaved_parts` where weights are rounded to 11 bits: cut after 8, both halves are exact, with no rounding
+    and no exchange of lanes. None for other roundings."""
+    if conversion.target not in ("tf32", "fp16"):
+        return None
+    upper, integers = splat(I32, 0xFFFF0000), vector(I32)
+    values = [rounded(builder, value, conversion) for value in both]
+    high = [builder.and_(builder.bitcast(value, integers), upper) for value in values]
+    low = [
+        builder.bitcast(builder.fsub(value, builder.bitcast(part, value.type)), integers)
+        for value, part in zip(values, high, strict=True)
+    ]
+    return [builder.or_(builder.lshr(first, splat(I32, 16)), second) for first, second in (high, low)]
+
+
 def _weights_of_tiles(form: _Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
     """Weights as panels of tiles (`TilePanel`); the sums of the unrounded ones."""
     builder, parts = form.builder, form.conversion.tile_parts
@@ -236,7 +261,8 @@ def _weights_of_tiles(form: _Form, scores: ir.Value, weights: ir.Value, keys: ir
         at, after = offset(builder, weights, begin), []
         for number, total in enumerate(sums):
             both = [weigh(form.load(row, number), number) for row in (above, below)]
-            for part, value in enumerate(interleaved_parts(builder, form.conversion, both)):
+            halves = _two_halves(builder, form.conversion, both)
+            for part, value in enumerate(halves or interleaved_parts(builder, form.conversion, both)):
                 store(builder, value, offset(builder, at, 2048 * part + 1024 * number), 64)
             after.append(builder.fadd(total, builder.fadd(*both)))
         return after
@@ -264,15 +290,15 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
         seen = [builder.fcmp_ordered(">", value, form.splat(float("-inf"))) for value in after]
         shifts = [builder.select(flag, value, form.splat(0.0)) for flag, value in zip(seen, after, strict=True)]
 
-        def weigh(score: ir.Value, number: int, powers: tuple = form.powers) -> ir.Value:
-            return form.power(builder.fsub(score, shifts[number]), scale, lowest, powers)
+        def weigh(score: ir.Value, number: int, degree: int = form.degree) -> ir.Value:
+            return form.power(builder.fsub(score, shifts[number]), scale, lowest, form.powers[degree])
 
         if form.panel is VectorPanel:
             totals = _weights_of_vectors(form, scores, keys, weigh)
         else:
             totals = _weights_of_tiles(form, scores, weights, keys, weigh)
         # Exactly 1 where the maximum stays, which the shorter polynomials are not.
-        shrinks = [weigh(value, number, _POWERS[6]) for number, value in enumerate(before)]
+        shrinks = [weigh(value, number, 6) for number, value in enumerate(before)]
         for number in range(count):
             form.store(after[number], state, number)
             total = builder.fmul(form.load(state, count + number), shrinks[number])

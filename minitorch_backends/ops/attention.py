@@ -87,15 +87,14 @@ def scaled_dot_product_attention(
 
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run.
     """
-    known = None
-    if attn_mask is None and not dropout_p and watch.duals is None and not permission.in_backward():
+    scale, known = _scale(query, scale), None
+    if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, is_causal, scale, enable_gqa)
         if not (is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)):
             options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
             return adopt(kernel(query._array, key._array, value._array, **options)[0])
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    scale = _scale(query, scale)
     if attn_mask is not None and attn_mask._array.dtype == bool:
         lowest = np.where(attn_mask._array, 0, -np.inf).astype(query._array.dtype)
         attn_mask = adopt(lowest)
@@ -124,7 +123,7 @@ _KNOWN_AT_MOST = 4096
 """Signatures that one state of the flags remembers."""
 
 
-def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float | None, gqa: bool) -> _Known:
+def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float, gqa: bool) -> _Known:
     """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
     q, k, v, state = query._array, key._array, value._array, current()
     signature = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, causal, scale, gqa)
@@ -132,14 +131,15 @@ def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float
     if found is None:
         _check(query, key, value, None, 0.0, causal, gqa)
         name = selected(SDPAParams(query, key, value, None, 0.0, causal, gqa))
-        found = _Known(name, *_options(q.dtype, _scale(query, scale), causal, None))
+        found = _Known(name, *_options(q.dtype, scale, causal, None))
         if len(state.derived) < _KNOWN_AT_MOST:
             state.derived[signature] = found
     return found
 
 
 def _scale(query: Tensor, scale: float | None) -> float:
-    return 1 / math.sqrt(query.shape[-1] or 1) if scale is None else float(scale)
+    shape = query.shape
+    return 1 / math.sqrt(shape[-1] if shape and shape[-1] else 1) if scale is None else float(scale)
 
 
 def _check(
