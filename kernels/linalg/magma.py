@@ -1,0 +1,156 @@
+"""The family "magma": blocked factorisations, rich in products, on the project's own product kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..gemm.workspace import address_of, empty
+from ..registry import ArraySpec
+from . import contract
+from .contract import LU, Cholesky, Inverse, Solution
+
+__all__ = ["declined"]
+
+
+def declined(*specs: ArraySpec, **_: Any) -> str | None:
+    """Why these kernels do not take the arrays, or None."""
+    if specs[0].dtype.kind != "f":
+        return f"is compiled for float32 and float64, not {specs[0].dtype}"
+    if not all(math.prod(each.shape) for each in specs):
+        return "has nothing to do for arrays without elements"
+    return None
+
+
+def _options(keywords: dict[str, Any]) -> dict[str, Any]:
+    return {name: keywords[name] for name in ("precision", "rounding") if name in keywords}
+
+
+def _each(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """The matrices of a batch; the last two dimensions of each array stay."""
+    stacks = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+    return zip(*stacks, strict=True)
+
+
+def _rows(a: np.ndarray) -> np.ndarray:
+    """The array, or a copy, with neighbouring numbers in its rows."""
+    return a if a.strides[-1] == a.itemsize and a.strides[-2] >= a.shape[-1] * a.itemsize else np.ascontiguousarray(a)
+
+
+_WHOLE, _LOWER, _UPPER = 0, 1, 2
+
+
+def _copied(p: Any, a: np.ndarray, out: np.ndarray, part: int = _WHOLE) -> None:
+    """Copy a matrix, or a triangle of it and zeros."""
+    from .squares import copy_rows
+
+    a = _rows(a)
+    places = (address_of(a), a.strides[0], address_of(out), out.strides[0])
+    copy_rows(p.tag, p.pool, p.threads, *a.shape, *places, part)
+
+
+@contract.cholesky.impl("magma", refuses=declined)
+def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
+    from . import blocked_cholesky
+    from .updates import Session
+
+    n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
+    with Session(a.dtype, n, n, **_options(keywords)) as p:
+        for index, (matrix, out) in enumerate(_each(a, L)):
+            _copied(p, matrix, out, _LOWER)
+            info.reshape(-1)[index] = blocked_cholesky.cholesky(p, n, address_of(out), out.strides[0])
+            _copied(p, out, out, _LOWER)
+    return Cholesky(L, info, {"routine": "potrf, blocked"})
+
+
+@contract.lu_factor.impl("magma", refuses=declined)
+def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
+    from . import blocked_lu
+    from .updates import Session
+
+    m, n = a.shape[-2:]
+    packed, info = empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
+    pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
+    swaps = pivots.reshape(-1, min(m, n))
+    with Session(a.dtype, m, n, **_options(keywords)) as p:
+        for index, (matrix, out) in enumerate(_each(a, packed)):
+            _copied(p, matrix, out)
+            info.reshape(-1)[index] = blocked_lu.lu(p, m, n, address_of(out), out.strides[0], swaps[index])
+    return LU(packed, pivots, info, {"routine": "getrf, blocked"})
+
+
+@contract.triangular_solve.impl("magma", refuses=declined)
+def triangular_solve(
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    upper: bool = False,
+    left: bool = True,
+    unitriangular: bool = False,
+    transpose: bool = False,
+    **keywords: Any,
+) -> np.ndarray:
+    from .triangular import solve_triangular
+    from .updates import Session
+
+    n, x = a.shape[-1], empty(b.shape, b.dtype)
+    with Session(a.dtype, max(n, *b.shape[-2:]), n, **_options(keywords)) as p:
+        for matrix, right, out in _each(a, b, x):
+            _copied(p, right, out)
+            matrix = _rows(matrix)
+            strides = matrix.strides[::-1] if transpose else matrix.strides
+            width, at, row = b.shape[-1 if left else -2], address_of(out), out.strides[0]
+            lower = upper == transpose
+            solve_triangular(p, n, width, address_of(matrix), *strides, lower, unitriangular, not left, at, row)
+    return x
+
+
+@contract.lu_solve.impl("magma", refuses=declined)
+def lu_solve(
+    packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **keywords: Any
+) -> np.ndarray:
+    from . import blocked_lu
+    from .updates import Session
+
+    (n, width), x = b.shape[-2:], empty(b.shape, b.dtype)
+    swaps = np.ascontiguousarray(pivots).reshape(-1, n)
+    with Session(b.dtype, max(n, width), n, **_options(keywords)) as p:
+        for index, (factor, right, out) in enumerate(_each(packed, b, x)):
+            factor = _rows(factor)
+            _copied(p, right, out)
+            where = address_of(factor), factor.strides[0], swaps[index], transpose, address_of(out), out.strides[0]
+            blocked_lu.lu_solve(p, n, width, *where)
+    return x
+
+
+@contract.solve.impl("magma", refuses=declined)
+def solve(a: np.ndarray, b: np.ndarray, **keywords: Any) -> Solution:
+    packed, pivots, info, _ = lu_factor(a, **keywords)
+    return Solution(lu_solve(packed, pivots, b), packed, pivots, info, {"routine": "getrf, getrs, blocked"})
+
+
+@contract.inv.impl("magma", refuses=declined)
+def inv(a: np.ndarray, **keywords: Any) -> Inverse:
+    from . import blocked_lu
+    from .updates import BLOCK, Session
+
+    packed, pivots, info, _ = lu_factor(a, **keywords)
+    n, inverse = a.shape[-1], empty(a.shape, a.dtype)
+    swaps, columns = pivots.reshape(-1, n), np.empty(n, np.int64)
+    with Session(a.dtype, n, n, **_options(keywords)) as p:
+        memory = empty((BLOCK + max(BLOCK, p.threads), max(n, BLOCK)), a.dtype)
+        for index, (factor, out) in enumerate(_each(packed, inverse)):
+            _copied(p, factor, out, _UPPER)
+            if not info.reshape(-1)[index]:
+                places = address_of(out), out.strides[0], address_of(memory)
+                blocked_lu.invert(p, n, address_of(factor), factor.strides[0], swaps[index], columns, *places)
+    return Inverse(inverse, info, {"routine": "getrf, getri, blocked"})
+
+
+@contract.cholesky_solve.impl("magma", refuses=declined)
+def cholesky_solve(L: np.ndarray, b: np.ndarray, **keywords: Any) -> np.ndarray:
+    options = _options(keywords)
+    return triangular_solve(L, triangular_solve(L, b, **options), transpose=True, **options)
