@@ -15,6 +15,8 @@ from minitorch_backends.tensor import adopt
 
 OPS = tuple(registry)
 HALVES = (mt.float16, mt.bfloat16)
+NO_HALVES = frozenset(name for name in mt.fft.__all__ if not name.endswith(("shift", "freq")))
+"""Functions of floating tensors that refuse half types, as torch's do on CPUs."""
 
 
 def is_composite(name: str) -> bool:
@@ -40,6 +42,8 @@ def spread(array: np.ndarray) -> np.ndarray:
 def takes(name: str, dtype: DType) -> bool:
     """Whether an op takes inputs of this dtype, directly or because it promotes integers to a floating type."""
     declared = registry[name]
+    if dtype in HALVES and name in NO_HALVES:
+        return False
     if EVERY_CATEGORY[dtype.category] in declared.takes:
         return True
     return dtype.category <= INTEGER and getattr(declared, "promote", False) == "float" and "f" in declared.takes

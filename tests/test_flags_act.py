@@ -172,6 +172,7 @@ FLIPS: dict[str, list[Flip]] = {
     ],
     "mha.fastpath": [Flip(True, False, observe=heads)],
     "cuda.linalg_library": [Flip(*pair, observe=eigenvalues) for pair in (("magma", "cusolver"), ("magma", "default"))],
+    "cross_check": [Flip(False, True, observe=eigenvalues)],
     "cudnn.fp32_precision": [Flip("ieee", "tf32"), Flip("none", "tf32")],
     "cudnn.enabled": [Flip(False, True, observe=wide_convolution)],
     "cudnn.benchmark": [Flip(False, True, observe=benchmarked)],

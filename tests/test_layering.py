@@ -34,6 +34,7 @@ RANKS = {
     "ops": 4,
     "factories": 4,
     "random": 4,
+    "fft": 5,
     "func": 5,
     "linalg": 5,
     "nn": 5,

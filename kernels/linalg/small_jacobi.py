@@ -26,6 +26,7 @@ from .lanes import (
     select,
     splat,
     store_lanes,
+    unpack,
     write,
 )  # fmt: skip
 from .small_factors import write_info
@@ -33,6 +34,7 @@ from .small_factors import write_info
 __all__ = [
     "SWEEPS",
     "Eigh",
+    "EighBlock",
     "angle",
     "eigh_vectors",
     "get",
@@ -136,14 +138,21 @@ def _block(tag, a, row, p, q, r, s, left, right):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _eigh_angles(tag, n, a, row, angles, players, flags, active, least):
-    """The angles of a round, used on the pairs themselves; whether any matrix has one to `flags`."""
+def _eigh_angles(tag, n, a, row, angles, players, flags, active, least, relative):
+    """The angles of a round, used on the pairs themselves; whether any matrix has one to `flags`. Elements up to
+    `least` are left alone and, where `relative` is not 0, those up to so much of what their pair allows. Returns which
+    matrices were rotated."""
+    moved = active & (least < least)
     for pair in range(n // 2):
         i, j = get(players, pair), get(players, n - 1 - pair)
         p, q = min(i, j), max(i, j)
         at_p, at_q, at = a + p * (row + _V), a + q * (row + _V), a + q * row + p * _V
         product = load_lanes(tag, at)
         rotate = active & (abs(product) > least)
+        if relative > 0.0:
+            limit = splat(tag, relative) * root(load_lanes(tag, at_p)) * root(load_lanes(tag, at_q))
+            rotate = rotate & (abs(product) > limit)
+        moved = moved | rotate
         put(flags, pair, any_lane(rotate))
         if get(flags, pair):
             x, y = load_lanes(tag, at_p), load_lanes(tag, at_q)
@@ -156,6 +165,7 @@ def _eigh_angles(tag, n, a, row, angles, players, flags, active, least):
         else:
             store_lanes(angles + 2 * pair * _V, splat(tag, 0.0))
             store_lanes(angles + (2 * pair + 1) * _V, splat(tag, 0.0))
+    return moved
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -192,7 +202,7 @@ def _eigh(tag, n, a, row, v, columns, angles, players, flags):
             return select(converged, splat(tag, 0.0), splat(tag, float(n))), sweeps
         least = root(total) * splat(tag, number(tag, "eps") / (2.0 * n))
         for _ in range(n - 1):
-            _eigh_angles(tag, n, a, row, angles, players, flags, active, least)
+            _eigh_angles(tag, n, a, row, angles, players, flags, active, least, 0.0)
             _eigh_round(tag, n, a, row, v, columns, angles, players, flags)
             next_round(players, n)
         sweeps += 1
@@ -292,3 +302,53 @@ class Eigh(Group):
     workspace `eigh_vectors`."""
 
     run = _eigh_task
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _eigh_block(tag, n, a, row, v, angles, players, flags, least, relative, sweeps):
+    """At most so many sweeps, of elements that are more than `least` and, where that is not 0, `relative` to their
+    pair. Returns which matrices were rotated at all, as numbers."""
+    active, rotated = least == least, least < least
+    for i in range(n):
+        put(players, i, i)
+    for _ in range(sweeps):
+        moved = least < least
+        for _ in range(n - 1):
+            moved = moved | _eigh_angles(tag, n, a, row, angles, players, flags, active, least, relative)
+            _eigh_round(tag, n, a, row, v, n, angles, players, flags)
+            next_round(players, n)
+        active, rotated = active & moved, rotated | moved
+        if not any_lane(active):
+            break
+    return select(rotated, splat(tag, 1.0), splat(tag, 0.0))
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _block_task(task, worker, job):
+    tag, n, lanes, size = job.tag, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
+    row = (n + 1) * _V
+    a = job.workspace + worker * job.workspace_bytes
+    v = a + n * row
+    angles = v + n * n * _V
+    players, flags = angles + n * _V, angles + 2 * n * _V
+    least, relative = splat(tag, read(tag, job.b)), read(tag, job.b + size)
+    for first in range(task * job.groups * lanes, min((task + 1) * job.groups * lanes, job.count), lanes):
+        last, place = min(lanes, job.count - first) - 1, first * n * n * size
+        pack(tag, job.a + place, last, n * n, v)
+        _spread(tag, n, v, a, row, n, False, splat(tag, 1.0))
+        identity(tag, n, v)
+        rotated = _eigh_block(tag, n, a, row, v, angles, players, flags, least, relative, job.options)
+        write_info(tag, job.info, first, last, rotated, flags)
+        unpack(tag, v, n * n, job.y + place, last)
+        for i in range(n):
+            for j in range(n):
+                store_lanes(v + (i * n + j) * _V, load_lanes(tag, a + max(i, j) * row + min(i, j) * _V))
+        unpack(tag, v, n * n, job.x + place, last)
+
+
+class EighBlock(Group):
+    """Some rotations of symmetric a, n x n with n even: what is left to x, the product of the rotations, transposed, to
+    y, and to info whether there were any. b: the least element that is rotated, and the same relative to the diagonal;
+    options: the most sweeps; workspace `eigh_vectors`."""
+
+    run = _block_task

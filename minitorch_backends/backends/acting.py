@@ -7,11 +7,9 @@ from __future__ import annotations
 
 __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
-_SOLVERS = "linear algebra"
 _FFT = "FFT"
 
 NOT_YET_ACTING = {
-    "cross_check": _SOLVERS,
     "cuda.cufft_plan_cache.max_size": _FFT,
 }
 """The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""

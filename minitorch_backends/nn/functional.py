@@ -10,7 +10,17 @@ from typing import Any
 from ..autograd.modes import is_grad_enabled
 from ..ops import activation as _activation
 from ..ops.activation import gelu, glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
+from ..ops.adaptive import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from ..ops.attention import scaled_dot_product_attention
+from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
+from ..ops.columns import unfold_images as unfold
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ..ops.cross_entropy import cross_entropy, nll_loss
 from ..ops.distance import (
@@ -39,10 +49,21 @@ from ..ops.loss import (
 from ..ops.multihead import multi_head_attention_forward
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from ..ops.padding import pad
+from ..ops.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from ..ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
 from ..ops.softmax import log_softmax, softmax, softmin
 from ..tensor import Tensor
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -59,6 +80,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -70,6 +92,7 @@ __all__ = [
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -78,6 +101,12 @@ __all__ = [
     "log_softmax",
     "logsigmoid",
     "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
@@ -86,6 +115,8 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "poisson_nll_loss",
     "prelu",
     "relu",
@@ -104,6 +135,7 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "unfold",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Helpers for training: gradients kept within bounds."""
+"""Helpers for training and inference: gradients kept within bounds, layers joined."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from ..autograd.modes import no_grad
 from ..tensor import Tensor, adopt
+from .fusion import fuse
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "fuse"]
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:

@@ -4,19 +4,27 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 """
 
 from . import (  # noqa: F401
+    adaptive,
     attention,
+    columns,
     convolution,
     cross_entropy,
     distance,
     dropout,
     embedding,
+    fourier,
+    fourier_many,
+    frequencies,
     history,
     linear,
     loss,
     multihead,
     normalization,
     padding,
+    pool,
     remake,
+    resize,
+    transforms,
 )
 from .activation import relu as relu
 from .addmm import *  # noqa: F403
@@ -41,6 +49,7 @@ from .matmul import *  # noqa: F403
 from .moments import *  # noqa: F403
 from .order import *  # noqa: F403
 from .overwrite import *  # noqa: F403
+from .pairwise import *  # noqa: F403
 from .powers import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rounding import *  # noqa: F403

@@ -34,7 +34,7 @@ def is_public(name: str) -> bool:
 
 def torch_functions(name: str) -> list[Callable[..., Any]]:
     """What torch calls by this name, the likeliest first: function and method, or a function of a module."""
-    modules = [torch.nn.functional, torch.linalg, torch.special, torch.fft, torch, torch.Tensor]
+    modules = [torch.nn.functional, torch.special, torch.fft, torch, torch.linalg, torch.Tensor]
     if name.startswith("linalg_"):
         return [getattr(torch.linalg, name.removeprefix("linalg_"))]
     if name in vars(Tensor):

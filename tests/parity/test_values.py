@@ -13,7 +13,7 @@ from minitorch_backends.op import registry
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import Tensor, adopt
 
-from ..calls import HALVES, OPS, arrays_in, is_composite, leaves_of, results, run, samples_of, tensors
+from ..calls import HALVES, NO_HALVES, OPS, arrays_in, is_composite, leaves_of, results, run, samples_of, tensors
 from .peer import (
     KINDS,
     array_of,
@@ -41,18 +41,22 @@ ROUGH_IN_TORCH = {
 """Functions whose float64 kernel in torch is less precise than that, and why."""
 
 PRODUCTS = """matmul mm bmm mv outer addmm baddbmm addmv addr addbmm inner tensordot multi_dot chain_matmul
-    linear"""
+    linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d fold"""
 FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
     threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss
     hinge_embedding_loss cosine_embedding_loss triplet_margin_loss"""
-EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor_ex linalg_lu_factor linalg_lu cholesky
-    linalg_eigh linalg_eigvalsh linalg_cond linalg_cholesky linalg_cholesky_ex"""
+EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor_ex linalg_lu_factor linalg_lu lu
+    cholesky linalg_eigh linalg_eigvalsh linalg_cond linalg_cholesky linalg_cholesky_ex"""
 """Functions of which torch refuses integers only where there is a matrix."""
 REFUSED_HERE = {
     **dict.fromkeys(PRODUCTS.split(), "b"),
     **dict.fromkeys(FLOATING_ONLY.split(), "bic"),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "i"),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), "bi"),
+    "interpolate": "bic",
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
+    "vander": "b",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
@@ -61,6 +65,7 @@ HALVES_IN_LINALG = """linalg_inv_ex linalg_inv linalg_solve_ex linalg_solve lina
     linalg_pinv linalg_matrix_rank linalg_lstsq linalg_matrix_norm linalg_norm linalg_cond linalg_slogdet logdet inverse
     pinverse slogdet linalg_vander matrix_power linalg_matrix_power"""
 ACCEPTED_HERE = {
+    **dict.fromkeys(NO_HALVES, "batches of no transforms, at which MKL fails"),
     "complex": "bfloat16, of which torch has no complex type",
     "polar": "bfloat16, of which torch has no complex type",
     "view_as_complex": "bfloat16, of which torch has no complex type",
@@ -77,6 +82,7 @@ NO_GRADIENT = {"linalg_ldl_factor_ex", "linalg_ldl_factor", "linalg_ldl_solve", 
 """Whose results require gradients in torch, where backward refuses to find them; here they do not."""
 
 WRONG_IN_TORCH: dict[tuple[str, Any], str] = {
+    ("pixel_unshuffle", 2): "an empty batch keeps its sizes",
     ("matrix_exp", "float16"): "coefficients beyond the range of the type make everything infinite",
     ("matrix_exp", "bfloat16"): "coefficients are rounded to eight bits",
     ("linalg_cond", 10): "the result for no matrices requires no gradient",

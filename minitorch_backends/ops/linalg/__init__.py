@@ -3,7 +3,21 @@
 from . import eigen, least_squares, norms  # noqa: F401
 from .determinant import logdet
 from .functions import matrix_exp, matrix_power
-from .legacy import cholesky, det, inverse, lu_solve, orgqr, pinverse, qr, slogdet, svd, triangular_solve
+from .legacy import (
+    cholesky,
+    det,
+    inverse,
+    lu_solve,
+    orgqr,
+    ormqr,
+    pinverse,
+    qr,
+    slogdet,
+    svd,
+    triangular_solve,
+)
+from .legacy import lu_of as lu
+from .legacy import vander_of as vander
 from .lu import lu_unpack
 from .orthogonal import geqrf
 from .triangular import cholesky_inverse, cholesky_solve
@@ -18,14 +32,17 @@ __all__ = [
     "geqrf",
     "inverse",
     "logdet",
+    "lu",
     "lu_solve",
     "lu_unpack",
     "matrix_exp",
     "matrix_power",
     "orgqr",
+    "ormqr",
     "pinverse",
     "qr",
     "slogdet",
     "svd",
     "triangular_solve",
+    "vander",
 ]

@@ -7,13 +7,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dtypes import FLOATING
 from ...op import composite
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
-from . import determinant, lu, orthogonal, singular, solve, triangular
+from ..join import cat
+from . import determinant, lu, orthogonal, singular, solve, triangular, vectors
 from .samples import definite, eye_plus, of_hermitian, squares, unsigned
 
-__all__ = ["cholesky", "det", "inverse", "lu_solve", "orgqr", "pinverse", "qr", "slogdet", "svd", "triangular_solve"]
+__all__ = [
+    "cholesky",
+    "det",
+    "inverse",
+    "lu_of",
+    "lu_solve",
+    "orgqr",
+    "ormqr",
+    "pinverse",
+    "qr",
+    "slogdet",
+    "svd",
+    "triangular_solve",
+    "vander_of",
+]
 
 
 @composite(
@@ -144,3 +160,70 @@ def triangular_solve(
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """`linalg.householder_product`."""
     return orthogonal.householder_product(input, input2)
+
+
+def _lu_reference(A: Any, pivot: bool = True, get_infos: bool = False) -> tuple:
+    return lu._lu_reference(A)[: 3 if get_infos else 2]
+
+
+@composite(
+    name="lu",
+    takes="fc",
+    reference=_lu_reference,
+    samples=lambda: iter([sample(eye_plus(3, 3)), sample(eye_plus(2, 3, 2).mT, True, True), sample(eye_plus(0, 2, 2))]),
+)
+def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """`linalg.lu_factor` as a plain tuple, or with `get_infos` `linalg.lu_factor_ex`."""
+    return lu.lu_factor_ex(A, pivot=pivot) if get_infos else tuple(lu.lu_factor(A, pivot=pivot))
+
+
+def _multiplied(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    m = input.shape[-2]
+    square = np.concatenate([input, np.zeros((*input.shape[:-1], m - input.shape[-1]), input.dtype)], -1)
+    Q = orthogonal._product_reference(square, tau)
+    Q = Q.conj().mT if transpose else Q
+    return Q @ other if left else other @ Q
+
+
+def _ormqr_samples() -> Iterator[Sample]:
+    reflectors, tau = between(-1, 1, 4, 2), between(0.2, 1.5, 2)
+    yield sample(reflectors, tau, between(-1, 1, 4, 3))
+    yield sample(reflectors, tau, between(-1, 1, 4, 3), True, True)
+    yield sample(reflectors, tau, between(-1, 1, 2, 4), False)
+    yield sample(between(-1, 1, 2, 3, 3).mT, between(0.2, 1.5, 2, 3), between(-1, 1, 2, 3, 3), False, True)
+
+
+@composite(takes="fc", reference=_multiplied, samples=_ormqr_samples)
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`."""
+    m, n = input._array.shape[-2:]
+    columns = adopt(np.zeros((*input._array.shape[:-1], m - n), input._array.dtype))
+    Q = orthogonal.householder_product(cat([input, columns], -1), tau)
+    Q = Q.mH if transpose else Q
+    return Q @ other if left else other @ Q
+
+
+def _vander_samples() -> Iterator[Sample]:
+    yield sample(between(0.5, 2, 3))
+    yield sample(between(0.5, 2, 6)[::2], 4, True)
+    yield sample(between(0.5, 2, 0), 2)
+
+
+def _vander_reference(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    powers = np.arange(len(x) if N is None else N)
+    return x[:, None] ** (powers if increasing else powers[::-1])
+
+
+@composite(name="vander", method=False, takes="ifc", reference=_vander_reference, samples=_vander_samples)
+def vander_of(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The powers of each element of a vector, the highest first unless `increasing`; see `linalg.vander`."""
+    if x._array.dtype.kind == "b":
+        raise RuntimeError(f"vander() is not implemented for {x.dtype!r}; convert it with .to(dtype)")
+    if x.ndim != 1:
+        raise RuntimeError(f"x must be a one-dimensional tensor, and its shape is {list(x.shape)}")
+    count = len(x._array) if N is None else N
+    if count < 2:
+        ones = x.new_ones((len(x._array), count))
+        return ones if x.dtype.category >= FLOATING else ones.long()
+    found = vectors.vander(x, N=count)
+    return found if increasing else found.flip(-1)

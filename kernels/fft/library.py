@@ -1,0 +1,43 @@
+"""Fourier transforms by SciPy (pocketfft), for every length. It refuses nothing, and keeps its plans itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import threading
+from .contract import complex_of, fft, lengths_of, real_of
+
+__all__ = ["fft_scipy"]
+
+_FORWARD = {"none": "backward", "root": "ortho", "size": "forward"}
+_INVERSE = {"none": "forward", "root": "ortho", "size": "backward"}
+
+
+def _along_each(
+    x: np.ndarray, kind: str, axes: tuple[int, ...], lengths: tuple[int, ...], norms: dict[str, str], scaling: str
+) -> np.ndarray:
+    import scipy.fft
+
+    options: dict[str, Any] = {"norm": norms[scaling], "workers": threading.get_num_threads()}
+    if kind == "halved":  # SciPy ignores what a spectrum of a real array cannot have as well
+        return scipy.fft.irfftn(x, lengths, axes, **options)
+    function = {"forward": scipy.fft.fftn, "inverse": scipy.fft.ifftn, "real": scipy.fft.rfftn}[kind]
+    return function(x, axes=axes, **options)
+
+
+@fft.impl("scipy")
+def fft_scipy(
+    x: np.ndarray, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
+) -> np.ndarray:
+    """scipy.fft over several axes at once."""
+    lengths = lengths_of(x.shape, kind, axes, last)
+    if 0 in x.shape or not axes:
+        shape = list(x.shape)
+        if axes and kind in ("real", "halved"):
+            shape[axes[-1]] = lengths[-1] if kind == "halved" else lengths[-1] // 2 + 1
+            return np.zeros(shape, (real_of if kind == "halved" else complex_of)(x.dtype))
+        return x.copy()
+    norms = _FORWARD if kind in ("forward", "real") else _INVERSE
+    return _along_each(x, kind, axes, lengths, norms, scaling)

@@ -1,0 +1,23 @@
+"""Discrete Fourier transforms under the names of `torch.fft`."""
+
+from .ops.fourier import fft, hfft, ifft, ihfft, irfft, rfft
+from .ops.fourier_many import (
+    fft2,
+    fftn,
+    hfft2,
+    hfftn,
+    ifft2,
+    ifftn,
+    ihfft2,
+    ihfftn,
+    irfft2,
+    irfftn,
+    rfft2,
+    rfftn,
+)  # fmt: skip
+from .ops.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip

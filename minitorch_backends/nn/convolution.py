@@ -1,0 +1,297 @@
+"""Layers of images: convolutions, batch normalisation, pooling, and changes of size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd.modes import is_grad_enabled
+from ..factories import empty, ones, tensor, zeros
+from ..ops.packed_convolution import PackedConvolution
+from ..tensor import Parameter, Tensor
+from . import functional as F
+from . import init
+from .module import Module
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d",
+]  # fmt: skip
+
+Given = int | Sequence[int]
+
+_CONVOLUTIONS = (F.conv1d, F.conv2d, F.conv3d)
+_TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
+_PADDINGS = ("zeros", "reflect", "replicate", "circular")
+
+
+def _numbers(value: Given, dims: int) -> tuple[int, ...]:
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+class _Convolution(Module):
+    """What all convolutions have: a weight that starts uniform within 1 / sqrt(fan in), as in torch, and a bias."""
+
+    dims: int
+    transposed = False
+    weight: Parameter
+    bias: Parameter | None
+
+    def _set(
+        self, in_channels: int, out_channels: int, kernel_size: Given, stride: Given, padding: Given | str,
+        dilation: Given, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        if groups < 1:
+            raise ValueError(f"groups must be a positive integer, and is {groups}")
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name}={channels} must be divisible by groups={groups}")
+        if padding_mode not in _PADDINGS:
+            raise ValueError(f"padding_mode={padding_mode!r} is unknown; expected one of {', '.join(_PADDINGS)}")
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride = _numbers(kernel_size, self.dims), _numbers(stride, self.dims)
+        self.dilation, self.padding_mode = _numbers(dilation, self.dims), padding_mode
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(f"invalid padding string {padding!r}; expected 'valid', 'same' or numbers")
+            if padding == "same" and max(self.stride) > 1:
+                raise ValueError(f"padding='same' is not supported for strided convolutions; got stride={self.stride}")
+        self.padding = padding if isinstance(padding, str) else _numbers(padding, self.dims)
+        first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        shape = (first, second // groups, *self.kernel_size)
+        self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
+        self.bias = Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weights and biases anew."""
+        fan_in = math.prod(self.weight.shape[1:])
+        bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def extra_repr(self) -> str:
+        parts = [f"{self.in_channels}, {self.out_channels}", f"kernel_size={self.kernel_size}", f"stride={self.stride}"]
+        if isinstance(self.padding, str) or any(self.padding):
+            parts.append(f"padding={self.padding!r}")
+        if any(each != 1 for each in self.dilation):
+            parts.append(f"dilation={self.dilation}")
+        parts += [f"groups={self.groups}"] * (self.groups != 1) + ["bias=False"] * (self.bias is None)
+        parts += [f"padding_mode={self.padding_mode!r}"] * (self.padding_mode != "zeros")
+        return ", ".join(parts)
+
+
+class _Forward(_Convolution):
+    """`functional.conv1d` to `conv3d` with a weight and a bias to learn; under no_grad from the packed weight."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Given,
+        stride: Given = 1,
+        padding: Given | str = 0,
+        dilation: Given = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._packed = PackedConvolution()
+        self._set(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
+
+    def _around(self) -> list[int]:
+        """The padding in the form of `functional.pad`."""
+        if isinstance(self.padding, str):
+            reach = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            total = reach if self.padding == "same" else [0] * self.dims
+            pairs = [(each // 2, each - each // 2) for each in total]
+        else:
+            pairs = [(each, each) for each in self.padding]
+        return [number for pair in reversed(pairs) for number in pair]
+
+    def forward(self, input: Tensor) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._around(), self.padding_mode), 0
+        options = self.stride, padding, self.dilation, self.groups
+        if is_grad_enabled():
+            return _CONVOLUTIONS[self.dims - 1](input, self.weight, self.bias, *options)
+        return self._packed.conv(self.dims, input, self.weight, self.bias, *options)
+
+
+class Conv1d(_Forward):
+    """Convolution of (N, C, L), or (C, L)."""
+
+    dims = 1
+
+
+class Conv2d(_Forward):
+    """Convolution of images (N, C, H, W), or (C, H, W)."""
+
+    dims = 2
+
+
+class Conv3d(_Forward):
+    """Convolution of volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+    dims = 3
+
+
+class _Transposed(_Convolution):
+    """`functional.conv_transpose1d` to `conv_transpose3d` with a weight and a bias to learn."""
+
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Given,
+        stride: Given = 1,
+        padding: Given = 0,
+        output_padding: Given = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Given = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'only "zeros" padding mode is supported for {type(self).__name__}; got {padding_mode!r}')
+        self.output_padding = _numbers(output_padding, self.dims)
+        self._set(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
+        options = self.stride, self.padding, more, self.groups, self.dilation
+        return _TRANSPOSED[self.dims - 1](input, self.weight, self.bias, *options)
+
+    def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:
+        """The output padding that gives this size. Raises ValueError where none does."""
+        sizes = input.shape[-self.dims :]
+        wanted = output_size[-self.dims :]
+        least = [
+            (n - 1) * s - 2 * p + d * (k - 1) + 1  # type: ignore[operator]
+            for n, s, p, d, k in zip(sizes, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+        ]
+        most = [size + step - 1 for size, step in zip(least, self.stride, strict=True)]
+        if len(output_size) not in (self.dims, input.ndim) or not all(
+            low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)
+        ):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an "
+                f"input of {list(sizes)})"
+            )
+        return tuple(size - low for size, low in zip(wanted, least, strict=True))
+
+
+class ConvTranspose1d(_Transposed):
+    """Transposed convolution of (N, C, L), or (C, L)."""
+
+    dims = 1
+
+
+class ConvTranspose2d(_Transposed):
+    """Transposed convolution of images (N, C, H, W), or (C, H, W)."""
+
+    dims = 2
+
+
+class ConvTranspose3d(_Transposed):
+    """Transposed convolution of volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+    dims = 3
+
+
+class _BatchNorm(Module):
+    """`functional.batch_norm` with a weight of ones and a bias of zeros to learn, and running statistics in buffers.
+
+    `momentum=None` averages all batches alike.
+    """
+
+    ndims: tuple[int, ...]
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        options = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_features, **options)) if affine else None
+        self.bias = Parameter(zeros(num_features, **options)) if affine else None
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, **options) if tracked else None)
+        self.register_buffer("num_batches_tracked", tensor(0) if tracked else None)
+
+    def reset_running_stats(self) -> None:
+        """Forget what has been seen."""
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Start anew: statistics, weight and bias."""
+        self.reset_running_stats()
+        if self.weight is not None and self.bias is not None:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in self.ndims:
+            expected = " or ".join(f"{each}D" for each in self.ndims)
+            raise ValueError(f"expected {expected} input (got {input.ndim}D input of shape {list(input.shape)})")
+        share = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                share = 1 / self.num_batches_tracked.item()
+        own = self.training or self.running_mean is None
+        kept = (self.running_mean, self.running_var) if not own or self.track_running_stats else (None, None)
+        return F.batch_norm(input, *kept, self.weight, self.bias, own, share, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L)."""
+
+    ndims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of images (N, C, H, W)."""
+
+    ndims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of volumes (N, C, D, H, W)."""
+
+    ndims = (5,)

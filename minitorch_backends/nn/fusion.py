@@ -1,0 +1,100 @@
+"""Convolution, batch normalisation and ReLU as one convolution, where nothing is recorded."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ..autograd.modes import is_grad_enabled
+from ..ops.packed_convolution import PackedConvolution
+from ..tensor import Tensor, adopt
+from . import functional as F
+from .container import Sequential
+from .convolution import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d
+from .layers import ReLU
+from .module import Module
+
+__all__ = ["FusedConvolution", "fuse"]
+
+_NORMS: dict[type, type] = {Conv1d: BatchNorm1d, Conv2d: BatchNorm2d, Conv3d: BatchNorm3d}
+
+
+class FusedConvolution(Module):
+    """A convolution, the batch normalisation that follows it, and a ReLU, either of which may be missing.
+
+    Under no_grad, and with the normalisation in evaluation mode, it is one convolution with folded weights, which are
+    kept until a parameter or a statistic changes, and the ReLU is done while the result is stored. Otherwise the three
+    run one after the other.
+    """
+
+    def __init__(self, conv: Any, norm: Any, relu: Any) -> None:
+        self.conv, self.norm, self.relu = conv, norm, relu
+        self._packed, self._key = PackedConvolution(), None
+        self._folded: tuple[Tensor, Tensor | None] | None = None
+
+    def _sources(self) -> list[Tensor | None]:
+        conv, norm = self.conv, self.norm
+        own = [conv.weight, conv.bias]
+        return own if norm is None else [*own, norm.weight, norm.bias, norm.running_mean, norm.running_var]
+
+    def _fold(self) -> tuple[Tensor, Tensor | None]:
+        """The weight and the bias of the convolution that does what the first two do; rounded once."""
+        arrays: list[Any] = [None if each is None else each._array for each in self._sources()]
+        if self.norm is None:
+            return self.conv.weight, self.conv.bias
+        weight, bias, *others = arrays
+        wide: list[Any] = [None if each is None else each.astype(np.float64) for each in others]
+        gamma, beta, mean, variance = wide
+        scale = (1.0 if gamma is None else gamma) / np.sqrt(variance + self.norm.eps)
+        shift = (0.0 if bias is None else bias.astype(np.float64)) - mean
+        folded = weight.astype(np.float64) * scale.reshape(-1, *(1,) * (weight.ndim - 1))
+        shifted = shift * scale + (0.0 if beta is None else beta)
+        return adopt(folded.astype(weight.dtype)), adopt(shifted.astype(weight.dtype))
+
+    def forward(self, input: Tensor) -> Tensor:
+        conv, norm = self.conv, self.norm
+        if is_grad_enabled() or (norm is not None and (norm.training or norm.running_mean is None)):
+            result = conv(input)
+            result = result if norm is None else norm(result)
+            return result if self.relu is None else self.relu(result)
+        key: Any = [(id(each._array), each._version) for each in self._sources() if each is not None]
+        if self._folded is None or self._key != key:
+            self._folded, self._key = self._fold(), key
+        weight, bias = self._folded
+        padding = conv.padding
+        if conv.padding_mode != "zeros":
+            input, padding = F.pad(input, conv._around(), conv.padding_mode), 0
+        options = conv.stride, padding, conv.dilation, conv.groups
+        return self._packed.conv(conv.dims, input, weight, bias, *options, relu=self.relu is not None)
+
+
+def fuse(module: Module) -> Module:
+    """A copy of a model that shares its parameters, in which each Conv1d to Conv3d of a `Sequential`, with the batch
+    normalisation and the ReLU that follow it, is one `FusedConvolution`.
+
+    It gives the results of the model, to within rounding, and is quicker under no_grad in evaluation mode. The model
+    itself is not changed. Hooks of the modules that are joined do not run on the way that joins them.
+    """
+    fused: Any = copy.copy(module)
+    for name, child in list(vars(module).items()):
+        if isinstance(child, Module):
+            setattr(fused, name, fuse(child))
+    if type(module) is Sequential:
+        fused._fill(_joined(list(fused)))
+    return fused
+
+
+def _joined(modules: list[Module]) -> list[Module]:
+    joined: list[Module] = []
+    while modules:
+        first = modules.pop(0)
+        norm_type = _NORMS.get(type(first))
+        if norm_type is None:
+            joined.append(first)
+            continue
+        norm = modules.pop(0) if modules and type(modules[0]) is norm_type else None
+        relu = modules.pop(0) if modules and type(modules[0]) is ReLU else None
+        joined.append(first if norm is None and relu is None else FusedConvolution(first, norm, relu))
+    return joined

@@ -1,0 +1,287 @@
+"""Functions of images as modules: pooling, changes of size, windows as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..tensor import Tensor
+from . import functional as F
+from .module import Module
+
+__all__ = [
+    "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Fold", "MaxPool1d", "MaxPool2d", "MaxPool3d",
+    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "PixelShuffle", "PixelUnshuffle", "Unfold", "Upsample",
+]  # fmt: skip
+
+Given = int | Sequence[int]
+
+
+class _MaxPool(Module):
+    """The largest value of each window; see `functional.max_pool2d`."""
+
+    function: Callable[..., Any]
+
+    def __init__(
+        self,
+        kernel_size: Given,
+        stride: Given | None = None,
+        padding: Given = 0,
+        dilation: Given = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        self.kernel_size, self.padding, self.dilation = kernel_size, padding, dilation
+        self.stride = kernel_size if stride is None else stride
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        steps = self.kernel_size, self.stride, self.padding, self.dilation
+        return type(self).function(input, *steps, self.ceil_mode, self.return_indices)
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """The largest value of each window of (N, C, L), or (C, L)."""
+
+    function = F.max_pool1d
+
+
+class MaxPool2d(_MaxPool):
+    """The largest value of each window of images (N, C, H, W), or (C, H, W)."""
+
+    function = F.max_pool2d
+
+
+class MaxPool3d(_MaxPool):
+    """The largest value of each window of volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+    function = F.max_pool3d
+
+
+class _AvgPool(Module):
+    """The mean of each window; see `functional.avg_pool2d`."""
+
+    function: Callable[..., Tensor]
+
+    def __init__(
+        self,
+        kernel_size: Given,
+        stride: Given | None = None,
+        padding: Given = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        self.kernel_size, self.padding, self.ceil_mode = kernel_size, padding, ceil_mode
+        self.stride = kernel_size if stride is None else stride
+        self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        options = self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+        return type(self).function(input, self.kernel_size, self.stride, *options)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of each window of (N, C, L), or (C, L)."""
+
+    function = F.avg_pool1d
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window of images (N, C, H, W), or (C, H, W)."""
+
+    function = F.avg_pool2d
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window of volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+    function = F.avg_pool3d
+
+
+class _AdaptiveAvgPool(Module):
+    """Means to a given size; see `functional.adaptive_avg_pool2d`."""
+
+    function: Callable[..., Tensor]
+
+    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return type(self).function(input, self.output_size)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Means of (N, C, L), or (C, L), to a given size."""
+
+    function = F.adaptive_avg_pool1d
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Means of images (N, C, H, W), or (C, H, W), to a given size."""
+
+    function = F.adaptive_avg_pool2d
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """Means of volumes (N, C, D, H, W), or (C, D, H, W), to a given size."""
+
+    function = F.adaptive_avg_pool3d
+
+
+class _AdaptiveMaxPool(Module):
+    """Largest values to a given size; see `functional.adaptive_max_pool2d`."""
+
+    function: Callable[..., Any]
+
+    def __init__(self, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> None:
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        return type(self).function(input, self.output_size, self.return_indices)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """Largest values of (N, C, L), or (C, L), to a given size."""
+
+    function = F.adaptive_max_pool1d
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """Largest values of images (N, C, H, W), or (C, H, W), to a given size."""
+
+    function = F.adaptive_max_pool2d
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """Largest values of volumes (N, C, D, H, W), or (C, D, H, W), to a given size."""
+
+    function = F.adaptive_max_pool3d
+
+
+class _MaxUnpool(Module):
+    """Values put back where pooling found them; see `functional.max_unpool2d`."""
+
+    function: Callable[..., Tensor]
+
+    def __init__(self, kernel_size: Given, stride: Given | None = None, padding: Given = 0) -> None:
+        self.kernel_size, self.padding = kernel_size, padding
+        self.stride = kernel_size if stride is None else stride
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return type(self).function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Values put back to (N, C, L), or (C, L)."""
+
+    function = F.max_unpool1d
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Values put back to images (N, C, H, W), or (C, H, W)."""
+
+    function = F.max_unpool2d
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Values put back to volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+    function = F.max_unpool3d
+
+
+class Unfold(Module):
+    """`functional.unfold`: windows of images as columns."""
+
+    def __init__(self, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1) -> None:
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+
+
+class Fold(Module):
+    """`functional.fold`: images from columns of windows."""
+
+    def __init__(
+        self, output_size: Given, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
+    ) -> None:
+        self.output_size, self.kernel_size = output_size, kernel_size
+        self.dilation, self.padding, self.stride = dilation, padding, stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}, kernel_size={self.kernel_size}"
+
+
+class Upsample(Module):
+    """`functional.interpolate` to a size, or by a factor."""
+
+    def __init__(
+        self,
+        size: Given | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        options = self.mode, self.align_corners, self.recompute_scale_factor
+        return F.interpolate(input, self.size, self.scale_factor, *options)
+
+    def extra_repr(self) -> str:
+        how = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
+        return f"{how}, mode={self.mode!r}"
+
+
+class PixelShuffle(Module):
+    """`functional.pixel_shuffle`: channels become pixels."""
+
+    def __init__(self, upscale_factor: int) -> None:
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """`functional.pixel_unshuffle`: pixels become channels."""
+
+    def __init__(self, downscale_factor: int) -> None:
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"

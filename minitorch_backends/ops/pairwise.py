@@ -1,0 +1,103 @@
+"""Distances between tensors and between all pairs of vectors, and vectors shortened to a norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import FLOATING
+from ..op import composite
+from ..samples import Sample, between, gapped, sample
+from ..tensor import Tensor
+from .dims import wrap_dim
+
+__all__ = ["cdist", "dist", "renorm"]
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+def _norm(size: Any, p: float, **named: Any) -> Any:
+    if p == 0:
+        return np.sum(size != 0, dtype=size.dtype, **named)
+    return np.max(size, **named) if math.isinf(p) else np.sum(size**p, **named) ** (1 / p)
+
+
+def _pairs() -> Iterator[Sample]:
+    for p in (2.0, 1.0, 3.0, math.inf, 0.0):
+        yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 4, 2, seed=1), p)
+    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
+
+
+@composite(
+    method=False,
+    takes="f",
+    reference=lambda x1, x2, p=2.0: _norm(np.abs(x1[..., :, None, :] - x2[..., None, :, :]), p, axis=-1),
+    samples=_pairs,
+)
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """The p-norm distances between all vectors of x1 (..., m, k) and of x2 (..., n, k), as (..., m, n).
+
+    Differences are always taken before they are squared, whatever `compute_mode` says: that loses no digits. The
+    gradient is 0 where a distance is. Raises RuntimeError for other shapes, a negative p and unknown modes.
+    """
+    if x1.is_complex() or x2.is_complex() or x1.dtype.category < FLOATING:
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {x1.dtype!r}, and X2 {x2.dtype!r}")
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            "cdist(): expected (..., m, k) and (..., n, k), at least two-dimensional, and got shapes "
+            f"{list(x1.shape)} and {list(x2.shape)}"
+        )
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, and got {p}")
+    if compute_mode is not None and compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode!r} is not a valid value for compute_mode; expected None or one of {_MODES}")
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+
+
+def _two() -> Iterator[Sample]:
+    for p in (2, 1, 3, math.inf):
+        yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 3, 2, seed=1), p)
+    yield sample(gapped(), between(-1, 2.1, 2, seed=1))
+    yield sample(between(-2, 2.3), between(-1, 2.1))
+    yield sample(between(-2, 2.3, 0), between(-1, 2.1, 0))
+
+
+@composite(takes="fc", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two)
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of all elements of input - other, which broadcast."""
+    return (input - other).norm(p)
+
+
+def _renorm_reference(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    axes = tuple(axis for axis in range(input.ndim) if axis != dim % input.ndim)
+    norm = _norm(np.abs(input), p, axis=axes, keepdims=True)
+    return np.where(norm > maxnorm, input * maxnorm / (norm + 1e-7), input)
+
+
+def _slices() -> Iterator[Sample]:
+    for p in (2, 1, math.inf):
+        yield sample(between(-2, 2.3, 3, 4), p, 0, 2.5)
+    yield sample(between(-2, 2.3, 2, 3, 2), 2, -1, 1.0)
+    yield sample(gapped(), 2, 1, 1.0)
+    yield sample(between(-2, 2.3, 0, 3), 2, 0, 1.0)
+
+
+@composite(inplace=True, takes="fc", reference=_renorm_reference, samples=_slices)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """The slices along `dim`, those with a p-norm above `maxnorm` scaled down to it (as torch: to norm + 1e-7).
+
+    Raises RuntimeError for fewer than two dimensions, for p <= 0 and for a negative maxnorm.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if p <= 0 or maxnorm < 0:
+        raise RuntimeError(f"renorm: non-positive-norm not supported, and maxnorm at least 0; got {p=} and {maxnorm=}")
+    kept = wrap_dim(dim, input.ndim)
+    norm = input.norm(p, tuple(axis for axis in range(input.ndim) if axis != kept), True)
+    scale = (maxnorm / (norm + 1e-7)).where(norm > maxnorm, 1)
+    return input * scale

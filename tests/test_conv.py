@@ -1,0 +1,363 @@
+"""Convolutions of tensors: gradients, determinism, precision and algorithms by flag, the tuner, packed and fused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain, nn
+from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
+from minitorch_backends.flags import Snapshot
+from minitorch_backends.kernels.conv import KERNELS, conv, thread_dependent
+from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.nn import functional as F
+
+
+@pytest.fixture(autouse=True)
+def default_flags() -> Iterator[None]:
+    before = backends.snapshot()
+    backends.restore(Snapshot(()))
+    backends.cudnn.benchmark_cache.clear()
+    yield
+    backends.restore(before)
+    backends.cudnn.benchmark_cache.clear()
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32, requires_grad: bool = False) -> mt.Tensor:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    return mt.from_numpy(values).requires_grad_(requires_grad)
+
+
+GRID = [
+    (stride, padding, dilation, groups)
+    for stride, padding, dilation, groups in itertools.product((1, 2), (0, 1), (1, 2), (1, 2))
+]
+
+
+# Gradients
+
+
+@pytest.mark.parametrize(("stride", "padding", "dilation", "groups"), GRID)
+@pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
+def test_gradients_of_both_orders(function: Any, stride: int, padding: int, dilation: int, groups: int) -> None:
+    x = normal(1, 2, 5, 4, dtype=np.float64, requires_grad=True)
+    weight = normal(2, 2 // groups, 2, 2, seed=1, dtype=np.float64, requires_grad=True)
+    bias = normal(2 if function is F.conv2d else 2 // groups * groups, seed=2, dtype=np.float64, requires_grad=True)
+    named = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    assert gradcheck(lambda *inputs: function(*inputs, **named), (x, weight, bias))
+    assert gradgradcheck(lambda *inputs: function(*inputs, **named), (x, weight, bias), atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_the_precision_of_backward(precision: str) -> None:
+    """Under "recorded" gradients run at the precision of the forward pass; under a name, at that one."""
+    x, weight = normal(1, 8, 6, 6, requires_grad=True), normal(8, 8, 3, 3, seed=1, requires_grad=True)
+    for mode, expected in (("live", "ieee"), ("recorded", precision), ("fp16", "fp16")):
+        with backends.flags(backward_precision=mode):
+            with backends.mkldnn.conv.flags(fp32_precision="bf16" if precision == "bf16" else "tf32"):
+                y = F.conv2d(x, weight, padding=1)
+            with explain.record() as log:
+                y.sum().backward()
+        kernels = {each.kernel: each.precision for each in log if each.kernel.startswith("conv")}
+        assert kernels == {"conv_input_gradient": expected, "conv_weight_gradient": expected}
+
+
+# Precision
+
+
+def test_each_family_permits_its_precision() -> None:
+    x, weight = normal(1, 16, 8, 8), normal(16, 16, 3, 3, seed=1)
+    exact = conv.reference(x.numpy(), weight.numpy())
+    errors = {}
+    for path, value in (
+        (None, "ieee"),
+        ("fp32_precision", "bf16x3"),
+        ("cudnn.conv.fp32_precision", "tf32"),
+        ("mkldnn.conv.fp32_precision", "bf16"),
+        ("xla.mat_mul_precision", "highest"),
+    ):
+        with Snapshot([(path, value)] if path else ()), explain.record() as log:
+            result = F.conv2d(x, weight)
+        ran = next(each for each in log if each.kernel == "conv")
+        assert path is None or path in ran.decided_by
+        errors[ran.precision] = float(np.abs(result.numpy() - exact).max())
+    assert set(errors) == {"ieee", "bf16x3", "tf32", "bf16", "bf16x6"}
+    assert errors["bf16"] > 3 * errors["tf32"] > 9 * errors["bf16x3"]
+    assert errors["bf16x3"] > errors["bf16x6"]
+
+
+def test_matmul_flags_leave_convolutions_alone() -> None:
+    with backends.mkldnn.matmul.flags(fp32_precision="bf16"), explain.record() as log:
+        F.conv2d(normal(1, 8, 6, 6), normal(8, 8, 3, 3))
+    assert next(each for each in log if each.kernel == "conv").precision == "ieee"
+
+
+def test_a_call_may_name_its_precision() -> None:
+    x, weight = normal(1, 8, 6, 6), normal(8, 8, 3, 3, seed=1)
+    assert not np.array_equal(F.conv2d(x, weight, precision="bf16").numpy(), F.conv2d(x, weight).numpy())
+    with pytest.raises(ValueError, match=r"precision='half'.*bf16"):
+        F.conv2d(x, weight, precision="half")
+
+
+# Determinism
+
+SHAPES = [((2, 16, 9, 8), (16, 16, 3, 3), 1), ((2, 12, 9, 8), (12, 1, 3, 3), 12), ((2, 40, 6, 6), (24, 40, 1, 1), 1)]
+
+
+@pytest.mark.parametrize(("kernel", "name"), [(k, name) for k in KERNELS for name in k.implementations])
+def test_bits_do_not_depend_on_the_number_of_threads(kernel: Any, name: str) -> None:
+    if name in thread_dependent:
+        pytest.skip(thread_dependent[name])
+    before = mt.get_num_threads()
+    for x_shape, w_shape, groups in SHAPES:
+        x, weight = normal(*x_shape).numpy(), normal(*w_shape, seed=1).numpy()
+        steps: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": groups}
+        g = normal(*conv.reference(x, weight, **steps).shape, seed=2).numpy()
+        arrays, named = {
+            "conv": ((x, weight), {}),
+            "conv_input_gradient": ((g, weight), {"input_size": x.shape[2:]}),
+            "conv_weight_gradient": ((x, g), {"kernel_size": weight.shape[2:]}),
+        }[kernel.name]
+        for precision in ({}, {"precision": "bf16"}):
+            results = []
+            try:
+                for threads in (1, 2, 3):
+                    mt.set_num_threads(threads)
+                    results.append(kernel[name](*arrays, every=True, **steps, **named, **precision).tobytes())
+            except Refused:
+                continue
+            finally:
+                mt.set_num_threads(before)
+            assert len(set(results)) == 1
+
+
+# Algorithms
+
+
+def algorithm(x: mt.Tensor, weight: mt.Tensor, **named: Any) -> explain.Record:
+    with explain.record() as log:
+        F.conv2d(x, weight, **named)
+    return next(each for each in log if each.kernel == "conv")
+
+
+def test_what_flags_forbid_is_refused_in_their_name() -> None:
+    x, weight = normal(1, 2, 40, 40), normal(2, 2, 15, 15)
+    for path, forbidden in (
+        ("nnpack.enabled", {"fft", "winograd2", "winograd4"}),
+        ("cudnn.enabled", {name for name in conv.implementations if name != "explicit"}),
+        ("mkldnn.enabled", {name for name in conv.implementations if name != "explicit"}),
+    ):
+        with Snapshot([(path, False)]):
+            ran = algorithm(x, weight)
+        named = {name for name, sentence in ran.refusals if sentence == f"{path} = False"}
+        assert ran.implementation not in forbidden
+        assert named == forbidden & {name for name, _ in ran.refusals}
+        assert "fft" in named
+    with Snapshot([("cudnn.enabled", False), ("emulate", "mkldnn")]):
+        assert algorithm(x, weight).implementation != "explicit"
+
+
+def test_the_workspace_is_shown_and_limited() -> None:
+    x, weight = normal(1, 2, 40, 40), normal(2, 2, 15, 15)
+    usual = algorithm(x, weight)
+    taken = dict(usual.options)["workspace"]
+    assert taken > 0
+    with backends.flags(workspace_limit=taken - 1):
+        limited = algorithm(x, weight)
+    assert limited.implementation != usual.implementation
+    assert any("workspace" in sentence and f"{taken:,}" in sentence for _, sentence in limited.refusals)
+    with backends.flags(workspace_limit=taken):
+        assert algorithm(x, weight).implementation == usual.implementation
+
+
+# The tuner
+
+
+def test_the_first_call_for_a_shape_is_timed() -> None:
+    x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
+    with backends.cudnn.flags(benchmark=True):
+        first, second = algorithm(x, weight), algorithm(x, weight)
+        assert len(cache) == 1
+        ((line, times),) = cache.items()
+        assert first.implementation == second.implementation == next(iter(times))
+        assert dict(second.options)["timed"] == ",".join(times)
+        assert list(times.values()) == sorted(times.values())
+        assert "1x8x9x9" in line
+        assert line in repr(cache)
+        algorithm(x, weight, padding=1)
+        assert len(cache) == 2
+        last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x.numpy(), 1, -1)), -1, 1)
+        algorithm(mt.from_numpy(last), weight)
+        assert len(cache) == 3
+    algorithm(normal(1, 8, 5, 5), weight)
+    assert len(cache) == 3
+
+
+def test_the_limit_of_the_tuner() -> None:
+    x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
+    counts = []
+    for limit in (1, 2, 0):
+        cache.clear()
+        with backends.cudnn.flags(benchmark=True, benchmark_limit=limit):
+            algorithm(x, weight)
+        counts.append(len(next(iter(cache.values()))))
+    assert counts[:2] == [1, 2]
+    assert counts[2] >= 2
+
+
+def test_determinism_wins_over_the_tuner() -> None:
+    x, weight = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1)
+    usual = algorithm(x, weight)
+    for path, value in (("cudnn.deterministic", True), ("deterministic_algorithms", "error")):
+        with Snapshot([("cudnn.benchmark", True), (path, value)]):
+            ran = algorithm(x, weight)
+        assert (ran.implementation, ran.options) == (usual.implementation, usual.options)
+    assert not backends.cudnn.benchmark_cache
+
+
+def test_the_cache_is_saved_and_loaded(tmp_path: Path) -> None:
+    x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
+    with backends.cudnn.flags(benchmark=True):
+        algorithm(x, weight)
+    cache.save(tmp_path / "cache.json")
+    content = json.loads((tmp_path / "cache.json").read_text(encoding="utf-8"))
+    (line,) = cache
+    slowest = list(cache[line])[-1]
+    content["entries"][line] = {slowest: 1e-9}
+    (tmp_path / "other.json").write_text(json.dumps(content), encoding="utf-8")
+    cache.clear()
+    cache.load(tmp_path / "other.json")
+    with backends.cudnn.flags(benchmark=True):
+        assert algorithm(x, weight).implementation == slowest
+    assert dict(cache) == {line: {slowest: 1e-9}}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 0, "entries": {}}', '{"format": 1, "entries": {"conv x": {"magic": 1.0}}}']
+)
+def test_a_file_that_is_no_cache_changes_nothing(tmp_path: Path, text: str) -> None:
+    cache = backends.cudnn.benchmark_cache
+    (tmp_path / "bad.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"bad\.json.*no benchmark cache.*save"):
+        cache.load(tmp_path / "bad.json")
+    assert not cache
+
+
+# Layers
+
+
+def network() -> nn.Sequential:
+    mt.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Sequential(nn.Conv2d(8, 8, 3, groups=2, bias=False), nn.BatchNorm2d(8)),
+        nn.Conv2d(8, 8, 2, stride=2, padding=1, padding_mode="circular"),
+        nn.ReLU(),
+        nn.Conv2d(8, 4, 1),
+    )
+    for number in range(3):
+        model(normal(4, 3, 12, 12, seed=number) * 3 + 1)
+    return model
+
+
+def test_kept_weights_follow_the_weight() -> None:
+    layer, x = nn.Conv2d(8, 8, 3, padding=1), normal(2, 8, 7, 7)
+    recorded = layer(x).detach().numpy()
+    with mt.no_grad():
+        assert np.array_equal(layer(x).numpy(), recorded)
+        kept = layer._packed._kept
+        assert np.array_equal(layer(x).numpy(), recorded)
+        assert layer._packed._kept is kept
+        layer.weight.mul_(2)
+        doubled = layer(x).numpy()
+        assert not np.array_equal(doubled, recorded)
+        layer.weight.copy_(layer.weight * 0)
+        assert np.array_equal(
+            layer(x).numpy(), np.broadcast_to(layer.bias.detach().numpy()[:, None, None], (2, 8, 7, 7))
+        )
+        with backends.flags(fp32_precision="bf16"):
+            layer.weight.normal_()
+            assert np.array_equal(layer(x).numpy(), F.conv2d(x, layer.weight, layer.bias, padding=1).numpy())
+
+
+def test_unbatched_and_wrong_inputs_of_layers_without_gradients() -> None:
+    layer = nn.Conv2d(3, 4, 3, padding="same")
+    with mt.no_grad():
+        assert layer(normal(3, 6, 5)).shape == (4, 6, 5)
+        with pytest.raises(RuntimeError, match=r"3 channels, but got 2"):
+            layer(normal(1, 2, 6, 6))
+        with pytest.raises(RuntimeError, match="greater than actual input size"):
+            nn.Conv2d(3, 4, 3)(normal(1, 3, 2, 2))
+
+
+def test_fused_layers_give_the_results_of_the_model() -> None:
+    model, x = network().eval(), normal(2, 3, 12, 12, seed=9)
+    fused = nn.utils.fuse(model)
+    assert [type(each).__name__ for each in fused] == [
+        "FusedConvolution", "Sequential", "FusedConvolution", "Conv2d",
+    ]  # fmt: skip
+    assert [type(each).__name__ for each in model][:3] == ["Conv2d", "BatchNorm2d", "ReLU"]
+    expected = model(x).detach().numpy()
+    assert np.array_equal(fused(x).detach().numpy(), expected), "with gradients the layers run as they are"
+    with mt.no_grad(), explain.record() as log:
+        assert np.allclose(fused(x).numpy(), expected, rtol=1e-4, atol=1e-5)
+    convolutions = [dict(each.options) for each in log if each.kernel == "conv"]
+    assert [options.get("relu", False) for options in convolutions] == [True, False, True, False]
+    with mt.no_grad():
+        model[1].running_mean.add_(1)
+        model[0].weight.mul_(0.5)
+        changed = fused(x).numpy()
+        assert np.allclose(changed, model(x).numpy(), rtol=1e-4, atol=1e-5)
+        assert not np.allclose(changed, expected, rtol=1e-2)
+
+
+def test_fused_layers_train_as_the_model_does() -> None:
+    model, x = network().train(), normal(2, 3, 12, 12, seed=9)
+    fused = nn.utils.fuse(model)
+    fused(x).sum().backward()
+    gradient = model[0].weight.grad.numpy().copy()
+    model.zero_grad()
+    model(x).sum().backward()
+    assert np.array_equal(model[0].weight.grad.numpy(), gradient)
+    with mt.no_grad():
+        before = model[1].running_mean.numpy().copy()
+        fused(x)
+        assert not np.array_equal(model[1].running_mean.numpy(), before), "in training mode statistics are tracked"
+
+
+def test_channels_last_is_kept_through_layers() -> None:
+    x = np.moveaxis(normal(2, 8, 8, 16).numpy(), -1, 1)
+    model = nn.Sequential(nn.Conv2d(16, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+    with mt.no_grad():
+        for layer, shape in zip(range(1, 5), ((2, 8, 8, 8),) * 3 + ((2, 8, 4, 4),), strict=True):
+            y = model[:layer](mt.from_numpy(x))
+            assert y.shape == shape
+            assert y.numpy().strides[1] == 4
+
+
+def test_batch_norm_averages_all_batches_without_momentum() -> None:
+    layer = nn.BatchNorm2d(2, momentum=None)
+    batches = [normal(3, 2, 4, 4, seed=seed) for seed in range(3)]
+    for batch in batches:
+        layer(batch)
+    means = np.mean([batch.numpy().mean((0, 2, 3)) for batch in batches], axis=0)
+    assert np.allclose(layer.running_mean.numpy(), means, atol=1e-6)
+    assert layer.num_batches_tracked.item() == 3
+    with pytest.raises(ValueError, match=r"expected 4D input \(got 2D"):
+        layer(normal(3, 2))
+
+
+def test_transposed_layers_take_an_output_size() -> None:
+    layer = nn.ConvTranspose2d(3, 4, 2, 2)
+    assert layer(normal(1, 3, 4, 4), output_size=(9, 8)).shape == (1, 4, 9, 8)
+    with pytest.raises(ValueError, match=r"\(20, 20\).*\[8, 8\] to \[9, 9\]"):
+        layer(normal(1, 3, 4, 4), output_size=(20, 20))
