@@ -1,9 +1,9 @@
 """Triangular systems and inverses of large matrices: blocks of 64 by substitution, the rest is products.
 
 Blocks are taken in the order of a binary counter: when block q is done and 2**s is the largest power of two that
-divides q, the next 2**s blocks are updated by the last 2**s ones. That is recursion by halves (E. Elmroth, F.
-Gustavson, I. Jonsson, B. Kagstrom, "Recursive blocked algorithms and hybrid data structures for dense matrix library software",
-SIAM Review 46, 2004) without recursive calls, so that most products are deep.
+divides q, the next 2**s blocks are updated by the last 2**s ones. That is recursion by halves without recursive calls,
+so that most products are deep (E. Elmroth, F. Gustavson, I. Jonsson, B. Kagstrom, "Recursive blocked algorithms and
+hybrid data structures for dense matrix library software", SIAM Review 46, 2004).
 """
 
 from __future__ import annotations
