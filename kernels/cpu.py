@@ -7,10 +7,11 @@ import functools
 import os
 import platform
 
-__all__ = ["LEVELS", "VARIABLE", "capability", "detected", "refusal"]
+__all__ = ["LEVELS", "VARIABLE", "capability", "converts_half", "detected", "refusal"]
 
 LEVELS = ("portable", "avx2", "avx512", "amx")
-"""Capabilities, each of which includes those before it. `avx512` means F, BW, DQ and VL; `amx` means bf16 tiles."""
+"""Capabilities, each of which includes those before it. `avx2` means FMA and F16C too, `avx512` F, BW, DQ and VL, `amx`
+bf16 tiles and AVX512_BF16."""
 
 VARIABLE = "MINITORCH_CPU_CAPABILITY"
 """Environment variable that caps the capability; read once, when the first kernel asks."""
@@ -21,7 +22,7 @@ TORCH_VARIABLE = "ATEN_CPU_CAPABILITY"
 _TORCH_LEVELS = {"default": "portable", "avx2": "avx2", "avx512": "avx512"}
 
 _NEEDS = {
-    "avx2": ("avx2", "fma"),
+    "avx2": ("avx2", "fma", "f16c"),
     "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
     "amx": ("amx_tile", "amx_bf16", "avx512_bf16"),
 }
@@ -80,3 +81,9 @@ def refusal(isa: str | None) -> str | None:
     if isa is None or LEVELS.index(isa) <= LEVELS.index(capability()):
         return None
     return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE})"
+
+
+def converts_half() -> bool:
+    """Whether compiled code can read and write float16. Without F16C the compiler would call a library function that is
+    not there, which ends the process."""
+    return capability() != LEVELS[0]

@@ -40,6 +40,8 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
     Exact products are left to vector units: tiles would need nine terms, and three parts of each weight.
     """
     wanted = _SIXTEEN_BITS.get(dtype.name, precision)
+    if wanted == "fp16" and not cpu.converts_half():
+        return None
     for isa in (*(ISAS[1:] if wanted in EXACT else ISAS), "portable"):
         inner = computed(isa, _FLOAT32, wanted)
         if inner is not None and cpu.refusal(isa) is None:

@@ -86,9 +86,8 @@ def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
 @functools.cache
 def _pack_leaf(plan: Plan, is_a: bool, dtype: np.dtype, along_k: bool, unit: bool) -> int:
     """The address of the code that packs an operand."""
-    if dtype == np.float16 and cpu.capability() == cpu.LEVELS[0]:
-        # The compiler would call a library function that is not there, and end the process.
-        raise Refused(f"float16 is read by instructions that the capability {cpu.LEVELS[0]} lacks (F16C)")
+    if (dtype == np.float16 or plan.precision == "fp16") and not cpu.converts_half():
+        raise Refused(f"float16 is converted by instructions that the capability {cpu.LEVELS[0]} lacks (F16C)")
     source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
     return loops.leaf_address(loops.PackRange(source, plan.a_panel if is_a else plan.b_panel))
 
