@@ -12,6 +12,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import linalg as kernels
+from minitorch_backends.kernels.linalg.choice import SMALL, smallest_batch
 from minitorch_backends.ops.linalg.cross_check import CrossCheckWarning
 
 from .matrices import adjoint, hard, random
@@ -351,6 +352,21 @@ def test_a_trace_shows_family_routine_and_who_decided(library: str) -> None:
     assert options["prefer"] == {"magma": "magma"}.get(library, "jacobi")
     assert options["routine"]
     assert entry.decided_by == f"cuda.linalg_library = {library!r}" + (", by size" if library == "default" else "")
+
+
+def test_the_default_goes_by_size_and_batch() -> None:
+    """The kernel for small matrices from its least batch on, LAPACK for fewer, blocked algorithms for large ones."""
+
+    def asked(kernel: str, *shape: int) -> str:
+        a = mt.tensor(random(*shape))
+        calls = {"cholesky": lambda: linalg.cholesky_ex(a), "eigh": lambda: linalg.eigh(a)}
+        return dict(recorded(calls[kernel])[0].options)["prefer"]
+
+    for kernel, small in (("cholesky", "batched"), ("eigh", "jacobi")):
+        for size in (4, SMALL):
+            least = int(smallest_batch(kernel, size))
+            assert [asked(kernel, batch, size, size) for batch in (least - 1, least)] == ["lapack", small]
+        assert asked(kernel, SMALL + 1, SMALL + 1) == "magma"
 
 
 def test_the_driver_of_a_call_goes_before_the_flag() -> None:
