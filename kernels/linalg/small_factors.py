@@ -29,7 +29,20 @@ from .lanes import (
     write_int32,
 )  # fmt: skip
 
-__all__ = ["RIGHT", "TRANSPOSE", "UNIT", "UPPER", "Cholesky", "Inv", "LUFactor", "Solve", "Triangular"]
+__all__ = [
+    "RIGHT",
+    "TRANSPOSE",
+    "UNIT",
+    "UPPER",
+    "Cholesky",
+    "Inv",
+    "LUFactor",
+    "Solve",
+    "Triangular",
+    "lu_substitute",
+    "substitute_any",
+    "write_info",
+]
 
 UPPER, RIGHT, UNIT, TRANSPOSE = 1, 2, 4, 8
 """Options of `Triangular`, added."""
@@ -205,7 +218,7 @@ def _substitute(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upper):
+def substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upper):
     """The same for either triangle: an upper triangle is a lower one, read backwards."""
     if upper:
         end = n - 1
@@ -217,7 +230,7 @@ def _substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upp
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _lu_substitute(tag, n, k, a, pivots, b, transpose):
+def lu_substitute(tag, n, k, a, pivots, b, transpose):
     """Solve a @ x = b, or a.T @ x = b, in place, of the factors of a."""
     row, b_row = n * _V, k * _V
     a_row, a_column = row, _V
@@ -230,7 +243,7 @@ def _lu_substitute(tag, n, k, a, pivots, b, transpose):
                 _exchange(tag, b, b_row, k, j, other)
     for step in range(2):  # one place that solves, so that it is compiled once
         unit = (step == 0) != transpose
-        _substitute_any(tag, n, k, a, a_row, a_column, b, b_row, _V, unit, step == 1)
+        substitute_any(tag, n, k, a, a_row, a_column, b, b_row, _V, unit, step == 1)
     if transpose:
         for j in range(n - 1, -1, -1):
             other = load_lanes(tag, pivots + j * _V)
@@ -248,7 +261,7 @@ def _solve_task(task, worker, job):
         pack(tag, job.a + first * n * n * size, last, n * n, a)
         pack(tag, job.b + first * n * k * size, last, n * k, b)
         info = _lu(tag, n, n, a, pivots)
-        _lu_substitute(tag, n, k, a, pivots, b, False)
+        lu_substitute(tag, n, k, a, pivots, b, False)
         unpack(tag, b, n * k, job.x + first * n * k * size, last)
         unpack(tag, a, n * n, job.y + first * n * n * size, last)
         _write_pivots(tag, pivots, n, job.z, first, last)
@@ -274,7 +287,7 @@ def _inv_task(task, worker, job):
             store_lanes(b + at * _V, splat(tag, 0.0))
         for i in range(n):
             store_lanes(b + i * (n + 1) * _V, splat(tag, 1.0))
-        _lu_substitute(tag, n, n, a, pivots, b, False)
+        lu_substitute(tag, n, n, a, pivots, b, False)
         unpack(tag, b, n * n, job.x + first * bytes_each, last)
         write_info(tag, job.info, first, last, info, a)
 
@@ -302,7 +315,7 @@ def _triangular_task(task, worker, job):
         last = min(lanes, job.count - first) - 1
         pack(tag, job.a + first * order * order * size, last, order * order, a)
         pack(tag, job.b + first * m * n * size, last, m * n, b)
-        _substitute_any(tag, order, k, a, a_row, a_column, b, b_row, b_column, unit, upper)
+        substitute_any(tag, order, k, a, a_row, a_column, b, b_row, b_column, unit, upper)
         unpack(tag, b, m * n, job.x + first * m * n * size, last)
 
 
