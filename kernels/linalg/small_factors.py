@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..gemm.tags import constant
 from ..jit import njit
-from .groups import Group
+from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
     any_lane,
@@ -91,7 +91,8 @@ def _cholesky(tag, n, a):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _cholesky_task(task, worker, job):
+def _cholesky_task(task, worker, group):
+    job = details(group)
     tag, n, lanes = job.tag, job.n, constant(job.tag, "lanes")
     a, bytes_each = job.workspace + worker * job.workspace_bytes, n * n * constant(job.tag, "size")
     for first in range(task * job.groups * lanes, min((task + 1) * job.groups * lanes, job.count), lanes):
@@ -169,7 +170,8 @@ def _write_pivots(tag, pivots, k, base, first, last):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _lu_task(task, worker, job):
+def _lu_task(task, worker, group):
+    job = details(group)
     tag, m, n, lanes = job.tag, job.m, job.n, constant(job.tag, "lanes")
     a, bytes_each = job.workspace + worker * job.workspace_bytes, m * n * constant(job.tag, "size")
     pivots = a + m * n * _V
@@ -252,7 +254,8 @@ def lu_substitute(tag, n, k, a, pivots, b, transpose):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _solve_task(task, worker, job):
+def _solve_task(task, worker, group):
+    job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
     a = job.workspace + worker * job.workspace_bytes
     b, pivots = a + n * n * _V, a + n * (n + k) * _V
@@ -275,7 +278,8 @@ class Solve(Group):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _inv_task(task, worker, job):
+def _inv_task(task, worker, group):
+    job = details(group)
     tag, n, lanes = job.tag, job.n, constant(job.tag, "lanes")
     a, bytes_each = job.workspace + worker * job.workspace_bytes, n * n * constant(job.tag, "size")
     b, pivots = a + n * n * _V, a + 2 * n * n * _V
@@ -299,7 +303,8 @@ class Inv(Group):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _triangular_task(task, worker, job):
+def _triangular_task(task, worker, group):
+    job = details(group)
     tag, m, n, lanes, size = job.tag, job.m, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
     a = job.workspace + worker * job.workspace_bytes
     right, unit = job.options & RIGHT != 0, job.options & UNIT != 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..gemm.tags import constant
 from ..jit import njit
-from .groups import Group
+from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
     load_lanes,
@@ -34,7 +34,8 @@ def _pack_pivots(tag, base, first, last, n, pivots):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _lu_solve_task(task, worker, job):
+def _lu_solve_task(task, worker, group):
+    job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
     a = job.workspace + worker * job.workspace_bytes
     b, pivots = a + n * n * _V, a + n * (n + k) * _V
@@ -54,7 +55,8 @@ class LUSolve(Group):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _cholesky_solve_task(task, worker, job):
+def _cholesky_solve_task(task, worker, group):
+    job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
     a, row = job.workspace + worker * job.workspace_bytes, job.n * _V
     b = a + n * n * _V
