@@ -11,6 +11,7 @@ from . import contract
 from . import batched
 from . import jacobi
 from . import magma
+from . import reflections
 from . import lapack
 
 from .contract import *

@@ -13,7 +13,7 @@ from ..registry import ArraySpec
 from . import contract
 from .contract import LU, Cholesky, Inverse, Solution
 
-__all__ = ["declined"]
+__all__ = ["declined", "options"]
 
 
 def declined(*specs: ArraySpec, **_: Any) -> str | None:
@@ -25,7 +25,8 @@ def declined(*specs: ArraySpec, **_: Any) -> str | None:
     return None
 
 
-def _options(keywords: dict[str, Any]) -> dict[str, Any]:
+def options(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Those of the products."""
     return {name: keywords[name] for name in ("precision", "rounding") if name in keywords}
 
 
@@ -58,7 +59,7 @@ def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     from .updates import Session
 
     n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
-    with Session(a.dtype, n, n, **_options(keywords)) as p:
+    with Session(a.dtype, n, n, **options(keywords)) as p:
         for index, (matrix, out) in enumerate(_each(a, L)):
             _copied(p, matrix, out, _LOWER)
             info.reshape(-1)[index] = blocked_cholesky.cholesky(p, n, address_of(out), out.strides[0])
@@ -75,7 +76,7 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     packed, info = empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
     swaps = pivots.reshape(-1, min(m, n))
-    with Session(a.dtype, m, n, **_options(keywords)) as p:
+    with Session(a.dtype, m, n, **options(keywords)) as p:
         for index, (matrix, out) in enumerate(_each(a, packed)):
             _copied(p, matrix, out)
             info.reshape(-1)[index] = blocked_lu.lu(p, m, n, address_of(out), out.strides[0], swaps[index])
@@ -97,7 +98,7 @@ def triangular_solve(
     from .updates import Session
 
     n, x = a.shape[-1], empty(b.shape, b.dtype)
-    with Session(a.dtype, max(n, *b.shape[-2:]), n, **_options(keywords)) as p:
+    with Session(a.dtype, max(n, *b.shape[-2:]), n, **options(keywords)) as p:
         for matrix, right, out in _each(a, b, x):
             _copied(p, right, out)
             matrix = _rows(matrix)
@@ -117,7 +118,7 @@ def lu_solve(
 
     (n, width), x = b.shape[-2:], empty(b.shape, b.dtype)
     swaps = np.ascontiguousarray(pivots).reshape(-1, n)
-    with Session(b.dtype, max(n, width), n, **_options(keywords)) as p:
+    with Session(b.dtype, max(n, width), n, **options(keywords)) as p:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):
             factor = _rows(factor)
             _copied(p, right, out)
@@ -140,7 +141,7 @@ def inv(a: np.ndarray, **keywords: Any) -> Inverse:
     packed, pivots, info, _ = lu_factor(a, **keywords)
     n, inverse = a.shape[-1], empty(a.shape, a.dtype)
     swaps, columns = pivots.reshape(-1, n), np.empty(n, np.int64)
-    with Session(a.dtype, n, n, **_options(keywords)) as p:
+    with Session(a.dtype, n, n, **options(keywords)) as p:
         memory = empty((BLOCK + max(BLOCK, p.threads), max(n, BLOCK)), a.dtype)
         for index, (factor, out) in enumerate(_each(packed, inverse)):
             _copied(p, factor, out, _UPPER)
@@ -152,5 +153,5 @@ def inv(a: np.ndarray, **keywords: Any) -> Inverse:
 
 @contract.cholesky_solve.impl("magma", refuses=declined)
 def cholesky_solve(L: np.ndarray, b: np.ndarray, **keywords: Any) -> np.ndarray:
-    options = _options(keywords)
+    options = options(keywords)
     return triangular_solve(L, triangular_solve(L, b, **options), transpose=True, **options)
