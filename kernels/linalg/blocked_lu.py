@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import launch
@@ -17,7 +19,7 @@ from .squares import copy, copy_transposed, exchange_rows
 from .triangular import invert_upper, solve
 from .updates import BLOCK, subtract
 
-__all__ = ["invert", "lu", "lu_solve"]
+__all__ = ["invert", "lu", "lu_solve", "permutation"]
 
 _V = VECTOR_BYTES
 
@@ -219,6 +221,16 @@ def lu(p, m, n, a, row, pivots):
         exchange_rows(p.tag, p.pool, p.threads, pivots, 0, k, n - k, a + k * size, row)
         solve(p, k, n - k, a, row, size, True, True, False, a + k * size, row)
     return info
+
+
+@njit
+def permutation(pivots):
+    """Where each row comes from after the exchanges of row i with row pivots[i] - 1."""
+    order = np.arange(pivots.shape[0])
+    for i in range(pivots.shape[0]):
+        other = pivots[i] - 1
+        order[i], order[other] = order[other], order[i]
+    return order
 
 
 @njit

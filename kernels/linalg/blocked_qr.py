@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import njit
+from .few_sides import dot
 from .squares import copy, copy_transposed
 from .updates import multiply, subtract
 
@@ -50,16 +51,8 @@ class Memory(NamedTuple):
 
 
 @njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
-def _dot(a, b):
-    total = a.dtype.type(0)
-    for i in range(a.shape[0]):
-        total += a[i] * b[i]
-    return total
-
-
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
 def _reflect_one(below, other, head, tau):
-    along = tau * (head + _dot(below, other))
+    along = tau * (head + dot(below, other))
     for i in range(below.shape[0]):
         other[i] -= along * below[i]
     return along
@@ -112,7 +105,7 @@ def _reflector(column):
     else:
         for i in range(column.shape[0]):
             column[i] /= scale
-    beta = -np.copysign(np.sqrt(_dot(column, column)), column[0])
+    beta = -np.copysign(np.sqrt(dot(column, column)), column[0])
     tau, divisor = (beta - column[0]) / beta, column[0] - beta
     for i in range(below.shape[0]):
         below[i] /= divisor
@@ -164,7 +157,7 @@ def _panel_triangle(p, memory, rows, shift, taus, triangle):
     multiply(p, count, count, rows - shift, at, p.size, row, at, row, p.size, memory.at_gram, row)
     for k in range(count):
         for i in range(k):
-            triangle[i, k] = -taus[k] * _dot(triangle[i, i:k], gram[k, i:k])
+            triangle[i, k] = -taus[k] * dot(triangle[i, i:k], gram[k, i:k])
         triangle[k, k] = taus[k]
         for j in range(k):
             triangle[k, j] = 0

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 
+from ..gemm import matmul
 from ..gemm.workspace import address_of, empty
-from ..registry import ArraySpec
+from ..registry import ArraySpec, unobserved
+from ..threading import pool
 from . import contract
 from .contract import LU, Cholesky, Inverse, Solution
+from .refine import Refined, in_each, refined, row_norm
 
-__all__ = ["declined", "options"]
+__all__ = ["declined", "lowered", "options", "triangular_solve"]
 
 
 def declined(*specs: ArraySpec, **_: Any) -> str | None:
@@ -27,7 +32,7 @@ def declined(*specs: ArraySpec, **_: Any) -> str | None:
 
 def options(keywords: dict[str, Any]) -> dict[str, Any]:
     """Those of the products."""
-    return {name: keywords[name] for name in ("precision", "rounding") if name in keywords}
+    return {name: keywords[name] for name in ("precision", "rounding", "to_be_refined") if name in keywords}
 
 
 def _each(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
@@ -94,10 +99,15 @@ def triangular_solve(
     transpose: bool = False,
     **keywords: Any,
 ) -> np.ndarray:
+    from .few_sides import FEW
     from .triangular import solve_triangular
     from .updates import Session
 
     n, x = a.shape[-1], empty(b.shape, b.dtype)
+    if left and b.shape[-1] <= FEW:
+        for matrix, right, out in _each(a, b, x):
+            out[...] = _few_sides(matrix, right, not upper, unitriangular, transpose)
+        return x
     with Session(a.dtype, max(n, *b.shape[-2:]), n, **options(keywords)) as p:
         for matrix, right, out in _each(a, b, x):
             _copied(p, right, out)
@@ -109,15 +119,36 @@ def triangular_solve(
     return x
 
 
+def _few_sides(matrix: np.ndarray, right: np.ndarray, lower: bool, unit: bool, transposed: bool) -> np.ndarray:
+    """A triangular system with few right sides (n, k)."""
+    from .few_sides import solve_few
+
+    state, threads = pool()
+    matrix, x = _rows(matrix), right.T.copy()
+    with np.errstate(all="ignore"):
+        solve_few(state, threads if matrix.size > 1 << 14 else 1, matrix, x, lower, unit, transposed)
+    return x.T
+
+
 @contract.lu_solve.impl("magma", refuses=declined)
 def lu_solve(
     packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **keywords: Any
 ) -> np.ndarray:
     from . import blocked_lu
+    from .few_sides import FEW
     from .updates import Session
 
     (n, width), x = b.shape[-2:], empty(b.shape, b.dtype)
     swaps = np.ascontiguousarray(pivots).reshape(-1, n)
+    if width <= FEW:
+        for index, (factor, right, out) in enumerate(_each(packed, b, x)):
+            order = blocked_lu.permutation(swaps[index])
+            if transpose:
+                half = _few_sides(factor, right, False, False, True)
+                out[order] = _few_sides(factor, half, True, True, True)
+            else:
+                out[...] = _few_sides(factor, _few_sides(factor, right[order], True, True, False), False, False, False)
+        return x
     with Session(b.dtype, max(n, width), n, **options(keywords)) as p:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):
             factor = _rows(factor)
@@ -127,14 +158,60 @@ def lu_solve(
     return x
 
 
+def lowered(precision: str, refine: bool) -> bool:
+    """Whether factors are of low precision and solutions are to be refined."""
+    return refine and precision not in ("ieee", "bf16x9")
+
+
 @contract.solve.impl("magma", refuses=declined)
-def solve(a: np.ndarray, b: np.ndarray, **keywords: Any) -> Solution:
-    packed, pivots, info, _ = lu_factor(a, **keywords)
-    return Solution(lu_solve(packed, pivots, b), packed, pivots, info, {"routine": "getrf, getrs, blocked"})
+def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
+    """Refined where the precision of the factors is below float32's."""
+    low = lowered(precision, refine)
+    packed, pivots, info, _ = lu_factor(a, precision=precision, to_be_refined=low, **keywords)
+    x, report = lu_solve(packed, pivots, b), {"routine": "getrf, getrs, blocked"}
+    if low and not info.any():
+        report |= _refined_solutions(a, b, x, packed, pivots, precision)
+    return Solution(x, packed, pivots, info, report)
+
+
+def _refined_solutions(
+    a: np.ndarray, b: np.ndarray, x: np.ndarray, packed: np.ndarray, pivots: np.ndarray, precision: str
+) -> dict[str, Any]:
+    """Refine x in place."""
+    systems = [*_each(a, b, x, packed)]
+    swaps = pivots.reshape(-1, pivots.shape[-1])
+
+    def problem(index: int) -> tuple[Refined, np.ndarray]:
+        matrix, right, out, factors = systems[index]
+        by_factors = partial(lu_solve, factors, swaps[index])
+        return refined(out, right, row_norm(matrix), partial(matmul, matrix), by_factors), out
+
+    def again(index: int) -> np.ndarray:
+        return solve(*systems[index][:2]).x
+
+    with unobserved():
+        return in_each(map(problem, range(len(systems))), again, precision)
 
 
 @contract.inv.impl("magma", refuses=declined)
-def inv(a: np.ndarray, **keywords: Any) -> Inverse:
+def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Inverse:
+    """Refined where the precision of the factors is below float32's, by products with the inverse itself."""
+    low = lowered(precision, refine)
+    inverse, info = _inverse(a, precision=precision, to_be_refined=low, **keywords)
+    report = {"routine": "getrf, getri, blocked"}
+    if low and not info.any():
+        identity, pairs = np.eye(a.shape[-1], dtype=a.dtype), [*_each(a, inverse)]
+
+        def problem(matrix: np.ndarray, own: np.ndarray) -> tuple[Refined, np.ndarray]:
+            by_inverse = partial(matmul, own.copy(), precision=precision, **keywords)
+            return refined(own, identity, row_norm(matrix), partial(matmul, matrix), by_inverse), own
+
+        with unobserved():
+            report |= in_each(starmap(problem, pairs), lambda index: _inverse(pairs[index][0])[0], precision)
+    return Inverse(inverse, info, report)
+
+
+def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     from . import blocked_lu
     from .updates import BLOCK, Session
 
@@ -148,10 +225,30 @@ def inv(a: np.ndarray, **keywords: Any) -> Inverse:
             if not info.reshape(-1)[index]:
                 places = address_of(out), out.strides[0], address_of(memory)
                 blocked_lu.invert(p, n, address_of(factor), factor.strides[0], swaps[index], columns, *places)
-    return Inverse(inverse, info, {"routine": "getrf, getri, blocked"})
+    return inverse, info
 
 
 @contract.cholesky_solve.impl("magma", refuses=declined)
-def cholesky_solve(L: np.ndarray, b: np.ndarray, **keywords: Any) -> np.ndarray:
-    options = options(keywords)
-    return triangular_solve(L, triangular_solve(L, b, **options), transpose=True, **options)
+def cholesky_solve(
+    L: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any
+) -> np.ndarray:
+    """Refined, with residuals of L @ L.T, where the precision of the products is below float32's."""
+    if not lowered(precision, refine):
+        return _by_triangles(L, b, precision=precision, **keywords)
+    keywords |= {"precision": precision, "to_be_refined": True}
+    x = _by_triangles(L, b, **keywords)
+    systems = [*_each(np.tril(L), b, x)]
+
+    def problem(lower: np.ndarray, right: np.ndarray, own: np.ndarray) -> tuple[Refined, np.ndarray]:
+        magnitudes = np.abs(lower)
+        norm = float((magnitudes @ magnitudes.sum(0)).max())
+        correction = partial(_by_triangles, lower, **keywords)
+        return refined(own, right, norm, lambda y: matmul(lower, matmul(lower.T, y)), correction), own
+
+    with unobserved():
+        in_each(starmap(problem, systems), lambda index: _by_triangles(*systems[index][:2]), precision)
+    return x
+
+
+def _by_triangles(L: np.ndarray, b: np.ndarray, **keywords: Any) -> np.ndarray:
+    return triangular_solve(L, triangular_solve(L, b, **keywords), transpose=True, **keywords)

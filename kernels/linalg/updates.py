@@ -162,10 +162,20 @@ def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
 class Session:
     """The products of one factorisation of matrices of at most m x n, with memory for them; a context manager.
 
-    Raises `Refused` on leaving where the values did not admit the precision on tiles: the result is then not right.
+    Raises `Refused` on leaving where the values did not admit the precision on tiles, unless the result is only to be
+    refined: then what is flushed or overflows is found there.
     """
 
-    def __init__(self, dtype: np.dtype, m: int, n: int, precision: str = "ieee", rounding: str = "rna") -> None:
+    def __init__(
+        self,
+        dtype: np.dtype,
+        m: int,
+        n: int,
+        precision: str = "ieee",
+        rounding: str = "rna",
+        to_be_refined: bool = False,
+    ) -> None:
+        self._checked = not to_be_refined
         isa, inner = _isa(dtype, precision)
         self._plan = plan = plans.plan_for(isa, inner, rounding, dtype.itemsize)
         self._depth, scheme, kernel = max(m, n), plan.scheme, plan.scheme.kernel
@@ -195,7 +205,7 @@ class Session:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         return_workspace(self._memory)
-        if kind is None and self._plan.isa == "amx" and self.found[0]:
+        if kind is None and self._checked and self._plan.isa == "amx" and self.found[0]:
             found = int(self.found[0]) << 32 | int(self.found[1])
             sentence = ranges.refusal(self._plan.precision, self._depth, found, found)
             if sentence is not None:
