@@ -1,9 +1,9 @@
 """Householder QR in the compact WY form, compiled: panels by one thread, all else products.
 
 H_1 H_2 ... H_k = I - V T V.T, where the columns of V are the vectors and T is upper triangular (R. Schreiber, C. Van
-Loan, "A storage-efficient WY representation for products of Householder transformations", SIAM J. Sci. Stat. Comput. 10,
-1989). Vectors and taus are those of LAPACK's geqrf. Blocks of `WIDE` columns, whose products are deep enough to be fast,
-are made of panels of `PANEL`, whose vectors one thread finds in the cache.
+Loan, "A storage-efficient WY representation for products of Householder transformations", SIAM J. Sci. Stat. Comput.,
+1989). Vectors and taus are those of LAPACK's geqrf. Blocks of `WIDE` columns, whose products are deep enough to be
+fast, are made of panels of `PANEL`, whose vectors one thread finds in the cache.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _reflector(column):
 @njit(cache=False, no_cpython_wrapper=True)
 def _panel(panel, taus):
     """Vectors of a panel with a column in each row of the array: R above and on the diagonal, the vectors below it."""
-    columns, rows = panel.shape
+    columns = panel.shape[0]
     for k in range(columns):
         tau = _reflector(panel[k, k:])
         taus[k] = tau
@@ -207,8 +207,8 @@ def _whole_triangle(p, memory, rows, count, triangle, at):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _apply(p, memory, rows, shift, count, at_triangle, transposed, width, c, c_row):
-    """C (rows, width) = (I - V T V.T) C, with T.T if `transposed`, for vectors in columns `shift` on of V, of which rows
-    from `shift` on are not zero; so C begins there."""
+    """C (rows, width) = (I - V T V.T) C, with T.T if `transposed`, for vectors in columns `shift` on of V, which are
+    zero above row `shift`; so C begins there."""
     size, v_row, w_row = p.size, WIDE * p.size, width * p.size
     v, at = memory.at_vectors + shift * (v_row + size), at_triangle + shift * (v_row + size)
     multiply(p, count, width, rows, v, size, v_row, c, c_row, size, memory.at_work, w_row)

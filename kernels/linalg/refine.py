@@ -1,9 +1,10 @@
 """Iterative refinement: a solution from factors of low precision is brought to the accuracy of float32.
 
-The correction is the solution for the residual, which is a product of float32 values summed in float32: fixed precision
-refinement, whose backward error is that of a stable float32 solver as long as the factors are good enough for the
-condition of the matrix (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter 12; A. Haidar et al.,
-"Harnessing GPU tensor cores for fast FP16 arithmetic to speed up mixed-precision iterative refinement solvers", 2018).
+The correction is the solution for the residual, which is a product of float32 values summed in float32: fixed
+precision refinement, whose backward error is that of a stable float32 solver as long as the factors are good enough for
+the condition of the matrix (N. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter 12; A. Haidar et
+al., "Harnessing GPU tensor cores for fast FP16 arithmetic to speed up mixed-precision iterative refinement solvers",
+2018).
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def refined(
     `correction` solves for a residual.
 
     Stops when the backward error is `small` (by default max(1, sqrt(n) / 16) unit roundoffs, half of what factors of
-    float32 leave for random matrices) or when a correction no longer halves it; then it has converged if the error is below sqrt(n) units.
+    float32 leave for random matrices) or when a correction no longer halves it; then it has converged if the error is
+    below sqrt(n) units.
     """
     enough = _ROUNDOFF * np.sqrt(b.shape[0])
     small = max(_ROUNDOFF, enough / 16) if small is None else small

@@ -128,7 +128,8 @@ def lstsq(
     **keywords: Any,
 ) -> Lstsq:
     """By QR of a with b as further columns, for full rank; refined where the precision of the factors is below
-    float32's. For "gelsy" the rank is certain if R's condition is below that precision and `rcond`, and else refused."""
+    float32's. For "gelsy" the rank is certain if R's condition is below that precision and `rcond`, and refused if
+    not."""
     (m, n), count = a.shape[-2:], b.shape[-1]
     low = lowered(precision, refine)
     info, x = np.zeros(a.shape[:-2], np.int32), empty((*a.shape[:-2], n, count), a.dtype)
