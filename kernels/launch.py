@@ -28,7 +28,7 @@ _GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LO
 STATE_BYTES = 10 * _LINE
 """Size of the state of a pool, which is zero at first and aligned to 64 bytes."""
 
-_SPINS = 2000
+_SPINS = 4000  # some 0.1 ms: with half as many, threads fell asleep within the Python between two transforms
 _GENERATIONS = 0x3FFFFFFF
 _I64 = ir.IntType(64)
 _TASK = ir.FunctionType(ir.VoidType(), [_I64] * 3)
