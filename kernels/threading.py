@@ -50,10 +50,11 @@ class _Pool:
     """The state that threads share, and the threads that were started."""
 
     def __init__(self) -> None:
-        from .launch import STATE_BYTES
+        from .launch import PATIENCE, STATE_BYTES, set_patience
 
         self._memory = np.zeros(STATE_BYTES + 64, np.uint8)
         self.address = -(-self._memory.ctypes.data // 64) * 64
+        set_patience(self.address, PATIENCE)
         self.threads = 1
 
     def grow(self, threads: int) -> None:

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Call, Kernel, kernels
-from . import exact, explicit, fast, fourier
+from . import exact, explicit, fast, fourier, winograd
 from .kept import Kept, array_of
 from .shapes import output_size, steps
 from .tuner import STEERING, benchmark_cache
@@ -157,6 +157,27 @@ def _of_weight_columns(x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ..
 
 
 # Best first.
+for _tile in (4, 6):
+    declare(
+        conv,
+        f"winograd{_tile - 2}",
+        winograd.conv(_tile),
+        isa="avx2",
+        refuses=winograd.conv_refuses(_tile),
+        workspace=winograd.conv_workspace(_tile),
+        slower=winograd.slower(_tile),
+        packs=True,
+    )
+    declare(
+        conv_input_gradient,
+        f"winograd{_tile - 2}",
+        winograd.input_gradient(_tile),
+        isa="avx2",
+        refuses=winograd.input_gradient_refuses(_tile),
+        workspace=winograd.input_gradient_workspace(_tile),
+        slower=winograd.slower(_tile),
+        packs=True,
+    )
 declare(
     conv,
     "fft",
@@ -193,6 +214,11 @@ declare(
     conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
     workspace=fast.workspace_direct, packs=True,
 )  # fmt: skip
+for _kernel, _implicit in ((conv, fast.conv_implicit), (conv_input_gradient, fast.input_gradient_implicit)):
+    declare(
+        _kernel, "implicit", _implicit, isa="avx512", refuses=fast.refuses_implicit,
+        workspace=fast.workspace_implicit, packs=True,
+    )  # fmt: skip
 declare(
     conv_weight_gradient, "depthwise", fast.weight_gradient_depthwise, isa="avx512",
     refuses=fast.refuses_weight_depthwise,

@@ -152,7 +152,7 @@ def test_bias_and_relu(name: str, channels_last: bool) -> None:
             except Refused:
                 continue
             exact = conv.reference(*arrays, bias, **keywords, **options)
-            assert np.allclose(result, exact, rtol=1e-4, atol=1e-4)
+            assert np.allclose(result, exact, rtol=1e-4, atol=2e-3 if name == "winograd4" else 2e-4)
             assert is_channels_last(result) == channels_last
             assert (result.min() >= 0) == bool(options)
 
