@@ -111,7 +111,7 @@ def _along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int
     out = workspace.empty(source.shape, x.dtype)
     plan = plan_of(n, real, kind, kept)
     run(
-        plan, (address_of(source), *source.strides[:2]), (address_of(out), *out.strides[:2]), outer, inner, inverse,
+        plan, (address_of(source), source.strides[0], source.strides[1]), (address_of(out), out.strides[0], out.strides[1]), outer, inner, inverse,
         scale,
     )  # fmt: skip
     return out.reshape(x.shape)
