@@ -110,10 +110,8 @@ def _along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int
     source = np.ascontiguousarray(x.reshape(outer, n, inner))
     out = workspace.empty(source.shape, x.dtype)
     plan = plan_of(n, real, kind, kept)
-    run(
-        plan, (address_of(source), source.strides[0], source.strides[1]), (address_of(out), out.strides[0], out.strides[1]), outer, inner, inverse,
-        scale,
-    )  # fmt: skip
+    of_source, of_target = ((address_of(each), each.strides[0], each.strides[1]) for each in (source, out))
+    run(plan, of_source, of_target, outer, inner, inverse, scale)
     return out.reshape(x.shape)
 
 
