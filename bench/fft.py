@@ -143,19 +143,19 @@ def _plan(lab: Lab, n: int) -> dict[str, Any]:
     cache = backends.cuda.cufft_plan_cache
     x = mt.from_numpy(_input(lab, Case(n, max(1, (1 << 14) // n), False, "float32")))
 
-    def planless() -> None:
-        with backends.flags(**{"cuda.cufft_plan_cache.max_size": 0}):
-            mt.fft.fft(x)
-
-    def scoped() -> None:
-        with backends.flags(**{"cuda.cufft_plan_cache.max_size": 64}):
+    def with_plans(kept: int) -> None:
+        with cache.flags(max_size=kept):
             mt.fft.fft(x)
 
     cache.clear()
-    scoped()
-    taken = interleaved({"kept": Timer(scoped), "made": Timer(planless)}, seconds=0.05, shortest=1e-3, rounds=5)
+    taken = interleaved(
+        {"kept": Timer(lambda: with_plans(64)), "made": Timer(lambda: with_plans(0))},
+        seconds=0.05,
+        shortest=1e-3,
+        rounds=5,
+    )
     cache.clear()
-    scoped()
+    with_plans(64)
     found = {"n": n, "plans": cache.size, "bytes": cache.bytes}
     cache.clear()
     return found | {f"{name}_seconds": timing.median for name, timing in taken.items()}
