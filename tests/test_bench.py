@@ -111,6 +111,17 @@ def test_attention_keeps_its_bars_of_error_and_memory(results):
     assert all((row["flash_relative_to_math"] or 0) <= attention.ERROR_BAR for row in errors.values())
 
 
+def test_transforms_keep_their_bounds_of_error(results):
+    part = results["parts"]["fft"]
+    assert not part["compared_with_torch"]
+    for entry in part["cases"]:
+        assert {"mt", "SciPy"} <= set(entry["median_seconds"])
+    for entry in part["errors"]:
+        for dtype in ("float32", "float64"):
+            assert 0 < entry[f"mt {dtype}"] < np.log2(entry["n"])
+    assert all(entry["bytes"] > 0 and entry["plans"] == 1 for entry in part["plans"])
+
+
 def test_note_is_reproduced(results):
     part = results["parts"]["tf32-note"]
     for row in part["measured"]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import cpu, threading
 from ..gemm.compiled import EXACT, ISAS, computed
-from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
 
 if TYPE_CHECKING:
@@ -155,7 +155,6 @@ def attention(
     **_: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The result and the log-sum-exps. Raises `Refused` for values that tiles do not take."""
-    from ..gemm.direct import HEADER, READS_OBJECTS
     from .forward import attend
 
     if scale < 0:
@@ -165,12 +164,20 @@ def attention(
     call = _prepared(q.dtype, precision, rounding, causal, threads, shapes, strides)
     out, lse = empty(q.shape, q.dtype), np.empty(q.shape[:3], np.float32)
     arrays = q, k, v, out, lse
-    places = [id(array) + HEADER for array in arrays] if READS_OBJECTS else [*map(address_of, arrays)]
+    places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]
     [scale_bits] = _UNSIGNED.unpack(_SINGLE.pack(scale * _LOG2_E))
     memory = take_workspace(call.memory_bytes)
     try:
         found = attend(
-            pool, threads, call.tasks, call.leaf, call.template, *places, READS_OBJECTS, address_of(memory), scale_bits
+            pool,
+            threads,
+            call.tasks,
+            call.leaf,
+            call.template,
+            *places,
+            DATA_FOLLOWS_HEADER,
+            address_of(memory),
+            scale_bits,
         )
     finally:
         return_workspace(memory)

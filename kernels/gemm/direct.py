@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import sys
 import threading as python_threads
 from collections.abc import Callable
 
@@ -16,9 +14,17 @@ from .few import DEPTH, SIDE
 from .packing import AsIs, OfB, VectorPanel
 from .product import addresses
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
-from .workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from .workspace import (
+    DATA_FOLLOWS_HEADER,
+    HEADER,
+    address_of,
+    aligned_bytes,
+    empty,
+    return_workspace,
+    take_workspace,
+)
 
-__all__ = ["HEADER", "READS_OBJECTS", "Job", "job_for", "product", "specialised"]
+__all__ = ["Job", "job_for", "product", "specialised"]
 
 _WORKSPACE_BYTES = 16 * DEPTH * SIDE + 4096
 """For both operands, converted: at most float64 of B, and lines of A with room for whole vectors."""
@@ -84,18 +90,6 @@ def job_for(isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k:
     return Job(fields, (m, n), dtype, microseconds)
 
 
-def _data_follows_header() -> bool:
-    """Whether an array object has the address of its data behind the object's header, as in NumPy's C interface.
-
-    Reading it there takes 0.03 us, `__array_interface__` 0.9."""
-    probe = np.zeros(1)
-    return ctypes.c_int64.from_address(id(probe) + HEADER).value == address_of(probe)
-
-
-HEADER = object.__basicsize__
-READS_OBJECTS = sys.implementation.name == "cpython" and _data_follows_header()
-
-
 class _Mine(python_threads.local):
     """Memory of a thread for converted operands."""
 
@@ -110,7 +104,7 @@ _mine = _Mine()
 def multiply(job: Job, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """One product, on the caller's thread."""
     c = np.empty(job.shape, job.dtype)
-    if READS_OBJECTS:
+    if DATA_FOLLOWS_HEADER:
         small.multiply_objects(job.address, id(a) + HEADER, id(b) + HEADER, id(c) + HEADER, _mine.address)
     else:
         small.multiply_one(job.address, address_of(a), address_of(b), address_of(c), _mine.address)
