@@ -85,8 +85,12 @@ def scaled_dot_product_attention(
     `explain.why("scaled_dot_product_attention", ...)` which one does, and why not the others. Gradients of the fused
     kernels are differentiated again through the plain one.
 
-    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run.
+    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run, and
+    TypeError for what is no Tensor.
     """
+    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
+        found = ", ".join(type(each).__name__ for each in (query, key, value))
+        raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
     scale, known = _scale(query, scale), None
     if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, is_causal, scale, enable_gqa)
