@@ -85,7 +85,7 @@ def scaled_dot_product_attention(
     `explain.why("scaled_dot_product_attention", ...)` which one does, and why not the others. Gradients of the fused
     kernels are differentiated again through the plain one.
 
-    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run, and
+    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
     TypeError for what is no Tensor.
     """
     if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
