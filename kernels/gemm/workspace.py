@@ -5,11 +5,22 @@ At n = 4096 a result in fresh pages takes 20 ms longer, beside 50 ms for the pro
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from typing import Any
 
 import numpy as np
 
-__all__ = ["address_of", "aligned_bytes", "empty", "release", "return_workspace", "take_workspace"]
+__all__ = [
+    "HEADER",
+    "READS_OBJECTS",
+    "address_of",
+    "aligned_bytes",
+    "empty",
+    "release",
+    "return_workspace",
+    "take_workspace",
+]
 
 KEPT_BYTES = 1 << 29
 """Memory that is kept idle for workspaces, and as much for results; what is more goes back to the system at once."""
@@ -22,8 +33,27 @@ _workspaces: list[np.ndarray] = []
 _results: list[np.ndarray] = []
 
 
-def address_of(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]
+HEADER = object.__basicsize__
+"""Bytes of an array object before the address of its data, where READS_OBJECTS."""
+
+
+def _data_follows_header() -> bool:
+    """Whether an array object has the address of its data behind the object's header, as in NumPy's C interface."""
+    probe = np.zeros(1)
+    return ctypes.c_int64.from_address(id(probe) + HEADER).value == probe.__array_interface__["data"][0]
+
+
+READS_OBJECTS = sys.implementation.name == "cpython" and _data_follows_header()
+"""Whether compiled code may find the data of an array at its object: 0.03 us where `__array_interface__` takes 0.95."""
+
+if READS_OBJECTS:
+
+    def address_of(array: np.ndarray) -> int:
+        return ctypes.c_int64.from_address(id(array) + HEADER).value
+else:
+
+    def address_of(array: np.ndarray) -> int:
+        return array.__array_interface__["data"][0]
 
 
 def aligned_bytes(count: int) -> np.ndarray:
