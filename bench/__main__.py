@@ -16,15 +16,19 @@ from typing import Any, NoReturn
 
 PARTS = {
     "digits": "train a classifier of handwritten digits, and classify the held-out ones at each precision",
+    "digits-cnn": "the same with a small convolutional network",
     "products": "bare products: error beside its theory, speed beside NumPy's (and torch's where it is installed)",
     "tf32-note": "the example of PyTorch's note on TF32, at smaller sizes, beside its theory",
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
+    "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
+    "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's where it is installed",
+    "fft": "Fourier transforms: time beside torch's and SciPy's, what a kept plan saves, growth of errors",
     "overhead": "time of one operation on 8 x 8 tensors, of a scope and of a flag, beside torch's",
     "import": "time of `import minitorch_backends` in a new process, beside torch's",
 }
 """The parts, in the order in which they run, and what each does."""
 
-MODULES = {"tf32-note": "tf32_note", "import": "imports"}
+MODULES = {"digits-cnn": "digits_cnn", "tf32-note": "tf32_note", "import": "imports"}
 """The module of a part, where it has another name."""
 
 SCHEMA = 1

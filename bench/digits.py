@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from timeit import Timer
 from typing import Any
@@ -18,7 +19,7 @@ from .lab import PRECISIONS, Lab
 from .tables import Table, error, paragraphs, percent, seconds
 from .timing import interleaved
 
-__all__ = ["DATA", "TITLE", "load", "run", "split", "summary", "tables"]
+__all__ = ["CLASSES", "DATA", "TITLE", "compared", "described", "load", "run", "split", "summary", "tables"]
 
 TITLE = "Handwritten digits"
 DATA = Path(__file__).parent / "data" / "digits.csv.gz"
@@ -47,10 +48,26 @@ def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def run(lab: Lab) -> dict[str, Any]:
     """Train in ieee, then classify the held-out images once for each precision."""
+    result = compared(lab, TITLE, _perceptron, QUICK_EPOCHS if lab.quick else EPOCHS)
+    return result | {"layers": [64, HIDDEN, HIDDEN, CLASSES]}
+
+
+def _perceptron() -> nn.Module:
+    return nn.Sequential(
+        nn.Linear(64, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, CLASSES)
+    )  # fmt: skip
+
+
+def compared(
+    lab: Lab, title: str, network: Callable[[], nn.Module], epochs: int, shape: tuple[int, ...] = (64,)
+) -> dict[str, Any]:
+    """Train a network on images of this shape, in ieee, and classify the held-out ones once for each precision."""
     images, labels = load()
+    images = images.reshape(-1, *shape)
     training, held_out = split(len(images), lab.seed)
-    with DEFAULT_FLAGS, lab.progress(TITLE) as report:
-        model = _trained(lab, mt.from_numpy(images[training]), mt.from_numpy(labels[training]), report)
+    with DEFAULT_FLAGS, lab.progress(title) as report:
+        data = mt.from_numpy(images[training]), mt.from_numpy(labels[training])
+        model = _trained(lab, network, *data, epochs, report)
         inputs = mt.from_numpy(images[held_out])
         model.eval()
         with mt.no_grad():
@@ -73,26 +90,20 @@ def run(lab: Lab) -> dict[str, Any]:
     return {
         "trained_with": len(training),
         "held_out": len(held_out),
-        "layers": [int(images.shape[1]), HIDDEN, HIDDEN, CLASSES],
-        "epochs": QUICK_EPOCHS if lab.quick else EPOCHS,
+        "epochs": epochs,
         "rms_of_logits": float(np.sqrt(np.mean(exact**2))),
         "margins": np.sort(ordered[:, -1] - ordered[:, -2]).tolist(),
         "precisions": rows,
     }
 
 
-def _trained(lab: Lab, images: mt.Tensor, labels: mt.Tensor, report: Any) -> nn.Module:
+def _trained(
+    lab: Lab, network: Callable[[], nn.Module], images: mt.Tensor, labels: mt.Tensor, epochs: int, report: Any
+) -> nn.Module:
     mt.manual_seed(lab.seed)
     random = np.random.default_rng([lab.seed, 1])
-    model = nn.Sequential(
-        nn.Linear(images.shape[1], HIDDEN),
-        nn.ReLU(),
-        nn.Linear(HIDDEN, HIDDEN),
-        nn.ReLU(),
-        nn.Linear(HIDDEN, CLASSES),
-    )
+    model = network()
     optimizer = optim.Adam(model.parameters(), lr=2e-3)
-    epochs = QUICK_EPOCHS if lab.quick else EPOCHS
     for epoch in range(epochs):
         report(0.7 * epoch / epochs, f"training, epoch {epoch + 1} of {epochs}")
         order = random.permutation(len(labels))
@@ -162,13 +173,17 @@ def tables(result: dict[str, Any]) -> list[Table]:
 
 def summary(result: dict[str, Any]) -> list[str]:
     """What was done, and what it shows, in paragraphs."""
+    return described(result, f"A {'-'.join(map(str, result['layers']))} perceptron")
+
+
+def described(result: dict[str, Any], network: str) -> list[str]:
+    """The same of any network."""
     implementations = ", ".join(sorted({row["implementation"] for row in result["precisions"]}))
-    layers = "-".join(map(str, result["layers"]))
     changed = ", ".join(f"{row['precision']} changes {row['changed_answers']}" for row in result["precisions"][1:])
     return paragraphs(f"""
         Of {result["held_out"]} answers, {changed}.
 
-        A {layers} perceptron, trained in ieee on {result["trained_with"]:,} images for {result["epochs"]} epochs,
+        {network}, trained in ieee on {result["trained_with"]:,} images for {result["epochs"]} epochs,
         classifies {result["held_out"]} others under no_grad, with backends.flags(fp32_precision=...) as the only
         difference. Implementation of its products: {implementations}.
 

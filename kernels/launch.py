@@ -5,28 +5,35 @@ A job is a NamedTuple of the arguments of its tasks whose class has the compiled
 selected by the type of the job, which is what Numba keeps between processes.) Tasks are handed out by an atomic
 counter, must not raise, and may not depend on which worker runs them.
 
-Starting costs about a microsecond while the threads of the pool still spin, which they do for some 0.1 ms after a job,
-and about 40 once they sleep (for so long the caller works alone). One job uses the pool at a time: a second caller, or
-a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the process:
-Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
+Starting costs about a microsecond while the threads of the pool still spin, which they do for `PATIENCE` seconds after
+a job, and about 40 once they sleep (for so long the caller works alone, 10 of which it spends on waking them). One job
+uses the pool at a time: a second caller, or a task that launches tasks itself, finds it taken and runs its own tasks
+alone. Nothing here can end the process: Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a
+fork).
 """
 
 from __future__ import annotations
 
 import platform
 import sys
+import time
 
 from llvmlite import ir
 from numba.core import cgutils
 
 from .jit import intrinsic, njit, types
 
-__all__ = ["STATE_BYTES", "address_of_run", "call_at", "launch", "work"]
+__all__ = ["PATIENCE", "STATE_BYTES", "address_of_run", "call_at", "launch", "set_patience", "work"]
 
 _LINE = 64  # one field per cache line, so that waiting for one does not slow down writing another
-_GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LOCK, _LIMIT = range(0, 10 * _LINE, _LINE)
-STATE_BYTES = 10 * _LINE
+_GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LOCK, _LIMIT, _PATIENCE = range(
+    0, 11 * _LINE, _LINE
+)
+STATE_BYTES = 11 * _LINE
 """Size of the state of a pool, which is zero at first and aligned to 64 bytes."""
+
+PATIENCE = 3e-4
+"""Seconds for which a thread without work spins: what Python takes between two kernels, and more."""
 
 _SPINS = 2000
 _GENERATIONS = 0x3FFFFFFF
@@ -174,9 +181,9 @@ def call_at(typingctx, address, arguments):
 @njit(cache=False)
 def _wait(pool, seen):
     """Return when the generation is no longer `seen`: watch it for a while, then sleep."""
-    spins = 0
+    spins, patience = 0, _load(pool + _PATIENCE)
     while _load(pool + _GENERATION) == seen:
-        if spins < _SPINS:
+        if spins < patience:
             spins += 1
             _pause()
         elif _FUTEX:
@@ -185,6 +192,31 @@ def _wait(pool, seen):
             _add(pool + _SLEEPERS, -1)
         else:
             _usleep(_NAP_MICROSECONDS)
+
+
+@njit
+def _spin(pool, spins):
+    for _ in range(spins):
+        if _load(pool + _GENERATION) == -1:
+            return
+        _pause()
+
+
+def set_patience(pool: int, seconds: float) -> None:
+    """Have the threads of a new pool spin for about so long. How long a pause takes is measured, for CPUs differ by a
+    factor of ten (8 ns here)."""
+    _spin(pool, 1)
+    shortest = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        _spin(pool, _SPINS)
+        shortest = min(shortest, time.perf_counter() - start)
+    _store_patience(pool, max(1, int(_SPINS * seconds / shortest)))
+
+
+@njit
+def _store_patience(pool, spins):
+    _store(pool + _PATIENCE, spins)
 
 
 @njit(cache=False)
@@ -198,13 +230,13 @@ def _share(pool, function, argument, tasks, worker):
 
 @njit
 def work(pool, worker):
-    """What a thread of the pool does for ever.
+    """What a thread of the pool does for ever; as worker 0, which is the caller, nothing.
 
     A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes
     the job before it looks who is active: one of the two sees the other.
     """
     seen = 0
-    while True:
+    while worker > 0:
         _wait(pool, seen)
         seen = _load(pool + _GENERATION)
         _add(pool + _ACTIVE, 1)

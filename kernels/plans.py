@@ -23,6 +23,11 @@ class PlanCache:
         """How many plans are kept."""
         return len(self._plans)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what the plans keep, of those that say so."""
+        return sum(getattr(plan, "nbytes", 0) for plan in tuple(self._plans.values()))
+
     def get(self, key: Hashable, make: Callable[[], Any], max_size: int) -> Any:
         """The plan of a key, made when there is none, and kept with at most `max_size` - 1 others.
 

@@ -50,16 +50,18 @@ class _Pool:
     """The state that threads share, and the threads that were started."""
 
     def __init__(self) -> None:
-        from .launch import STATE_BYTES
+        from .launch import PATIENCE, STATE_BYTES, set_patience
 
         self._memory = np.zeros(STATE_BYTES + 64, np.uint8)
         self.address = -(-self._memory.ctypes.data // 64) * 64
+        set_patience(self.address, PATIENCE)
         self.threads = 1
 
     def grow(self, threads: int) -> None:
         """Start the threads that are missing, as far as the system lets us."""
         from .launch import work
 
+        work(self.address, 0)  # compiled or loaded here: a thread that had to would wait for the interpreter, up to 1 s
         while self.threads < threads:
             worker = threading.Thread(
                 target=work, args=(self.address, self.threads), name=f"minitorch-{self.threads}", daemon=True

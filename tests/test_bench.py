@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import digits, peers, tables, tf32_note, timing
+from bench import attention, digits, peers, tables, tf32_note, timing
 from bench.lab import PRECISIONS
 from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
 
@@ -66,8 +66,9 @@ def test_results_name_what_they_depend_on(results):
     assert environment["flags"]["tf32_rounding"] == "rna"
 
 
-def test_digits_are_classified_at_each_precision(results):
-    part = results["parts"]["digits"]
+@pytest.mark.parametrize("name", ["digits", "digits-cnn"])
+def test_digits_are_classified_at_each_precision(results, name):
+    part = results["parts"][name]
     rows = {row["precision"]: row for row in part["precisions"]}
     assert tuple(rows) == PRECISIONS
     assert all(row["accuracy"] > 0.9 for row in rows.values())
@@ -96,6 +97,29 @@ def test_products_have_the_error_that_theory_predicts(results):
         [numpy] = [row for row in entry["products"] if not row["ours"]]
         assert numpy["speed_relative_to_numpy"] == 1
         assert all(row["gflops"] > 0 for row in entry["products"])
+
+
+def test_attention_keeps_its_bars_of_error_and_memory(results):
+    part = results["parts"]["attention"]
+    assert not part["compared_with_torch"]
+    for entry in (*part["forward"], *part["gradients"]):
+        assert min(entry["median_seconds"].values()) > 0
+    for row in part["memory"]:
+        assert 0 < row["bytes_per_core"] < attention.MEMORY_BAR
+    errors = {row["precision"]: row for row in part["errors"]}
+    assert errors["ieee"]["flash"] < 1e-6 < 1e-4 < errors["tf32"]["flash"] < errors["bf16"]["flash"] < 1e-2
+    assert all((row["flash_relative_to_math"] or 0) <= attention.ERROR_BAR for row in errors.values())
+
+
+def test_transforms_keep_their_bounds_of_error(results):
+    part = results["parts"]["fft"]
+    assert not part["compared_with_torch"]
+    for entry in part["cases"]:
+        assert {"mt", "SciPy"} <= set(entry["median_seconds"])
+    for entry in part["errors"]:
+        for dtype in ("float32", "float64"):
+            assert 0 < entry[f"mt {dtype}"] < np.log2(entry["n"])
+    assert all(entry["bytes"] > 0 and entry["plans"] == 1 for entry in part["plans"])
 
 
 def test_note_is_reproduced(results):
@@ -177,7 +201,7 @@ def test_cells_of_the_report_are_escaped(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--only", "digit"], ["'digit'", "digits, products, tf32-note, einsum, overhead, import"]),
+        (["--only", "digit"], ["'digit'", ", ".join(command.PARTS)]),
         (["--seed", "-1"], ["'-1'", "integer of at least 0"]),
         (["--seed", "1.5"], ["'1.5'", "integer of at least 0"]),
         (["--budget", "0"], ["'0'", "more than 0"]),

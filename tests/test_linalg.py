@@ -12,6 +12,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import linalg as kernels
+from minitorch_backends.kernels.linalg.choice import SMALL, smallest_batch
 from minitorch_backends.ops.linalg.cross_check import CrossCheckWarning
 
 from .matrices import adjoint, hard, random
@@ -353,6 +354,22 @@ def test_a_trace_shows_family_routine_and_who_decided(library: str) -> None:
     assert entry.decided_by == f"cuda.linalg_library = {library!r}" + (", by size" if library == "default" else "")
 
 
+def test_the_default_goes_by_size_and_batch() -> None:
+    """The kernel for small matrices from its least batch on, LAPACK for fewer, blocked algorithms for large ones."""
+
+    def asked(kernel: str, *shape: int) -> str:
+        a = mt.tensor(random(*shape))
+        calls = {"cholesky": lambda: linalg.cholesky_ex(a), "eigh": lambda: linalg.eigh(a)}
+        (entry,) = recorded(calls[kernel])
+        return dict(entry.options)["prefer"]
+
+    for kernel, small in (("cholesky", "batched"), ("eigh", "jacobi")):
+        for size in (4, SMALL):
+            least = int(smallest_batch(kernel, size))
+            assert [asked(kernel, batch, size, size) for batch in (least - 1, least)] == ["lapack", small]
+        assert asked(kernel, SMALL + 1, SMALL + 1) == "magma"
+
+
 def test_the_driver_of_a_call_goes_before_the_flag() -> None:
     A = mt.tensor(random(40, 30))
     for driver, asked in (("gesvdj", "jacobi"), ("gesvd", "magma")):
@@ -373,7 +390,8 @@ def test_backward_errors_are_shown_if_asked() -> None:
 def test_why_answers_for_linear_algebra() -> None:
     answer = explain.why("linalg.solve", mt.tensor(random(3, 3)), mt.tensor(random(3, 1)))
     assert answer.kernel == "solve"
-    assert answer.implementations[-1] == "lapack"
+    assert answer.implementations[0] == "lapack"
+    assert answer.decided_by == "cuda.linalg_library = 'default', by size"
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ PLAN = (
     # Computing and writing.
     "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
     "sums_bytes", "passes", "pass_table", "line_bytes",
+    "group_bytes", "bias_group",
 )  # fmt: skip
 """Fields of a plan."""
 
@@ -33,7 +34,8 @@ PASS = (
 
 WEIGHT = (
     "leaf", "steps", "chunk", "panels", "blocks", "taps", "panel_chunk", "tap_chunk", "table", "a_panel", "b_part",
-    "b_block", "outputs", "channels", "sums_bytes",
+    "b_block", "outputs", "channels", "sums_bytes", "parities", "odd", "partitions", "front_groups", "lines_x",
+    "lines_g", "panels_bytes",
 )  # fmt: skip
 """Fields of the gradient with respect to a weight."""
 

@@ -190,6 +190,7 @@ def _plan(
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
         "relu": int(relu), "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts],
         "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table), "line_bytes": 64,
+        "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
     values, region_bytes = describe(PLAN, fields), fields["region_bytes"]
     return _Plan(

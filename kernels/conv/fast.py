@@ -15,14 +15,18 @@ from .shapes import steps
 __all__ = [
     "conv_depthwise",
     "conv_direct",
+    "conv_implicit",
     "input_gradient_depthwise",
     "input_gradient_direct",
+    "input_gradient_implicit",
     "refuses_depthwise",
     "refuses_direct",
+    "refuses_implicit",
     "refuses_weight_depthwise",
     "weight_gradient_depthwise",
     "weight_gradient_direct",
     "workspace_direct",
+    "workspace_implicit",
     "workspace_weight_direct",
 ]
 
@@ -78,6 +82,13 @@ def refuses_weight_depthwise(
     return _not_depthwise(x.shape[1], groups) or _unknown("avx512", x, g, precision, rounding)
 
 
+def refuses_implicit(
+    x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
+) -> str | None:
+    """Why a convolution, or the gradient with respect to its input, is not done as an implicit product."""
+    return _unknown("avx512", x, weight, precision, rounding)
+
+
 def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
     """Bytes of the activations with their channels in whole cache lines, padding (at most a kernel's) aside."""
     line = -(-channels * item // 64) * 64
@@ -88,6 +99,11 @@ def workspace_direct(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, precision: 
     """About what a convolution on tiles takes: all activations packed, and two megabytes of sums."""
     parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
     return parts * _packed_bytes(x, x.shape[1], 2) + _SUMS_BYTES
+
+
+def workspace_implicit(x: ArraySpec, *_: ArraySpec, **__: Any) -> int:
+    """About what an implicit product takes: all activations with their padding."""
+    return math.prod(x.shape[:2]) * math.prod(size + 2 for size in x.shape[2:]) * max(4, x.dtype.itemsize)
 
 
 def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", **keywords: Any) -> int:
@@ -148,3 +164,17 @@ def weight_gradient_depthwise(
     return weight_gradient(
         x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, {"groups": 1, **keywords})
     )  # fmt: skip
+
+
+def conv_implicit(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
+    """The convolution as an implicit product on vector units."""
+    from .implicit import convolve
+
+    return convolve(x, weight, bias, **_keywords(x.ndim - 2, keywords))
+
+
+def input_gradient_implicit(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
+    """The gradient with respect to the input as an implicit product on vector units."""
+    from .implicit import input_gradient
+
+    return input_gradient(g, weight, **_keywords(g.ndim - 2, keywords))

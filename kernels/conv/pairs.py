@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import I16, I32, I64, load, loop, offset, store, transpose, vector
+from ..gemm.emit import F32, I16, I32, I64, load, loop, offset, store, transpose, vector
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .descriptor import field
+from .lines import LineArguments
 from .memory import read64, write32
 from .positions import pointer
 from .strips import pack_whole
 from .tiles import tile
 
-__all__ = ["MultiplyPairs", "weight_gradient"]
+__all__ = ["MultiplyPairs", "weight_gradient", "weight_gradient_in_partitions"]
 
 _TILE, _ROW, _PAIR = 1024, 64, 128
 _SUMS_ROW = 128
@@ -124,11 +125,12 @@ def _multiply_pairs(typingctx, tag, steps, a, b, part_bytes, sums, resume):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply(leaf, job):
-    """One block of channels, panels first to last of output channels, taps first_tap to last_tap; then their store."""
+    """One block of channels, panels first to last of output channels, taps first_tap to last_tap; then their store,
+    unless there are 0 columns."""
     tag, plan = leaf.kernel, job.plan
     chunk, all_steps = field("weight", plan, "chunk"), field("weight", plan, "steps")
     panel_bytes, step_bytes = field("weight", plan, "a_panel"), 32 * constant(leaf.kernel, "a_bytes")
-    part_bytes, taps = field("weight", plan, "b_part"), field("weight", plan, "taps")
+    part_bytes = field("weight", plan, "b_part")
     begin(tag)
     for p in range(0, all_steps, chunk):
         sums, steps = job.scratch, min(chunk, all_steps - p)
@@ -137,17 +139,23 @@ def _multiply(leaf, job):
             for tap in range(job.first_tap, job.last_tap):
                 b = job.b + read64(field("weight", plan, "table") + 8 * tap) + p * 16 * 128
                 _multiply_pairs(tag, steps, a, b, part_bytes, sums, p > 0)
-                sums += 4096
+                sums += SUMS_BYTES
     end(tag)
-    rows, columns, channels = field("weight", plan, "outputs"), job.columns, field("weight", plan, "channels")
-    some = job.last_tap - job.first_tap
-    for panel in range(job.first, job.last):
-        for row in range(min(32, rows - 32 * panel)):
-            sums = job.scratch + (panel - job.first) * some * 4096 + row * 128
-            to = job.out + 4 * ((32 * panel + row) * channels * taps + job.first_tap)
-            for column in range(columns):
-                for tap in range(some):
-                    write32(to + 4 * (column * taps + tap), sums + tap * 4096 + 4 * column)
+    if job.columns > 0:
+        for panel in range(job.first, job.last):
+            sums = job.scratch + (panel - job.first) * (job.last_tap - job.first_tap) * SUMS_BYTES
+            _store_panel(plan, sums, job.out, job.columns, panel, job.first_tap, job.last_tap)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _store_panel(plan, sums, out, columns, panel, first_tap, last_tap):
+    """Store the sums of a panel of output channels and a block of channels, whose first is at `out`."""
+    taps, channels = field("weight", plan, "taps"), field("weight", plan, "channels")
+    for row in range(min(32, field("weight", plan, "outputs") - 32 * panel)):
+        to = out + 4 * ((32 * panel + row) * channels * taps + first_tap)
+        for column in range(columns):
+            for tap in range(last_tap - first_tap):
+                write32(to + 4 * (column * taps + tap), sums + tap * SUMS_BYTES + row * _SUMS_ROW + 4 * column)
 
 
 class _MultiplyArguments(NamedTuple):
@@ -174,7 +182,7 @@ class MultiplyPairs(NamedTuple):
 @njit(cache=False, no_cpython_wrapper=True)
 def _pair_task(task, worker, job):
     """One part of one plane of lines of x, from even or from odd lines on."""
-    odd, array = task % 2, task // 2
+    array, odd = task // job.parities, task % job.parities + job.odd
     _pair_lines(job.lines + array * job.part_bytes + 64 * odd, job.pairs, job.target + task * job.part_bytes)
 
 
@@ -183,6 +191,8 @@ class _Pairs(NamedTuple):
     target: int
     part_bytes: int
     pairs: int
+    parities: int
+    odd: int
     run = _pair_task
 
 
@@ -252,7 +262,9 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
     groups, parts = field("plan", x_plan, "channel_groups"), field("plan", x_plan, "parts")
     arrays = groups * field("plan", x_plan, "blocks") * field("plan", x_plan, "planes") * parts
     part_bytes = field("plan", x_plan, "part_bytes")
-    launch(pool, threads, 2 * arrays, _Pairs(x_lines, b, part_bytes, (part_bytes // 64 - 1) // 2))
+    parities, odd = field("weight", plan, "parities"), field("weight", plan, "odd")
+    pairs = _Pairs(x_lines, b, part_bytes, (part_bytes // 64 - 1) // 2, parities, odd)
+    launch(pool, threads, parities * arrays, pairs)
     steps = field("weight", plan, "steps")
     transposes = _Transposes(
         g_lines, a, field("plan", g_plan, "part_bytes"), field("weight", plan, "a_panel"), parts, steps
@@ -264,3 +276,125 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
     tasks = groups * field("weight", plan, "blocks") * across * along
     launch(pool, threads, tasks, _Products(plan, a, b, out, scratch))
     return found_limits(limits, threads), found_limits(limits_g, threads)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _partition_task(task, worker, job):
+    """The sums of one group over one part of the positions."""
+    plan, x_plan, g_plan = job.plan, job.x_plan, job.g_plan
+    partitions, steps = field("weight", plan, "partitions"), field("weight", plan, "steps")
+    group, first = task // partitions, task % partitions * steps
+    mine = job.memory + worker * job.worker_bytes
+    g_lines = mine + field("weight", plan, "lines_x")
+    a = g_lines + field("weight", plan, "lines_g")
+    b = a + field("weight", plan, "panels_bytes")
+    limits = job.limits + worker * LIMITS_BYTES
+    region = 2 * first - field("weight", plan, "front_groups")
+    arrays = field("plan", x_plan, "blocks") * field("plan", x_plan, "planes")
+    call_at(
+        field("plan", x_plan, "pack"),
+        LineArguments(
+            x_plan, job.x + group * field("plan", x_plan, "group_stride"), mine, limits, region, region,
+            region + field("plan", x_plan, "region_groups"), 0, arrays,
+        ),
+    )  # fmt: skip
+    panels = field("weight", plan, "panels")
+    call_at(
+        field("plan", g_plan, "pack"),
+        LineArguments(
+            g_plan, job.g + group * field("plan", g_plan, "group_stride"), g_lines,
+            limits + job.threads * LIMITS_BYTES, 2 * first, 2 * first, 2 * first + 2 * steps, 0, panels,
+        ),
+    )  # fmt: skip
+    parts, parities = field("plan", x_plan, "parts"), field("weight", plan, "parities")
+    odd = field("weight", plan, "odd")
+    part_bytes = field("plan", x_plan, "part_bytes")
+    for array in range(arrays * parts):
+        for which in range(parities):
+            at, to = mine + array * part_bytes + 64 * (odd + which), b + (array * parities + which) * part_bytes
+            _pair_lines(at, (part_bytes // 64 - 1) // 2, to)
+    part_bytes = field("plan", g_plan, "part_bytes")
+    for array in range(panels * parts):
+        for step in range(steps):
+            to = a + array // parts * field("weight", plan, "a_panel") + (step * parts + array % parts) * 2048
+            _transpose_lines(g_lines + array * part_bytes + 2048 * step, to)
+    taps = field("weight", plan, "taps")
+    for block in range(field("weight", plan, "blocks")):
+        sums = job.sums + (task * field("weight", plan, "blocks") + block) * panels * taps * SUMS_BYTES
+        call_at(
+            field("weight", plan, "leaf"),
+            _MultiplyArguments(
+                plan, a, b + block * field("weight", plan, "b_block"), 0, 0, sums, 0, panels, 0, taps
+            ),
+        )  # fmt: skip
+
+
+class _Partitions(NamedTuple):
+    plan: int
+    x_plan: int
+    g_plan: int
+    x: int
+    g: int
+    memory: int
+    worker_bytes: int
+    sums: int
+    limits: int
+    threads: int
+    run = _partition_task
+
+
+@intrinsic
+def _add_sums(typingctx, target, source, count):
+    """Add `count` vectors of 16 float32 to those at the target."""
+
+    def codegen(context, builder, signature, arguments):
+        target, source = (pointer(builder, x) for x in arguments[:2])
+
+        def one(index: ir.Value, _: list) -> list:
+            here = builder.shl(index, I64(6))
+            values = [load(builder, vector(F32), offset(builder, at, here), _ROW) for at in (target, source)]
+            store(builder, builder.fadd(*values), offset(builder, target, here), _ROW)
+            return []
+
+        loop(builder, arguments[2], [], one)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _reduce_task(task, worker, job):
+    """Add the parts of the sums of one panel and one block in their order, and store them."""
+    plan, panels = job.plan, field("weight", job.plan, "panels")
+    blocks, taps = field("weight", plan, "blocks"), field("weight", plan, "taps")
+    channels = field("weight", plan, "channels")
+    panel, block, group = task % panels, task // panels % blocks, task // (panels * blocks)
+    partitions, size = field("weight", plan, "partitions"), taps * SUMS_BYTES
+    whole = blocks * panels * size
+    sums = job.sums + group * partitions * whole + (block * panels + panel) * size
+    for partition in range(1, partitions):
+        _add_sums(sums, sums + partition * whole, size // 64)
+    out = job.out + 4 * taps * (group * field("weight", plan, "outputs") * channels + 32 * block)
+    _store_panel(plan, sums, out, min(32, channels - 32 * block), panel, 0, taps)
+
+
+class _Reduction(NamedTuple):
+    plan: int
+    sums: int
+    out: int
+    run = _reduce_task
+
+
+@njit
+def weight_gradient_in_partitions(
+    pool, threads, plan, x_plan, g_plan, x, g, out, memory, worker_bytes, sums, limits
+):  # fmt: skip
+    """As `weight_gradient`, where each of a fixed number of parts of the positions is packed and summed by one thread
+    within its cache, and the parts' sums are added in their order. Workers have worker_bytes of the memory each."""
+    reset_limits(limits, 2 * threads)
+    groups = field("plan", x_plan, "channel_groups")
+    job = _Partitions(plan, x_plan, g_plan, x, g, memory, worker_bytes, sums, limits, threads)
+    launch(pool, threads, groups * field("weight", plan, "partitions"), job)
+    tasks = groups * field("weight", plan, "blocks") * field("weight", plan, "panels")
+    launch(pool, threads, tasks, _Reduction(plan, sums, out))
+    return found_limits(limits, threads), found_limits(limits + threads * LIMITS_BYTES, threads)

@@ -52,12 +52,13 @@ def _strip_task(task, worker, job):
             region, region, region + field("plan", plan, "region_groups"), 0, arrays,
         ),
     )  # fmt: skip
+    a = mine - field("plan", plan, "group_bytes") * region
     for index in range(field("plan", plan, "passes")):
         one = field("plan", plan, "pass_table") + index * _PASS_BYTES
         for i in range(first, min(first + blocks, field("pass", one, "blocks")), field("pass", one, "block_chunk")):
             last = min(i + field("pass", one, "block_chunk"), first + blocks, field("pass", one, "blocks"))
             for j in range(0, field("plan", plan, "panels"), field("pass", one, "panel_chunk")):
-                _call_block(on, one, index, group, mine - 1024 * region, worker, i, last, j)
+                _call_block(on, one, index, group, a, worker, i, last, j)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -69,7 +70,7 @@ def _call_block(on, one, index, group, a, worker, first, last, panel):
     call_at(
         field("plan", plan, "convolve"),
         BlockArguments(
-            plan, one, a, read64(form) + group * read64(form + 8), on.bias + group * panels * 128,
+            plan, one, a, read64(form) + group * read64(form + 8), on.bias + group * field("plan", plan, "bias_group"),
             on.out + group * columns, scratch, first, last, panel,
             min(panel + field("pass", one, "panel_chunk"), panels),
         ),
@@ -128,7 +129,7 @@ def _block_task(task, worker, job):
     across = (field("plan", plan, "panels") + panel_chunk - 1) // panel_chunk
     group, first, panel = task // (across * down), task % down * block_chunk, task // down % across
     a = on.memory + job.region + group * field("plan", plan, "region_bytes")
-    a += 1024 * field("plan", plan, "front_groups")
+    a += field("plan", plan, "group_bytes") * field("plan", plan, "front_groups")
     _call_block(on, one, job.index, group, a, worker, first, min(first + block_chunk, blocks), panel * panel_chunk)
 
 

@@ -6,6 +6,7 @@ The modules with the implementations are imported in the order of preference, th
 # ruff: noqa: F401, I001  (the order of the imports is the order in which implementations are asked)
 
 from . import contract
+from . import stockham
 from . import library
 from .contract import Call, fft, irfftn, rfftn
 

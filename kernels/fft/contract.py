@@ -100,7 +100,7 @@ def _reference(
 
 
 fft = Kernel("fft", reference=_reference, bound={"ieee": 1.0})
-"""bound: roundings per level of log2(n), root mean square, relative to the norm of the result."""
+"""bound: roundings for each level of log2(n), and for the scaling, relative to the norm of the result."""
 
 
 def rfftn(x: np.ndarray, axes: Sequence[int], plans: int = DEFAULT_PLANS) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..registry import Refused
 from . import ranges, segments
 from .jobs import ALONE, Job, Steps, job_for
 from .product import addresses
-from .workspace import HEADER, READS_OBJECTS, address_of, aligned_bytes, empty, return_workspace, take_workspace
+from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
 __all__ = ["product", "specialised"]
 
@@ -53,7 +53,7 @@ def _run(job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, oute
     """The products of a job into c: from the first addresses of the arrays, or from those of `outer` (3, across)."""
     across = 1 if outer is None else outer.shape[1]
     pool, threads = threading.pool() if job.microseconds * across >= _SPREAD_MICROSECONDS else (0, 1)
-    if outer is None and READS_OBJECTS and threads * job.workspace_bytes <= _KEPT_BYTES:
+    if outer is None and DATA_FOLLOWS_HEADER and threads * job.workspace_bytes <= _KEPT_BYTES:
         mine = _mine
         objects = id(a) + HEADER, id(b) + HEADER, id(c) + HEADER
         if segments.multiply_objects(pool, threads, job.address, *objects, mine.address):

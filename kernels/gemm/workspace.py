@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "DATA_FOLLOWS_HEADER",
     "HEADER",
-    "READS_OBJECTS",
     "address_of",
     "aligned_bytes",
     "empty",
@@ -34,26 +34,25 @@ _results: list[np.ndarray] = []
 
 
 HEADER = object.__basicsize__
-"""Bytes of an array object before the address of its data, where READS_OBJECTS."""
+"""Bytes of the header of a Python object."""
+
+_int64_at = ctypes.c_int64.from_address
 
 
 def _data_follows_header() -> bool:
     """Whether an array object has the address of its data behind the object's header, as in NumPy's C interface."""
     probe = np.zeros(1)
-    return ctypes.c_int64.from_address(id(probe) + HEADER).value == probe.__array_interface__["data"][0]
+    return _int64_at(id(probe) + HEADER).value == probe.__array_interface__["data"][0]
 
 
-READS_OBJECTS = sys.implementation.name == "cpython" and _data_follows_header()
-"""Whether compiled code may find the data of an array at its object: 0.03 us where `__array_interface__` takes 0.95."""
+DATA_FOLLOWS_HEADER = sys.implementation.name == "cpython" and _data_follows_header()
 
-if READS_OBJECTS:
 
-    def address_of(array: np.ndarray) -> int:
-        return ctypes.c_int64.from_address(id(array) + HEADER).value
-else:
-
-    def address_of(array: np.ndarray) -> int:
-        return array.__array_interface__["data"][0]
+def address_of(array: np.ndarray) -> int:
+    """Where its data lies. Reading it in the object takes 0.2 us, `__array_interface__` 0.9."""
+    if DATA_FOLLOWS_HEADER:
+        return _int64_at(id(array) + HEADER).value
+    return array.__array_interface__["data"][0]
 
 
 def aligned_bytes(count: int) -> np.ndarray:
@@ -81,8 +80,8 @@ class _Lease:
     def __array_interface__(self) -> dict[str, Any]:
         return self.memory.__array_interface__
 
-    def __del__(self) -> None:
-        _keep(_results, self.memory)
+    def __del__(self, keep: Any = _keep, results: Any = _results) -> None:  # bound: at exit the module may be empty
+        keep(results, self.memory)
 
 
 def _leased(count: int) -> np.ndarray:

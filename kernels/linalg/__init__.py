@@ -10,6 +10,8 @@ from . import contract
 # Implementations, best first. Each module declares its own with `@contract.cholesky.impl("magma", refuses=...)`.
 from . import batched
 from . import jacobi
+from . import magma
+from . import reflections
 from . import lapack
 
 from .contract import *

@@ -143,3 +143,40 @@ def geqrf(a: np.ndarray, **_: Any) -> Reflectors:
         a=np.ascontiguousarray(a), y=packed, z=tau,
     )  # fmt: skip
     return Reflectors(packed, tau, {"routine": "geqrfBatched"})
+
+
+@contract.lu_solve.impl("batched", refuses=declined)
+def lu_solve(packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **_: Any) -> np.ndarray:
+    from . import groups, small_solves
+
+    n, k = b.shape[-2:]
+    x = _like(b, n, k)
+    groups.run(
+        small_solves.LUSolve, b.dtype, _count(b), n * (n + k + 1), n=n, k=k, options=int(transpose),
+        a=np.ascontiguousarray(packed), y=np.ascontiguousarray(pivots), b=np.ascontiguousarray(b), x=x,
+    )  # fmt: skip
+    return x
+
+
+@contract.cholesky_solve.impl("batched", refuses=declined)
+def cholesky_solve(L: np.ndarray, b: np.ndarray, **_: Any) -> np.ndarray:
+    from . import groups, small_solves
+
+    n, k = b.shape[-2:]
+    x = _like(b, n, k)
+    groups.run(
+        small_solves.CholeskySolve, b.dtype, _count(b), n * (n + k), n=n, k=k,
+        a=np.ascontiguousarray(L), b=np.ascontiguousarray(b), x=x,
+    )  # fmt: skip
+    return x
+
+
+@contract.cholesky_inverse.impl("batched", refuses=declined)
+def cholesky_inverse(L: np.ndarray, **_: Any) -> np.ndarray:
+    from . import groups, small_solves
+
+    n, x = L.shape[-1], _like(L, *L.shape[-2:])
+    groups.run(
+        small_solves.CholeskySolve, L.dtype, _count(L), 2 * n * n, n=n, k=n, a=np.ascontiguousarray(L), x=x
+    )  # fmt: skip
+    return x

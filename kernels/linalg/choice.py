@@ -3,56 +3,53 @@
 The names are those of `torch.backends.cuda.preferred_linalg_library`. "magma" is the blocked algorithms. "cusolver" is
 the kernels for many small matrices ("batched") and, for eigenvalues and singular values, rotations ("jacobi"); what
 those refuse goes on to the other families. "default" asks by size, as PyTorch does for cuSOLVER (there, eigh by
-Jacobi rotations for batches of at most 32 x 32, LU by the batched kernel where the batch is large for the size).
-bench/NOTES.md has the measurements behind the limits.
+Jacobi rotations for batches of at most 32 x 32, LU by the batched kernel where the batch is large for the size): the
+kernels for small matrices where there are enough of them to fill their lanes, LAPACK for a few small ones, the blocked
+algorithms for the rest. bench/NOTES.md has the measurements behind the limits.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-__all__ = ["LIMITS", "Limit", "preferred"]
+__all__ = ["SMALL", "preferred", "smallest_batch"]
+
+SMALL = 32
+"""The largest size of the kernels for small matrices."""
 
 _JACOBI = frozenset({"eigh", "svd"})
 
-
-class Limit(NamedTuple):
-    """Up to which size, and from how many matrices on, "default" asks the kernel for small matrices."""
-
-    size: int
-    batch: int
-    family: str = "batched"
-
-
-LIMITS = {
-    "cholesky": Limit(32, 1),
-    "cholesky_solve": Limit(32, 1),
-    "cholesky_inverse": Limit(32, 1),
-    "lu_factor": Limit(32, 1),
-    "lu_solve": Limit(32, 1),
-    "triangular_solve": Limit(32, 1),
-    "inv": Limit(32, 1),
-    "solve": Limit(32, 1),
-    "qr": Limit(32, 1),
-    "geqrf": Limit(32, 1),
-    "eigh": Limit(32, 2, "jacobi"),
-    "svd": Limit(32, 2, "jacobi"),
+_BATCHES: dict[str, tuple[tuple[int, int], ...]] = {
+    "cholesky": ((16, 8), (SMALL, 6)),
+    "lu_factor": ((SMALL, 6),),
+    "solve": ((SMALL, 3),),
+    "inv": ((SMALL, 5),),
+    "triangular_solve": ((SMALL, 8),),
+    "qr": ((24, 1), (SMALL, 2)),
+    "geqrf": ((SMALL, 4),),
+    "eigh": ((16, 4), (SMALL, 8)),
+    "svd": ((16, 3), (SMALL, 8)),
 }
+"""For each task pairs of a size and of the least batch that, up to this size, is quicker by the kernel for small
+matrices than by one call of LAPACK for each."""
+
+
+def smallest_batch(kernel: str, size: int) -> float:
+    """From how many matrices of this size on "default" asks the kernel for small matrices; infinity for never."""
+    return next((batch for limit, batch in _BATCHES.get(kernel, ()) if size <= limit), math.inf)
 
 
 def preferred(kernel: str, shape: tuple[int, ...], library: str = "default", driver: str | None = None) -> str:
     """The name of the implementation that is asked first for matrices of this shape.
 
-    `driver` is that of one call: "gesvdj" and "syevj" are Jacobi's, the others those of the blocked family.
+    `driver` is that of one call: "gesvdj" and "gesvda" are Jacobi's, the others those of the blocked family.
     """
     if driver is not None:
-        return "jacobi" if driver in ("gesvdj", "gesvda", "syevj") else "magma"
-    if library == "magma":
+        return "jacobi" if driver in ("gesvdj", "gesvda") else "magma"
+    small = "jacobi" if kernel in _JACOBI else "batched"
+    if library != "default":
+        return small if library == "cusolver" else "magma"
+    size = max(shape[-2:])
+    if size > SMALL:
         return "magma"
-    if library == "cusolver":
-        return "jacobi" if kernel in _JACOBI else "batched"
-    limit = LIMITS.get(kernel)
-    if limit is None or max(shape[-2:]) > limit.size or math.prod(shape[:-2]) < limit.batch:
-        return "magma"
-    return limit.family
+    return small if math.prod(shape[:-2]) >= smallest_batch(kernel, size) else "lapack"

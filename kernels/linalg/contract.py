@@ -36,13 +36,14 @@ the size.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..precision import PRECISIONS
-from ..registry import Call, Kernel
+from ..registry import Call, Kernel, unobserved
 
 __all__ = [
     "LDL",
@@ -183,6 +184,22 @@ def _describe(call: Call) -> dict[str, Any]:
     return {**call.keywords, **asked, **(getattr(call.result, "report", None) or {})}
 
 
+class _Task(Kernel):
+    """A kernel whose implementations use others without a line of their own in traces."""
+
+    def impl(self, name: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def declare(run: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(run)
+            def alone(*arrays: Any, **keywords: Any) -> Any:
+                with unobserved():
+                    return run(*arrays, **keywords)
+
+            super(_Task, self).impl(name, **options)(alone)
+            return run
+
+        return declare
+
+
 def _kernel(name: str) -> Kernel:
     def in_double(*arrays: np.ndarray, **keywords: Any) -> Any:
         """By LAPACK in float64 or complex128."""
@@ -190,7 +207,7 @@ def _kernel(name: str) -> Kernel:
         run: Callable[..., Any] = kernel["lapack"]
         return run(*wide, **{key: value for key, value in keywords.items() if key not in ("precision", "rounding")})
 
-    kernel = Kernel(name, reference=in_double, bound=_ROUNDOFF)
+    kernel = _Task(name, reference=in_double, bound=_ROUNDOFF)
     kernel.describe = _describe
     return kernel
 

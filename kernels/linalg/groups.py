@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..jit import njit
+from ..jit import intrinsic, ir, njit, types
 from ..launch import launch
 from ..threading import pool
 from .lanes import VECTOR_BYTES, Float32, Float64, PlainFloat32, PlainFloat64
 
-__all__ = ["Group", "run", "tag_of"]
+__all__ = ["Group", "details", "get", "put", "run", "tag_of"]
 
 TASKS_PER_THREAD = 4
 """Tasks are handed out one by one, so that a thread that is held up does not hold up the others."""
 
 
 class Group(NamedTuple):
-    """What every task of a job is given; a subclass has, as `run`, the function (task, worker, job).
+    """What every task of a job is given; a subclass has, as `run`, the function (task, worker, group). `at` is the
+    address of the numbers of `Details`, which a call with many arguments would take 10 us to hand over."""
 
-    Addresses a, b are those of the arguments, x, y, z, info those of the results, of `count` matrices each. What m, n,
-    k and the options mean is told by the subclass.
-    """
+    tag: Any
+    at: int
+
+
+class Details(NamedTuple):
+    """Addresses a, b are those of the arguments, x, y, z, info those of the results, of `count` matrices each. What m,
+    n, k and the options mean is told by each job. A task is so many groups; each worker has its own workspace."""
 
     tag: Any
     m: int
@@ -42,11 +48,41 @@ class Group(NamedTuple):
     groups: int
 
 
+@intrinsic
+def get(typingctx, address, index):
+    """An int64, by its number from an address on."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(builder.gep(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), [arguments[1]]))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def put(typingctx, address, index, value):
+    def codegen(context, builder, signature, arguments):
+        place = builder.gep(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), [arguments[1]])
+        builder.store(arguments[2], place)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def details(group):
+    at = group.at
+    return Details(
+        group.tag, get(at, 0), get(at, 1), get(at, 2), get(at, 3), get(at, 4), get(at, 5), get(at, 6), get(at, 7),
+        get(at, 8), get(at, 9), get(at, 10), get(at, 11), get(at, 12), get(at, 13),
+    )  # fmt: skip
+
+
 @njit
 def _run_groups(pool, threads, tasks, job):
     launch(pool, threads, tasks, job)
 
 
+@functools.cache
 def tag_of(dtype: np.dtype) -> Any:
     from .. import cpu
 
@@ -66,7 +102,12 @@ def run(
     n: int = 0,
     k: int = 0,
     options: int = 0,
-    **arrays: np.ndarray | None,
+    a: np.ndarray,
+    b: np.ndarray | None = None,
+    x: np.ndarray | None = None,
+    y: np.ndarray | None = None,
+    z: np.ndarray | None = None,
+    info: np.ndarray | None = None,
 ) -> None:
     """Run a job over `count` matrices; every thread has a workspace of so many vectors."""
     tag = tag_of(dtype)
@@ -77,10 +118,7 @@ def run(
     tasks = -(-total // groups)
     workspace_bytes = vectors * VECTOR_BYTES
     memory = take_workspace(workspace_bytes * threads)
-    places = {name: address_of(each) for name, each in arrays.items() if each is not None}
-    where = [places.get(name, 0) for name in ("a", "b", "x", "y", "z", "info")]
-    _run_groups(
-        state, threads, tasks,
-        job(tag, m, n, k, options, count, *where, address_of(memory), workspace_bytes, groups),
-    )  # fmt: skip
+    places = [0 if each is None else address_of(each) for each in (a, b, x, y, z, info)]
+    numbers = np.array([m, n, k, options, count, *places, address_of(memory), workspace_bytes, groups])
+    _run_groups(state, threads, tasks, job(tag, address_of(numbers)))
     return_workspace(memory)

@@ -32,6 +32,7 @@ __all__ = [
     "number",
     "pack",
     "read",
+    "read_int32",
     "root",
     "scatter",
     "select",
@@ -308,6 +309,14 @@ def write(typingctx, tag, address, value):
         return context.get_dummy_value()
 
     return types.void(tag, types.int64, types.float64), codegen
+
+
+@intrinsic
+def read_int32(typingctx, address):
+    def codegen(context, builder, signature, arguments):
+        return builder.sext(load(builder, I32, builder.inttoptr(arguments[0], POINTER), 4), I64)
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..gemm.tags import constant
 from ..jit import njit
-from .groups import Group
+from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
     any_lane,
@@ -29,7 +29,20 @@ from .lanes import (
     write_int32,
 )  # fmt: skip
 
-__all__ = ["RIGHT", "TRANSPOSE", "UNIT", "UPPER", "Cholesky", "Inv", "LUFactor", "Solve", "Triangular"]
+__all__ = [
+    "RIGHT",
+    "TRANSPOSE",
+    "UNIT",
+    "UPPER",
+    "Cholesky",
+    "Inv",
+    "LUFactor",
+    "Solve",
+    "Triangular",
+    "lu_substitute",
+    "substitute_any",
+    "write_info",
+]
 
 UPPER, RIGHT, UNIT, TRANSPOSE = 1, 2, 4, 8
 """Options of `Triangular`, added."""
@@ -78,7 +91,8 @@ def _cholesky(tag, n, a):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _cholesky_task(task, worker, job):
+def _cholesky_task(task, worker, group):
+    job = details(group)
     tag, n, lanes = job.tag, job.n, constant(job.tag, "lanes")
     a, bytes_each = job.workspace + worker * job.workspace_bytes, n * n * constant(job.tag, "size")
     for first in range(task * job.groups * lanes, min((task + 1) * job.groups * lanes, job.count), lanes):
@@ -156,7 +170,8 @@ def _write_pivots(tag, pivots, k, base, first, last):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _lu_task(task, worker, job):
+def _lu_task(task, worker, group):
+    job = details(group)
     tag, m, n, lanes = job.tag, job.m, job.n, constant(job.tag, "lanes")
     a, bytes_each = job.workspace + worker * job.workspace_bytes, m * n * constant(job.tag, "size")
     pivots = a + m * n * _V
@@ -205,7 +220,7 @@ def _substitute(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upper):
+def substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upper):
     """The same for either triangle: an upper triangle is a lower one, read backwards."""
     if upper:
         end = n - 1
@@ -217,7 +232,7 @@ def _substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upp
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _lu_substitute(tag, n, k, a, pivots, b, transpose):
+def lu_substitute(tag, n, k, a, pivots, b, transpose):
     """Solve a @ x = b, or a.T @ x = b, in place, of the factors of a."""
     row, b_row = n * _V, k * _V
     a_row, a_column = row, _V
@@ -230,7 +245,7 @@ def _lu_substitute(tag, n, k, a, pivots, b, transpose):
                 _exchange(tag, b, b_row, k, j, other)
     for step in range(2):  # one place that solves, so that it is compiled once
         unit = (step == 0) != transpose
-        _substitute_any(tag, n, k, a, a_row, a_column, b, b_row, _V, unit, step == 1)
+        substitute_any(tag, n, k, a, a_row, a_column, b, b_row, _V, unit, step == 1)
     if transpose:
         for j in range(n - 1, -1, -1):
             other = load_lanes(tag, pivots + j * _V)
@@ -239,7 +254,8 @@ def _lu_substitute(tag, n, k, a, pivots, b, transpose):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _solve_task(task, worker, job):
+def _solve_task(task, worker, group):
+    job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
     a = job.workspace + worker * job.workspace_bytes
     b, pivots = a + n * n * _V, a + n * (n + k) * _V
@@ -248,7 +264,7 @@ def _solve_task(task, worker, job):
         pack(tag, job.a + first * n * n * size, last, n * n, a)
         pack(tag, job.b + first * n * k * size, last, n * k, b)
         info = _lu(tag, n, n, a, pivots)
-        _lu_substitute(tag, n, k, a, pivots, b, False)
+        lu_substitute(tag, n, k, a, pivots, b, False)
         unpack(tag, b, n * k, job.x + first * n * k * size, last)
         unpack(tag, a, n * n, job.y + first * n * n * size, last)
         _write_pivots(tag, pivots, n, job.z, first, last)
@@ -262,7 +278,8 @@ class Solve(Group):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _inv_task(task, worker, job):
+def _inv_task(task, worker, group):
+    job = details(group)
     tag, n, lanes = job.tag, job.n, constant(job.tag, "lanes")
     a, bytes_each = job.workspace + worker * job.workspace_bytes, n * n * constant(job.tag, "size")
     b, pivots = a + n * n * _V, a + 2 * n * n * _V
@@ -274,7 +291,7 @@ def _inv_task(task, worker, job):
             store_lanes(b + at * _V, splat(tag, 0.0))
         for i in range(n):
             store_lanes(b + i * (n + 1) * _V, splat(tag, 1.0))
-        _lu_substitute(tag, n, n, a, pivots, b, False)
+        lu_substitute(tag, n, n, a, pivots, b, False)
         unpack(tag, b, n * n, job.x + first * bytes_each, last)
         write_info(tag, job.info, first, last, info, a)
 
@@ -286,7 +303,8 @@ class Inv(Group):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _triangular_task(task, worker, job):
+def _triangular_task(task, worker, group):
+    job = details(group)
     tag, m, n, lanes, size = job.tag, job.m, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
     a = job.workspace + worker * job.workspace_bytes
     right, unit = job.options & RIGHT != 0, job.options & UNIT != 0
@@ -302,7 +320,7 @@ def _triangular_task(task, worker, job):
         last = min(lanes, job.count - first) - 1
         pack(tag, job.a + first * order * order * size, last, order * order, a)
         pack(tag, job.b + first * m * n * size, last, m * n, b)
-        _substitute_any(tag, order, k, a, a_row, a_column, b, b_row, b_column, unit, upper)
+        substitute_any(tag, order, k, a, a_row, a_column, b, b_row, b_column, unit, upper)
         unpack(tag, b, m * n, job.x + first * m * n * size, last)
 
 

@@ -10,8 +10,8 @@ has converged is rotated by nothing from then on, however long the others of its
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import intrinsic, ir, njit, types
-from .groups import Group
+from ..jit import njit
+from .groups import Group, details, get, put
 from .lanes import (
     VECTOR_BYTES,
     any_lane,
@@ -37,10 +37,8 @@ __all__ = [
     "EighBlock",
     "angle",
     "eigh_vectors",
-    "get",
     "identity",
     "next_round",
-    "put",
     "rotate_rows",
     "sorted_order",
 ]
@@ -55,24 +53,6 @@ def eigh_vectors(n: int) -> int:
     """Vectors of workspace for a group of matrices of order n."""
     n += n % 2
     return n * (n + 1) + n * n + 2 * n + 2
-
-
-@intrinsic
-def get(typingctx, address, index):
-    def codegen(context, builder, signature, arguments):
-        return builder.load(builder.gep(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), [arguments[1]]))
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def put(typingctx, address, index, value):
-    def codegen(context, builder, signature, arguments):
-        place = builder.gep(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), [arguments[1]])
-        builder.store(arguments[2], place)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -272,7 +252,8 @@ def identity(tag, n, v):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _eigh_task(task, worker, job):
+def _eigh_task(task, worker, group):
+    job = details(group)
     tag, n, lanes, size = job.tag, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
     even = n + n % 2
     row, columns = (even + 1) * _V, even if job.y != 0 else 0
@@ -324,7 +305,8 @@ def _eigh_block(tag, n, a, row, v, angles, players, flags, least, relative, swee
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _block_task(task, worker, job):
+def _block_task(task, worker, group):
+    job = details(group)
     tag, n, lanes, size = job.tag, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
     row = (n + 1) * _V
     a = job.workspace + worker * job.workspace_bytes

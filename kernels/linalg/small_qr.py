@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ..gemm.tags import constant
 from ..jit import njit
-from .groups import Group
+from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
     exponent_part,
@@ -106,7 +106,8 @@ def _form(tag, m, n, k, a, taus, q):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _qr_task(task, worker, job):
+def _qr_task(task, worker, group):
+    job = details(group)
     tag, m, n, k, lanes, size = job.tag, job.m, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
     a = job.workspace + worker * job.workspace_bytes
     q, taus = a + m * n * _V, a + m * (n + max(m, n)) * _V

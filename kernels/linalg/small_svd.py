@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..gemm.tags import constant
 from ..jit import njit
-from .groups import Group
+from .groups import Group, details, get, put
 from .lanes import (
     VECTOR_BYTES,
     any_lane,
@@ -27,7 +27,7 @@ from .lanes import (
     write,
 )  # fmt: skip
 from .small_factors import write_info
-from .small_jacobi import SWEEPS, angle, get, identity, next_round, put, rotate_rows, sorted_order
+from .small_jacobi import SWEEPS, angle, identity, next_round, rotate_rows, sorted_order
 
 __all__ = ["FULL", "VECTORS", "Svd", "svd_vectors"]
 
@@ -223,7 +223,8 @@ def _arrange(tag, m, n, source, g, even):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _svd_task(task, worker, job):
+def _svd_task(task, worker, group):
+    job = details(group)
     tag, m, n, lanes, size = job.tag, job.m, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
     long, short = max(m, n), min(m, n)
     even = short + short % 2

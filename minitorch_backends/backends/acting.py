@@ -7,11 +7,7 @@ from __future__ import annotations
 
 __all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
 
-_FFT = "FFT"
-
-NOT_YET_ACTING = {
-    "cuda.cufft_plan_cache.max_size": _FFT,
-}
+NOT_YET_ACTING: dict[str, str] = {}
 """The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""
 
 HONEST_CONSTANTS = {

@@ -198,9 +198,25 @@ ReadOnly(
 
 
 class cuFFTPlanCache(Group):
-    """The cache of FFT plans: `size`, `max_size` and `clear()`."""
+    """The cache of FFT plans: `size`, `max_size` and `clear()`; also how often a plan was there or was not (`hits`,
+    `misses`), and the memory of what is kept (`bytes`)."""
 
     __slots__ = ()
+
+    @property
+    def hits(self) -> int:
+        """How often a plan was found since the cache was cleared."""
+        return fft_plans.hits
+
+    @property
+    def misses(self) -> int:
+        """How often a plan had to be made since the cache was cleared."""
+        return fft_plans.misses
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the plans that are kept."""
+        return fft_plans.nbytes
 
     def clear(self) -> None:
         """Drop every plan."""

@@ -184,6 +184,36 @@ def test_pivots_and_info_are_those_of_lapack(dtype: str) -> None:
             assert ours_c.info[6] == 1
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_solutions_from_factors(dtype: str) -> None:
+    for n, k in ((1, 1), (5, 2), (8, 8), (17, 3), (32, 1)):
+        a, b = (random(21, n, n) + 2 * np.eye(n)).astype(dtype), random(21, n, k).astype(dtype)
+        factors, units = run("lu_factor", a), (8 + 3 * n) * float(np.finfo(dtype).eps) / 2
+        assert np.array_equal(run("lu_solve", factors.LU, factors.pivots, b), run("solve", a, b).x)
+        for matrix, x in (
+            (a, run("lu_solve", factors.LU, factors.pivots, b)),
+            (a.swapaxes(-1, -2), run("lu_solve", factors.LU, factors.pivots, b, transpose=True)),
+        ):
+            scale = np.linalg.norm(matrix, axis=(1, 2)) * np.linalg.norm(x, axis=(1, 2))
+            residual = matrix.astype("f8") @ x - b
+            assert np.all(np.linalg.norm(residual, axis=(1, 2)) <= units * (scale + np.linalg.norm(b, axis=(1, 2))))
+        definite = (a @ a.swapaxes(-1, -2)).astype(dtype)
+        L = run("cholesky", definite).L
+        x, inverse = run("cholesky_solve", L, b), run("cholesky_inverse", L)
+        assert np.array_equal(inverse, inverse.swapaxes(-1, -2))
+        scale = np.linalg.norm(definite, axis=(1, 2)) * np.linalg.norm(x, axis=(1, 2))
+        assert np.all(np.linalg.norm(definite.astype("f8") @ x - b, axis=(1, 2)) <= 2 * units * scale)
+        errors = np.linalg.norm(definite.astype("f8") @ inverse - np.eye(n), axis=(1, 2))
+        assert np.all(errors <= 2 * n * units * np.linalg.cond(definite.astype("f8")))
+
+
+def test_pivots_out_of_range_do_no_harm() -> None:
+    packed, b = np.stack([np.eye(4)] * 3), np.ones((3, 4, 1))
+    for wrong in (-(2**31), -1, 0, 5, 2**31 - 1):
+        x = run("lu_solve", packed, np.full((3, 4), wrong, np.int32), b)
+        assert np.array_equal(x, b)
+
+
 def results(value: Any) -> list[np.ndarray]:
     values = value if isinstance(value, tuple) else (value,)
     return [x for x in values if x is not None and not isinstance(x, dict)]

@@ -11,7 +11,7 @@ from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
-from ..matmul import adjoint
+from ..matmul import adjoint, product
 from .calls import call
 from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh
@@ -226,7 +226,7 @@ def _pinv(A: Array, atol, rtol, hermitian):
     size = np.abs(values)
     kept = size > _cut(size.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None]
     inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
-    return (Vh.conj().swapaxes(-1, -2) * inverse[..., None, :]) @ U.conj().swapaxes(-1, -2)
+    return product(Vh.conj().swapaxes(-1, -2) * inverse[..., None, :], U.conj().swapaxes(-1, -2))
 
 
 @declared(reference=_pinv_reference, samples=_pinv_samples)

@@ -1,0 +1,253 @@
+"""Convolutions as implicit products on vector units: what is done once for a shape."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import threading
+from ..gemm import plans
+from ..gemm.compiled import computed
+from ..gemm.loops import LIMITS_BYTES, leaf_address
+from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
+from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..gemm.workspace import address_of, return_workspace, take_workspace
+from ..registry import Refused
+from . import geometry, planes, strips, weights
+from .descriptor import PASS, PLAN, describe
+from .geometry import GROUP, Geometry, Task
+from .kept import Kept, form_of
+from .reading import contiguous_strides, is_channels_last, result_array, spread, three, three_strides
+
+__all__ = ["convolve", "input_gradient"]
+
+_BLOCK = 32
+"""Positions of a block."""
+
+_DEPTH = 16
+"""Channels whose weights for one tap lie together."""
+
+_STRIP_BYTES = 1 << 19
+
+
+class _Plan(NamedTuple):
+    """All that does not depend on addresses and values."""
+
+    gradient: bool
+    working: np.dtype
+    conversion: tuple[str, str | None]
+    scheme: plans.Scheme
+    geometry: Geometry
+    last: bool
+    out_shape: tuple[int, ...]
+    clears: bool
+    groups: int
+    address: int
+    worker_bytes: int
+    whole_bytes: int
+    form_key: tuple
+    kept: tuple[Any, ...]
+
+
+def _conversion(dtype: np.dtype, precision: str, rounding: str) -> tuple[str, str | None]:
+    inner = computed("avx512", dtype, precision)
+    assert inner is not None
+    return inner, rounding if inner == "tf32" else None
+
+
+def _strip(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
+    """Blocks of a strip, how many there are (0: all is laid out first), groups in front of one, and of all that it
+    reads."""
+    front, back = -(-shape.front // GROUP), -(-(shape.back - _BLOCK) // GROUP)
+    blocks = -(-max(shape.end(one) for one in shape.passes) // _BLOCK)
+    around = GROUP * (front + back)
+    fitting = (_STRIP_BYTES // position_bytes - around) // _BLOCK
+    if fitting * _BLOCK >= max(2 * around, 128) and blocks > 2 * threads:
+        strip = min(fitting, -(-blocks // (4 * threads)))
+        if strip * _BLOCK >= 2 * around:
+            return strip, -(-blocks // strip), front, front + 2 * strip + back
+    return 0, 0, front, front + 2 * blocks + back
+
+
+@functools.lru_cache(512)
+def _plan(
+    gradient: bool,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    w_shape: tuple[int, ...],
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+    precision: str,
+    rounding: str,
+    relu: bool,
+    threads: int,
+) -> _Plan:
+    conversion = _conversion(dtype, precision, rounding)
+    working = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    scheme = plans.plan_for("avx512", *_gemm_precision(conversion), working.itemsize).scheme
+    task = Task(
+        shape[0], three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1)
+    )
+    of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
+    channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
+    where = geometry.gradient_geometry(task, _BLOCK) if gradient else geometry.forward_geometry(task, 0, _BLOCK)
+    last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
+    wide, size = three_strides(shape, strides), working.itemsize
+    out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
+    out_strides = contiguous_strides(out_shape, item, last)
+    places = _spots(where, where.sources, wide, item)
+    strip, count, front, region = _strip(where, channels * where.planes * size, threads)
+    array_bytes = (GROUP * region + GROUP) * size  # a cache line or two more: equal addresses would share a set
+    panels = -(-columns // scheme.kernel.mr)
+    passes, kept = [], []
+    for one in where.passes:
+        written = _spots(where, (geometry.result_indices(where, one),), out_strides, item)
+        table = np.array(
+            [
+                (channel * where.planes + plane) * array_bytes + size * shift
+                for first in range(0, channels, _DEPTH)
+                for plane, shift, _ in one.taps
+                for channel in range(first, min(first + _DEPTH, channels))
+            ],
+            np.int64,
+        )
+        end = where.end(one)
+        blocks = -(-end // _BLOCK) if table.size else 0
+        passes.append({
+            "steps": table.size, "table": address_of(table), "end": end, "groups": written.groups,
+            "period_stride": written.period_stride, "runs": address_of(written.runs),
+            "offsets": address_of(written.offsets), "block_chunk": strip or max(1, min(8, -(-blocks // (4 * threads)))),
+            "panel_chunk": panels if strip else max(1, min(panels, 4)), "blocks": blocks,
+        })  # fmt: skip
+        kept.append((table, written))
+    pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
+    region_bytes = channels * where.planes * array_bytes
+    sums = -(-scheme.kernel.mr * scheme.kernel.nr * size // 64) * 64
+    values = describe(PLAN, dict.fromkeys(PLAN, 0) | {
+        "pack": _pack_leaf(dtype.name, conversion), "groups": places.groups, "period_stride": places.period_stride,
+        "runs": address_of(places.runs), "offsets": address_of(places.offsets), "planes": where.planes,
+        "channels": wide[1], "blocks": channels, "all_groups": -(-task.images * where.image // GROUP),
+        "group_stride": channels * wide[1], "along": int(last), "array_bytes": array_bytes,
+        "region_bytes": region_bytes, "region_groups": region, "front_groups": front, "strip_blocks": strip,
+        "strips": count,
+        "pack_chunk": max(1, min(64, region // (4 * threads))), "convolve": _block_leaf(dtype.name, working.itemsize),
+        "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(relu),
+        "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
+        "group_bytes": GROUP * size, "bias_group": columns * size,
+    })  # fmt: skip
+    rank = len(shape) - 2
+    key = ("vectors", conversion, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
+    return _Plan(
+        gradient, working, conversion, scheme, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
+        any(not one.taps for one in where.passes), groups, address_of(values),
+        sums + (-(-region_bytes // 64) * 64 if strip else 0), 0 if strip else groups * region_bytes, key,
+        (values, pass_table, places, kept),
+    )  # fmt: skip
+
+
+def _gemm_precision(conversion: tuple[str, str | None]) -> tuple[str, str]:
+    return conversion[0], conversion[1] or "rna"
+
+
+def _spots(where: Geometry, tables: Any, strides: tuple[int, ...], item: int) -> geometry.Spots:
+    found = geometry.spots(where, tables, (strides[0], *strides[2:]), item)
+    if found is None:
+        raise Refused("an array reaches too far for offsets of 32 bits")
+    return found
+
+
+@functools.cache
+def _pack_leaf(dtype: str, conversion: tuple[str, str | None]) -> int:
+    return leaf_address(planes.PackPlanes(ELEMENTS[dtype], CONVERSIONS[conversion]))
+
+
+@functools.cache
+def _block_leaf(dtype: str, size: int) -> int:
+    kernel = plans.plan_for("avx512", "ieee", "rna", size).scheme.kernel
+    return leaf_address(planes.ConvolveVectors(kernel, ELEMENTS[dtype]))
+
+
+@functools.cache
+def _weights_leaf(dtype: str, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
+    kernel = plans.plan_for("avx512", "ieee", "rna", size).scheme.kernel
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+    return leaf_address(weights.PackWeights(source, VectorPanel(OfA(), CONVERSIONS[conversion], kernel)))
+
+
+def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
+    wide, kernel = spread(w), plan.scheme.kernel
+    per_group, (of_outputs, of_channels) = wide.shape[0] // plan.groups, wide.strides[:2]
+    if plan.gradient:
+        side = weights.Side(per_group * of_outputs, of_channels, of_outputs, wide.shape[1], per_group)
+    else:
+        side = weights.Side(per_group * of_outputs, of_outputs, of_channels, per_group, wide.shape[1])
+    along_k = abs(side.k_stride) <= abs(side.line_stride)
+    unit = (side.k_stride if along_k else side.line_stride) == wide.itemsize
+    leaf = _weights_leaf(wide.dtype.name, plan.working.itemsize, plan.conversion, along_k, unit)
+    panel = (kernel.mr, _DEPTH, 1, kernel.a_bytes)
+    offsets = weights.tap_offsets(wide, plan.geometry.passes)
+    return weights.Form(leaf, address_of(wide), side, plan.groups, panel, offsets)
+
+
+def _convolve(gradient: bool, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, *how: Any) -> np.ndarray:
+    pool, threads = threading.pool()
+    plan = _plan(gradient, x.shape, x.strides, x.dtype, w.shape, *how, threads)
+    out = result_array(plan.out_shape, x.dtype, plan.last)
+    if out.size == 0:
+        return out
+    if plan.clears:
+        out[...] = 0
+    form = form_of(w, plan.form_key, lambda array: _form(array, plan))
+    added = np.zeros(plan.out_shape[1], plan.working) if bias is None else bias.astype(plan.working)
+    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
+    try:
+        base = address_of(memory)
+        strips.convolve(
+            pool, threads, plan.address, address_of(x), form.address, address_of(added), address_of(out), base,
+            plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    return out
+
+
+def convolve(
+    x: np.ndarray,
+    w: np.ndarray | Kept,
+    bias: np.ndarray | None = None,
+    *,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int = 1,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    relu: bool = False,
+) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where `relu` says so.
+
+    The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are.
+    """
+    return _convolve(False, x, w, bias, x.shape[2:], stride, padding, dilation, groups, precision, rounding, relu)
+
+
+def input_gradient(
+    g: np.ndarray,
+    w: np.ndarray | Kept,
+    *,
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int = 1,
+    precision: str = "ieee",
+    rounding: str = "rna",
+) -> np.ndarray:
+    """The gradient (N, C, *input_size) of a convolution with respect to its input, from that of its result, g."""
+    return _convolve(True, g, w, None, input_size, stride, padding, dilation, groups, precision, rounding, False)

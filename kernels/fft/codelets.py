@@ -1,0 +1,343 @@
+"""The leaves of a transform: one pass of Stockham's algorithm over vectors, and transposes of squares of elements.
+
+A vector holds the same place of as many independent transforms as it has lanes, so that a pass has no shuffles and its
+roots of unity are scalars. A *row* is what one place takes up in memory: a vector of real parts and one of imaginary
+parts (split), or the complex numbers as the user has them (interleaved), which takes two shuffles to split.
+
+A transform of length r * m after passes of product s reads rows q + s * (p + m * k), k < r, and writes rows
+q + s * (r * p + j), j < r, multiplied by exp(-2 pi i p j / (r * m)) (T. Stockham, "High-speed convolution and
+correlation", 1966; the form of C. Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992).
+
+The inverse transform is the forward one with real and imaginary parts exchanged in what is read first and written last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..gemm.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, transpose, vector
+from ..gemm.tags import constant, field_class
+from ..jit import intrinsic, ir, njit, types
+from .butterflies import Arithmetic, Complex
+
+__all__ = ["Interleaved", "Pass", "PassArguments", "Split", "Square", "SquareArguments", "Twiddled", "radix", "vectors"]
+
+
+class F32x16(NamedTuple):
+    element, size, lanes = F32, 4, 16
+
+
+class F64x8(NamedTuple):
+    element, size, lanes = F64, 8, 8
+
+
+class F32x8(NamedTuple):
+    element, size, lanes = F32, 4, 8
+
+
+class F64x4(NamedTuple):
+    element, size, lanes = F64, 8, 4
+
+
+class F32x4(NamedTuple):
+    element, size, lanes = F32, 4, 4
+
+
+class F64x2(NamedTuple):
+    element, size, lanes = F64, 8, 2
+
+
+class F32x1(NamedTuple):
+    element, size, lanes = F32, 4, 1
+
+
+class F64x1(NamedTuple):
+    element, size, lanes = F64, 8, 1
+
+
+_EVERY = (F32x16, F64x8, F32x8, F64x4, F32x4, F64x2, F32x1, F64x1)
+_VECTORS = {(each.size, each.lanes): each for each in _EVERY}
+
+
+class Radix2(NamedTuple):
+    radix = 2
+
+
+class Radix3(NamedTuple):
+    radix = 3
+
+
+class Radix4(NamedTuple):
+    radix = 4
+
+
+class Radix5(NamedTuple):
+    radix = 5
+
+
+class Radix7(NamedTuple):
+    radix = 7
+
+
+class Radix8(NamedTuple):
+    radix = 8
+
+
+class Radix11(NamedTuple):
+    radix = 11
+
+
+class Radix13(NamedTuple):
+    radix = 13
+
+
+class Radix16(NamedTuple):
+    radix = 16
+
+
+_RADICES = {each.radix: each for each in (Radix2, Radix3, Radix4, Radix5, Radix7, Radix8, Radix11, Radix13, Radix16)}
+
+
+def vectors(size: int, vector_bytes: int) -> Any:
+    """The tag of vectors of elements of `size` bytes."""
+    return _VECTORS[size, vector_bytes // size]()
+
+
+def radix(r: int) -> Any:
+    return _RADICES[r]()
+
+
+# How rows are read and written
+
+
+class _Place(NamedTuple):
+    """What reading and writing a row needs: the arguments of the pass that are the same for all of its rows."""
+
+    arithmetic: Arithmetic
+    bytes: int
+    swap: Any
+    scale: Any
+
+
+class Split(NamedTuple):
+    """Rows of the kernel's own memory."""
+
+    @staticmethod
+    def read(place: _Place, at: ir.Value) -> Complex:
+        a = place.arithmetic
+        builder, kind = a.builder, vector(a.element, a.lanes)
+        first = builder.select(place.swap, I64(place.bytes), I64(0))
+        second = builder.sub(I64(place.bytes), first)
+        parts = [load(builder, kind, offset(builder, at, each), place.bytes) for each in (first, second)]
+        return Complex(*parts)
+
+    @staticmethod
+    def write(place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
+        builder = place.arithmetic.builder
+        first = builder.select(place.swap, I64(place.bytes), I64(0))
+        store(builder, value.re, offset(builder, at, first), place.bytes)
+        store(builder, value.im, offset(builder, at, builder.sub(I64(place.bytes), first)), place.bytes)
+
+
+class Twiddled(NamedTuple):
+    """Rows of the kernel's own memory, each multiplied by a vector of roots of unity and by one root."""
+
+    @staticmethod
+    def write(place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
+        a = place.arithmetic
+        builder, kind, size = a.builder, vector(a.element, a.lanes), place.bytes // a.lanes
+        lanes, phase = row
+        vectors = [load(builder, kind, offset(builder, lanes, each), place.bytes) for each in (0, place.bytes)]
+        scalars = [
+            broadcast(builder, load(builder, a.element, offset(builder, phase, each), size), a.lanes)
+            for each in (0, size)
+        ]
+        value = a.multiply(a.multiply(value, Complex(*vectors)), Complex(*scalars))
+        store(builder, value.re, at, place.bytes)
+        store(builder, value.im, offset(builder, at, place.bytes), place.bytes)
+
+
+def _lanes(order: list[int]) -> ir.Constant:
+    return ir.Constant(vector(I32, len(order)), order)
+
+
+class Interleaved(NamedTuple):
+    """Rows of the user's complex numbers; what is written is scaled."""
+
+    @staticmethod
+    def read(place: _Place, at: ir.Value) -> Complex:
+        a = place.arithmetic
+        builder, kind, size = a.builder, vector(a.element, a.lanes), place.bytes // a.lanes
+        low, high = (load(builder, kind, offset(builder, at, each), size) for each in (0, place.bytes))
+        even = builder.shuffle_vector(low, high, _lanes(list(range(0, 2 * a.lanes, 2))))
+        odd = builder.shuffle_vector(low, high, _lanes(list(range(1, 2 * a.lanes, 2))))
+        return Complex(builder.select(place.swap, odd, even), builder.select(place.swap, even, odd))
+
+    @staticmethod
+    def write(place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
+        a = place.arithmetic
+        builder, size = a.builder, place.bytes // a.lanes
+        re, im = a.times(value.re, place.scale), a.times(value.im, place.scale)
+        first, second = builder.select(place.swap, im, re), builder.select(place.swap, re, im)
+        for half in range(2):
+            order = [half * a.lanes // 2 + lane // 2 + lane % 2 * a.lanes for lane in range(a.lanes)]
+            store(
+                builder,
+                builder.shuffle_vector(first, second, _lanes(order)),
+                offset(builder, at, half * place.bytes),
+                size,
+            )
+
+
+# A pass
+
+
+class PassArguments(NamedTuple):
+    source: int
+    source_step: int
+    target: int
+    target_step: int
+    twiddles: int
+    m: int
+    s: int
+    swap_in: int
+    swap_out: int
+    scale: int
+    lanes: int
+    phase: int
+
+
+@intrinsic
+def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddles, turned, pass_, lanes, phase):
+    """Transform radix rows; `turned` says that p > 0, whose results are multiplied by roots of unity."""
+
+    def codegen(context, builder, signature, arguments):
+        tag, r = field_class(leaf, "vectors"), field_class(leaf, "radix").radix
+        reader, writer = field_class(leaf, "source"), field_class(leaf, "target")
+        _, source, source_step, target, target_step, twiddles, turned, job, lanes, phase = arguments
+        names = PassArguments._fields
+
+        def field(name: str) -> ir.Value:
+            return builder.extract_value(job, names.index(name))
+
+        a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
+        number = builder.bitcast(field("scale"), F64)
+        number = number if tag.element is F64 else builder.fptrunc(number, F32)
+        scale = broadcast(builder, number, tag.lanes)
+        places = [
+            _Place(a, tag.size * tag.lanes, builder.icmp_signed("!=", field(name), I64(0)), scale)
+            for name in ("swap_in", "swap_out")
+        ]
+        source, target, twiddles, lanes, phase = (
+            builder.inttoptr(each, POINTER) for each in (source, target, twiddles, lanes, phase)
+        )
+
+        def at(base: ir.Value, step: ir.Value, index: int) -> ir.Value:
+            return offset(builder, base, builder.mul(step, I64(index)))
+
+        values = a.transform([reader.read(places[0], at(source, source_step, k)) for k in range(r)])
+
+        def write_all(results: list[Complex]) -> None:
+            s = field("s")
+            for j, value in enumerate(results):
+                row = (
+                    at(lanes, builder.mul(s, I64(row_bytes)), j),
+                    at(phase, builder.mul(s, I64(2 * tag.size)), j),
+                )
+                writer.write(places[1], value, at(target, target_step, j), row)
+
+        def twiddled() -> list[Complex]:
+            def root(j: int) -> Complex:
+                parts = [
+                    load(builder, tag.element, offset(builder, twiddles, (2 * (j - 1) + part) * tag.size), tag.size)
+                    for part in range(2)
+                ]
+                return Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
+
+            return [values[0], *[a.multiply(value, root(j)) for j, value in enumerate(values[1:], 1)]]
+
+        with builder.if_else(turned) as (then, otherwise):
+            with then:
+                if writer is Split:
+                    write_all(twiddled())
+            with otherwise:
+                write_all(values)
+        return context.get_dummy_value()
+
+    arguments = (leaf, *(types.int64,) * 5, types.boolean, pass_, types.int64, types.int64)
+    return types.void(*arguments), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pass(leaf, job):
+    r, size = constant(leaf.radix, "radix"), constant(leaf.vectors, "size")
+    row = 2 * size * constant(leaf.vectors, "lanes")
+    m, s = job.m, job.s
+    for p in range(m):
+        for q in range(s):
+            _butterfly(
+                leaf, job.source + (q + s * p) * job.source_step, s * m * job.source_step,
+                job.target + (q + s * r * p) * job.target_step, s * job.target_step,
+                job.twiddles + 2 * p * (r - 1) * size, p > 0, job, job.lanes + q * row, job.phase + 2 * q * size,
+            )  # fmt: skip
+
+
+class Pass(NamedTuple):
+    """Leaf: one pass. Fields: vectors, a radix, and how rows are read and written. All but `Split` rows may only be
+    written by a last pass, of m = 1."""
+
+    vectors: NamedTuple
+    radix: NamedTuple
+    source: NamedTuple
+    target: NamedTuple
+    run = _pass
+    arguments = PassArguments
+
+
+# Transposes
+
+
+class SquareArguments(NamedTuple):
+    source: int
+    source_step: int
+    target: int
+    target_step: int
+    scale: int
+    count: int
+    source_next: int
+    target_next: int
+
+
+@intrinsic
+def _square(typingctx, leaf, source, source_step, target, target_step, scale):
+    def codegen(context, builder, signature, arguments):
+        tag = field_class(leaf, "vectors")
+        _, source, source_step, target, target_step, scale = arguments
+        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+        source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
+        number = builder.bitcast(scale, F64)
+        factor = broadcast(builder, number if tag.element is F64 else builder.fptrunc(number, F32), tag.lanes)
+        places = [offset(builder, source, builder.mul(source_step, I64(row))) for row in range(tag.lanes)]
+        lines = transpose(builder, [load(builder, kind, each, tag.size) for each in places])
+        for row, line in enumerate(lines):
+            store(builder, a.times(line, factor), offset(builder, target, builder.mul(target_step, I64(row))), tag.size)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *(types.int64,) * 5), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _squares(leaf, job):
+    for index in range(job.count):
+        _square(
+            leaf, job.source + index * job.source_next, job.source_step,
+            job.target + index * job.target_next, job.target_step, job.scale,
+        )  # fmt: skip
+
+
+class Square(NamedTuple):
+    """Leaf: transpose `count` squares of as many elements as a vector has lanes, and scale them."""
+
+    vectors: NamedTuple
+    run = _squares
+    arguments = SquareArguments

@@ -1,0 +1,165 @@
+"""Plans: how transforms of one length are divided, with the roots of unity and the compiled passes that they need.
+
+A plan serves both directions (the inverse exchanges real and imaginary parts), every batch of its class, and any number
+of threads at once: what it holds is only read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..gemm.loops import leaf_address
+from ..gemm.workspace import address_of, aligned_bytes
+from .codelets import Interleaved, Pass, Split, Square, Twiddled, radix, vectors
+from .lengths import factors, lanes_of, matrix
+from .loops import FIELDS, KINDS, REALS
+from .tangle import Ends, Tangle
+
+__all__ = ["Passes", "Plan", "plan_long", "plan_short"]
+
+
+def roots(turns: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2 pi i turns / n) with the parts along a new last axis, from long double, each rounded once."""
+    angles = (turns % n).astype(np.longdouble) * (2 * np.arctan2(np.longdouble(0), np.longdouble(-1)) / n)
+    return np.stack([np.cos(angles), -np.sin(angles)], -1).astype(dtype)
+
+
+class Passes(NamedTuple):
+    """The passes of a column.
+
+    Attributes:
+        table: (passes, 4) int64: the address of the leaf, m, s, and the address of the roots.
+        held: the memory that the table points to.
+    """
+
+    length: int
+    table: np.ndarray
+    held: tuple[np.ndarray, ...]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The address of the table and how many passes it has."""
+        return address_of(self.table), len(self.table)
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.nbytes + sum(each.nbytes for each in self.held)
+
+
+def passes(n: int, dtype: np.dtype, source: Any, target: Any) -> Passes:
+    """Those of columns of n rows, the first of which reads `source` rows and the last writes `target` rows."""
+    tag, radices = vectors(dtype.itemsize, lanes_of(dtype.itemsize) * dtype.itemsize), factors(n)
+    assert radices is not None
+    rows, held, s, length = [], [], 1, n
+    for index, r in enumerate(radices):
+        m = length // r
+        first, last = index == 0, index == len(radices) - 1
+        leaf = Pass(tag, radix(r), source() if first else Split(), target() if last else Split())
+        table = np.ascontiguousarray(roots(np.arange(m)[:, None] * np.arange(1, r), length, dtype))
+        held.append(table)
+        rows.append((leaf_address(leaf), m, s, address_of(table)))
+        s, length = s * r, m
+    return Passes(n, np.array(rows, np.int64), tuple(held))
+
+
+class Plan(NamedTuple):
+    """A division of a length, and what its loops are given.
+
+    Attributes:
+        kind: "short" (lanes of a vector), "long" (a matrix of a x b), or "along" (columns as they lie).
+        table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
+            down, across: the tables of the passes of lengths a and b (a short length has `down` alone); roots:
+            exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first columns j of all
+            vectors; tangle, tangle_one, ends: the leaves of `tangle.py`, with their roots, where the numbers are real;
+            column_bytes: memory for columns; worker_bytes: that, and what else a thread needs alone.
+        work_bytes: memory for the matrix of a long transform.
+        held: the memory that the table points to.
+    """
+
+    kind: str
+    n: int
+    lanes: int
+    size: int
+    factor: float
+    table: np.ndarray
+    place: int
+    column_bytes: int
+    worker_bytes: int
+    work_bytes: int
+    nbytes: int
+    held: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        a = int(self.table[FIELDS.index("a")])
+        return f"{self.kind} {self.n} = {a} x {self.n // a}"
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """A copy that begins on a cache line."""
+    copy = aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: tuple[Any, ...]) -> Plan:
+    """`fields` are those of the table that all plans of this kind share; the others are 0."""
+    n, size, lanes = fields["n"], fields["size"], fields["lanes"]
+    row, dtype = 2 * size * lanes, np.dtype(f"f{size}")
+    tag = vectors(size, lanes * size)
+    fields = {**dict.fromkeys(FIELDS, 0), **fields, "kind": KINDS.index(kind), "real": REALS.index(real), "row": row}
+    fields["square"] = leaf_address(Square(tag))
+    fields["worker_bytes"] = fields["column_bytes"] + work_bytes
+    if real:
+        turns = roots(np.arange(n // 2 + lanes + 1), 2 * n, dtype)
+        turned = _aligned(np.stack([turns[:, 1], -turns[:, 0]], -1))  # -i w^k
+        held = (*held, turned)
+        one = vectors(size, size)
+        fields.update(tangle_roots=address_of(turned), tangle=leaf_address(Tangle(tag)))
+        fields.update(tangle_one=leaf_address(Tangle(one)), ends=leaf_address(Ends(one)))
+    table = np.array([fields[name] for name in FIELDS], np.int64)
+    nbytes = table.nbytes + sum(each.nbytes for each in {id(each): each for each in held}.values())
+    return Plan(
+        kind, n, lanes, size, 0.5 if real == "real" else 1.0, table, address_of(table), fields["column_bytes"],
+        fields["worker_bytes"], work_bytes, nbytes, held,
+    )  # fmt: skip
+
+
+def plan_short(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
+    """For transforms that are lanes of vectors ("short"), and for columns as they lie ("along")."""
+    size = dtype.itemsize
+    lanes = lanes_of(size)
+    ends = Interleaved if kind == "along" else Split
+    down = passes(n, dtype, ends, ends)
+    place, count = down.place
+    fields = {"n": n, "size": size, "lanes": lanes, "down": place, "down_count": count, "a": n, "b": 1}
+    fields["column_bytes"] = (4 if real else 3) * n * 2 * size * lanes
+    return _plan(kind, real, fields, 0, (down,))
+
+
+def plan_long(n: int, dtype: np.dtype, real: str = "") -> Plan:
+    """For transforms that are matrices."""
+    size = dtype.itemsize
+    lanes = lanes_of(size)
+    divided = matrix(n, lanes)
+    assert divided is not None
+    a, b = divided
+    row = 2 * size * lanes
+    down, across = passes(a, dtype, Interleaved, Twiddled), passes(b, dtype, Split, Interleaved)
+    rows, lane = np.arange(a), np.arange(lanes)
+    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
+    of_lanes = _aligned(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
+    phases = _aligned(roots(starts[:, None] * rows, n, dtype))
+    fields = dict(zip(("down", "down_count", "across", "across_count"), (*down.place, *across.place), strict=True))
+    fields |= {
+        "n": n,
+        "size": size,
+        "lanes": lanes,
+        "a": a,
+        "b": b,
+        "roots": address_of(of_lanes),
+        "phases": address_of(phases),
+    }
+    fields["column_bytes"] = max(3 * a, 2 * b) * row
+    return _plan("long", real, fields, -(-a // lanes) * b * row, (down, across, of_lanes, phases))

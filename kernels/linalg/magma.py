@@ -1,0 +1,254 @@
+"""The family "magma": blocked factorisations, rich in products, on the project's own product kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+
+from ..gemm import matmul
+from ..gemm.workspace import address_of, empty
+from ..registry import ArraySpec, unobserved
+from ..threading import pool
+from . import contract
+from .contract import LU, Cholesky, Inverse, Solution
+from .refine import Refined, in_each, refined, row_norm
+
+__all__ = ["declined", "lowered", "options", "triangular_solve"]
+
+
+def declined(*specs: ArraySpec, **_: Any) -> str | None:
+    """Why these kernels do not take the arrays, or None."""
+    if specs[0].dtype.kind != "f":
+        return f"is compiled for float32 and float64, not {specs[0].dtype}"
+    if not all(math.prod(each.shape) for each in specs):
+        return "has nothing to do for arrays without elements"
+    return None
+
+
+def options(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Those of the products."""
+    return {name: keywords[name] for name in ("precision", "rounding", "to_be_refined") if name in keywords}
+
+
+def _each(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """The matrices of a batch; the last two dimensions of each array stay."""
+    stacks = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+    return zip(*stacks, strict=True)
+
+
+def _rows(a: np.ndarray) -> np.ndarray:
+    """The array, or a copy, with neighbouring numbers in its rows."""
+    return a if a.strides[-1] == a.itemsize and a.strides[-2] >= a.shape[-1] * a.itemsize else np.ascontiguousarray(a)
+
+
+_WHOLE, _LOWER, _UPPER = 0, 1, 2
+
+
+def _copied(p: Any, a: np.ndarray, out: np.ndarray, part: int = _WHOLE) -> None:
+    """Copy a matrix, or a triangle of it and zeros."""
+    from .squares import copy_rows
+
+    a = _rows(a)
+    places = (address_of(a), a.strides[0], address_of(out), out.strides[0])
+    copy_rows(p.tag, p.pool, p.threads, *a.shape, *places, part)
+
+
+@contract.cholesky.impl("magma", refuses=declined)
+def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
+    from . import blocked_cholesky
+    from .updates import Session
+
+    n, L, info = a.shape[-1], empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
+    with Session(a.dtype, n, n, **options(keywords)) as p:
+        for index, (matrix, out) in enumerate(_each(a, L)):
+            _copied(p, matrix, out, _LOWER)
+            info.reshape(-1)[index] = blocked_cholesky.cholesky(p, n, address_of(out), out.strides[0])
+            _copied(p, out, out, _LOWER)
+    return Cholesky(L, info, {"routine": "potrf, blocked"})
+
+
+@contract.lu_factor.impl("magma", refuses=declined)
+def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
+    from . import blocked_lu
+    from .updates import Session
+
+    m, n = a.shape[-2:]
+    packed, info = empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
+    pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
+    swaps = pivots.reshape(-1, min(m, n))
+    with Session(a.dtype, m, n, **options(keywords)) as p:
+        for index, (matrix, out) in enumerate(_each(a, packed)):
+            _copied(p, matrix, out)
+            info.reshape(-1)[index] = blocked_lu.lu(p, m, n, address_of(out), out.strides[0], swaps[index])
+    return LU(packed, pivots, info, {"routine": "getrf, blocked"})
+
+
+@contract.triangular_solve.impl("magma", refuses=declined)
+def triangular_solve(
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    upper: bool = False,
+    left: bool = True,
+    unitriangular: bool = False,
+    transpose: bool = False,
+    **keywords: Any,
+) -> np.ndarray:
+    from .few_sides import FEW
+    from .triangular import solve_triangular
+    from .updates import Session
+
+    n, x = a.shape[-1], empty(b.shape, b.dtype)
+    if left and b.shape[-1] <= FEW:
+        for matrix, right, out in _each(a, b, x):
+            out[...] = _few_sides(matrix, right, not upper, unitriangular, transpose)
+        return x
+    with Session(a.dtype, max(n, *b.shape[-2:]), n, **options(keywords)) as p:
+        for matrix, right, out in _each(a, b, x):
+            _copied(p, right, out)
+            matrix = _rows(matrix)
+            strides = matrix.strides[::-1] if transpose else matrix.strides
+            width, at, row = b.shape[-1 if left else -2], address_of(out), out.strides[0]
+            lower = upper == transpose
+            solve_triangular(p, n, width, address_of(matrix), *strides, lower, unitriangular, not left, at, row)
+    return x
+
+
+def _few_sides(matrix: np.ndarray, right: np.ndarray, lower: bool, unit: bool, transposed: bool) -> np.ndarray:
+    """A triangular system with few right sides (n, k)."""
+    from .few_sides import solve_few
+
+    state, threads = pool()
+    matrix, x = _rows(matrix), right.T.copy()
+    with np.errstate(all="ignore"):
+        solve_few(state, threads if matrix.size > 1 << 14 else 1, matrix, x, lower, unit, transposed)
+    return x.T
+
+
+@contract.lu_solve.impl("magma", refuses=declined)
+def lu_solve(
+    packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **keywords: Any
+) -> np.ndarray:
+    from . import blocked_lu
+    from .few_sides import FEW
+    from .updates import Session
+
+    (n, width), x = b.shape[-2:], empty(b.shape, b.dtype)
+    swaps = np.ascontiguousarray(pivots).reshape(-1, n)
+    if width <= FEW:
+        for index, (factor, right, out) in enumerate(_each(packed, b, x)):
+            order = blocked_lu.permutation(swaps[index])
+            if transpose:
+                half = _few_sides(factor, right, False, False, True)
+                out[order] = _few_sides(factor, half, True, True, True)
+            else:
+                out[...] = _few_sides(factor, _few_sides(factor, right[order], True, True, False), False, False, False)
+        return x
+    with Session(b.dtype, max(n, width), n, **options(keywords)) as p:
+        for index, (factor, right, out) in enumerate(_each(packed, b, x)):
+            factor = _rows(factor)
+            _copied(p, right, out)
+            where = address_of(factor), factor.strides[0], swaps[index], transpose, address_of(out), out.strides[0]
+            blocked_lu.lu_solve(p, n, width, *where)
+    return x
+
+
+def lowered(precision: str, refine: bool) -> bool:
+    """Whether factors are of low precision and solutions are to be refined."""
+    return refine and precision not in ("ieee", "bf16x9")
+
+
+@contract.solve.impl("magma", refuses=declined)
+def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
+    """Refined where the precision of the factors is below float32's."""
+    low = lowered(precision, refine)
+    packed, pivots, info, _ = lu_factor(a, precision=precision, to_be_refined=low, **keywords)
+    x, report = lu_solve(packed, pivots, b), {"routine": "getrf, getrs, blocked"}
+    if low and not info.any():
+        report |= _refined_solutions(a, b, x, packed, pivots, precision)
+    return Solution(x, packed, pivots, info, report)
+
+
+def _refined_solutions(
+    a: np.ndarray, b: np.ndarray, x: np.ndarray, packed: np.ndarray, pivots: np.ndarray, precision: str
+) -> dict[str, Any]:
+    """Refine x in place."""
+    systems = [*_each(a, b, x, packed)]
+    swaps = pivots.reshape(-1, pivots.shape[-1])
+
+    def problem(index: int) -> tuple[Refined, np.ndarray]:
+        matrix, right, out, factors = systems[index]
+        by_factors = partial(lu_solve, factors, swaps[index])
+        return refined(out, right, row_norm(matrix), partial(matmul, matrix), by_factors), out
+
+    def again(index: int) -> np.ndarray:
+        return solve(*systems[index][:2]).x
+
+    with unobserved():
+        return in_each(map(problem, range(len(systems))), again, precision)
+
+
+@contract.inv.impl("magma", refuses=declined)
+def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Inverse:
+    """Refined where the precision of the factors is below float32's, by products with the inverse itself."""
+    low = lowered(precision, refine)
+    inverse, info = _inverse(a, precision=precision, to_be_refined=low, **keywords)
+    report = {"routine": "getrf, getri, blocked"}
+    if low and not info.any():
+        identity, pairs = np.eye(a.shape[-1], dtype=a.dtype), [*_each(a, inverse)]
+
+        def problem(matrix: np.ndarray, own: np.ndarray) -> tuple[Refined, np.ndarray]:
+            by_inverse = partial(matmul, own.copy(), precision=precision, **keywords)
+            return refined(own, identity, row_norm(matrix), partial(matmul, matrix), by_inverse), own
+
+        with unobserved():
+            report |= in_each(starmap(problem, pairs), lambda index: _inverse(pairs[index][0])[0], precision)
+    return Inverse(inverse, info, report)
+
+
+def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
+    from . import blocked_lu
+    from .updates import BLOCK, Session
+
+    packed, pivots, info, _ = lu_factor(a, **keywords)
+    n, inverse = a.shape[-1], empty(a.shape, a.dtype)
+    swaps, columns = pivots.reshape(-1, n), np.empty(n, np.int64)
+    with Session(a.dtype, n, n, **options(keywords)) as p:
+        memory = empty((BLOCK + max(BLOCK, p.threads), max(n, BLOCK)), a.dtype)
+        for index, (factor, out) in enumerate(_each(packed, inverse)):
+            _copied(p, factor, out, _UPPER)
+            if not info.reshape(-1)[index]:
+                places = address_of(out), out.strides[0], address_of(memory)
+                blocked_lu.invert(p, n, address_of(factor), factor.strides[0], swaps[index], columns, *places)
+    return inverse, info
+
+
+@contract.cholesky_solve.impl("magma", refuses=declined)
+def cholesky_solve(
+    L: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any
+) -> np.ndarray:
+    """Refined, with residuals of L @ L.T, where the precision of the products is below float32's."""
+    if not lowered(precision, refine):
+        return _by_triangles(L, b, precision=precision, **keywords)
+    keywords |= {"precision": precision, "to_be_refined": True}
+    x = _by_triangles(L, b, **keywords)
+    systems = [*_each(np.tril(L), b, x)]
+
+    def problem(lower: np.ndarray, right: np.ndarray, own: np.ndarray) -> tuple[Refined, np.ndarray]:
+        magnitudes = np.abs(lower)
+        norm = float((magnitudes @ magnitudes.sum(0)).max())
+        correction = partial(_by_triangles, lower, **keywords)
+        return refined(own, right, norm, lambda y: matmul(lower, matmul(lower.T, y)), correction), own
+
+    with unobserved():
+        in_each(starmap(problem, systems), lambda index: _by_triangles(*systems[index][:2]), precision)
+    return x
+
+
+def _by_triangles(L: np.ndarray, b: np.ndarray, **keywords: Any) -> np.ndarray:
+    return triangular_solve(L, triangular_solve(L, b, **keywords), transpose=True, **keywords)

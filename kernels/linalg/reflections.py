@@ -1,0 +1,209 @@
+"""The family "magma", by reflections: QR, products of Householder vectors, and least squares by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..gemm import matmul
+from ..gemm.workspace import address_of, empty
+from ..registry import ArraySpec, Refused, unobserved
+from . import contract
+from .contract import QR, Lstsq, Reflectors
+from .magma import declined, lowered, options, triangular_solve
+from .refine import Refined, in_each, refined, row_norm
+
+__all__ = ["Reflections", "reflections"]
+
+
+class Reflections(NamedTuple):
+    """What one call works with: the products, the memory, and the shape of its matrices."""
+
+    products: Any
+    memory: Any
+
+    def factor(self, a: np.ndarray, columns: int, taus: np.ndarray) -> None:
+        """Factor the first columns of a (m, n) in place."""
+        from .blocked_qr import householder
+
+        householder(self.products, a, address_of(a), columns, taus, self.memory)
+
+    def triangles(self, a: np.ndarray, taus: np.ndarray) -> None:
+        from .blocked_qr import factor_triangles
+
+        factor_triangles(self.products, a, address_of(a), taus, self.memory)
+
+    def apply(self, a: np.ndarray, count: int, c: np.ndarray, transposed: bool = False, upper: bool = False) -> None:
+        """Q C or Q.T C in place, by the vectors in a that were factored last."""
+        from .blocked_qr import apply_reflections
+
+        at = address_of(a), address_of(c)
+        apply_reflections(self.products, a, at[0], count, transposed, upper, c, at[1], self.memory)
+
+
+@contextmanager
+def reflections(dtype: np.dtype, m: int, count: int, widest: int, **keywords: Any) -> Iterator[Reflections]:
+    """For at most `count` reflections of m rows, applied to at most `widest` columns; `keywords` are the session's."""
+    from .blocked_qr import PANEL, WIDE, Memory
+    from .updates import Session
+
+    triangles, panel = empty((-(-count // WIDE), WIDE, WIDE), dtype), empty((PANEL * m,), dtype)
+    vectors, gram = empty((m, WIDE), dtype), empty((WIDE, WIDE), dtype)
+    work, turned = (empty((WIDE, max(widest, WIDE)), dtype) for _ in range(2))
+    at = (address_of(each) for each in (triangles, panel, vectors, gram, work, turned))
+    with Session(dtype, max(m, WIDE), max(widest, WIDE), **keywords) as products:
+        yield Reflections(products, Memory(triangles, panel, vectors, gram, *at))
+
+
+def _each(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1, *array.shape[-2:])
+
+
+def _factored(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Vectors and taus, and the first `columns` columns of Q, unless there are none."""
+    m, n = a.shape[-2:]
+    count, packed = min(m, n), np.array(a, order="C")
+    taus = empty((*a.shape[:-2], count), a.dtype)
+    q = np.zeros((*a.shape[:-2], m, columns), a.dtype) if columns else None
+    with reflections(a.dtype, m, count, max(n, columns), **options(keywords)) as by:
+        for index, (matrix, tau) in enumerate(zip(_each(packed), taus.reshape(-1, count), strict=True)):
+            by.factor(matrix, count, tau)
+            if q is not None:
+                own = _each(q)[index]
+                np.fill_diagonal(own, 1)
+                by.apply(matrix, count, own, upper=True)
+    return packed, taus, q
+
+
+@contract.geqrf.impl("magma", refuses=declined)
+def geqrf(a: np.ndarray, **keywords: Any) -> Reflectors:
+    packed, taus, _ = _factored(a, 0, **keywords)
+    return Reflectors(packed, taus, {"routine": "geqrf, blocked"})
+
+
+@contract.qr.impl("magma", refuses=declined)
+def qr(a: np.ndarray, *, mode: str = "reduced", **keywords: Any) -> QR:
+    m, n = a.shape[-2:]
+    columns = m if mode == "complete" else min(m, n)
+    packed, _, q = _factored(a, 0 if mode == "r" else columns, **keywords)
+    return QR(q, np.triu(packed[..., :columns, :]), {"routine": "geqrf, orgqr, blocked"})
+
+
+@contract.householder_product.impl("magma", refuses=declined)
+def householder_product(a: np.ndarray, tau: np.ndarray, **keywords: Any) -> np.ndarray:
+    (m, n), count = a.shape[-2:], tau.shape[-1]
+    q, packed = np.zeros(a.shape, a.dtype), np.ascontiguousarray(a)
+    taus = np.ascontiguousarray(tau).reshape(-1, count)
+    with reflections(a.dtype, m, count, n, **options(keywords)) as by:
+        for matrix, own_taus, own in zip(_each(packed), taus, _each(q), strict=True):
+            np.fill_diagonal(own, 1)
+            by.triangles(matrix, own_taus)
+            by.apply(matrix, count, own, upper=True)
+    return q
+
+
+def _not_by_reflections(a: ArraySpec, b: ArraySpec, *, driver: str, precision: str = "ieee", **_: Any) -> str | None:
+    """Why least squares are not solved by reflections without pivoting."""
+    m, n = a.shape[-2:]
+    if m < n:
+        return f"solves systems of at least as many rows as columns, not {m} x {n}"
+    if driver == "gels" or (driver == "gelsy" and lowered(precision, True)):
+        return declined(a, b)
+    return f"driver={driver!r} finds ranks by pivoting or singular values, which this does not"
+
+
+@contract.lstsq.impl("magma", refuses=_not_by_reflections)
+def lstsq(
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    rcond: float,
+    driver: str,
+    precision: str = "ieee",
+    refine: bool = True,
+    **keywords: Any,
+) -> Lstsq:
+    """By QR of a with b as further columns, for full rank; refined where the precision of the factors is below
+    float32's. For "gelsy" the rank is certain if R's condition is below that precision and `rcond`, and refused if
+    not."""
+    (m, n), count = a.shape[-2:], b.shape[-1]
+    low = lowered(precision, refine)
+    info, x = np.zeros(a.shape[:-2], np.int32), empty((*a.shape[:-2], n, count), a.dtype)
+    limit = max(rcond, 4 * n**0.5 * contract.lstsq.bound[precision]) if driver == "gelsy" else None
+    problems, found = [*zip(_each(a), _each(b), _each(x), strict=True)], []
+    keywords |= {"precision": precision, "to_be_refined": low}
+    with reflections(a.dtype, m, n, n + count, **keywords) as by, unobserved():
+        for index, (matrix, right, out) in enumerate(problems):
+            solved = _LeastSquares(by, matrix, right)
+            info.reshape(-1)[index] = solved.info(limit)
+            if not info.reshape(-1)[index]:
+                out[...] = solved.x()
+                if low:
+                    found.append((solved.refined(out), out))
+    report = {"routine": "gels, blocked"}
+    if low:
+        exact = partial(lstsq, rcond=rcond, driver="gels")
+        report |= in_each(found, lambda index: exact(*problems[index][:2]).x, precision)
+    rank = None if limit is None else np.full(info.shape, n, np.int64)
+    return Lstsq(x, rank, None, info, report)
+
+
+class _LeastSquares:
+    """One problem, factored. Scaled to a norm near 1, so that residuals and solutions weigh alike."""
+
+    def __init__(self, by: Reflections, a: np.ndarray, b: np.ndarray) -> None:
+        self.by, self.n = by, a.shape[1]
+        largest = max(row_norm(a), np.finfo(a.dtype).tiny)
+        scale = a.dtype.type(2.0 ** -np.frexp(largest)[1]) if largest < np.inf else a.dtype.type(1)
+        self.a, self.b = a * scale, b * scale
+        self.factors = np.concatenate([self.a, self.b], -1)
+        by.factor(self.factors, self.n, np.empty(self.n, a.dtype))
+        self.R = np.triu(self.factors[: self.n, : self.n])
+
+    def info(self, limit: float | None) -> int:
+        """Of gels: the first zero on R's diagonal, from 1. Raises Refused where the condition is beyond the limit."""
+        zeros = np.flatnonzero(np.diagonal(self.R) == 0)
+        if limit is not None and (zeros.size or not _reciprocal_condition(self.R) > limit):
+            raise Refused("the rank is not certain at this precision, and needs pivoting")
+        return int(zeros[0]) + 1 if zeros.size else 0
+
+    def x(self) -> np.ndarray:
+        return triangular_solve(self.R, self.factors[: self.n, self.n :], upper=True)
+
+    def refined(self, x: np.ndarray) -> Refined:
+        """Refine x and the residual r together, as the solution of r + A x = b, A.T r = 0 (A. Bjorck, "Iterative
+        refinement of linear least squares solutions", BIT 7, 1967)."""
+        m = self.b.shape[0]
+        norm = max(1 + row_norm(self.a), row_norm(self.a.T))
+        sought = np.concatenate([self.b - matmul(self.a, x), x])
+        given = np.concatenate([self.b, np.zeros_like(x)])
+        found = refined(sought, given, norm, self._apply, self._correction, small=0)
+        return found._replace(x=found.x[m:])
+
+    def _apply(self, y: np.ndarray) -> np.ndarray:
+        m = self.b.shape[0]
+        return np.concatenate([y[:m] + matmul(self.a, y[m:]), matmul(self.a.T, y[:m])])
+
+    def _correction(self, residual: np.ndarray) -> np.ndarray:
+        m, n = self.a.shape
+        z = triangular_solve(self.R, residual[m:], upper=True, transpose=True)
+        c = residual[:m].copy()
+        self.by.apply(self.factors, n, c, transposed=True)
+        x = triangular_solve(self.R, c[:n] - z, upper=True)
+        c[:n] = z
+        self.by.apply(self.factors, n, c)
+        return np.concatenate([c, x])
+
+
+def _reciprocal_condition(R: np.ndarray) -> float:
+    """LAPACK's estimate, in the 1-norm; 0 where R has what is not finite."""
+    from scipy.linalg import get_lapack_funcs
+
+    if not np.isfinite(R).all():
+        return 0.0
+    (run,) = get_lapack_funcs(("trcon",), (R,))
+    return float(run(R, norm="1", uplo="U")[0])

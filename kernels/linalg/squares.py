@@ -1,0 +1,174 @@
+"""Moving parts of row-major matrices: vectors at any address, transposed copies, rows copied and exchanged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.emit import I64, POINTER, load, store, transpose, vector
+from ..gemm.tags import constant, instance
+from ..jit import intrinsic, njit, types
+from ..launch import launch
+from .lanes import _Lanes, read, splat, write
+
+__all__ = ["copy", "copy_rows", "copy_transposed", "exchange_rows", "load_any", "store_any"]
+
+
+@intrinsic
+def load_any(typingctx, tag, address):
+    """The vector at an address that need not be that of a cache line."""
+    kind = instance(tag)
+
+    def codegen(context, builder, signature, arguments):
+        at = builder.inttoptr(arguments[1], POINTER)
+        return load(builder, vector(kind.element, kind.lanes), at, kind.size)
+
+    return _Lanes(kind)(tag, types.int64), codegen
+
+
+@intrinsic
+def store_any(typingctx, address, value):
+    def codegen(context, builder, signature, arguments):
+        store(builder, arguments[1], builder.inttoptr(arguments[0], POINTER), value.tag.size)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, value), codegen
+
+
+@intrinsic
+def _transpose_square(typingctx, tag, source, source_stride, target, target_stride):
+    """Transpose a square of as many rows and columns as a vector has lanes."""
+    kind = instance(tag)
+
+    def codegen(context, builder, signature, arguments):
+        _, source, source_stride, target, target_stride = arguments
+        whole = vector(kind.element, kind.lanes)
+
+        def place(base, stride, index):
+            step = builder.mul(stride, I64(index))
+            return builder.inttoptr(builder.add(base, step), POINTER)
+
+        lines = [load(builder, whole, place(source, source_stride, i), kind.size) for i in range(kind.lanes)]
+        for index, line in enumerate(transpose(builder, lines)):
+            store(builder, line, place(target, target_stride, index), kind.size)
+        return context.get_dummy_value()
+
+    return types.void(tag, *[types.int64] * 4), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def copy_transposed(tag, rows, columns, source, source_stride, target, target_stride):
+    """Column j of the source, whose rows are `source_stride` bytes apart, becomes row j of the target."""
+    lanes, size = constant(tag, "lanes"), constant(tag, "size")
+    whole_rows, whole_columns = rows - rows % lanes, columns - columns % lanes
+    for i in range(0, whole_rows, lanes):
+        for j in range(0, whole_columns, lanes):
+            _transpose_square(
+                tag, source + i * source_stride + j * size, source_stride, target + j * target_stride + i * size,
+                target_stride,
+            )  # fmt: skip
+    for i in range(rows):
+        for j in range(whole_columns if i < whole_rows else 0, columns):
+            write(tag, target + j * target_stride + i * size, read(tag, source + i * source_stride + j * size))
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def copy(tag, count, source, target):
+    """Copy `count` neighbouring numbers."""
+    lanes, size = constant(tag, "lanes"), constant(tag, "size")
+    whole = count - count % lanes
+    for i in range(0, whole, lanes):
+        store_any(target + i * size, load_any(tag, source + i * size))
+    for i in range(whole, count):
+        write(tag, target + i * size, read(tag, source + i * size))
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _exchange(tag, count, one, other):
+    lanes, size = constant(tag, "lanes"), constant(tag, "size")
+    whole = count - count % lanes
+    for i in range(0, whole, lanes):
+        x, y = load_any(tag, one + i * size), load_any(tag, other + i * size)
+        store_any(one + i * size, y)
+        store_any(other + i * size, x)
+    for i in range(whole, count):
+        x, y = read(tag, one + i * size), read(tag, other + i * size)
+        write(tag, one + i * size, y)
+        write(tag, other + i * size, x)
+
+
+_STRIP = 256
+"""Columns of rows that are exchanged at a time by one thread."""
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _exchange_task(task, worker, job):
+    size, first = constant(job.tag, "size"), task * _STRIP
+    count = min(_STRIP, job.columns - first)
+    for i in range(job.first, job.last):
+        other = job.pivots[i] - 1
+        if other != i:
+            at = job.a + first * size
+            _exchange(job.tag, count, at + i * job.row, at + other * job.row)
+
+
+class _Exchange(NamedTuple):
+    tag: NamedTuple
+    pivots: object
+    first: int
+    last: int
+    columns: int
+    a: int
+    row: int
+    run = _exchange_task
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def exchange_rows(tag, pool, threads, pivots, first, last, columns, a, row):
+    """Exchange row i of so many columns at `a` with row pivots[i] - 1, for i from first to last."""
+    if columns > 0 and last > first:
+        tasks = (columns + _STRIP - 1) // _STRIP
+        launch(pool, threads, tasks, _Exchange(tag, pivots, first, last, columns, a, row))
+
+
+_ROWS = 64
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _copy_task(task, worker, job):
+    size, zero = constant(job.tag, "size"), splat(job.tag, 0.0)
+    for i in range(task * _ROWS, min((task + 1) * _ROWS, job.rows)):
+        count, start, at = job.columns, 0, job.target + i * job.target_row
+        if job.part == 2:
+            start = min(i, job.columns)
+            for j in range(start):
+                write(job.tag, at + j * size, 0.0)
+        if job.part == 1:
+            count = min(i + 1, job.columns)
+            last = job.columns - constant(job.tag, "lanes")
+            j = count
+            while j <= last:
+                store_any(at + j * size, zero)
+                j += constant(job.tag, "lanes")
+            for k in range(j, job.columns):
+                write(job.tag, at + k * size, 0.0)
+        copy(job.tag, count - start, job.source + i * job.source_row + start * size, at + start * size)
+
+
+class _Copy(NamedTuple):
+    tag: NamedTuple
+    rows: int
+    columns: int
+    source: int
+    source_row: int
+    target: int
+    target_row: int
+    part: int
+    run = _copy_task
+
+
+@njit
+def copy_rows(tag, pool, threads, rows, columns, source, source_row, target, target_row, part):
+    """Copy rows of neighbouring numbers; with part 1 only their lower triangle, with 2 their upper one, and
+    zeros. In place, too."""
+    job = _Copy(tag, rows, columns, source, source_row, target, target_row, part)
+    launch(pool, threads, (rows + _ROWS - 1) // _ROWS, job)

@@ -1,0 +1,233 @@
+"""Compiled convolutions: hard shapes in every layout, values that tiles cannot hold, bits, and kept weights."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitorch_backends.kernels import threading
+from minitorch_backends.kernels.conv import KERNELS, Kept, conv, conv_input_gradient, conv_weight_gradient
+from minitorch_backends.kernels.conv.geometry import EVERY_OTHER, NOWHERE, Task, forward_geometry, spots
+from minitorch_backends.kernels.registry import Kernel, Refused
+
+COMPILED = [
+    (kernel.name, name)
+    for kernel in KERNELS
+    for name in kernel.implementations
+    if name in ("direct", "depthwise", "implicit")
+]
+"""Kernels, and those of their implementations that are compiled for convolutions."""
+
+BY_NAME = {kernel.name: kernel for kernel in KERNELS}
+
+CASES: dict[str, dict[str, Any]] = {
+    "padded rows": {"x": (2, 20, 9, 13), "w": (33, 20, 3, 3), "padding": (1, 1)},
+    "images that share a group": {"x": (5, 40, 3, 3), "w": (17, 40, 1, 1)},
+    "strides over rows and columns": {"x": (2, 33, 12, 11), "w": (8, 33, 3, 2), "stride": (2, 3), "padding": (1, 0)},
+    "a stride beyond the kernel": {"x": (1, 18, 10, 10), "w": (6, 18, 1, 2), "stride": (3, 3)},
+    "folded taps": {"x": (2, 3, 17, 19), "w": (10, 3, 5, 5), "stride": (2, 2), "padding": (2, 2)},
+    "dilated groups": {"x": (1, 12, 11, 9), "w": (10, 6, 3, 3), "dilation": (2, 1), "padding": (2, 1), "groups": 2},
+    "one position": {"x": (3, 33, 4, 3), "w": (35, 33, 4, 3)},
+    "one dimension": {"x": (2, 24, 50), "w": (16, 24, 7), "stride": (2,), "padding": (3,)},
+    "three dimensions": {"x": (1, 17, 4, 5, 6), "w": (18, 17, 2, 3, 3), "padding": (1, 1, 1)},
+    "strips": {"x": (2, 64, 60, 60), "w": (16, 64, 3, 3), "padding": (1, 1)},
+    "depthwise": {"x": (2, 21, 12, 19), "w": (21, 1, 3, 3), "padding": (1, 1), "groups": 21},
+    "depthwise, three of each": {"x": (1, 5, 9, 9), "w": (15, 1, 3, 3), "stride": (2, 2), "groups": 5},
+}
+
+
+def random(*shape: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def last(x: np.ndarray) -> np.ndarray:
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+def sliced(x: np.ndarray) -> np.ndarray:
+    """The same values as a view of every other column of a larger array, turned around."""
+    wide = np.full((*x.shape[:-1], 2 * x.shape[-1]), np.nan, x.dtype)
+    wide[..., ::-2] = x
+    return wide[..., ::-2]
+
+
+def call(kernel: Kernel, case: dict[str, Any]) -> tuple[list[np.ndarray], dict[str, Any]]:
+    keywords = {name: value for name, value in case.items() if name not in ("x", "w")}
+    x, w = random(*case["x"], seed=1), random(*case["w"], seed=2)
+    g = random(*conv.reference(x, w, **keywords).shape, seed=3)
+    if kernel is conv:
+        return [x, w], keywords
+    if kernel is conv_input_gradient:
+        return [g, w], keywords | {"input_size": x.shape[2:]}
+    return [x, g], keywords | {"kernel_size": w.shape[2:]}
+
+
+def run(kernel: Kernel, name: str, arrays: list, keywords: dict[str, Any]) -> np.ndarray:
+    """An implementation by name; the test is skipped where it refuses the signature."""
+    try:
+        return kernel[name](*arrays, **keywords)
+    except Refused as refused:
+        pytest.skip(str(refused))
+
+
+def pairs(*cases: str) -> list[tuple[str, str, str]]:
+    """Each case with every implementation that is meant for it."""
+    return [(*each, case) for case in cases for each in COMPILED if each[1] != "depthwise" or "depthwise" in case]
+
+
+@pytest.mark.parametrize(("kernel", "name", "case"), pairs(*CASES))
+@pytest.mark.parametrize("precision", ["ieee", "bf16", "tf32"])
+def test_layouts_and_shapes(kernel: str, name: str, case: str, precision: str) -> None:
+    arrays, keywords = call(BY_NAME[kernel], CASES[case])
+    options = keywords | ({} if precision == "ieee" else {"precision": precision})
+    exact = BY_NAME[kernel].reference(*arrays, **keywords)
+    magnitudes = BY_NAME[kernel].reference(*map(np.abs, arrays), **keywords)
+    allowed = (BY_NAME[kernel].bound[precision] * 1.01 + 2e-6) * magnitudes
+    for layout in (np.asarray, last, sliced):
+        result = run(BY_NAME[kernel], name, [layout(arrays[0]), *arrays[1:]], options)
+        assert result.shape == exact.shape
+        assert (np.abs(result - exact) <= allowed).all()
+
+
+@pytest.mark.parametrize(("kernel", "name", "case"), pairs("padded rows", "strips", "depthwise"))
+def test_bits_do_not_depend_on_threads(kernel: str, name: str, case: str) -> None:
+    arrays, keywords = call(BY_NAME[kernel], CASES[case])
+    before = threading.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 2, 3):
+            threading.set_num_threads(threads)
+            found.append(run(BY_NAME[kernel], name, arrays, keywords))
+    finally:
+        threading.set_num_threads(before)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bits_of_a_weight_gradient_in_parts(threads: int) -> None:
+    """Large enough for parts of the positions, whose sums are added in a fixed order."""
+    x, g = random(4, 64, 56, 56, seed=1), random(4, 32, 56, 56, seed=2)
+    keywords = {"kernel_size": (1, 1), "precision": "bf16"}
+    expected = run(conv_weight_gradient, "direct", [x, g], keywords)
+    before = threading.get_num_threads()
+    try:
+        threading.set_num_threads(threads)
+        assert run(conv_weight_gradient, "direct", [x, g], keywords).tobytes() == expected.tobytes()
+    finally:
+        threading.set_num_threads(before)
+    exact = conv_weight_gradient.reference(x, g, kernel_size=(1, 1))
+    assert np.abs(expected - exact).max() <= 2.0**-7 * np.sqrt(4 * 56 * 56) * 2
+
+
+@pytest.mark.parametrize("value", [1e-40, 1e-30, 3e38, np.inf, np.nan], ids=str)
+@pytest.mark.parametrize("precision", ["ieee", "bf16", "bf16x3", "tf32"])
+def test_values_that_tiles_cannot_hold(value: float, precision: str) -> None:
+    """They are refused by name, and the kernel gives them to an implementation that keeps the contract."""
+    x, w = random(1, 16, 6, 6, seed=1), random(8, 16, 3, 3, seed=2)
+    x[0, 3, 2, 2] = value
+    options = {"padding": (1, 1)} | ({} if precision == "ieee" else {"precision": precision})
+    result = conv(x, w, **options)
+    with np.errstate(all="ignore"):
+        exact = conv.reference(x, w, padding=(1, 1))
+        magnitudes = conv.reference(np.abs(x), np.abs(w), padding=(1, 1))
+    finite = np.abs(exact) < 3e38
+    assert (np.isnan(result) == np.isnan(exact)).all()
+    allowed = (conv.bound[precision] * 1.01 + 2e-6) * magnitudes[finite]
+    assert (np.abs(result[finite] - exact[finite]) <= allowed).all()
+
+
+@pytest.mark.parametrize("which", ["x", "g"])
+def test_a_weight_gradient_of_infinities(which: str) -> None:
+    """What is not finite stays where the definition has it, though positions of padding are multiplied too."""
+    x, g = random(2, 5, 6, 6, seed=1), random(2, 7, 6, 6, seed=2)
+    (x if which == "x" else g)[1, 2, 0, 0] = np.inf
+    keywords = {"kernel_size": (3, 3), "padding": (1, 1)}
+    with np.errstate(all="ignore"):
+        exact = conv_weight_gradient.reference(x, g, **keywords)
+    result = conv_weight_gradient(x, g, **keywords, precision="bf16")
+    assert (np.isfinite(result) == np.isfinite(exact)).all()
+
+
+@pytest.mark.parametrize("name", ["direct", "implicit", "depthwise"])
+@pytest.mark.parametrize("layout", [np.asarray, last])
+def test_bias_and_relu_are_fused(name: str, layout: Any) -> None:
+    groups = 20 if name == "depthwise" else 1
+    x, w = layout(random(2, 20, 7, 9, seed=1)), random(20, 20 // groups, 3, 3, seed=2)
+    bias = random(20, seed=3)
+    keywords = {"padding": (1, 1), "groups": groups}
+    result = run(conv, name, [x, w, bias], keywords | {"relu": True})
+    exact = conv.reference(x, w, bias, relu=True, **keywords)
+    assert (result >= 0).all()
+    assert (result == 0).any()
+    assert np.abs(result - exact).max() < 1e-4
+    assert (result.strides[1] == result.itemsize) == (x.strides[1] == x.itemsize)
+
+
+@pytest.mark.parametrize("bias", [1e-40, np.inf])
+def test_a_bias_that_tiles_cannot_hold(bias: float) -> None:
+    x, w = np.zeros((1, 16, 4, 4), np.float32), random(16, 16, 1, 1, seed=2)
+    result = conv(x, w, np.full(16, bias, np.float32), precision="bf16")
+    assert (result == np.float32(bias)).all()
+
+
+@pytest.mark.parametrize("name", ["direct", "implicit"])
+def test_kept_weights_give_the_same_bits(name: str) -> None:
+    x, w = random(2, 20, 7, 9, seed=1), random(33, 20, 3, 3, seed=2)
+    kept = Kept(w)
+    for precision in ("ieee", "bf16"):
+        options = {"padding": (1, 1)} | ({} if precision == "ieee" else {"precision": precision})
+        first = run(conv, name, [x, w], options)
+        for _ in range(2):
+            assert run(conv, name, [x, kept], options).tobytes() == first.tobytes()
+    assert len(kept.forms) == 2
+    assert conv["explicit"](x, kept, padding=(1, 1)).shape == first.shape
+
+
+def tasks() -> Iterator[Task]:
+    for size, kernel, stride, padding, dilation in itertools.product((5, 8), (1, 3), (1, 2, 3), (0, 2), (1, 2)):
+        if size + 2 * padding >= dilation * (kernel - 1) + 1:
+            yield Task(2, (1, size, 6), (1, kernel, 2), (1, stride, 1), (0, padding, 1), (1, dilation, 1))
+
+
+@settings(max_examples=30, deadline=None)
+@given(task=st.sampled_from(list(tasks())), folded=st.integers(0, 2))
+def test_every_tap_is_a_shift(task: Task, folded: int) -> None:
+    """Walking the flat lists gives the windows of the definition."""
+    where = forward_geometry(task, folded, 32)
+    x = np.arange(1, 1 + task.images * 6 * task.size[1], dtype=np.float32).reshape(task.images, 1, 1, -1, 6)
+    strides = x.strides
+    table = spots(where, where.sources, (strides[0], *strides[2:]), 4)
+    assert table is not None
+    flat = x.ravel()
+    found = np.where(table.offsets == NOWHERE, 0, flat[np.maximum(table.offsets, 0) // 4])
+    repeats = 1 if where.period == task.images else task.images
+    per_image = flat.size // task.images
+    periods = [np.where(found == 0, 0, found + n * per_image) if repeats > 1 else found for n in range(repeats)]
+    lists = np.concatenate([period.reshape(len(where.sources), -1) for period in periods], axis=1)
+    lists = np.pad(lists, ((0, 0), (where.front, where.back)))
+    folds = len(where.sources) // where.planes
+    w = np.ones((1, 1, *task.kernel), np.float32)
+    steps = {"stride": task.stride, "padding": task.padding, "dilation": task.dilation}
+    (one,) = where.passes
+    place = where.front + np.arange(task.images)[:, None, None, None] * where.image
+    for axis, (count, step) in enumerate(zip(one.counts, where.steps, strict=True)):
+        place = place + np.arange(count).reshape([-1 if axis == other else 1 for other in range(3)]) * step
+    planes = lists.reshape(where.planes, folds, -1).sum(axis=1)
+    total = sum(planes[plane][place + shift] for plane, shift, _ in one.taps)
+    assert np.array_equal(total, conv.reference(x, w, **steps)[:, 0])
+
+
+def test_runs_of_positions() -> None:
+    """A row of 16: neighbours with a hole, every other value, and neither."""
+    task = Task(1, (1, 2, 8), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1))
+    where = forward_geometry(task, 0, 32)
+    assert spots(where, where.sources, (64, 64, 32, 4), 4).runs.tolist() == [[[0, 0xFFFF]]]
+    assert spots(where, where.sources, (64, 64, 64, 8), 4).runs.tolist() == [[[0, 0xFFFF | EVERY_OTHER]]]
+    assert spots(where, where.sources, (64, 64, 100, 4), 4).runs[0, 0, 1] == -1
+    assert spots(where, where.sources, (64, 64, 1 << 30, 1 << 30), 4) is None

@@ -1,0 +1,194 @@
+"""Fourier transforms: every implementation, kind and class of lengths against sums in long double; plans."""
+
+import threading as system_threads
+
+import numpy as np
+import pytest
+
+from minitorch_backends.kernels import threading
+from minitorch_backends.kernels.fft import contract, fft, stockham
+from minitorch_backends.kernels.fft.lengths import factors, lanes_of, matrix
+from minitorch_backends.kernels.plans import PlanCache, fft_plans
+
+DTYPES = {"complex64": 2.0**-24, "complex128": 2.0**-53}
+"""And half the distance of neighbours in their parts."""
+
+LENGTHS = [1, 2, 3, 5, 7, 8, 9, 11, 13, 16, 30, 61, 64, 91, 128, 210, 257, 343]
+
+
+def numbers(*shape: int, dtype: str = "complex64", seed: int = 0) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
+
+
+def assert_within(out: np.ndarray, wanted: np.ndarray, dtype: str, count: int) -> None:
+    """The error relative to the norm is some roundings for each level of log2."""
+    assert out.shape == wanted.shape
+    assert out.dtype.itemsize == np.dtype(dtype).itemsize // (1 if out.dtype.kind == "c" else 2)
+    bound = fft.bound["ieee"] * DTYPES[dtype] * (np.log2(count) + 1)
+    assert np.linalg.norm(out - wanted) <= bound * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+def test_every_length_by_scipy(kind: str, dtype: str) -> None:
+    for n in LENGTHS:
+        x = numbers(3, n // 2 + 1 if kind == "halved" else n, dtype=dtype)
+        x = x.real if kind == "real" else x
+        options = {"kind": kind, "axes": (1,), "scaling": "root", "last": n}
+        assert_within(fft["scipy"](x, **options), fft.reference(x, **options), dtype, n)
+
+
+def shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Short lengths as lanes, long ones as matrices, others along an axis; ragged and exact numbers of vectors."""
+    lanes = lanes_of(np.dtype(dtype).itemsize // 2)
+    short = [((lanes + ragged, n), (1,)) for n in (lanes, lanes + 2, 13) for ragged in (0, 3)]
+    long = [((2, lanes * lanes), (1,)), ((3, (lanes + 4) * (lanes + 5)), (1,))]
+    along = [((2, 6, lanes + 1), (1,)), ((35, lanes), (0,))]
+    return [*short, *long, *along, ((4, lanes * lanes, 2), (1,)), ((2, lanes, lanes * lanes), (1, 2))]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+def test_stockham(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    ran = 0
+    for shape, axes in shapes(dtype):
+        x = numbers(*shape, dtype=dtype)
+        for scaling in ("none", "root", "size"):
+            options = {"kind": kind, "axes": axes, "scaling": scaling}
+            out = fft["stockham"](x, **options)
+            assert_within(out, fft.reference(x, **options), dtype, np.prod([shape[axis] for axis in axes]))
+            ran += 1
+    assert ran > 20
+
+
+def real_shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """As `shapes`; half the length of the last axis leaves vectors of mirrors, one that overlaps, or single numbers."""
+    lanes = lanes_of(np.dtype(dtype).itemsize // 2)
+    short = [((lanes + 3, 2 * m), (1,)) for m in (lanes, 6 + lanes // 2, 30, 35, 65)]
+    long = [((2, 2 * (lanes + more) ** 2), (1,)) for more in (0, 2, 4)]
+    return [*short, *long, ((3, 4 * lanes, lanes), (1,)), ((lanes, 6, 4 * lanes), (0, 1, 2)), ((9, 32, 20), (2, 1))]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["real", "halved"])
+def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    for shape, axes in real_shapes(dtype):
+        x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
+        options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
+        given = np.ascontiguousarray(x.real)
+        if kind == "halved":  # of any numbers, and so with imaginary parts that count for nothing
+            given = x.take(range(last // 2 + 1), axes[-1])
+        before = given.copy()
+        count = np.prod([shape[axis] for axis in axes])
+        assert_within(fft["stockham"](given, **options), fft.reference(given, **options), dtype, count)
+        np.testing.assert_array_equal(given, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of log2(n) roundings, and no power of n."""
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    for n in (256, 1024, 4096):
+        x = numbers(8, n, dtype=dtype)
+        wanted = fft.reference(x[:1], kind="forward", axes=(1,))
+        out = fft["stockham"](x, kind="forward", axes=(1,))
+        assert_within(out[:1], wanted, dtype, n)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_steps_of_one_long_transform_are_shared(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads share the steps of one transform, or take whole ones, with the same bits."""
+    x = numbers(2, 4096)
+    for kind, given, last in (("forward", x, 0), ("real", x.real.copy(), 0), ("halved", x[:, :2049].copy(), 4096)):
+        options = {"kind": kind, "axes": (1,), "last": last}
+        monkeypatch.undo()
+        whole = fft["stockham"](np.repeat(given, 8, 0), **options)[::8]
+        monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
+        monkeypatch.setattr(stockham, "LEAST", 0)
+        monkeypatch.setattr(threading, "_threads", threads)
+        np.testing.assert_array_equal(fft["stockham"](given, **options), whole)
+
+
+def test_layouts_are_read_as_they_are() -> None:
+    """Strided, reversed and transposed arrays, which are not changed."""
+    x = numbers(64, 300)
+    for view in (x[:, ::2], x[::-1, :256], x.T, x[:, 5:261], np.broadcast_to(x[:1, :256], (40, 256))):
+        before = view.copy()
+        out = fft(view, kind="forward", axes=(1,))
+        np.testing.assert_allclose(out, np.fft.fft(before), atol=2e-4)
+        of_real = fft(view.real, kind="real", axes=(1,))
+        np.testing.assert_allclose(of_real, np.fft.rfft(before.real), atol=2e-4)
+        np.testing.assert_array_equal(view, before)
+
+
+def test_refusals() -> None:
+    x = numbers(64, 256)
+    cases = [
+        (numbers(64, 255).real, "real", (1,), "no passes for 255 real numbers"),
+        (numbers(64, 3, 94).real, "real", (1, 2), "no passes for 94 real numbers"),
+        (numbers(64, 17, 256).real, "real", (1, 2), "no passes for length 17"),
+        (x[:2], "forward", (1,), "numbers are few"),
+        (numbers(64, 257), "forward", (1,), "no passes for length 257"),
+    ]
+    for array, kind, axes, sentence in cases:
+        ((name, found), *_) = fft.decide(array, kind=kind, axes=axes).refusals
+        assert name == "stockham"
+        assert sentence in found
+
+
+def test_lengths_are_divided() -> None:
+    for n in range(1, 600):
+        found = factors(n)
+        if found is not None:
+            assert np.prod(found) == n
+            divided = matrix(n, 8)
+            assert divided is None or (divided[0] * divided[1] == n and min(divided) >= 8)
+    assert factors(17) is None
+    assert factors(1 << 20) is not None
+
+
+def test_plans_are_kept_and_counted() -> None:
+    fft_plans.clear()
+    x = numbers(64, 256)
+    options = {"kind": "forward", "axes": (1,), "scaling": "none", "last": 0}
+    first = fft["stockham"](x, **options, plans=2)
+    assert (fft_plans.size, fft_plans.hits, fft_plans.misses) == (1, 0, 1)
+    assert fft_plans.nbytes > 0
+    fft["stockham"](first, **{**options, "kind": "inverse"}, plans=2)  # a plan serves both directions
+    assert (fft_plans.hits, fft_plans.misses) == (1, 1)
+    fft["stockham"](x[:, :128].copy(), **options, plans=1)
+    assert (fft_plans.size, fft_plans.misses) == (1, 2)
+    np.testing.assert_array_equal(fft["stockham"](x, **options, plans=0), first)
+    assert (fft_plans.size, fft_plans.nbytes) == (0, 0)
+    fft_plans.clear()
+
+
+def test_plans_under_threads() -> None:
+    """Eight threads with lengths that push each other out get the right transforms."""
+    x, wrong = numbers(64, 256), []
+    wanted = {n: np.fft.fft(x[:, :n]) for n in (128, 160, 256)}
+
+    def work() -> None:
+        for n in (128, 160, 256) * 5:
+            out = fft(np.ascontiguousarray(x[:, :n]), kind="forward", axes=(1,), scaling="none", last=0, plans=2)
+            if not np.allclose(out, wanted[n], atol=1e-3):
+                wrong.append(n)
+
+    threads = [system_threads.Thread(target=work) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+    assert fft_plans.size <= 2
+
+
+def test_the_real_functions_are_inverses() -> None:
+    x = numbers(3, 6, 10).real
+    spectrum = contract.rfftn(x, (1, 2))
+    assert spectrum.shape == (3, 6, 6)
+    np.testing.assert_allclose(contract.irfftn(spectrum, (1, 2), 10), x, atol=1e-5)
+    assert isinstance(fft_plans, PlanCache)
