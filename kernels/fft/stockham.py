@@ -20,7 +20,19 @@ from .lengths import factors, lanes_of, matrix
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["LEAST", "LONGEST_ALONG", "LONGEST_WHOLE", "fft_stockham", "kind_of", "plan_of", "run"]
+__all__ = [
+    "LEAST",
+    "LEAST_SHARED",
+    "LONGEST_ALONG",
+    "LONGEST_WHOLE",
+    "along_axis",
+    "axis_kind",
+    "fft_stockham",
+    "kind_of",
+    "plan_of",
+    "rows_of",
+    "run",
+]
 
 LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
@@ -84,7 +96,7 @@ def run(
 # One axis
 
 
-def _axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
+def axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
     """How n numbers along an axis are transformed, and whether it is moved to the end for that."""
     inner, last = math.prod(shape[axis + 1 :]), axis == len(shape) - 1
     if not last and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= LONGEST_ALONG:
@@ -92,17 +104,17 @@ def _axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[st
     return kind_of(n, math.prod(shape) // shape[axis], size), not last
 
 
-def _rows(x: np.ndarray) -> np.ndarray:
+def rows_of(x: np.ndarray) -> np.ndarray:
     """(batch, length), with contiguous rows."""
     rows = x.reshape(-1, x.shape[-1])
     return rows if rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
 
 
-def _along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+def along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
     """Complex numbers along one axis."""
     real = np.dtype(f"f{x.itemsize // 2}")
     n = x.shape[axis]
-    kind, moved = _axis_kind(x.shape, axis, n, real.itemsize)
+    kind, moved = axis_kind(x.shape, axis, n, real.itemsize)
     assert kind is not None
     if kind != "along":
         return _along_last(np.moveaxis(x, axis, -1) if moved else x, n, kind, "", inverse, scale, kept, axis)
@@ -121,7 +133,7 @@ def _along_last(
     """Plans of n complex numbers along the last axis, which is put in the place of `axis` then."""
     length = {"": n, "real": n + 1, "halved": 2 * n}[real]
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
-    rows = _rows(x)
+    rows = rows_of(x)
     out = workspace.empty((len(rows), length), dtype)
     plan = plan_of(n, real_of(x.dtype), kind, kept, real)
     source, target = (address_of(rows), rows.strides[0], 0), (address_of(out), out.strides[0], 0)
@@ -149,7 +161,7 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
             return f"has no passes for {n} real numbers of {list(x.shape)}"
         shape[axis] = n // 2 + 1
     for axis, n in order:
-        if _axis_kind(tuple(shape), axis, n, size)[0] is None:
+        if axis_kind(tuple(shape), axis, n, size)[0] is None:
             return f"has no passes for length {n} of {shape}"
     return None
 
@@ -200,6 +212,6 @@ def fft_stockham(
         scale = 1.0
     ends = order.pop() if kind == "halved" else None
     for axis, _ in reversed(order):
-        x = _along_axis(x, axis, inverse, scale, plans)
+        x = along_axis(x, axis, inverse, scale, plans)
         scale = 1.0
     return x if ends is None else _real_axis(x, *ends, "halved", scale, plans)

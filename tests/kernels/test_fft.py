@@ -7,6 +7,7 @@ import pytest
 
 from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.fft import contract, fft, stockham
+from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.lengths import factors, lanes_of, matrix
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
@@ -88,6 +89,29 @@ def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths with large primes along the last axis, along another one, beside smooth ones, alone and in batches."""
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    cases = [((3, 17), (1,)), ((1, 127), (1,)), ((2, 34, 3), (1,)), ((6, 19, 62), (0, 1, 2)), ((2, 257), (1,))]
+    for shape, axes in cases:
+        x = numbers(*shape, dtype=dtype)
+        options = {"kind": kind, "axes": axes, "scaling": "root"}
+        before = x.copy()
+        out = fft["bluestein"](x, **options)
+        assert_within(out, fft.reference(x, **options), dtype, np.prod([shape[axis] for axis in axes]))
+        np.testing.assert_array_equal(x, before)
+        np.testing.assert_array_equal(fft(x, **options), out)
+
+
+def test_lengths_of_convolutions() -> None:
+    for n in range(17, 3000):
+        m = smooth_length(n, 16)
+        assert m >= max(2 * n - 1, 256)
+        assert matrix(m, 16) is not None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of log2(n) roundings, and no power of n."""
     monkeypatch.setattr(stockham, "LEAST", 0)
@@ -137,6 +161,8 @@ def test_refusals() -> None:
         ((name, found), *_) = fft.decide(array, kind=kind, axes=axes).refusals
         assert name == "stockham"
         assert sentence in found
+    for array, kind, sentence in ((x.real, "real", "the kind is 'real'"), (x[:, :17], "forward", "numbers are few")):
+        assert sentence in dict(fft.decide(array, kind=kind, axes=(1,), prefer="bluestein").refusals)["bluestein"]
 
 
 def test_lengths_are_divided() -> None:
