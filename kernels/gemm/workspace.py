@@ -80,8 +80,8 @@ class _Lease:
     def __array_interface__(self) -> dict[str, Any]:
         return self.memory.__array_interface__
 
-    def __del__(self) -> None:
-        _keep(_results, self.memory)
+    def __del__(self, keep: Any = _keep, results: Any = _results) -> None:  # bound: at exit the module may be empty
+        keep(results, self.memory)
 
 
 def _leased(count: int) -> np.ndarray:
