@@ -14,10 +14,13 @@ from ..gemm.workspace import address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from . import stockham
-from .contract import divisor, fft
+from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .lengths import factors, lanes_of
 
-__all__ = ["Chirp", "fft_bluestein", "smooth_length"]
+__all__ = ["LEAST", "Chirp", "fft_bluestein", "smooth_length"]
+
+LEAST = 1000
+"""Numbers in an array from which this is faster than SciPy, which starts in less time (bench/NOTES.md)."""
 
 _ODD = (1, 3, 5, 9, 15)
 
@@ -42,8 +45,7 @@ def _plan(n: int, dtype: np.dtype) -> Chirp:
     import scipy.fft
 
     from . import plan as planning
-    from .chirp import CHIRP_FIELDS, Multiply
-    from .codelets import vectors
+    from .chirp import CHIRP_FIELDS, leaves
 
     size = dtype.itemsize
     lanes = lanes_of(size)
@@ -57,14 +59,10 @@ def _plan(n: int, dtype: np.dtype) -> Chirp:
     spectrum = scipy.fft.fft(response) / m
     complex_type = np.result_type(dtype, np.complex64)
     held = (chirp.astype(complex_type), spectrum.astype(complex_type))
-    tag, one = vectors(size, lanes * size), vectors(size, size)
     fields = {"plan": inner.place, "n": n, "m": m, "size": size, "lanes": lanes}
     fields |= {"chirp": address_of(held[0]), "spectrum": address_of(held[1])}
-    fields |= {
-        "multiply": planning.leaf_address(Multiply(tag)),
-        "multiply_one": planning.leaf_address(Multiply(one)),
-        "worker_bytes": 4 * m * size + inner.worker_bytes,
-    }
+    fields["multiply"], fields["multiply_one"] = leaves(size, lanes)
+    fields["worker_bytes"] = 4 * m * size + inner.worker_bytes
     table = np.array([fields[name] for name in CHIRP_FIELDS], np.int64)
     nbytes = table.nbytes + inner.nbytes + sum(each.nbytes for each in held)
     return Chirp(address_of(table), fields["worker_bytes"], nbytes, (table, inner, held))
@@ -91,15 +89,33 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     return out.reshape(x.shape)
 
 
-def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], **_: Any) -> str | None:
-    if kind not in ("forward", "inverse"):
-        return f"transforms complex numbers, and the kind is {kind!r}"
-    if not axes or math.prod(x.shape) < stockham.LEAST:
-        return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {stockham.LEAST}"
-    for axis in axes:
-        n = x.shape[axis]
-        if factors(n) is not None and stockham.axis_kind(x.shape, axis, n, x.dtype.itemsize // 2)[0] is None:
+def _complex_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+    if factors(x.shape[axis]) is not None:
+        return stockham.along_axis(x, axis, inverse, scale, kept)
+    return np.moveaxis(_along_last(np.moveaxis(x, axis, -1), inverse, scale, kept), -1, axis)
+
+
+def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+    """Real numbers, or half their spectrum, as complex ones: twice the work, of which the half is used."""
+    x = np.moveaxis(x, axis, -1)
+    if inverse:
+        out = _complex_axis(stockham.mirrored(x, n), x.ndim - 1, True, scale, kept).real.copy()
+    else:
+        whole = _complex_axis(x.astype(complex_of(x.dtype)), x.ndim - 1, False, scale, kept)
+        out = whole[..., : n // 2 + 1].copy()
+    return np.moveaxis(out, -1, axis)
+
+
+def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
+    if not axes or math.prod(x.shape) < LEAST:
+        return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
+    shape = list(x.shape)
+    for axis, n in reversed(list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))):
+        there = (*shape[:axis], n, *shape[axis + 1 :])
+        if factors(n) is not None and stockham.axis_kind(there, axis, n, real_of(x.dtype).itemsize)[0] is None:
             return f"has no passes for length {n} of {list(x.shape)}"
+        if kind in ("real", "halved") and axis == axes[-1]:
+            shape[axis] = n // 2 + 1
     return None
 
 
@@ -107,12 +123,14 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], **_: Any) -> str
 def fft_bluestein(
     x: np.ndarray, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> np.ndarray:
-    """One axis after the other, those with small factors by Stockham's algorithm."""
-    scale, inverse = 1 / divisor([x.shape[axis] for axis in axes], scaling), kind == "inverse"
-    for axis in reversed(axes):
-        if factors(x.shape[axis]) is not None:
-            x = stockham.along_axis(x, axis, inverse, scale, plans)
-        else:
-            x = np.moveaxis(_along_last(np.moveaxis(x, axis, -1), inverse, scale, plans), -1, axis)
-        scale = 1.0
-    return x
+    """One axis after the other, those with small factors by Stockham's algorithm; real numbers as complex ones, and so
+    odd lengths as well. Of real numbers the last axis comes first, of half a spectrum it comes last."""
+    lengths = lengths_of(x.shape, kind, axes, last)
+    scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
+    order = list(zip(axes, lengths, strict=True))
+    if kind == "real":
+        x, scale = _real_axis(x, *order.pop(), False, scale, plans), 1.0
+    ends = order.pop() if kind == "halved" else None
+    for axis, _ in reversed(order):
+        x, scale = _complex_axis(x, axis, inverse, scale, plans), 1.0
+    return x if ends is None else _real_axis(x, *ends, True, scale, plans)

@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.emit import F32, F64, I64, POINTER, broadcast
+from ..gemm.loops import leaf_address
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .butterflies import Arithmetic, Complex
+from .codelets import vectors
 from .loops import Job, get, whole
 from .tangle import Rows
 
-__all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "transform_by_chirp"]
+__all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "leaves", "transform_by_chirp"]
 
 CHIRP_FIELDS = ("plan", "n", "m", "size", "lanes", "chirp", "spectrum", "multiply", "multiply_one", "worker_bytes")
 """What the int64 of a table mean: the table of the plan of length m; the addresses of c, and of the transform of its
@@ -75,6 +77,11 @@ class Multiply(NamedTuple):
     vectors: NamedTuple
     run = _multiply
     arguments = MultiplyArguments
+
+
+def leaves(size: int, lanes: int) -> tuple[int, int]:
+    """The addresses of the leaves of whole vectors, and of single numbers."""
+    return leaf_address(Multiply(vectors(size, lanes * size))), leaf_address(Multiply(vectors(size, size)))
 
 
 @intrinsic

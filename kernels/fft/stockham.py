@@ -29,6 +29,7 @@ __all__ = [
     "axis_kind",
     "fft_stockham",
     "kind_of",
+    "mirrored",
     "plan_of",
     "rows_of",
     "run",
@@ -37,11 +38,12 @@ __all__ = [
 LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
-LONGEST_WHOLE = 1 << 17
-"""Bytes of a transform from which the threads share its steps, rather than each taking one, if there are few."""
+LONGEST_WHOLE = 1 << 18
+"""Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
 
 LEAST = 1 << 13
-"""Complex numbers in an array from which compiled passes are faster than SciPy's, which start in less time."""
+"""Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
+less time; over the last one they always are (bench/NOTES.md)."""
 
 LEAST_SHARED = 1 << 14
 """Bytes of an array from which several threads are used: waking one takes 40 us."""
@@ -80,7 +82,7 @@ def run(
     bytes_of_one = plan.n * 2 * plan.size
     shared = batch * inner * bytes_of_one >= LEAST_SHARED
     pool, threads = threading.pool() if shared else (0, 1)
-    in_steps = plan.kind == "long" and threads > 1 and batch < 2 * threads and bytes_of_one >= LONGEST_WHOLE
+    in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed)
     bits = struct.unpack("<q", struct.pack("<d", scale * plan.factor))[0]
@@ -146,13 +148,24 @@ def _along_last(
 
 
 def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> str | None:
-    """How n real numbers along an axis are transformed."""
+    """How n real numbers along an axis are transformed: as half as many complex numbers."""
     return kind_of(n // 2, math.prod(shape) // shape[axis], size) if n % 2 == 0 else None
+
+
+def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
+    """The whole spectrum, n numbers along the last axis, of which `spectrum` has the first n // 2 + 1."""
+    out = workspace.empty((*spectrum.shape[:-1], n), spectrum.dtype)
+    out[..., : n // 2 + 1] = spectrum[..., : n // 2 + 1]
+    out[..., 0].imag = 0
+    if n % 2 == 0:
+        out[..., n // 2].imag = 0
+    np.conj(out[..., (n - 1) // 2 : 0 : -1], out=out[..., n // 2 + 1 :])
+    return out
 
 
 def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
     size = real_of(x.dtype).itemsize
-    if not axes or math.prod(x.shape) < LEAST:
+    if not axes or 0 in x.shape or (math.prod(x.shape) < LEAST and axes != (len(x.shape) - 1,)):
         return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
     shape, order = list(x.shape), list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))
     if kind in ("real", "halved"):
