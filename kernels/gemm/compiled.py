@@ -66,8 +66,8 @@ the loops win at every size."""
 
 _LEAST_LINES = 65
 """Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand
-once more for little: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256 in place of 1024
-0.58, 0.51 and 0.56."""
+once more for little: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256 in
+place of 1024 0.58, 0.51 and 0.56."""
 
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
