@@ -64,16 +64,16 @@ Measured on two cores, best of 14, microseconds at n = 256, 320, 384, 512, 768, 
 because its threads wait for one another. At reduced precisions, whose operands BLAS needs rounded in a pass of its own,
 the loops win at every size."""
 
-_LEAST_LINES = 65
+_LEAST_LINES, _LEAST_LINES_IN_BATCH = 8, 65
 """Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand
-once more for little: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256 in
-place of 1024 0.58, 0.51 and 0.56."""
+once more for little. In batches: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256
+in place of 1024 0.58, 0.51 and 0.56."""
 
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
     m, k, n = *a.shape[-2:], b.shape[-1]
-    if min(m, n) < _LEAST_LINES:
+    if min(m, n) < (_LEAST_LINES if b.ndim == 2 else _LEAST_LINES_IN_BATCH):
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
     products = m * k * n * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     if products < _LEAST_PRODUCTS[isa]:
