@@ -230,13 +230,13 @@ def _share(pool, function, argument, tasks, worker):
 
 @njit
 def work(pool, worker):
-    """What a thread of the pool does for ever.
+    """What a thread of the pool does for ever; as worker 0, which is the caller, nothing.
 
     A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes
     the job before it looks who is active: one of the two sees the other.
     """
     seen = 0
-    while True:
+    while worker > 0:
         _wait(pool, seen)
         seen = _load(pool + _GENERATION)
         _add(pool + _ACTIVE, 1)

@@ -61,6 +61,7 @@ class _Pool:
         """Start the threads that are missing, as far as the system lets us."""
         from .launch import work
 
+        work(self.address, 0)  # compiled or loaded here: a thread that had to would wait for the interpreter, up to 1 s
         while self.threads < threads:
             worker = threading.Thread(
                 target=work, args=(self.address, self.threads), name=f"minitorch-{self.threads}", daemon=True

@@ -30,18 +30,20 @@ __all__ = ["binary", "unary", "viewing", "writing"]
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"minitorch_backends\.(closures|autograd)\b")
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_COMPLEX64, _COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
 _new, _asarray, _ndarray, _mode = object.__new__, np.asarray, np.ndarray, grad_mode.get
 _ABSENT: Any = object()
 
 
 def unary(op: Any) -> Callable[..., Any]:
-    """The closure of an op whose only input comes first, for float32 and float64. `x.sum(0)` on 8x8 takes 3 us this
-    way and 7 us by the general path.
+    """The closure of an op whose only input comes first, for float32 and float64 (complex64 and complex128, of an op of
+    complex numbers alone). `x.sum(0)` on 8x8 takes 3 us this way and 7 us by the general path.
     """
     plain, detailed, apply = _quiet(op, op.ufunc or op.forward), _quiet(op, op.forward), op.apply
     defaults, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
     name, positional, count = op.inputs[0], op.order[1:], len(op.metadata_names)
     needs_more = len(defaults) < count
+    narrow, wide = (_FLOAT32, _FLOAT64) if "f" in op.takes else (_COMPLEX64, _COMPLEX128)
 
     def call(input: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
@@ -49,7 +51,7 @@ def unary(op: Any) -> Callable[..., Any]:
             return apply(_given(input, *rest), named, None)
         x = input._array
         dtype = x.dtype
-        if dtype is not _FLOAT32 and dtype is not _FLOAT64:
+        if dtype is not narrow and dtype is not wide:
             return apply((input, *rest), named, None)
         if rest or named or needs_more:
             metadata = {**defaults, **dict(zip(positional, rest, strict=False)), **named}

@@ -179,14 +179,14 @@ def _closure(declared: Op) -> Any:
     """What users call: a closure specialised for one or two inputs, equal to the general path, or that path."""
     simple = (
         not declared.listed
-        and "f" in declared.takes
         and not declared.view
         and declared.writer is None
         and declared.order[: len(declared.inputs)] == declared.inputs
     )
-    if simple and len(declared.inputs) == 1 and declared.variadic is None:
+    floating = simple and "f" in declared.takes
+    if simple and len(declared.inputs) == 1 and declared.variadic is None and (floating or declared.takes == "c"):
         return unary(declared)
-    if simple and len(declared.inputs) == 2 and all(name in declared.defaults for name in declared.metadata_names):
+    if floating and len(declared.inputs) == 2 and all(name in declared.defaults for name in declared.metadata_names):
         return binary(declared)
     if declared.view and len(declared.inputs) == 1 and declared.takes == EVERY_CATEGORY:
         return viewing(declared)

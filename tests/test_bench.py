@@ -119,6 +119,17 @@ def test_refined_solutions_have_the_error_of_float32(results):
         assert row["backward_error"] < 2 * row["n"] ** 0.5 * 2.0**-24
 
 
+def test_transforms_keep_their_bounds_of_error(results):
+    part = results["parts"]["fft"]
+    assert not part["compared_with_torch"]
+    for entry in part["cases"]:
+        assert {"mt", "SciPy"} <= set(entry["median_seconds"])
+    for entry in part["errors"]:
+        for dtype in ("float32", "float64"):
+            assert 0 < entry[f"mt {dtype}"] < np.log2(entry["n"])
+    assert all(entry["bytes"] > 0 and entry["plans"] == 1 for entry in part["plans"])
+
+
 def test_note_is_reproduced(results):
     part = results["parts"]["tf32-note"]
     for row in part["measured"]:

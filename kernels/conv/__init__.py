@@ -13,7 +13,8 @@ A `Kept` weight may stand in for the array of a weight; implementations that rea
 
 Three keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
 name and the reason why it may not run; `workspace_limit`, the bytes that an implementation may take besides its
-arguments and its result (the last implementation, which bounds its own, runs in any case); and `every=True`, which
+arguments and its result (the last implementation, which is told of it and keeps its columns below it, runs in any
+case); and `every=True`, which
 also admits those that can do a call, and are usually not the best for it.
 
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result
@@ -57,6 +58,8 @@ KERNELS = (conv, conv_input_gradient, conv_weight_gradient)
 thread_dependent: dict[str, str] = {}
 """Implementations whose bits depend on the number of threads, and why."""
 
+_OF_WORKSPACE = ("workspace_limit",)
+
 _workspaces: dict[tuple[str, str], Callable[..., int]] = {}
 
 
@@ -80,7 +83,7 @@ def declare(
         slower: from what `refuses` is given, a sentence where others are faster or more accurate: measured, and not
             asked with `every=True`.
         workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
-        last: it may run whatever `without` and `workspace_limit` say.
+        last: it may run whatever `without` says, and takes the keyword `workspace_limit`, as its `workspace` does.
         packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
         bits_depend_on: why its bits depend on the number of threads, where they do.
     """
@@ -111,6 +114,8 @@ def declare(
 
     def unsteered(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
         given = {name: value for name, value in keywords.items() if name not in STEERING}
+        if last and "workspace_limit" in keywords:
+            given["workspace_limit"] = keywords["workspace_limit"]
         return run(*(arrays if packs else map(array_of, arrays)), **given)
 
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
@@ -120,7 +125,7 @@ def declare(
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:
     """The bytes that an implementation takes for these arrays besides its arguments and its result."""
     needed = _workspaces.get((kernel.name, name))
-    keywords = {key: value for key, value in keywords.items() if key not in STEERING}
+    keywords = {key: value for key, value in keywords.items() if key in _OF_WORKSPACE or key not in STEERING}
     return 0 if needed is None else needed(*specs, **keywords)
 
 
@@ -128,7 +133,7 @@ def _describe(call: Call) -> dict[str, Any]:
     """The keywords, without those that only forbid, the bytes of workspace, and what `benchmark_cache` has timed."""
     named = {name: value for name, value in call.keywords.items() if name not in STEERING}
     specs = [ArraySpec(x.shape, x.dtype) for x in call.arrays]
-    named["workspace"] = workspace(kernels[call.kernel], call.implementation, *specs, **named)
+    named["workspace"] = workspace(kernels[call.kernel], call.implementation, *specs, **call.keywords)
     if call.prefer is not None:
         named["prefer"] = call.prefer
         if timed := benchmark_cache.timed(call.kernel, call.arrays, call.keywords):
@@ -144,16 +149,24 @@ def _of_columns(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any)
     kernel = weight.shape[2:]
     at = steps(len(kernel), *(keywords.get(name, ()) for name in ("stride", "padding", "dilation")))
     output = output_size(x.shape[2:], kernel, at)
-    return explicit.workspace_bytes(x.shape[0], x.shape[1], kernel, output, x.dtype.itemsize)
+    return explicit.workspace_bytes(
+        x.shape[0], x.shape[1], kernel, output, x.dtype.itemsize, keywords.get("workspace_limit")
+    )
 
 
-def _of_input_columns(g: ArraySpec, weight: ArraySpec, *, groups: int = 1, **_: Any) -> int:
+def _of_input_columns(
+    g: ArraySpec, weight: ArraySpec, *, groups: int = 1, workspace_limit: int | None = None, **_: Any
+) -> int:
     channels = weight.shape[1] * groups
-    return explicit.workspace_bytes(g.shape[0], channels, weight.shape[2:], g.shape[2:], g.dtype.itemsize)
+    return explicit.workspace_bytes(
+        g.shape[0], channels, weight.shape[2:], g.shape[2:], g.dtype.itemsize, workspace_limit
+    )
 
 
-def _of_weight_columns(x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], **_: Any) -> int:
-    return explicit.workspace_bytes(x.shape[0], x.shape[1], kernel_size, g.shape[2:], x.dtype.itemsize)
+def _of_weight_columns(
+    x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], workspace_limit: int | None = None, **_: Any
+) -> int:
+    return explicit.workspace_bytes(x.shape[0], x.shape[1], kernel_size, g.shape[2:], x.dtype.itemsize, workspace_limit)
 
 
 # Best first.

@@ -2,8 +2,8 @@
 product kernel multiplies. It takes every dtype, size and precision, and is the last implementation of its kernels.
 
 The method is that of K. Chellapilla, S. Puri, P. Simard, "High performance convolutional neural networks for document
-processing" (2006). Columns are made of a block of images, or of rows of one image, at a time, so that the workspace
-stays bounded.
+processing" (2006). Columns are made of a block of images, or of a part of one image, at a time, so that they
+take no more than `COLUMN_BYTES`, or than `workspace_limit` (or one position's, where that is more).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .shapes import empty_output, is_channels_last, output_size, padded, steps, 
 __all__ = ["conv_explicit", "input_gradient_explicit", "weight_gradient_explicit", "workspace_bytes"]
 
 COLUMN_BYTES = 1 << 25
-"""What the columns of one block take at most, unless those of one row of one image take more."""
+"""What the columns of one block take at most, unless those of one position take more."""
 
 _HALF_PRECISION = {"float16": "fp16", "bfloat16": "bf16"}
 """Precisions of float32 products that hold all values of a half type."""
@@ -39,40 +39,46 @@ class _Product:
         return matmul(a.astype(self.dtype, copy=False), b.astype(self.dtype, copy=False), **self.keywords)
 
 
-def _blocks(images: int, output: Sequence[int], position_bytes: int) -> Iterator[tuple[slice, slice]]:
-    """Images and rows of the output (its first spatial dimension) that are done together."""
-    row = max(1, position_bytes * math.prod(output[1:]))
-    rows = max(1, COLUMN_BYTES // row)
-    count = max(1, rows // max(output[0], 1))
-    for first in range(0, images, count):
-        for top in range(0, output[0], rows):
-            yield slice(first, min(first + count, images)), slice(top, min(top + rows, output[0]))
+def _blocks(
+    images: int, output: Sequence[int], position_bytes: int, limit: int | None
+) -> Iterator[tuple[slice, tuple[slice, ...]]]:
+    """Images and a box of the output's positions that are done together: as many trailing dimensions as fit, and a part
+    of the one in front of them."""
+    fitting = COLUMN_BYTES if limit is None else min(limit, COLUMN_BYTES)
+    left, counts = max(1, fitting // max(1, position_bytes)), []
+    for length in (*reversed(output), images):
+        counts.append(max(1, min(length, left)))
+        left = left // counts[-1] if counts[-1] == length else 1
+    sizes, steps_of = (images, *output), tuple(reversed(counts))
+    for starts in itertools.product(*map(range, [0] * len(sizes), sizes, steps_of)):
+        box = [slice(a, min(a + n, size)) for a, n, size in zip(starts, steps_of, sizes, strict=True)]
+        yield box[0], tuple(box[1:])
 
 
-def workspace_bytes(images: int, channels: int, kernel: Sequence[int], output: Sequence[int], itemsize: int) -> int:
+def workspace_bytes(
+    images: int, channels: int, kernel: Sequence[int], output: Sequence[int], itemsize: int, limit: int | None
+) -> int:
     """Bytes that the columns of the largest block take."""
     position = channels * math.prod(kernel) * itemsize
-    return max(
-        (
-            (i.stop - i.start) * (r.stop - r.start) * math.prod(output[1:]) * position
-            for i, r in itertools.islice(_blocks(images, output, position), 1)
-        ),
-        default=0,
-    )
+    for batch, places in itertools.islice(_blocks(images, output, position, limit), 1):
+        return math.prod(each.stop - each.start for each in (batch, *places)) * position
+    return 0
 
 
-def _columns(seen: np.ndarray, groups: int, images: slice, rows: slice, channels_last: bool) -> np.ndarray:
+def _columns(
+    seen: np.ndarray, groups: int, images: slice, places: tuple[slice, ...], channels_last: bool
+) -> np.ndarray:
     """The columns of a block of windows (N, C, *K, *out): (groups, C/groups K, positions), as a transposed view of
     (groups, positions, K C/groups) for channels-last arrays, with the taps in front of the channels there."""
     dims = (seen.ndim - 2) // 2
-    block = seen[images][(slice(None),) * (2 + dims) + (rows,)]
+    block = seen[(images, *(slice(None),) * (1 + dims), *places)]
     block = block.reshape(block.shape[0], groups, block.shape[1] // groups, *block.shape[2:])
-    taps, places = tuple(range(3, 3 + dims)), tuple(range(3 + dims, 3 + 2 * dims))
+    taps, spots = tuple(range(3, 3 + dims)), tuple(range(3 + dims, 3 + 2 * dims))
     positions = block.shape[0] * math.prod(block.shape[3 + dims :])
     depth = math.prod(block.shape[2 : 3 + dims])
     if channels_last:
-        return block.transpose(1, 0, *places, *taps, 2).reshape(groups, positions, depth).mT
-    return block.transpose(1, 2, *taps, 0, *places).reshape(groups, depth, positions)
+        return block.transpose(1, 0, *spots, *taps, 2).reshape(groups, positions, depth).mT
+    return block.transpose(1, 2, *taps, 0, *spots).reshape(groups, depth, positions)
 
 
 def _matrix(weight: np.ndarray, groups: int, channels_last: bool) -> np.ndarray:
@@ -82,9 +88,9 @@ def _matrix(weight: np.ndarray, groups: int, channels_last: bool) -> np.ndarray:
     return weight.reshape(groups, len(weight) // groups, math.prod(weight.shape[1:]))
 
 
-def _split(x: np.ndarray, groups: int, images: slice, rows: slice) -> np.ndarray:
+def _split(x: np.ndarray, groups: int, images: slice, places: tuple[slice, ...] = ()) -> np.ndarray:
     """A block of an array (N, O, *out) as (groups, O/groups, images, rows, ...): a view of it, for plain layouts."""
-    block = x[images, :, rows]
+    block = x[(images, slice(None), *places)]
     block = block.reshape(block.shape[0], groups, block.shape[1] // groups, *block.shape[2:])
     return np.moveaxis(block, 0, 2)
 
@@ -99,6 +105,7 @@ def conv_explicit(
     dilation: Sequence[int] = (),
     groups: int = 1,
     relu: bool = False,
+    workspace_limit: int | None = None,
     **keywords: Any,
 ) -> np.ndarray:
     """The convolution by products of the weights with the columns; `keywords` are those of `matmul`."""
@@ -111,14 +118,14 @@ def conv_explicit(
     multiply = _Product(x.dtype, bias is not None, keywords)
     seen, matrix = windows(padded(x, at.padding), kernel, output, at), _matrix(weight, groups, channels_last)
     addend = None if bias is None else bias.astype(multiply.dtype, copy=False).reshape(groups, len(weight) // groups, 1)
-    for images, rows in _blocks(len(x), output, x.shape[1] * math.prod(kernel) * x.itemsize):
-        columns = _columns(seen, groups, images, rows, channels_last)
+    for images, places in _blocks(len(x), output, x.shape[1] * math.prod(kernel) * x.itemsize, workspace_limit):
+        columns = _columns(seen, groups, images, places, channels_last)
         product = multiply(columns.mT, matrix.mT).mT if channels_last else multiply(matrix, columns)
         if addend is not None:
             product += addend
         if relu:
             np.maximum(product, 0, out=product)
-        here = _split(y, groups, images, rows)
+        here = _split(y, groups, images, places)
         here[...] = product.reshape(here.shape)
     return y
 
@@ -132,6 +139,7 @@ def input_gradient_explicit(
     padding: Sequence[int] = (),
     dilation: Sequence[int] = (),
     groups: int = 1,
+    workspace_limit: int | None = None,
     **keywords: Any,
 ) -> np.ndarray:
     """The gradient with respect to x of shape (N, C, *input_size): columns by a product, added where they came from."""
@@ -143,21 +151,19 @@ def input_gradient_explicit(
     wide = empty_output((len(g), channels, *wide_size), multiply.dtype, channels_last)
     wide[...] = 0
     matrix = _matrix(weight, groups, False)
-    for images, rows in _blocks(len(g), output, channels * math.prod(kernel) * g.itemsize):
-        block = _split(g, groups, images, rows)
+    for images, places in _blocks(len(g), output, channels * math.prod(kernel) * g.itemsize, workspace_limit):
+        block = _split(g, groups, images, places)
         flat = block.reshape(groups, block.shape[1], math.prod(block.shape[2:]))
         columns = multiply(matrix.mT, flat)
         columns = columns.reshape(groups, weight.shape[1], *kernel, *block.shape[2:])
-        target = _split(wide, groups, images, slice(None))
+        target = _split(wide, groups, images)
         taps: Any = itertools.product(*map(range, kernel))
         for tap in taps:
-            starts = [index * gap for index, gap in zip(tap, at.dilation, strict=True)]
-            starts[0] += rows.start * at.stride[0]
-            counts = block.shape[3:]
-            places: list[Any] = [
-                slice(b, b + (c - 1) * s + 1, s) for b, c, s in zip(starts, counts, at.stride, strict=True)
+            spots: list[Any] = [
+                slice(i * gap + place.start * step, i * gap + (place.stop - 1) * step + 1, step)
+                for i, gap, place, step in zip(tap, at.dilation, places, at.stride, strict=True)
             ]
-            target[(..., *places)] += columns[(slice(None), slice(None), *tap)]
+            target[(..., *spots)] += columns[(slice(None), slice(None), *tap)]
     inside: Any = (..., *(slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)))
     result = wide[inside]
     if any(at.padding) or result.dtype != g.dtype:
@@ -176,6 +182,7 @@ def weight_gradient_explicit(
     padding: Sequence[int] = (),
     dilation: Sequence[int] = (),
     groups: int = 1,
+    workspace_limit: int | None = None,
     **keywords: Any,
 ) -> np.ndarray:
     """The gradient with respect to the weight: products of g with the columns, summed over the blocks."""
@@ -186,10 +193,12 @@ def weight_gradient_explicit(
     total = np.zeros((groups, outputs, channels * math.prod(kernel_size)), multiply.dtype)
     if x.size and g.size:
         seen = windows(padded(x, at.padding), kernel_size, output, at)
-        for images, rows in _blocks(len(x), output, x.shape[1] * math.prod(kernel_size) * x.itemsize):
-            block = _split(g, groups, images, rows)
+        for images, places in _blocks(
+            len(x), output, x.shape[1] * math.prod(kernel_size) * x.itemsize, workspace_limit
+        ):
+            block = _split(g, groups, images, places)
             flat = block.reshape(groups, outputs, math.prod(block.shape[2:]))
-            total += multiply(flat, _columns(seen, groups, images, rows, channels_last).mT)
+            total += multiply(flat, _columns(seen, groups, images, places, channels_last).mT)
     if channels_last:
         total = np.moveaxis(total.reshape(groups * outputs, *kernel_size, channels), -1, 1)
     return np.ascontiguousarray(total.reshape(groups * outputs, channels, *kernel_size).astype(x.dtype, copy=False))

@@ -47,7 +47,16 @@ class F64x2(NamedTuple):
     element, size, lanes = F64, 8, 2
 
 
-_VECTORS = {(each.size, each.lanes): each for each in (F32x16, F64x8, F32x8, F64x4, F32x4, F64x2)}
+class F32x1(NamedTuple):
+    element, size, lanes = F32, 4, 1
+
+
+class F64x1(NamedTuple):
+    element, size, lanes = F64, 8, 1
+
+
+_EVERY = (F32x16, F64x8, F32x8, F64x4, F32x4, F64x2, F32x1, F64x1)
+_VECTORS = {(each.size, each.lanes): each for each in _EVERY}
 
 
 class Radix2(NamedTuple):

@@ -14,6 +14,8 @@ from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Interleaved, Pass, Split, Square, Twiddled, radix, vectors
 from .lengths import factors, lanes_of, matrix
+from .loops import FIELDS, KINDS, REALS
+from .tangle import Ends, Tangle
 
 __all__ = ["Passes", "Plan", "plan_long", "plan_short"]
 
@@ -67,35 +69,31 @@ class Plan(NamedTuple):
 
     Attributes:
         kind: "short" (lanes of a vector), "long" (a matrix of a x b), or "along" (columns as they lie).
-        row: bytes of a split row.
-        square: the leaf of transposes.
-        down, across: the passes of lengths a and b; a short length has `down` alone.
-        roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first columns j of all
-            vectors.
-        buffer_bytes, work_bytes: memory for columns, and for the matrix.
+        table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
+            down, across: the tables of the passes of lengths a and b (a short length has `down` alone); roots:
+            exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first columns j of all
+            vectors; tangle, tangle_one, ends: the leaves of `tangle.py`, with their roots, where the numbers are real;
+            column_bytes: memory for columns; worker_bytes: that, and what else a thread needs alone.
+        work_bytes: memory for the matrix of a long transform.
+        held: the memory that the table points to.
     """
 
     kind: str
     n: int
     lanes: int
     size: int
-    row: int
-    square: int
-    down: Passes
-    across: Passes
-    roots: np.ndarray
-    phases: np.ndarray
-    buffer_bytes: int
+    factor: float
+    table: np.ndarray
+    place: int
+    column_bytes: int
+    worker_bytes: int
     work_bytes: int
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the roots and tables that the plan keeps."""
-        others = self.across.nbytes if self.across is not self.down else 0
-        return self.down.nbytes + others + self.roots.nbytes + self.phases.nbytes
+    nbytes: int
+    held: tuple[Any, ...]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.n} = {self.down.length} x {self.n // self.down.length}"
+        a = int(self.table[FIELDS.index("a")])
+        return f"{self.kind} {self.n} = {a} x {self.n // a}"
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
@@ -105,25 +103,42 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _square(dtype: np.dtype) -> int:
-    size = dtype.itemsize
-    return int(leaf_address(Square(vectors(size, lanes_of(size) * size))))
+def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: tuple[Any, ...]) -> Plan:
+    """`fields` are those of the table that all plans of this kind share; the others are 0."""
+    n, size, lanes = fields["n"], fields["size"], fields["lanes"]
+    row, dtype = 2 * size * lanes, np.dtype(f"f{size}")
+    tag = vectors(size, lanes * size)
+    fields = {**dict.fromkeys(FIELDS, 0), **fields, "kind": KINDS.index(kind), "real": REALS.index(real), "row": row}
+    fields["square"] = leaf_address(Square(tag))
+    fields["worker_bytes"] = fields["column_bytes"] + work_bytes
+    if real:
+        turns = roots(np.arange(n // 2 + lanes + 1), 2 * n, dtype)
+        turned = _aligned(np.stack([turns[:, 1], -turns[:, 0]], -1))  # -i w^k
+        held = (*held, turned)
+        one = vectors(size, size)
+        fields.update(tangle_roots=address_of(turned), tangle=leaf_address(Tangle(tag)))
+        fields.update(tangle_one=leaf_address(Tangle(one)), ends=leaf_address(Ends(one)))
+    table = np.array([fields[name] for name in FIELDS], np.int64)
+    nbytes = table.nbytes + sum(each.nbytes for each in {id(each): each for each in held}.values())
+    return Plan(
+        kind, n, lanes, size, 0.5 if real == "real" else 1.0, table, address_of(table), fields["column_bytes"],
+        fields["worker_bytes"], work_bytes, nbytes, held,
+    )  # fmt: skip
 
 
-_NONE = np.empty(0)
-
-
-def plan_short(n: int, dtype: np.dtype, kind: str) -> Plan:
+def plan_short(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     """For transforms that are lanes of vectors ("short"), and for columns as they lie ("along")."""
     size = dtype.itemsize
     lanes = lanes_of(size)
     ends = Interleaved if kind == "along" else Split
     down = passes(n, dtype, ends, ends)
-    row = 2 * size * lanes
-    return Plan(kind, n, lanes, size, row, _square(dtype), down, down, _NONE, _NONE, 3 * n * row, 0)
+    place, count = down.place
+    fields = {"n": n, "size": size, "lanes": lanes, "down": place, "down_count": count, "a": n, "b": 1}
+    fields["column_bytes"] = (4 if real else 3) * n * 2 * size * lanes
+    return _plan(kind, real, fields, 0, (down,))
 
 
-def plan_long(n: int, dtype: np.dtype) -> Plan:
+def plan_long(n: int, dtype: np.dtype, real: str = "") -> Plan:
     """For transforms that are matrices."""
     size = dtype.itemsize
     lanes = lanes_of(size)
@@ -136,6 +151,15 @@ def plan_long(n: int, dtype: np.dtype) -> Plan:
     starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
     of_lanes = _aligned(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
     phases = _aligned(roots(starts[:, None] * rows, n, dtype))
-    blocks = -(-a // lanes)
-    buffer = max(3 * a, 2 * b) * row
-    return Plan("long", n, lanes, size, row, _square(dtype), down, across, of_lanes, phases, buffer, blocks * b * row)
+    fields = dict(zip(("down", "down_count", "across", "across_count"), (*down.place, *across.place), strict=True))
+    fields |= {
+        "n": n,
+        "size": size,
+        "lanes": lanes,
+        "a": a,
+        "b": b,
+        "roots": address_of(of_lanes),
+        "phases": address_of(phases),
+    }
+    fields["column_bytes"] = max(3 * a, 2 * b) * row
+    return _plan("long", real, fields, -(-a // lanes) * b * row, (down, across, of_lanes, phases))

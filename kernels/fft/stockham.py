@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,23 +14,39 @@ from ..gemm import workspace
 from ..gemm.workspace import address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
-from .contract import divisor, fft
+from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .lengths import factors, lanes_of, matrix
 
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["LEAST", "LONGEST_ALONG", "fft_stockham", "kind_of", "plan_of", "transform_along", "transform_last"]
+__all__ = [
+    "LEAST",
+    "LEAST_SHARED",
+    "LONGEST_ALONG",
+    "LONGEST_WHOLE",
+    "along_axis",
+    "axis_kind",
+    "fft_stockham",
+    "kind_of",
+    "mirrored",
+    "plan_of",
+    "rows_of",
+    "run",
+]
 
 LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
-LONGEST_WHOLE = 1 << 17
-"""Bytes of a transform from which the threads share its steps, rather than each taking one, if there are few."""
+LONGEST_WHOLE = 1 << 18
+"""Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
 
+LEAST = 1 << 13
+"""Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
+less time; over the last one they always are (bench/NOTES.md)."""
 
-def _bits(scale: float) -> int:
-    return int(struct.unpack("<q", struct.pack("<d", scale))[0])
+LEAST_SHARED = 1 << 14
+"""Bytes of an array from which several threads are used: waking one takes 40 us."""
 
 
 def kind_of(n: int, batch: int, size: int) -> str | None:
@@ -42,128 +59,172 @@ def kind_of(n: int, batch: int, size: int) -> str | None:
     return "short" if batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG else None
 
 
-def plan_of(n: int, dtype: np.dtype, kind: str, kept: int) -> Plan:
-    """The plan from the cache, or a new one. `dtype` is that of the parts."""
+def plan_of(n: int, dtype: np.dtype, kind: str, kept: int, real: str = "") -> Plan:
+    """The plan from the cache, or a new one. `n` complex numbers, of parts of this dtype, which stand for 2n real ones
+    in the transforms that `real` names."""
 
     def make() -> Plan:
         from . import plan as planning
 
-        return planning.plan_long(n, dtype) if kind == "long" else planning.plan_short(n, dtype, kind)
+        return planning.plan_long(n, dtype, real) if kind == "long" else planning.plan_short(n, dtype, kind, real)
 
-    return fft_plans.get((n, kind, dtype.char), make, kept)
-
-
-def _chunk(tasks: int, threads: int) -> int:
-    """Several tasks at once, so that each thread gets some four times."""
-    return max(1, tasks // (4 * threads))
+    return fft_plans.get((n, kind, dtype.char, real), make, kept)
 
 
-def transform_last(x: np.ndarray, out: np.ndarray, plan: Plan, inverse: bool, scale: float) -> None:
-    """Transform the rows of x (batch, n), whose last axis is contiguous, into those of out."""
-    batch, n = x.shape
-    address, threads = threading.pool()
-    source, target = address_of(x), address_of(out)
-    source_step, target_step = x.strides[0], out.strides[0]
-    common = (plan.lanes, plan.size, plan.row, int(inverse), _bits(scale))
-    in_steps = plan.kind == "long" and batch < 2 * threads and n * 2 * plan.size >= LONGEST_WHOLE
-    each = plan.buffer_bytes + (0 if in_steps else plan.work_bytes)
-    memory = workspace.take_workspace(threads * each + (plan.work_bytes if in_steps else 0))
-    at = address_of(memory)
+def run(
+    plan: Plan, source: tuple[int, int, int], target: tuple[int, int, int], batch: int, inner: int, inverse: bool,
+    scale: float,
+) -> None:  # fmt: skip
+    """Run a plan. Source and target: address, bytes between transforms, bytes between the numbers of one (for those
+    that lie along an axis that is not the last). Both are `batch` rows, or (batch, n, inner)."""
+    from .loops import transform
+
+    bytes_of_one = plan.n * 2 * plan.size
+    shared = batch * inner * bytes_of_one >= LEAST_SHARED
+    pool, threads = threading.pool() if shared else (0, 1)
+    in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
+    needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
+    memory = workspace.take_workspace(needed)
+    bits = struct.unpack("<q", struct.pack("<d", scale * plan.factor))[0]
     try:
-        if plan.kind == "short":
-            from .loops import short
-
-            chunk = _chunk(-(-batch // plan.lanes), threads)
-            short(
-                address, threads, *plan.down.place, plan.square, n, *common, source, source_step, target, target_step,
-                batch, chunk, at, each,
-            )  # fmt: skip
-            return
-        from .loops import long, long_in_steps
-
-        a, b = plan.down.length, plan.across.length
-        tables = (*plan.down.place, *plan.across.place, plan.square, a, b)
-        places = (address_of(plan.roots), address_of(plan.phases), source, source_step, target, target_step, batch)
-        if in_steps:
-            long_in_steps(address, threads, *tables, *common, *places, 1, at, each, at + threads * each)
-        else:
-            long(address, threads, *tables, *common, *places, _chunk(batch, threads), at, each, plan.buffer_bytes)
-    finally:
-        workspace.return_workspace(memory)
-
-
-def transform_along(x: np.ndarray, out: np.ndarray, plan: Plan, inverse: bool, scale: float) -> None:
-    """Transform the middle axis of x (outer, n, inner), whose last axis is contiguous, into out."""
-    from .loops import along
-
-    address, threads = threading.pool()
-    outer, n, inner = x.shape
-    memory = workspace.take_workspace(threads * plan.buffer_bytes)
-    chunk = _chunk(outer * -(-inner // plan.lanes), threads)
-    try:
-        along(
-            address, threads, *plan.down.place, n, plan.lanes, plan.size, plan.row, int(inverse), _bits(scale),
-            address_of(x), x.strides[0], x.strides[1], address_of(out), out.strides[0], out.strides[1], outer, inner,
-            chunk, address_of(memory), plan.buffer_bytes,
+        transform(
+            pool, threads, plan.place, int(inverse), bits, *source, *target, batch, inner, int(in_steps),
+            address_of(memory),
         )  # fmt: skip
     finally:
         workspace.return_workspace(memory)
 
 
+# One axis
+
+
+def axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
+    """How n numbers along an axis are transformed, and whether it is moved to the end for that."""
+    inner, last = math.prod(shape[axis + 1 :]), axis == len(shape) - 1
+    if not last and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= LONGEST_ALONG:
+        return "along", False
+    return kind_of(n, math.prod(shape) // shape[axis], size), not last
+
+
+def rows_of(x: np.ndarray) -> np.ndarray:
+    """(batch, length), with contiguous rows."""
+    rows = x.reshape(-1, x.shape[-1])
+    return rows if rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
+
+
+def along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+    """Complex numbers along one axis."""
+    real = np.dtype(f"f{x.itemsize // 2}")
+    n = x.shape[axis]
+    kind, moved = axis_kind(x.shape, axis, n, real.itemsize)
+    assert kind is not None
+    if kind != "along":
+        return _along_last(np.moveaxis(x, axis, -1) if moved else x, n, kind, "", inverse, scale, kept, axis)
+    outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    source = np.ascontiguousarray(x.reshape(outer, n, inner))
+    out = workspace.empty(source.shape, x.dtype)
+    plan = plan_of(n, real, kind, kept)
+    of_source, of_target = ((address_of(each), each.strides[0], each.strides[1]) for each in (source, out))
+    run(plan, of_source, of_target, outer, inner, inverse, scale)
+    return out.reshape(x.shape)
+
+
+def _along_last(
+    x: np.ndarray, n: int, kind: str, real: str, inverse: bool, scale: float, kept: int, axis: int
+) -> np.ndarray:
+    """Plans of n complex numbers along the last axis, which is put in the place of `axis` then."""
+    length = {"": n, "real": n + 1, "halved": 2 * n}[real]
+    dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
+    rows = rows_of(x)
+    out = workspace.empty((len(rows), length), dtype)
+    plan = plan_of(n, real_of(x.dtype), kind, kept, real)
+    source, target = (address_of(rows), rows.strides[0], 0), (address_of(out), out.strides[0], 0)
+    run(plan, source, target, len(rows), 1, inverse, scale)
+    out = out.reshape(*x.shape[:-1], length)
+    return out if axis in (-1, out.ndim - 1) else np.moveaxis(out, -1, axis)
+
+
 # The kernel's implementation
 
-LEAST = 1 << 13
-"""Complex numbers in an array from which compiled passes are faster than SciPy's, which start in less time."""
+
+def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> str | None:
+    """How n real numbers along an axis are transformed: as half as many complex numbers."""
+    return kind_of(n // 2, math.prod(shape) // shape[axis], size) if n % 2 == 0 else None
 
 
-def _axis_kind(shape: tuple[int, ...], axis: int, size: int) -> tuple[str | None, bool]:
-    """How an axis is transformed, and whether it is moved to the end for that."""
-    n, inner = shape[axis], math.prod(shape[axis + 1 :])
-    if axis != len(shape) - 1 and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= LONGEST_ALONG:
-        return "along", False
-    return kind_of(n, math.prod(shape) // n, size), axis != len(shape) - 1
+def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
+    """The whole spectrum, n numbers along the last axis, of which `spectrum` has the first n // 2 + 1."""
+    out = workspace.empty((*spectrum.shape[:-1], n), spectrum.dtype)
+    out[..., : n // 2 + 1] = spectrum[..., : n // 2 + 1]
+    out[..., 0].imag = 0
+    if n % 2 == 0:
+        out[..., n // 2].imag = 0
+    np.conj(out[..., (n - 1) // 2 : 0 : -1], out=out[..., n // 2 + 1 :])
+    return out
 
 
-def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], **_: Any) -> str | None:
-    if x.dtype.kind != "c":
-        return f"transforms complex64 and complex128, and got {x.dtype.name}"
-    if kind not in ("forward", "inverse"):
-        return f"has no passes for the kind {kind!r}"
-    if not axes or math.prod(x.shape) < LEAST:
+def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
+    size = real_of(x.dtype).itemsize
+    if not axes or 0 in x.shape or (math.prod(x.shape) < LEAST and axes != (len(x.shape) - 1,)):
         return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
-    for axis in axes:
-        if _axis_kind(x.shape, axis, x.dtype.itemsize // 2)[0] is None:
-            return f"has no passes for length {x.shape[axis]} of {list(x.shape)}"
+    shape, order = list(x.shape), list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))
+    if kind in ("real", "halved"):
+        axis, n = order.pop()
+        if _real_kind(x.shape, axis, n, size) is None:
+            return f"has no passes for {n} real numbers of {list(x.shape)}"
+        shape[axis] = n // 2 + 1
+    for axis, n in order:
+        if axis_kind(tuple(shape), axis, n, size)[0] is None:
+            return f"has no passes for length {n} of {shape}"
     return None
 
 
-def _transform_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
-    real = np.dtype(f"f{x.itemsize // 2}")
-    kind, moved = _axis_kind(x.shape, axis, real.itemsize)
-    assert kind is not None
-    if kind == "along":
-        outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-        source = np.ascontiguousarray(x.reshape(outer, x.shape[axis], inner))
-        out = workspace.empty(source.shape, x.dtype)
-        transform_along(source, out, plan_of(x.shape[axis], real, kind, kept), inverse, scale)
-        return out.reshape(x.shape)
-    if moved:
-        x = np.moveaxis(x, axis, -1)
-    rows = x.reshape(-1, x.shape[-1])
-    if rows.strides[1] != rows.itemsize or rows.strides[0] % rows.itemsize:
-        rows = np.ascontiguousarray(rows)
-    out = workspace.empty(rows.shape, x.dtype)
-    transform_last(rows, out, plan_of(rows.shape[1], real, kind, kept), inverse, scale)
-    out = out.reshape(x.shape)
-    return np.moveaxis(out, -1, axis) if moved else out
+def _real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: int) -> np.ndarray:
+    found = _real_kind(x.shape, axis, n, real_of(x.dtype).itemsize)
+    assert found is not None
+    return _along_last(np.moveaxis(x, axis, -1), n // 2, found, real, real == "halved", scale, kept, axis)
 
 
-@fft.impl("stockham", refuses=_refuses)
+def _specialise(
+    x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """For contiguous arrays of which the last axis is transformed."""
+    if axes != (x.ndim - 1,):
+        return None
+    (n,), scale = lengths_of(x.shape, kind, axes, last), 0.0
+    real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
+    count, scale = n // 2 if real else n, 1 / divisor((n,), scaling)
+    batch = math.prod(x.shape[:-1])
+    found = kind_of(count, batch, real_of(x.dtype).itemsize)
+    assert found is not None
+    shape = (*x.shape[:-1], {"": n, "real": count + 1, "halved": n}[real])
+    dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
+    part, source_step, target_step = real_of(x.dtype), x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize
+
+    def call(x: np.ndarray) -> np.ndarray:
+        if not x.flags.c_contiguous:
+            return fft_stockham(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
+        out = workspace.empty(shape, dtype)
+        plan = plan_of(count, part, found, plans, real)
+        run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, scale)
+        return out
+
+    return call
+
+
+@fft.impl("stockham", refuses=_refuses, specialise=_specialise)
 def fft_stockham(
     x: np.ndarray, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> np.ndarray:
-    """One axis after the other, the last first."""
-    scale = 1 / divisor([x.shape[axis] for axis in axes], scaling)
-    for position, axis in enumerate(reversed(axes)):
-        x = _transform_axis(x, axis, kind == "inverse", 1.0 if position else scale, plans)
-    return x
+    """One axis after the other: of real numbers the last first, of half a spectrum the last last."""
+    lengths = lengths_of(x.shape, kind, axes, last)
+    scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
+    order = list(zip(axes, lengths, strict=True))
+    if kind == "real":
+        x = _real_axis(x, *order.pop(), "real", scale, plans)
+        scale = 1.0
+    ends = order.pop() if kind == "halved" else None
+    for axis, _ in reversed(order):
+        x = along_axis(x, axis, inverse, scale, plans)
+        scale = 1.0
+    return x if ends is None else _real_axis(x, *ends, "halved", scale, plans)

@@ -5,11 +5,22 @@ At n = 4096 a result in fresh pages takes 20 ms longer, beside 50 ms for the pro
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from typing import Any
 
 import numpy as np
 
-__all__ = ["address_of", "aligned_bytes", "empty", "release", "return_workspace", "take_workspace"]
+__all__ = [
+    "DATA_FOLLOWS_HEADER",
+    "HEADER",
+    "address_of",
+    "aligned_bytes",
+    "empty",
+    "release",
+    "return_workspace",
+    "take_workspace",
+]
 
 KEPT_BYTES = 1 << 29
 """Memory that is kept idle for workspaces, and as much for results; what is more goes back to the system at once."""
@@ -22,7 +33,25 @@ _workspaces: list[np.ndarray] = []
 _results: list[np.ndarray] = []
 
 
+HEADER = object.__basicsize__
+"""Bytes of the header of a Python object."""
+
+_int64_at = ctypes.c_int64.from_address
+
+
+def _data_follows_header() -> bool:
+    """Whether an array object has the address of its data behind the object's header, as in NumPy's C interface."""
+    probe = np.zeros(1)
+    return _int64_at(id(probe) + HEADER).value == probe.__array_interface__["data"][0]
+
+
+DATA_FOLLOWS_HEADER = sys.implementation.name == "cpython" and _data_follows_header()
+
+
 def address_of(array: np.ndarray) -> int:
+    """Where its data lies. Reading it in the object takes 0.2 us, `__array_interface__` 0.9."""
+    if DATA_FOLLOWS_HEADER:
+        return _int64_at(id(array) + HEADER).value
     return array.__array_interface__["data"][0]
 
 
@@ -51,8 +80,8 @@ class _Lease:
     def __array_interface__(self) -> dict[str, Any]:
         return self.memory.__array_interface__
 
-    def __del__(self) -> None:
-        _keep(_results, self.memory)
+    def __del__(self, keep: Any = _keep, results: Any = _results) -> None:  # bound: at exit the module may be empty
+        keep(results, self.memory)
 
 
 def _leased(count: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from minitorch_backends.kernels import conv as convolutions
 from minitorch_backends.kernels.conv import conv, conv_input_gradient, conv_weight_gradient
 from minitorch_backends.kernels.conv.shapes import is_channels_last
 from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.kernels.registry import Kernel, Refused, kernels
+from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels
 
 
 class Shape(NamedTuple):
@@ -192,12 +192,28 @@ def test_blocks_do_not_change_the_columns(monkeypatch: pytest.MonkeyPatch) -> No
             assert np.allclose(by_rows, kernel["explicit"](*arrays, **keywords), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", ["3 x 3", "3-D"])
+def test_columns_keep_below_the_limit_of_the_workspace(shape: str) -> None:
+    for kernel in convolutions.KERNELS:
+        arrays, keywords = arguments(kernel, SHAPES[shape], np.float64)
+        specs = [ArraySpec(each.shape, each.dtype) for each in arrays]
+        usual, plain = (
+            convolutions.workspace(kernel, "explicit", *specs, **keywords),
+            kernel["explicit"](*arrays, **keywords),
+        )
+        for limit in (usual - 1, usual // 3, usual // 50):
+            taken = convolutions.workspace(kernel, "explicit", *specs, **keywords, workspace_limit=limit)
+            assert limit // 4 < taken <= limit
+            result = kernel["explicit"](*arrays, **keywords, workspace_limit=limit)
+            assert np.allclose(result, plain, rtol=1e-12, atol=1e-12)
+
+
 def test_what_is_not_allowed_is_refused_with_the_reason() -> None:
     kernel = Kernel("steered", reference=lambda: None, bound={})
     del kernels["steered"]
     convolutions.declare(kernel, "greedy", lambda a: "greedy", workspace=lambda a: 1000, slower=lambda a: "is slow")
     convolutions.declare(kernel, "modest", lambda a: "modest", workspace=lambda a: 10)
-    convolutions.declare(kernel, "last", lambda a: "last", workspace=lambda a: 10, last=True)
+    convolutions.declare(kernel, "last", lambda a, workspace_limit=None: "last", workspace=lambda a, **_: 10, last=True)
     a = np.zeros(3)
     assert kernel(a) == "modest"
     assert kernel(a, every=True) == "greedy"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.fft import contract, fft, stockham
+from minitorch_backends.kernels.fft import bluestein, contract, fft, stockham
+from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.lengths import factors, lanes_of, matrix
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
@@ -63,6 +64,58 @@ def test_stockham(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert ran > 20
 
 
+def real_shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """As `shapes`; half the length of the last axis leaves vectors of mirrors, one that overlaps, or single numbers."""
+    lanes = lanes_of(np.dtype(dtype).itemsize // 2)
+    short = [((lanes + 3, 2 * m), (1,)) for m in (lanes, 6 + lanes // 2, 30, 35, 65)]
+    long = [((2, 2 * (lanes + more) ** 2), (1,)) for more in (0, 2, 4)]
+    return [*short, *long, ((3, 4 * lanes, lanes), (1,)), ((lanes, 6, 4 * lanes), (0, 1, 2)), ((9, 32, 20), (2, 1))]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["real", "halved"])
+def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    for shape, axes in real_shapes(dtype):
+        x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
+        options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
+        given = np.ascontiguousarray(x.real)
+        if kind == "halved":  # of any numbers, and so with imaginary parts that count for nothing
+            given = x.take(range(last // 2 + 1), axes[-1])
+        before = given.copy()
+        count = np.prod([shape[axis] for axis in axes])
+        assert_within(fft["stockham"](given, **options), fft.reference(given, **options), dtype, count)
+        np.testing.assert_array_equal(given, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths with large primes along the last axis, along another one, beside smooth ones, alone and in batches."""
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    monkeypatch.setattr(bluestein, "LEAST", 0)
+    cases = [((3, 17), (1,)), ((1, 127), (1,)), ((2, 34, 3), (1,)), ((16, 19, 62), (0, 1, 2)), ((2, 257), (1,))]
+    cases += [((20, 35), (1,)), ((2, 17 * 17, 2), (1,))]
+    for shape, axes in cases:
+        x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
+        if kind == "real":
+            x = np.ascontiguousarray(x.real)
+        if kind == "halved":
+            x = x.take(range(last // 2 + 1), axes[-1])
+        options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
+        before = x.copy()
+        out = fft["bluestein"](x, **options)
+        assert_within(out, fft.reference(x, **options), dtype, np.prod([shape[axis] for axis in axes]))
+        np.testing.assert_array_equal(x, before)
+
+
+def test_lengths_of_convolutions() -> None:
+    for n in range(17, 3000):
+        m = smooth_length(n, 16)
+        assert m >= max(2 * n - 1, 256)
+        assert matrix(m, 16) is not None
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of log2(n) roundings, and no power of n."""
@@ -78,10 +131,14 @@ def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_steps_of_one_long_transform_are_shared(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads share the steps of one transform, or take whole ones, with the same bits."""
     x = numbers(2, 4096)
-    whole = fft["stockham"](np.repeat(x, 8, 0), kind="forward", axes=(1,))[::8]
-    monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
-    monkeypatch.setattr(threading, "_threads", threads)
-    np.testing.assert_array_equal(fft["stockham"](x, kind="forward", axes=(1,)), whole)
+    for kind, given, last in (("forward", x, 0), ("real", x.real.copy(), 0), ("halved", x[:, :2049].copy(), 4096)):
+        options = {"kind": kind, "axes": (1,), "last": last}
+        monkeypatch.undo()
+        whole = fft["stockham"](np.repeat(given, 8, 0), **options)[::8]
+        monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
+        monkeypatch.setattr(stockham, "LEAST", 0)
+        monkeypatch.setattr(threading, "_threads", threads)
+        np.testing.assert_array_equal(fft["stockham"](given, **options), whole)
 
 
 def test_layouts_are_read_as_they_are() -> None:
@@ -91,21 +148,27 @@ def test_layouts_are_read_as_they_are() -> None:
         before = view.copy()
         out = fft(view, kind="forward", axes=(1,))
         np.testing.assert_allclose(out, np.fft.fft(before), atol=2e-4)
+        of_real = fft(view.real, kind="real", axes=(1,))
+        np.testing.assert_allclose(of_real, np.fft.rfft(before.real), atol=2e-4)
         np.testing.assert_array_equal(view, before)
 
 
 def test_refusals() -> None:
     x = numbers(64, 256)
     cases = [
-        (x.real, "real", (1,), "transforms complex64"),
-        (x, "halved", (1,), "no passes for the kind"),
-        (x[:2], "forward", (1,), "numbers are few"),
+        (numbers(64, 255).real, "real", (1,), "no passes for 255 real numbers"),
+        (numbers(64, 3, 94).real, "real", (1, 2), "no passes for 94 real numbers"),
+        (numbers(64, 17, 256).real, "real", (1, 2), "no passes for length 17"),
+        (x[:2], "forward", (0, 1), "numbers are few"),
         (numbers(64, 257), "forward", (1,), "no passes for length 257"),
     ]
     for array, kind, axes, sentence in cases:
         ((name, found), *_) = fft.decide(array, kind=kind, axes=axes).refusals
         assert name == "stockham"
         assert sentence in found
+    for array, sentence in ((x[:50, :17], "numbers are few"), (numbers(2000, 1), "no passes for length 1")):
+        verdicts = fft.decide(array, kind="forward", axes=(1,), prefer="bluestein").refusals
+        assert sentence in dict(verdicts)["bluestein"]
 
 
 def test_lengths_are_divided() -> None:

@@ -1,0 +1,153 @@
+"""Leaves between the spectrum of m complex numbers and half the spectrum of the 2m real numbers that they stand for.
+
+With Z the transform of z[j] = x[2j] + i x[2j + 1] and w = exp(-2 pi i / 2m), the transform of x is
+
+    X[k] = E + w^k O,  E = (Z[k] + conj Z[m - k]) / 2,  O = (Z[k] - conj Z[m - k]) / 2i
+
+(J. Cooley, P. Lewis and P. Welch, "The fast Fourier transform algorithm: programming considerations in the calculation
+of sine, cosine and Laplace transforms", 1970). A frequency and its mirror m - k are computed together from
+the same two numbers, so that source and target may be one. The halves are left to the scaling; the way back,
+Z[k] = (X[k] + conj X[m - k]) + i w^-k (X[k] - conj X[m - k]), has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..gemm.emit import I32, I64, POINTER, load, offset, store, vector
+from ..gemm.tags import constant, field_class
+from ..jit import intrinsic, ir, njit, types
+from .butterflies import Arithmetic, Complex
+
+__all__ = ["Ends", "Rows", "Tangle", "TangleArguments"]
+
+
+class TangleArguments(NamedTuple):
+    """k: the first frequency; count: how many vectors of them, each with its mirrors."""
+
+    source: int
+    target: int
+    roots: int
+    m: int
+    k: int
+    count: int
+    inverse: int
+
+
+def _order(values: list[int]) -> ir.Constant:
+    return ir.Constant(vector(I32, len(values)), values)
+
+
+class Rows:
+    """Interleaved complex numbers at a frequency and after it, or at a frequency and before it."""
+
+    def __init__(self, arithmetic: Arithmetic, size: int) -> None:
+        self.a, self.size = arithmetic, size
+        self.kind = vector(arithmetic.element, arithmetic.lanes)
+
+    def _places(self, base: ir.Value, k: ir.Value, backwards: bool) -> list[ir.Value]:
+        builder, lanes = self.a.builder, self.a.lanes
+        if backwards:
+            k = builder.sub(k, I64(lanes - 1))
+        at = offset(builder, base, builder.mul(k, I64(2 * self.size)))
+        return [at, offset(builder, at, lanes * self.size)]
+
+    def read(self, base: ir.Value, k: ir.Value, backwards: bool = False) -> Complex:
+        builder, lanes = self.a.builder, self.a.lanes
+        low, high = (load(builder, self.kind, at, self.size) for at in self._places(base, k, backwards))
+        order = range(lanes - 1, -1, -1) if backwards else range(lanes)
+        return Complex(
+            *[builder.shuffle_vector(low, high, _order([2 * lane + part for lane in order])) for part in range(2)]
+        )
+
+    def write(self, value: Complex, base: ir.Value, k: ir.Value, backwards: bool = False) -> None:
+        builder, lanes = self.a.builder, self.a.lanes
+        order = list(range(lanes - 1, -1, -1) if backwards else range(lanes))
+        numbers = [lane + part * lanes for lane in order for part in range(2)]
+        for half, at in enumerate(self._places(base, k, backwards)):
+            some = _order(numbers[half * lanes : (half + 1) * lanes])
+            store(builder, builder.shuffle_vector(value.re, value.im, some), at, self.size)
+
+
+@intrinsic
+def _mirrors(typingctx, leaf, source, target, roots, m, k, inverse):
+    """The frequencies k, k + 1, ... of a vector and m - k, m - k - 1, ..."""
+
+    def codegen(context, builder, signature, arguments):
+        tag = field_class(leaf, "vectors")
+        _, source, target, roots, m, k, inverse = arguments
+        source, target, roots = (builder.inttoptr(each, POINTER) for each in (source, target, roots))
+        a = Arithmetic(builder, tag.element, tag.lanes)
+        rows, mirror = Rows(a, tag.size), builder.sub(m, k)
+        root = rows.read(roots, k)
+        turned = builder.select(builder.icmp_signed("!=", inverse, I64(0)), builder.fneg(root.im), root.im)
+        x, y = rows.read(source, k), rows.read(source, mirror, backwards=True)
+        even = Complex(a.plus(x.re, y.re), a.minus(x.im, y.im))
+        odd = a.multiply(Complex(a.minus(x.re, y.re), a.plus(x.im, y.im)), Complex(root.re, turned))
+        rows.write(a.add(even, odd), target, k)
+        rows.write(Complex(a.minus(even.re, odd.re), a.minus(odd.im, even.im)), target, mirror, backwards=True)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *(types.int64,) * 6), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _tangle(leaf, job):
+    lanes = constant(leaf.vectors, "lanes")
+    for index in range(job.count):
+        _mirrors(leaf, job.source, job.target, job.roots, job.m, job.k + index * lanes, job.inverse)
+
+
+class Tangle(NamedTuple):
+    """Leaf: vectors of frequencies with their mirrors."""
+
+    vectors: NamedTuple
+    run = _tangle
+    arguments = TangleArguments
+
+
+@intrinsic
+def _both_ends(typingctx, leaf, source, target, m, inverse):
+    """Frequency 0 and, of real numbers, m, neither of which has an imaginary part."""
+
+    def codegen(context, builder, signature, arguments):
+        tag = field_class(leaf, "vectors")
+        _, source, target, m, inverse = arguments
+        source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
+        last = builder.mul(m, I64(2 * tag.size))
+
+        def get(at: ir.Value | int) -> Any:
+            return load(builder, tag.element, offset(builder, source, at), tag.size)
+
+        def put(value: Any, at: ir.Value) -> None:
+            store(builder, value, at, tag.size)
+
+        zero, first = ir.Constant(tag.element, 0.0), get(0)
+        with builder.if_else(builder.icmp_signed("!=", inverse, I64(0))) as (then, otherwise):
+            with then:
+                second = get(last)
+                put(builder.fadd(first, second), target)
+                put(builder.fsub(first, second), offset(builder, target, tag.size))
+            with otherwise:
+                second = get(tag.size)
+                total, difference = builder.fadd(first, second), builder.fsub(first, second)
+                put(builder.fadd(total, total), target)
+                put(zero, offset(builder, target, tag.size))
+                put(builder.fadd(difference, difference), offset(builder, target, last))
+                put(zero, offset(builder, offset(builder, target, last), tag.size))
+        return context.get_dummy_value()
+
+    return types.void(leaf, *(types.int64,) * 4), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _ends(leaf, job):
+    _both_ends(leaf, job.source, job.target, job.m, job.inverse)
+
+
+class Ends(NamedTuple):
+    """Leaf: frequencies 0 and m."""
+
+    vectors: NamedTuple
+    run = _ends
+    arguments = TangleArguments
