@@ -121,7 +121,7 @@ def _measure(lab: Lab, case: Case) -> dict[str, Any]:
     options = {"kind": "real" if case.real else "forward", "axes": (1,), "scaling": "none", "last": 0}
     taken = interleaved(
         {name: Timer(candidate) for name, candidate in candidates.items()},
-        seconds=0.05 if lab.quick else 0.25,
+        seconds=0.05 if lab.quick else 0.1,
         shortest=1e-3,
         rounds=5,
         rests={"torch": OPENMP_REST},

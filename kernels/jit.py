@@ -127,6 +127,21 @@ def cache_folder() -> Path:
     return own
 
 
+_token = os.urandom(6).hex()
+
+
+def _name_apart(dispatcher: Any) -> None:
+    """Give what processes save names of their own.
+
+    Numba numbers the files of a function by its index. Two processes that compile at the same time take the same
+    number, and the index that is written last may then name the other one's code, for other types.
+    """
+    kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if kept is not None and hasattr(kept, "_data_name_pattern"):
+        pattern = kept._data_name_pattern
+        kept._data_name = lambda number: pattern.format(number=number).replace(".nbc", f".{os.getpid()}-{_token}.nbc")
+
+
 def njit(function: Callable | None = None, /, **options: Any) -> Any:
     """`numba.njit` with this project's defaults: kept between processes, without the interpreter lock, division as in
     NumPy (no check for zero, so that loops vectorise), and IEEE arithmetic (no `fastmath`).
@@ -139,6 +154,8 @@ def njit(function: Callable | None = None, /, **options: Any) -> Any:
     with _decorating:
         users_folder, settings.CACHE_DIR = settings.CACHE_DIR, str(cache_folder())
         try:
-            return numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
+            dispatcher = numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
+            _name_apart(dispatcher)
+            return dispatcher
         finally:
             settings.CACHE_DIR = users_folder

@@ -5,6 +5,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
+from minitorch_backends.kernels.gemm import matmul as kernel
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.rounding import round_to, split
 
@@ -122,6 +123,22 @@ def test_every_product_asks_the_flags(name):
         assert {call.precision for call in log} == {precision}
 
     assert not np.array_equal(results["ieee"], results["bf16"])
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "ieee"])
+def test_large_float32_products_are_added_to_while_they_are_stored(precision):
+    """The same bits as the product and then the sum, wherever that is done."""
+    a, b, x = (mt.tensor(np.random.default_rng(seed).standard_normal((220, 220), np.float32)) for seed in range(3))
+    with explain.record() as record:
+        fused = mt.addmm(x, a, b, beta=0.5, alpha=2, precision=precision)
+    product = mt.matmul(a, b, precision=precision)
+    np.testing.assert_array_equal(fused.numpy(), (product * 2 + x * 0.5).numpy())
+    ran = [(call.kernel, call.implementation) for call in record]
+    how = kernel.decide(a.numpy(), b.numpy(), precision=precision).candidates[0].name
+    assert ran == [("addmm" if how in ("amx", "avx512", "avx2") else "matmul", how)]
+    batch = mt.stack([a, b]), mt.stack([b, a])
+    added = mt.baddbmm(x[0], *batch, precision=precision)
+    np.testing.assert_array_equal(added.numpy(), (mt.matmul(*batch, precision=precision) + x[0]).numpy())
 
 
 def test_bad_products_name_the_shapes_and_change_nothing():

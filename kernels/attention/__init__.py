@@ -26,7 +26,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import chunked, flash, plain, refusals
+from . import chunked, flash, gradient, plain, refusals
 
 __all__ = ["Attended", "attention", "attention_gradient", "exact_attention"]
 
@@ -69,5 +69,5 @@ def _math(*arrays: np.ndarray, **keywords: Any) -> Attended:
     return Attended(*plain.attention(*arrays, **keywords))
 
 
-attention_gradient.impl("flash", refuses=refusals.flash_gradient)(flash.attention_gradient)
+attention_gradient.impl("flash", refuses=refusals.flash_gradient)(gradient.attention_gradient)
 attention_gradient.impl("efficient")(chunked.attention_gradient)

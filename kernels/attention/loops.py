@@ -1,12 +1,9 @@
-"""The loops of flash attention, for one group of heads at a time, on the packing and the microkernels of the product.
+"""The loops of flash attention's gradients, one group of heads at a time, on the product's packing and microkernels.
 
-A task packs the keys and values of a group once, and takes blocks of rows of the queries that look at them: a block of
-scores is a product in the worker's own memory, the online softmax goes over its rows, and the weights are packed, and
-so rounded to the precision, as the left operand of the product with the values. What is packed, and how, are leaves of
-`gemm.loops` known by their addresses, so that this is compiled once.
-
-Gradients make the weights again, from the scores and the log-sum-exps, and go through the same blocks; the gradients
-of keys and values are summed in the order of the blocks, by one thread for each group.
+The weights are made again, from the scores and the log-sum-exps: a block of scores is a product in the worker's own
+memory, and weights are packed, and so rounded to the precision, as the left operand of the products with the cotangents
+and the values. What is packed, and how, are leaves of `gemm.loops` known by their addresses, so that this is compiled
+once. The gradients of keys and values are summed in the order of the blocks, by one thread for each group.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ from typing import NamedTuple
 from ..gemm.loops import PackArguments, _BlockArguments
 from ..jit import njit
 from ..launch import call_at, launch
-from .rows import LANES, fill_row, slope_row, soften_row, spread_row, weigh_row
+from .rows import LANES, fill_row, slope_row, weigh_row
 
-__all__ = ["LIMITS", "Operand", "Shape", "attend", "differentiate"]
+__all__ = ["LIMITS", "Operand", "Shape", "differentiate"]
 
 LIMITS = 640
 """Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
@@ -46,11 +43,9 @@ class Shape(NamedTuple):
     length: int
     seen: int
     depth: int
-    width: int
     rows: int
     columns: int
     kc: int
-    parts: int
     causal: int
 
 
@@ -115,92 +110,6 @@ def _columns_of(shape, first_row, rows):
     if shape.causal:
         return min(shape.seen, _up(first_row + rows, shape.kc))
     return shape.seen
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _attend_task(task, worker, job):
-    shape, q, k, v = job.shape, job.q, job.k, job.v
-    unit, part = task // shape.parts, task % shape.parts
-    batch, group = unit // shape.groups, unit % shape.groups
-    limits = job.limits + worker * LIMITS
-    packed_k = job.memory + worker * job.memory_bytes
-    packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
-    packed_q = packed_v + _bytes(v, shape.width, shape.seen)
-    packed_p = packed_q + _bytes(q, shape.rows, shape.depth)
-    scores = packed_p + _bytes(job.p, shape.rows, shape.columns)
-    scratch = scores + 4 * shape.rows * shape.columns
-    inner = _up(shape.depth, q.step)
-    _pack(k, _head(k, batch, group), shape.seen, shape.depth, inner, packed_k, limits)
-    _pack(v, _head(v, batch, group), shape.width, shape.seen, shape.kc, packed_v, limits + 128)
-    stride, blocks = 4 * shape.columns, (shape.length + shape.rows - 1) // shape.rows
-    for each in range(shape.heads):
-        head = group * shape.heads + each
-        row_index = (batch * shape.groups * shape.heads + head) * shape.length
-        for block in range(part, blocks, shape.parts):
-            first = block * shape.rows
-            rows = min(shape.rows, shape.length - first)
-            _pack(q, _head(q, batch, head) + first * q.line_stride, rows, shape.depth, inner, packed_q, limits + 256)
-            largest, total = job.largest + 4 * (row_index + first), job.total + 4 * (row_index + first)
-            sums = job.sums + (row_index + first) * job.sum_stride
-            end = _columns_of(shape, first, rows)
-            for column in range(0, end, shape.columns):
-                columns = min(shape.columns, end - column)
-                _multiply(
-                    job.score_leaf, q, k, rows, shape.seen, shape.depth, inner, packed_q, packed_k,
-                    scores - 4 * column, stride, scratch, column, columns, 0,
-                )  # fmt: skip
-                _hide(shape, scores, first, column, rows, columns, job.hidden)
-                for row in range(rows):
-                    soften_row(
-                        scores + row * stride, _up(columns, LANES) // LANES, job.scale, largest + 4 * row,
-                        total + 4 * row, sums + row * job.sum_stride, job.sum_stride // (4 * LANES),
-                    )  # fmt: skip
-                _pack(job.p, scores, rows, columns, shape.kc, packed_p, limits + 384)
-                _multiply(
-                    job.sum_leaf, q, v, rows, shape.width, columns, shape.kc, packed_p,
-                    packed_v + _within(v, shape.width, column), sums, job.sum_stride, scratch, 0, shape.width,
-                    job.one,
-                )  # fmt: skip
-            for row in range(rows):
-                spread_row(sums + row * job.sum_stride, job.sum_stride // (4 * LANES), total + 4 * row)
-
-
-class _Attend(NamedTuple):
-    shape: Shape
-    q: Operand
-    k: Operand
-    v: Operand
-    p: Operand
-    score_leaf: int
-    sum_leaf: int
-    scale: float
-    hidden: float
-    one: int
-    sums: int
-    sum_stride: int
-    largest: int
-    total: int
-    memory: int
-    memory_bytes: int
-    limits: int
-    run = _attend_task
-
-
-@njit
-def attend(
-    pool, threads, tasks, shape, q, k, v, p, score_leaf, sum_leaf, scale, hidden, one,
-    sums, sum_stride, largest, total, memory, memory_bytes, limits,
-):  # fmt: skip
-    """Attention of all heads into `sums`, zeroed float32 rows of sum_stride bytes, a multiple of 64.
-
-    `scale` includes log2(e); `largest` and `total` are float32 numbers for each row, -inf and 0 before. Each worker has
-    memory_bytes of memory and LIMITS bytes of `limits`, for the magnitudes in k, v, q and the weights.
-    """
-    job = _Attend(
-        shape, q, k, v, p, score_leaf, sum_leaf, scale, hidden, one,
-        sums, sum_stride, largest, total, memory, memory_bytes, limits,
-    )  # fmt: skip
-    launch(pool, threads, tasks, job)
 
 
 @njit(cache=False, no_cpython_wrapper=True)

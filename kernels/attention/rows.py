@@ -1,4 +1,4 @@
-"""What flash attention does to a row of scores, in vectors of 16: the emitted code of the online softmax.
+"""What the gradients of flash attention do to a row of scores, in vectors of 16: emitted code.
 
 2**x for x <= 0 is 2**n * p(f) with n the nearest integer and |f| <= 1/2, where p is the polynomial of degree 6 that
 interpolates 2**f at the Chebyshev points: 2.6e-9 relative to 2**f, and two units in the last place when rounded.
@@ -7,12 +7,10 @@ Results below 2**-126 are zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..gemm.emit import F32, I32, I64, POINTER, broadcast, call, load, loop, offset, splat, store, vector
 from ..jit import intrinsic, ir, types
 
-__all__ = ["LANES", "fill_row", "slope_row", "soften_row", "spread_row", "weigh_row"]
+__all__ = ["LANES", "fill_row", "slope_row", "weigh_row"]
 
 LANES = 16
 _VECTOR = vector(F32, LANES)
@@ -45,24 +43,6 @@ def _exp2(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return builder.select(below, splat(F32, 0.0, LANES), scaled)
 
 
-def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
-
-
-def _reduced(builder: ir.IRBuilder, value: ir.Value, combine: Callable[..., ir.Value]) -> ir.Value:
-    """All lanes combined, in every lane."""
-    distance = LANES // 2
-    while distance:
-        order = ir.Constant(vector(I32, LANES), [lane ^ distance for lane in range(LANES)])
-        value = combine(value, builder.shuffle_vector(value, value, order))
-        distance //= 2
-    return value
-
-
-def _first(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    return builder.extract_element(value, I32(0))
-
-
 def _place(builder: ir.IRBuilder, base: ir.Value, index: ir.Value) -> ir.Value:
     return offset(builder, base, builder.mul(index, I64(_BYTES)))
 
@@ -71,73 +51,6 @@ def _shifted(builder: ir.IRBuilder, place: ir.Value, scale: ir.Value, shift: ir.
     """scale * score + shift in two roundings. Fused, the largest score would not meet its own negative, and beyond
     2**30 all weights would vanish."""
     return builder.fadd(builder.fmul(load(builder, _VECTOR, place, 4), scale), shift)
-
-
-def _scaled_row(builder: ir.IRBuilder, at: ir.Value, vectors: ir.Value, factor: ir.Value) -> None:
-    def scale(index: ir.Value, _: list) -> list:
-        place = _place(builder, at, index)
-        store(builder, builder.fmul(load(builder, _VECTOR, place, 4), factor), place, 4)
-        return []
-
-    loop(builder, vectors, [], scale)
-
-
-@intrinsic
-def soften_row(typingctx, scores, vectors, scale, largest, total, sums, sum_vectors):
-    """Take one more stretch of a row into its softmax: scores become 2**(scale * score - largest) in place.
-
-    `largest` and `total` are the addresses of the row's largest scaled score and of its sum so far; where the largest
-    grows, the total and the row of `sums` shrink with it. Addresses and counts are int64, `scale` is a float32.
-    """
-
-    def codegen(context, builder, signature, arguments):
-        scores, vectors, scale, largest, total, sums, sum_vectors = arguments
-        scores, largest, total, sums = (builder.inttoptr(a, POINTER) for a in (scores, largest, total, sums))
-        scale, lowest = broadcast(builder, scale, LANES), splat(F32, float("-inf"), LANES)
-
-        def greatest(index: ir.Value, found: list) -> list:
-            value = builder.fmul(load(builder, _VECTOR, _place(builder, scores, index), 4), scale)
-            return [_larger(builder, value, found[0])]
-
-        before = load(builder, F32, largest, 4)
-        (found,) = loop(builder, vectors, [broadcast(builder, before, LANES)], greatest)
-        after = _reduced(builder, found, lambda a, b: _larger(builder, a, b))
-        seen = builder.fcmp_ordered(">", after, lowest)
-        shift = builder.fsub(splat(F32, -0.0, LANES), builder.select(seen, after, splat(F32, 0.0, LANES)))
-
-        def weigh(index: ir.Value, sums: list) -> list:
-            place = _place(builder, scores, index)
-            weight = _exp2(builder, _shifted(builder, place, scale, shift))
-            store(builder, weight, place, 4)
-            return [builder.fadd(sums[0], weight)]
-
-        (sum_of_weights,) = loop(builder, vectors, [splat(F32, 0.0, LANES)], weigh)
-        weight = _first(builder, _reduced(builder, sum_of_weights, builder.fadd))
-        shrink = _exp2(builder, builder.fadd(broadcast(builder, before, LANES), shift))
-        store(builder, _first(builder, after), largest, 4)
-        grown = builder.fmul(load(builder, F32, total, 4), _first(builder, shrink))
-        store(builder, builder.fadd(grown, weight), total, 4)
-        with builder.if_then(builder.fcmp_unordered("!=", _first(builder, shrink), F32(1.0))):
-            _scaled_row(builder, sums, sum_vectors, shrink)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(integer, integer, types.float32, *[integer] * 4), codegen
-
-
-@intrinsic
-def spread_row(typingctx, sums, vectors, total):
-    """Divide a row of sums by the float32 at the address `total`, unless that is zero."""
-
-    def codegen(context, builder, signature, arguments):
-        sums, vectors, total = arguments
-        value = load(builder, F32, builder.inttoptr(total, POINTER), 4)
-        with builder.if_then(builder.fcmp_unordered("!=", value, F32(0.0))):
-            factor = builder.fdiv(F32(1.0), value)
-            _scaled_row(builder, builder.inttoptr(sums, POINTER), vectors, broadcast(builder, factor, LANES))
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
 
 
 @intrinsic

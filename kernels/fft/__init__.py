@@ -7,6 +7,7 @@ The modules with the implementations are imported in the order of preference, th
 
 from . import contract
 from . import stockham
+from . import bluestein
 from . import library
 from .contract import Call, fft, irfftn, rfftn
 

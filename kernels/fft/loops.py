@@ -24,7 +24,7 @@ from ..launch import call_at, launch
 from .codelets import PassArguments, SquareArguments
 from .tangle import TangleArguments
 
-__all__ = ["FIELDS", "KINDS", "REALS", "transform"]
+__all__ = ["FIELDS", "KINDS", "REALS", "Job", "get", "transform", "whole"]
 
 FIELDS = (
     "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
@@ -46,7 +46,7 @@ _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 
 
 @intrinsic
-def _get(typingctx, address, index):
+def get(typingctx, address, index):
     """The int64 at an index from an address on. Tables travel as addresses: an array in a job would be counted by all
     threads at once, which took longer than the transforms."""
 
@@ -57,7 +57,7 @@ def _get(typingctx, address, index):
     return types.int64(types.int64, types.int64), codegen
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
     """What every task is given.
 
     Attributes:
@@ -95,9 +95,9 @@ def _column(
         to_step = target_step if last else row
         pass_ = passes + 32 * i
         call_at(
-            _get(pass_, _LEAF),
+            get(pass_, _LEAF),
             PassArguments(
-                at, step, to, to_step, _get(pass_, _TWIDDLES), _get(pass_, _M), _get(pass_, _S),
+                at, step, to, to_step, get(pass_, _TWIDDLES), get(pass_, _M), get(pass_, _S),
                 swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase,
             ),
         )  # fmt: skip
@@ -118,30 +118,30 @@ def _groups(count, lanes):
 def _tangle(table, source, target, first, blocks):
     """Between the spectrum of m complex numbers and half of that of 2m real ones, for `blocks` vectors of frequencies
     and their mirrors; those from `first` to the middle, and both ends, where blocks < 0."""
-    m, inverse, roots = _get(table, _N), int(_get(table, _REAL) == _HALVED), _get(table, _TANGLE_ROOTS)
+    m, inverse, roots = get(table, _N), int(get(table, _REAL) == _HALVED), get(table, _TANGLE_ROOTS)
     if blocks >= 0:
-        call_at(_get(table, _TANGLE), TangleArguments(source, target, roots, m, first, blocks, inverse))
+        call_at(get(table, _TANGLE), TangleArguments(source, target, roots, m, first, blocks, inverse))
         return
-    lanes = _get(table, _LANES)
+    lanes = get(table, _LANES)
     if m - 2 * first + 1 >= lanes:
-        call_at(_get(table, _TANGLE), TangleArguments(source, target, roots, m, first, 1, inverse))
+        call_at(get(table, _TANGLE), TangleArguments(source, target, roots, m, first, 1, inverse))
     else:
         left = max((m - 2 * first) // 2 + 1, 0)
-        call_at(_get(table, _TANGLE_ONE), TangleArguments(source, target, roots, m, first, left, inverse))
-    call_at(_get(table, _ENDS), TangleArguments(source, target, roots, m, 0, 0, inverse))
+        call_at(get(table, _TANGLE_ONE), TangleArguments(source, target, roots, m, first, left, inverse))
+    call_at(get(table, _ENDS), TangleArguments(source, target, roots, m, 0, 0, inverse))
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _tangle_blocks(table):
     """Whole vectors of frequencies that do not meet their mirrors."""
-    return (_get(table, _N) - 1) // (2 * _get(table, _LANES))
+    return (get(table, _N) - 1) // (2 * get(table, _LANES))
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _tangle_all(table, source, target):
     blocks = _tangle_blocks(table)
     _tangle(table, source, target, 1, blocks)
-    _tangle(table, source, target, 1 + blocks * _get(table, _LANES), -1)
+    _tangle(table, source, target, 1 + blocks * get(table, _LANES), -1)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -149,14 +149,14 @@ def _first_step(job, source, work, group, buffer):
     """A vector of columns of the matrix, to its place in `work`: [vector of rows][column][split row]."""
     table = job.table
     lanes, size, row, a, b = (
-        _get(table, _LANES), _get(table, _SIZE), _get(table, _ROW), _get(table, _A), _get(table, _B),
+        get(table, _LANES), get(table, _SIZE), get(table, _ROW), get(table, _A), get(table, _B),
     )  # fmt: skip
-    square = _get(table, _SQUARE)
+    square = get(table, _SQUARE)
     j0 = _start(group, lanes, b)
     turned = buffer + 2 * a * row
     _column(
-        _get(table, _DOWN), _get(table, _DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
-        buffer, a, row, _get(table, _ROOTS), _get(table, _PHASES) + group * a * 2 * size,
+        get(table, _DOWN), get(table, _DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
+        buffer, a, row, get(table, _ROOTS), get(table, _PHASES) + group * a * 2 * size,
     )  # fmt: skip
     for part in range(2):
         at = part * row // 2
@@ -170,39 +170,44 @@ def _first_step(job, source, work, group, buffer):
 def _second_step(job, work, target, block, buffer):
     """A vector of rows of the matrix, to the user's memory."""
     table = job.table
-    size, row, a, b = _get(table, _SIZE), _get(table, _ROW), _get(table, _A), _get(table, _B)
-    k0 = _start(block, _get(table, _LANES), a)
+    size, row, a, b = get(table, _SIZE), get(table, _ROW), get(table, _A), get(table, _B)
+    k0 = _start(block, get(table, _LANES), a)
     _column(
-        _get(table, _ACROSS), _get(table, _ACROSS_COUNT), work + block * b * row, row, 0, target + k0 * 2 * size,
+        get(table, _ACROSS), get(table, _ACROSS_COUNT), work + block * b * row, row, 0, target + k0 * 2 * size,
         a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0,
     )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _long_task(task, worker, job):
-    """Some whole transforms, each in the worker's own memory."""
+def whole(job, source, target, buffer):
+    """One long transform on one thread, in the worker's own memory."""
     table = job.table
-    lanes, real = _get(table, _LANES), _get(table, _REAL)
-    buffer = job.memory + worker * _get(table, _WORKER_BYTES)
-    work = buffer + _get(table, _COLUMN_BYTES)
+    lanes, real = get(table, _LANES), get(table, _REAL)
+    work = buffer + get(table, _COLUMN_BYTES)
+    if real == _HALVED:
+        _tangle_all(table, source, target)
+        source = target
+    for group in range(_groups(get(table, _B), lanes)):
+        _first_step(job, source, work, group, buffer)
+    for block in range(_groups(get(table, _A), lanes)):
+        _second_step(job, work, target, block, buffer)
+    if real == _FORWARD:
+        _tangle_all(table, target, target)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _long_task(task, worker, job):
+    """Some whole transforms."""
+    buffer = job.memory + worker * get(job.table, _WORKER_BYTES)
     for item in range(task * job.chunk, min((task + 1) * job.chunk, job.batch)):
-        source, target = job.source + item * job.source_step, job.target + item * job.target_step
-        if real == _HALVED:
-            _tangle_all(table, source, target)
-            source = target
-        for group in range(_groups(_get(table, _B), lanes)):
-            _first_step(job, source, work, group, buffer)
-        for block in range(_groups(_get(table, _A), lanes)):
-            _second_step(job, work, target, block, buffer)
-        if real == _FORWARD:
-            _tangle_all(table, target, target)
+        whole(job, job.source + item * job.source_step, job.target + item * job.target_step, buffer)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _down_task(task, worker, job):
     """Some vectors of columns of one transform."""
-    buffer = job.memory + worker * _get(job.table, _COLUMN_BYTES)
-    groups = _groups(_get(job.table, _B), _get(job.table, _LANES))
+    buffer = job.memory + worker * get(job.table, _COLUMN_BYTES)
+    groups = _groups(get(job.table, _B), get(job.table, _LANES))
     for group in range(task * job.chunk, min((task + 1) * job.chunk, groups)):
         _first_step(job, job.source, job.work, group, buffer)
 
@@ -210,8 +215,8 @@ def _down_task(task, worker, job):
 @njit(cache=False, no_cpython_wrapper=True)
 def _across_task(task, worker, job):
     """Some vectors of rows of one transform."""
-    buffer = job.memory + worker * _get(job.table, _COLUMN_BYTES)
-    groups = _groups(_get(job.table, _A), _get(job.table, _LANES))
+    buffer = job.memory + worker * get(job.table, _COLUMN_BYTES)
+    groups = _groups(get(job.table, _A), get(job.table, _LANES))
     for block in range(task * job.chunk, min((task + 1) * job.chunk, groups)):
         _second_step(job, job.work, job.target, block, buffer)
 
@@ -220,7 +225,7 @@ def _across_task(task, worker, job):
 def _tangle_task(task, worker, job):
     """Some vectors of frequencies of one transform; the first task has the middle and the ends as well."""
     table, first = job.table, task * job.chunk
-    lanes, blocks = _get(table, _LANES), _tangle_blocks(table)
+    lanes, blocks = get(table, _LANES), _tangle_blocks(table)
     _tangle(table, job.source, job.target, 1 + first * lanes, max(min(job.chunk, blocks - first), 0))
     if task == 0:
         _tangle(table, job.source, job.target, 1 + blocks * lanes, -1)
@@ -231,7 +236,7 @@ def _turn(table, at, step, split, scale, inwards):
     """Between the rows of `lanes` transforms and split rows. Squares are lanes x lanes elements, half as many complex
     numbers; the last one begins earlier where that is no divisor of n."""
     n, lanes, size, row, square = (
-        _get(table, _N), _get(table, _LANES), _get(table, _SIZE), _get(table, _ROW), _get(table, _SQUARE),
+        get(table, _N), get(table, _LANES), get(table, _SIZE), get(table, _ROW), get(table, _SQUARE),
     )  # fmt: skip
     width = lanes // 2
     whole, next_plain, next_split = n // width, width * 2 * size, width * row
@@ -252,9 +257,9 @@ def _short_task(task, worker, job):
     may compute one transform."""
     table = job.table
     n, lanes, size, row, real = (
-        _get(table, _N), _get(table, _LANES), _get(table, _SIZE), _get(table, _ROW), _get(table, _REAL),
+        get(table, _N), get(table, _LANES), get(table, _SIZE), get(table, _ROW), get(table, _REAL),
     )  # fmt: skip
-    buffer = job.memory + worker * _get(table, _WORKER_BYTES)
+    buffer = job.memory + worker * get(table, _WORKER_BYTES)
     turned, own, own_step = buffer + 2 * n * row, buffer + 3 * n * row, n * 2 * size
     for group in range(task * job.chunk, min((task + 1) * job.chunk, _groups(job.batch, lanes))):
         first = _start(group, lanes, job.batch)
@@ -266,7 +271,7 @@ def _short_task(task, worker, job):
         else:
             _turn(table, source, job.source_step, turned, _ONE, True)
         _column(
-            _get(table, _DOWN), _get(table, _DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
+            get(table, _DOWN), get(table, _DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
             row, 0, 0,
         )  # fmt: skip
         if real == _FORWARD:
@@ -281,39 +286,39 @@ def _short_task(task, worker, job):
 def _along_task(task, worker, job):
     """Some vectors of transforms along an axis that is not the last."""
     table = job.table
-    lanes, size = _get(table, _LANES), _get(table, _SIZE)
-    buffer = job.memory + worker * _get(table, _WORKER_BYTES)
+    lanes, size = get(table, _LANES), get(table, _SIZE)
+    buffer = job.memory + worker * get(table, _WORKER_BYTES)
     groups = _groups(job.inner, lanes)
     for index in range(task * job.chunk, min((task + 1) * job.chunk, job.batch * groups)):
         item, at = index // groups, _start(index % groups, lanes, job.inner) * 2 * size
         _column(
-            _get(table, _DOWN), _get(table, _DOWN_COUNT), job.source + item * job.source_step + at, job.source_row,
+            get(table, _DOWN), get(table, _DOWN_COUNT), job.source + item * job.source_step + at, job.source_row,
             job.swap, job.target + item * job.target_step + at, job.target_row, job.swap, job.scale, buffer,
-            _get(table, _N), _get(table, _ROW), 0, 0,
+            get(table, _N), get(table, _ROW), 0, 0,
         )  # fmt: skip
 
 
-class _Long(_Job):
+class _Long(Job):
     run = _long_task
 
 
-class _Down(_Job):
+class _Down(Job):
     run = _down_task
 
 
-class _Across(_Job):
+class _Across(Job):
     run = _across_task
 
 
-class _Tangle(_Job):
+class _Tangle(Job):
     run = _tangle_task
 
 
-class _Short(_Job):
+class _Short(Job):
     run = _short_task
 
 
-class _Along(_Job):
+class _Along(Job):
     run = _along_task
 
 
@@ -327,15 +332,15 @@ def _share(units, threads):
 @njit(cache=False, no_cpython_wrapper=True)
 def _in_steps(pool, threads, table, swap, scale, source, target, memory):
     """One long transform, whose steps the threads share."""
-    lanes, real = _get(table, _LANES), _get(table, _REAL)
-    work = memory + threads * _get(table, _COLUMN_BYTES)
+    lanes, real = get(table, _LANES), get(table, _REAL)
+    work = memory + threads * get(table, _COLUMN_BYTES)
     if real == _HALVED:
         chunk, tasks = _share(max(_tangle_blocks(table), 1), threads)
         launch(pool, threads, tasks, _Tangle(table, 0, 0, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
         source = target
-    chunk, tasks = _share(_groups(_get(table, _B), lanes), threads)
+    chunk, tasks = _share(_groups(get(table, _B), lanes), threads)
     launch(pool, threads, tasks, _Down(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
-    chunk, tasks = _share(_groups(_get(table, _A), lanes), threads)
+    chunk, tasks = _share(_groups(get(table, _A), lanes), threads)
     launch(pool, threads, tasks, _Across(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
     if real == _FORWARD:
         chunk, tasks = _share(max(_tangle_blocks(table), 1), threads)
@@ -350,7 +355,7 @@ def transform(
     """Transform `batch` rows, or (batch, n, inner) along the middle axis, by the plan whose table is at an address.
     `memory` is the plan's bytes for each thread; where the threads share the steps of a transform (in_steps), its
     column bytes for each thread and then its work bytes."""
-    kind, lanes = _get(table, _KIND), _get(table, _LANES)
+    kind, lanes = get(table, _KIND), get(table, _LANES)
     if in_steps:
         for item in range(batch):
             at, to = source + item * source_step, target + item * target_step

@@ -20,16 +20,30 @@ from .lengths import factors, lanes_of, matrix
 if TYPE_CHECKING:
     from .plan import Plan
 
-__all__ = ["LEAST", "LONGEST_ALONG", "LONGEST_WHOLE", "fft_stockham", "kind_of", "plan_of", "run"]
+__all__ = [
+    "LEAST",
+    "LEAST_SHARED",
+    "LONGEST_ALONG",
+    "LONGEST_WHOLE",
+    "along_axis",
+    "axis_kind",
+    "fft_stockham",
+    "kind_of",
+    "mirrored",
+    "plan_of",
+    "rows_of",
+    "run",
+]
 
 LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
-LONGEST_WHOLE = 1 << 17
-"""Bytes of a transform from which the threads share its steps, rather than each taking one, if there are few."""
+LONGEST_WHOLE = 1 << 18
+"""Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
 
 LEAST = 1 << 13
-"""Complex numbers in an array from which compiled passes are faster than SciPy's, which start in less time."""
+"""Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
+less time; over the last one they always are (bench/NOTES.md)."""
 
 LEAST_SHARED = 1 << 14
 """Bytes of an array from which several threads are used: waking one takes 40 us."""
@@ -68,7 +82,7 @@ def run(
     bytes_of_one = plan.n * 2 * plan.size
     shared = batch * inner * bytes_of_one >= LEAST_SHARED
     pool, threads = threading.pool() if shared else (0, 1)
-    in_steps = plan.kind == "long" and threads > 1 and batch < 2 * threads and bytes_of_one >= LONGEST_WHOLE
+    in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed)
     bits = struct.unpack("<q", struct.pack("<d", scale * plan.factor))[0]
@@ -84,7 +98,7 @@ def run(
 # One axis
 
 
-def _axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
+def axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[str | None, bool]:
     """How n numbers along an axis are transformed, and whether it is moved to the end for that."""
     inner, last = math.prod(shape[axis + 1 :]), axis == len(shape) - 1
     if not last and inner >= lanes_of(size) and factors(n) is not None and 2 <= n <= LONGEST_ALONG:
@@ -92,17 +106,17 @@ def _axis_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> tuple[st
     return kind_of(n, math.prod(shape) // shape[axis], size), not last
 
 
-def _rows(x: np.ndarray) -> np.ndarray:
+def rows_of(x: np.ndarray) -> np.ndarray:
     """(batch, length), with contiguous rows."""
     rows = x.reshape(-1, x.shape[-1])
     return rows if rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
 
 
-def _along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+def along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
     """Complex numbers along one axis."""
     real = np.dtype(f"f{x.itemsize // 2}")
     n = x.shape[axis]
-    kind, moved = _axis_kind(x.shape, axis, n, real.itemsize)
+    kind, moved = axis_kind(x.shape, axis, n, real.itemsize)
     assert kind is not None
     if kind != "along":
         return _along_last(np.moveaxis(x, axis, -1) if moved else x, n, kind, "", inverse, scale, kept, axis)
@@ -121,7 +135,7 @@ def _along_last(
     """Plans of n complex numbers along the last axis, which is put in the place of `axis` then."""
     length = {"": n, "real": n + 1, "halved": 2 * n}[real]
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
-    rows = _rows(x)
+    rows = rows_of(x)
     out = workspace.empty((len(rows), length), dtype)
     plan = plan_of(n, real_of(x.dtype), kind, kept, real)
     source, target = (address_of(rows), rows.strides[0], 0), (address_of(out), out.strides[0], 0)
@@ -134,13 +148,24 @@ def _along_last(
 
 
 def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> str | None:
-    """How n real numbers along an axis are transformed."""
+    """How n real numbers along an axis are transformed: as half as many complex numbers."""
     return kind_of(n // 2, math.prod(shape) // shape[axis], size) if n % 2 == 0 else None
+
+
+def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
+    """The whole spectrum, n numbers along the last axis, of which `spectrum` has the first n // 2 + 1."""
+    out = workspace.empty((*spectrum.shape[:-1], n), spectrum.dtype)
+    out[..., : n // 2 + 1] = spectrum[..., : n // 2 + 1]
+    out[..., 0].imag = 0
+    if n % 2 == 0:
+        out[..., n // 2].imag = 0
+    np.conj(out[..., (n - 1) // 2 : 0 : -1], out=out[..., n // 2 + 1 :])
+    return out
 
 
 def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
     size = real_of(x.dtype).itemsize
-    if not axes or math.prod(x.shape) < LEAST:
+    if not axes or 0 in x.shape or (math.prod(x.shape) < LEAST and axes != (len(x.shape) - 1,)):
         return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
     shape, order = list(x.shape), list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))
     if kind in ("real", "halved"):
@@ -149,7 +174,7 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
             return f"has no passes for {n} real numbers of {list(x.shape)}"
         shape[axis] = n // 2 + 1
     for axis, n in order:
-        if _axis_kind(tuple(shape), axis, n, size)[0] is None:
+        if axis_kind(tuple(shape), axis, n, size)[0] is None:
             return f"has no passes for length {n} of {shape}"
     return None
 
@@ -200,6 +225,6 @@ def fft_stockham(
         scale = 1.0
     ends = order.pop() if kind == "halved" else None
     for axis, _ in reversed(order):
-        x = _along_axis(x, axis, inverse, scale, plans)
+        x = along_axis(x, axis, inverse, scale, plans)
         scale = 1.0
     return x if ends is None else _real_axis(x, *ends, "halved", scale, plans)

@@ -19,7 +19,7 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
 
-__all__ = ["Ends", "Tangle", "TangleArguments"]
+__all__ = ["Ends", "Rows", "Tangle", "TangleArguments"]
 
 
 class TangleArguments(NamedTuple):
@@ -38,7 +38,7 @@ def _order(values: list[int]) -> ir.Constant:
     return ir.Constant(vector(I32, len(values)), values)
 
 
-class _Rows:
+class Rows:
     """Interleaved complex numbers at a frequency and after it, or at a frequency and before it."""
 
     def __init__(self, arithmetic: Arithmetic, size: int) -> None:
@@ -78,7 +78,7 @@ def _mirrors(typingctx, leaf, source, target, roots, m, k, inverse):
         _, source, target, roots, m, k, inverse = arguments
         source, target, roots = (builder.inttoptr(each, POINTER) for each in (source, target, roots))
         a = Arithmetic(builder, tag.element, tag.lanes)
-        rows, mirror = _Rows(a, tag.size), builder.sub(m, k)
+        rows, mirror = Rows(a, tag.size), builder.sub(m, k)
         root = rows.read(roots, k)
         turned = builder.select(builder.icmp_signed("!=", inverse, I64(0)), builder.fneg(root.im), root.im)
         x, y = rows.read(source, k), rows.read(source, mirror, backwards=True)

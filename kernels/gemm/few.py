@@ -1,4 +1,4 @@
-"""Products too small for panels (`direct.py`): which ones vector units take before all other implementations.
+"""Products too small for panels (`direct.py`): which ones tiles and vector units take before all others.
 
 Nothing here imports the compiler; the first product does.
 """
@@ -17,25 +17,27 @@ from .compiled import EXACT, computed
 
 __all__ = ["DEPTH", "ISAS", "SIDE", "implementation", "refuses", "specialise"]
 
-ISAS = ("avx512", "avx2")
+ISAS = ("amx", "avx512", "avx2")
 
 SIDE, DEPTH = 128, 256
 """The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits."""
 
-_TILES, _TILES_IN_BATCH = 600_000, 120_000
-"""Products (m * k * n) from which tiles are faster, alone and in batches of four or more.
+_LEAST_FOR_TILES = 30_000
+"""Products (m * k * n) from which tiles do a single one faster than vectors, which round to one part alone: in bf16 at
+n = 16, 32, 48, 64 vectors take 1.1, 1.6, 2.9, 4.6 us and tiles 1.4, 1.5, 1.9, 2.4. In batches tiles win at every size:
+1024 products at n = 8, 16, 32: 37 and 30, 78 and 44, 420 and 250 us."""
 
-Microseconds in bf16, vectors and tiles: alone, n = 32, 64, 80, 96, 128: 2.2 and 8.2, 5.8 and 9.0, 10.2 and 10.4, 14.5
-and 11.9, 33 and 16; 1024 products at n = 8, 16, 32: 105 and 300, 175 and 360, 510 and 590; 256 at 64: 740 and 530."""
+_MOST_BY_VECTORS = 600_000
+"""Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
 
-_BLAS_IN_BATCH = 20_000
-"""Products (m * k * n) of each in a batch below which NumPy's BLAS does exact ones faster: 1024 products at n = 8, 16,
-32, avx512 and OpenBLAS, microseconds: 68 and 43, 146 and 109, 457 and 573; 256 at n = 64: 684 and 847. Alone, BLAS
-takes 0.8 less than a compiled kernel until it uses threads."""
+_LEAST_IN_BATCH, _LEAST_BROADCAST = 32_000, 500_000
+"""Products of a whole batch below which NumPy's BLAS does exact ones faster, for batches of equal sizes and for those
+that broadcast, whose addresses take 10 us to find. 1024 products at n = 8, 16, 32, vectors and BLAS: 20 and 41, 47 and
+114, 270 and 573 us. Alone, BLAS takes 0.6 less than a compiled kernel until it uses threads."""
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
-    """Why vector units of `isa` do not multiply arrays of these shapes and dtypes without panels."""
+    """Why `isa` does not multiply arrays of these shapes and dtypes without panels."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
@@ -50,19 +52,29 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if not (0 < m <= SIDE and 0 < n <= SIDE and 0 < k <= DEPTH and count):
             return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} rows and columns and a depth of 1 to {DEPTH}"
         exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
-        products, batch = m * k * n, count > 3
-        if exact and (not batch or products < _BLAS_IN_BATCH):
-            return f"leaves {count} x {products:,} products to BLAS; faster in batches, from {_BLAS_IN_BATCH:,} each"
-        tiles = _TILES_IN_BATCH if batch else _TILES
-        if not exact and products >= tiles and cpu.refusal("amx") is None:
-            return f"leaves {count} x {products:,} products to tiles, which are faster from {tiles:,} each"
+        products = m * k * n
+        if isa == "amx":
+            return _refusal_of_tiles(a.dtype, precision, exact, count, products)
+        least = _LEAST_IN_BATCH if a.shape[:-2] == b.shape[:-2] else _LEAST_BROADCAST
+        if exact and (count < 4 or count * products < least):
+            return f"leaves {count} x {products:,} products to BLAS; faster in batches, from {least:,} in all"
+        if not exact and products >= _MOST_BY_VECTORS and cpu.refusal("amx") is None:
+            return f"leaves {products:,} products to tiles, which are faster from {_MOST_BY_VECTORS:,}"
         return None
 
     return refusal
 
 
+def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: int) -> str | None:
+    if exact:
+        return "leaves exact products to vectors: nine terms take tiles longer"
+    if count < 4 and products < _LEAST_FOR_TILES and computed("avx512", dtype, precision) is not None:
+        return f"leaves {count} x {products:,} products to vectors; faster in batches, or from {_LEAST_FOR_TILES:,}"
+    return None
+
+
 def implementation(isa: str) -> Callable[..., np.ndarray]:
-    """The product by vectors of `isa` without panels, in the call form of `matmul`."""
+    """The product by `isa` without panels, in the call form of `matmul`."""
 
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         from .direct import product
@@ -79,10 +91,10 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
     def choose(
         a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
     ) -> Callable[..., np.ndarray] | None:
-        if a.ndim != 2 or b.ndim != 2:
+        if a.shape[:-2] != b.shape[:-2]:
             return None
         from .direct import specialised
 
-        return specialised(isa, computed(isa, a.dtype, precision), rounding, a.dtype, *a.shape, b.shape[1])
+        return specialised(isa, computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
 
     return choose

@@ -21,7 +21,18 @@ from .emit import BF16, F16, F32, F64, I16, I32, I64, POINTER, call, load, loop,
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["CONVERSIONS", "OfA", "OfB", "TilePanel", "VectorPanel", "constant", "converted", "pack_panel"]
+__all__ = [
+    "CONVERSIONS",
+    "OfA",
+    "OfB",
+    "TilePanel",
+    "VectorPanel",
+    "constant",
+    "converted",
+    "interleaved_parts",
+    "pack_panel",
+    "rounded",
+]
 
 _TILE, _LINE = 1024, 64
 
@@ -104,7 +115,7 @@ def _round_bits(builder: ir.IRBuilder, value: ir.Value, rounding: str, drop: int
     return builder.bitcast(builder.and_(bits, splat(I32, 0x100000000 - (1 << drop), lanes)), value.type)
 
 
-def _rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
+def rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
     """Float32 values rounded to the conversion's target; NaN as `_round_bits` leaves it."""
     if conversion.target == "fp16":
         lanes = value.type.count
@@ -120,7 +131,7 @@ def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Va
     """Values rounded to the conversion's target, for vector units; NaN stays one."""
     if conversion.target is None:
         return value
-    return builder.select(builder.fcmp_unordered("uno", value, value), value, _rounded(builder, value, conversion))
+    return builder.select(builder.fcmp_unordered("uno", value, value), value, rounded(builder, value, conversion))
 
 
 def _to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
@@ -138,7 +149,7 @@ def _widen(builder: ir.IRBuilder, bf16: ir.Value, half: int) -> ir.Value:
 def _parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
     """The bf16 parts of two vectors of float32, the largest part first. The hardware rounds to bf16 itself."""
     if conversion.target != "bf16":
-        values = [_rounded(builder, value, conversion) for value in values]
+        values = [rounded(builder, value, conversion) for value in values]
     parts = []
     for remaining in reversed(range(conversion.tile_parts)):
         parts.append(_to_bf16(builder, *values))
@@ -155,6 +166,15 @@ def _widened_range(builder: ir.IRBuilder, values: list[ir.Value], limits: list[i
         greatest = call(builder, "llvm.umax.v16i32", vector(I32), greatest, magnitude)
         least = call(builder, "llvm.umin.v16i32", vector(I32), least, builder.sub(magnitude, splat(I32, 1)))
     return [least, greatest]
+
+
+_PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
+
+
+def interleaved_parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
+    """The bf16 parts of two places along K, as lines of a tile of B."""
+    pairs = ir.Constant(vector(I32, 32), _PAIRS)
+    return [builder.shuffle_vector(part, part, pairs) for part in _parts(builder, conversion, values)]
 
 
 class TilePanel(NamedTuple):
@@ -189,7 +209,8 @@ class TilePanel(NamedTuple):
 def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value, limits: list) -> list[ir.Value]:
     """Convert one tile of every part to `target`, the parts two tiles apart; return the limits."""
     operand, conversion = field_class(tag, "operand").operand, field_class(tag, "conversion")
-    pairs = ir.Constant(vector(I32, 32), [lane // 2 + 16 * (lane % 2) for lane in range(32)])
+    if reader.element.stored is I16 and conversion.target == "bf16" and reader.unit:
+        return _copy_tile(builder, operand, reader, target, limits)
 
     def convert(index: ir.Value, limits: list) -> tuple[list[ir.Value], list[ir.Value]]:
         """The parts of line `index` along K, or of places 2 index and 2 index + 1 across the lines."""
@@ -199,7 +220,7 @@ def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value
         else:
             k = builder.shl(index, I64(1))
             values = [reader.across(k), reader.across(builder.add(k, I64(1)))]
-            parts = [builder.shuffle_vector(p, p, pairs) for p in _parts(builder, conversion, values)]
+            parts = interleaved_parts(builder, conversion, values)
         found = [builder.bitcast(part, vector(I32)) for part in parts]
         return found, _widened_range(builder, values, limits)
 
@@ -222,6 +243,57 @@ def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value
         for index, line in enumerate(transpose(builder, list(square))):
             put(line, part, offset(builder, target, _LINE * index))
     return limits
+
+
+def _copy_tile(builder: ir.IRBuilder, operand: str, reader: Reader, target: ir.Value, limits: list) -> list[ir.Value]:
+    """`_pack_tile` of bfloat16 values, which tiles take as they are: 32 in a vector, and no conversion."""
+    bits = vector(I16, 32)
+
+    def line(index: ir.Value) -> ir.Value:
+        """Line `index` along K, or places 2 index and 2 index + 1 across the lines."""
+        if reader.along_k:
+            return reader.stored(index, 32)
+        k = builder.shl(index, I64(1))
+        pair = [reader.stored(each, 16) for each in (k, builder.add(k, I64(1)))]
+        return builder.shuffle_vector(*pair, ir.Constant(vector(I32, 32), _PAIRS))
+
+    def seen(value: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))
+        less = builder.sub(magnitude, splat(I16, 1, 32))
+        least = call(builder, "llvm.umin.v32i16", bits, found[0], less)
+        return [least, call(builder, "llvm.umax.v32i16", bits, found[1], magnitude)]
+
+    def put(value: ir.Value, at: ir.Value) -> None:
+        store(builder, builder.bitcast(value, vector(I32)), at, _LINE)
+
+    found = [splat(I16, -1, 32), splat(I16, 0, 32)]
+    if reader.along_k == (operand == "a"):
+
+        def one_line(index: ir.Value, found: list) -> list[ir.Value]:
+            value = line(index)
+            put(value, offset(builder, target, builder.mul(index, I64(_LINE))))
+            return seen(value, found)
+
+        found = loop(builder, I64(16), found, one_line)
+    else:
+        lines = [line(I64(index)) for index in range(16)]
+        for value in lines:
+            found = seen(value, found)
+        for index, value in enumerate(transpose(builder, [builder.bitcast(each, vector(I32)) for each in lines])):
+            put(value, offset(builder, target, _LINE * index))
+    return _joined_limits(builder, found, limits)
+
+
+def _joined_limits(builder: ir.IRBuilder, found: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
+    """The limits with those of bfloat16 values taken in, whose bits are the upper half of a float32's."""
+    least, greatest = limits
+    for half in (0, 1):
+        chosen = ir.Constant(vector(I32), list(range(16 * half, 16 * half + 16)))
+        low, high = (builder.zext(builder.shuffle_vector(each, each, chosen), vector(I32)) for each in found)
+        up = builder.shl(builder.add(low, splat(I32, 1)), splat(I32, 16))
+        least = call(builder, "llvm.umin.v16i32", vector(I32), least, builder.sub(up, splat(I32, 1)))
+        greatest = call(builder, "llvm.umax.v16i32", vector(I32), greatest, builder.shl(high, splat(I32, 16)))
+    return [least, greatest]
 
 
 class VectorPanel(NamedTuple):

@@ -14,15 +14,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
-from ..launch import call_at, launch
+from ..launch import call_at
 from .emit import F64, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, vector, zero
 from .loops import PackArguments
 from .microkernels import Rows, convert
 from .packing import converted
+from .segments import HEADER, SegmentArguments, read
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["FIELDS", "ConvertLines", "MultiplySmall", "multiply_many", "multiply_objects", "multiply_one"]
+__all__ = ["FIELDS", "ConvertLines", "MultiplySmall", "Strips"]
 
 
 @intrinsic(prefer_literal=True)
@@ -172,81 +173,41 @@ class ConvertLines(NamedTuple):
 
 
 FIELDS = (
-    "leaf", "m", "n", "k", "c_row",
+    *HEADER, "leaf", "m", "n", "k", "c_row",
     "convert_a", "lines_a", "length_a", "line_a", "stride_a", "target_line_a", "a_row", "a_k",
     "pack_b", "line_b", "along_b", "b_k", "b_panel", "a_bytes",
 )  # fmt: skip
-"""What the int64 at the address of a job mean. convert_a and pack_b are 0 where the operand is read where it lies."""
+"""What the int64 of a job mean. convert_a and pack_b are 0 where the operand is read where it lies."""
 
-
-@intrinsic
-def _read(typingctx, address, index):
-    """The int64 at an index from an address on."""
-
-    def codegen(context, builder, signature, arguments):
-        return builder.load(builder.gep(builder.inttoptr(arguments[0], I64.as_pointer()), [arguments[1]]))
-
-    return types.int64(types.int64, types.int64), codegen
+_FIRST = len(HEADER)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _multiply(job, a, b, c, workspace):
-    leaf, m, n, k, c_row = _read(job, 0), _read(job, 1), _read(job, 2), _read(job, 3), _read(job, 4)
-    convert_a, pack_b, b_k = _read(job, 5), _read(job, 13), _read(job, 16)
-    if convert_a != 0:
-        call_at(
-            convert_a,
-            _ConvertArguments(
-                _read(job, 6), _read(job, 7), a, _read(job, 8), _read(job, 9), workspace, _read(job, 10)
-            ),
-        )  # fmt: skip
-        a = workspace
-    if pack_b != 0:
-        to = workspace + _read(job, 18)
-        call_at(pack_b, PackArguments(_read(job, 14), _read(job, 15), n, k, k, b, to, workspace, 0, n, 0, k))
-        b = to
-    call_at(leaf, _SmallArguments(m, n, k, a, _read(job, 11), _read(job, 12), b, b_k, _read(job, 17), c, c_row))
+def _strips(_, segment):
+    """The products of a segment."""
+    at, workspace = segment.job + 8 * _FIRST, segment.workspace
+    leaf, m, n, k, c_row = read(at, 0), read(at, 1), read(at, 2), read(at, 3), read(at, 4)
+    convert_a, pack_b, b_k = read(at, 5), read(at, 13), read(at, 16)
+    step_a, step_b, step_c = read(segment.job, 3), read(segment.job, 4), read(segment.job, 5)
+    for item in range(segment.count):
+        a, b, c = segment.a + item * step_a, segment.b + item * step_b, segment.c + item * step_c
+        if convert_a != 0:
+            if item == 0 or step_a != 0:
+                call_at(
+                    convert_a,
+                    _ConvertArguments(read(at, 6), read(at, 7), a, read(at, 8), read(at, 9), workspace, read(at, 10)),
+                )
+            a = workspace
+        if pack_b != 0:
+            to = workspace + read(at, 18)
+            if item == 0 or step_b != 0:
+                call_at(pack_b, PackArguments(read(at, 14), read(at, 15), n, k, k, b, to, workspace, 0, n, 0, k))
+            b = to
+        call_at(leaf, _SmallArguments(m, n, k, a, read(at, 11), read(at, 12), b, b_k, read(at, 17), c, c_row))
 
 
-@njit
-def multiply_one(job, a, b, c, workspace):
-    """The product of the job (address of int64 as `FIELDS` says) for operands and a result at these addresses."""
-    _multiply(job, a, b, c, workspace)
+class Strips(NamedTuple):
+    """Leaf: a segment of products by the leaves that the job names."""
 
-
-@njit
-def multiply_objects(job, a, b, c, workspace):
-    """As `multiply_one`, where a, b and c are the addresses of the addresses."""
-    _multiply(job, _read(a, 0), _read(b, 0), _read(c, 0), workspace)
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _many_task(task, worker, job):
-    workspace = job.workspace + worker * job.workspace_bytes
-    for item in range(task * job.chunk, min((task + 1) * job.chunk, job.outer.shape[1] * job.inner)):
-        outer, inner = item // job.inner, item % job.inner
-        a = job.outer[0, outer] + inner * job.step_a
-        b = job.outer[1, outer] + inner * job.step_b
-        c = job.outer[2, outer] + inner * job.step_c
-        _multiply(job.job, a, b, c, workspace)
-
-
-class _Many(NamedTuple):
-    job: int
-    outer: object
-    inner: int
-    step_a: int
-    step_b: int
-    step_c: int
-    chunk: int
-    workspace: int
-    workspace_bytes: int
-    run = _many_task
-
-
-@njit
-def multiply_many(pool, threads, job, outer, inner, step_a, step_b, step_c, chunk, workspace, workspace_bytes):
-    """Products of one shape, in tasks of `chunk` products: `inner` ones, in steps of so many bytes, from each of the
-    addresses `outer` (3, count) of A, B and the result."""
-    work = _Many(job, outer, inner, step_a, step_b, step_c, chunk, workspace, workspace_bytes)
-    launch(pool, threads, (outer.shape[1] * inner + chunk - 1) // chunk, work)
+    run = _strips
+    arguments = SegmentArguments

@@ -100,14 +100,24 @@ class Reader:
         at = offset(builder, at, builder.mul(self.line_stride, I64(first)))
         return self._read(at, self.line_stride, self._mask(self.lines_left, first, k, self.k_left))
 
-    def _mask(self, left: ir.Value, first: int, index: ir.Value, index_limit: ir.Value) -> ir.Value:
-        builder = self.builder
+    def stored(self, index: ir.Value, lanes: int) -> ir.Value:
+        """Neighbouring 16-bit values as they are: `lanes` places along K of one line, or lines at one place."""
+        builder, (stride, other) = self.builder, (self.line_stride, self.k_stride)
+        inside, left = (self.k_left, self.lines_left) if self.along_k else (self.lines_left, self.k_left)
+        at = offset(builder, self.at, builder.mul(index, stride if self.along_k else other))
+        kind = vector(I16, lanes)
+        mask = self._mask(inside, 0, index, left, lanes)
+        at = builder.bitcast(at, kind.as_pointer())
+        return call(builder, f"llvm.masked.load.v{lanes}i16.p0", kind, at, I32(2), mask, zero(kind))
+
+    def _mask(self, left: ir.Value, first: int, index: ir.Value, index_limit: ir.Value, lanes: int = 0) -> ir.Value:
+        builder, lanes = self.builder, lanes or self.lanes
         least = builder.select(builder.icmp_signed("<", left, I64(64)), left, I64(64))
         inside = builder.icmp_signed(
-            "<", lane_numbers(self.lanes, first), broadcast(builder, builder.trunc(least, I32), self.lanes)
+            "<", lane_numbers(lanes, first), broadcast(builder, builder.trunc(least, I32), lanes)
         )
         exists = builder.icmp_signed("<", index, index_limit)
-        return builder.select(exists, inside, zero(vector(I1, self.lanes)))
+        return builder.select(exists, inside, zero(vector(I1, lanes)))
 
     def _read(self, at: ir.Value, stride: ir.Value, mask: ir.Value) -> ir.Value:
         builder, lanes, kind = self.builder, self.lanes, self.element.stored

@@ -32,7 +32,7 @@ def warmup(
     from .product import product
 
     a = np.ones((40, 40), np.float32)
-    stack = np.ones((2, 4, 4), np.float32)
+    stack = np.ones((64, 40, 40), np.float32)
     large = np.ones((300, 300), np.float32)
     wanted = []
     for precision in precisions:
@@ -45,11 +45,12 @@ def warmup(
             progress(done, len(wanted), f"{isa} {precision}")
         for left, right in ((a, a), (a.T, a.T), (large, large)):
             product(left, right, isa=isa, precision=precision)
-        small = next((i for i in few.ISAS if cpu.refusal(i) is None), None)
-        by_vectors = small and compiled.computed(small, a.dtype, precision)
-        if small and by_vectors:
-            for left, right in ((a, a), (a.T, a.T), (stack, stack)):
-                direct.product(left, right, small, by_vectors, "rna")
+        vectors = next((i for i in few.ISAS if i != "amx" and cpu.refusal(i) is None), isa)
+        for small in dict.fromkeys((isa, vectors)):
+            of_small = compiled.computed(small, a.dtype, precision)
+            if of_small and few.refuses(small)(stack, stack, precision) is None:
+                for left, right in ((a, a), (a.T, a.T), (a, a.T), (a.T, a), (stack, stack)):
+                    direct.product(left, right, small, of_small, "rna")
         product(a, a, isa=isa, precision=precision, addend=a)
     if progress is not None and wanted:
         progress(len(wanted), len(wanted), "done")

@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .matmul import adjoint, half_sum, matmul, of_dims, product, refuse_mixed, shape_error
+from .matmul import adjoint, fused_sum, matmul, of_dims, product, refuse_mixed, shape_error
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
@@ -25,7 +25,7 @@ def _added(
         raise shape_error(a, b)
     if beta != 0:
         _refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
-    if (result := half_sum(a, b, x, alpha, beta)) is not None:
+    if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)
     if alpha != 1:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import watch
 from ..autograd.function import Function
 from ..autograd.modes import is_grad_enabled, no_grad
+from ..backends import permission
 from ..backends.attention import SWITCHES, SDPAParams, selected
 from ..backends.permission import Choice, chosen, recorded
 from ..dtypes import FLOATING, dtype_of
@@ -86,13 +87,19 @@ def scaled_dot_product_attention(
 
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run.
     """
-    _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else float(scale)
+    scale, known = _scale(query, scale), None
+    if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
+        known = _known(query, key, value, is_causal, scale, enable_gqa)
+        if not (is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)):
+            options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
+            return adopt(kernel(query._array, key._array, value._array, **options)[0])
+    else:
+        _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
     if attn_mask is not None and attn_mask._array.dtype == bool:
         lowest = np.where(attn_mask._array, 0, -np.inf).astype(query._array.dtype)
         attn_mask = adopt(lowest)
     params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    name = selected(params)
+    name = known.name if known else selected(params)
     inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
     needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
     if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
@@ -102,6 +109,37 @@ def scaled_dot_product_attention(
         return adopt(_run(name, arrays, scale, is_causal, None)[0])
     kept = recorded({"precision": None}, "matmul")["precision"]
     return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
+
+
+class _Known(NamedTuple):
+    """What flags and shapes say of a call without a mask and dropout: which kernel, and its keywords."""
+
+    name: str
+    keywords: dict[str, Any]
+    decided_by: str
+
+
+_KNOWN_AT_MOST = 4096
+"""Signatures that one state of the flags remembers."""
+
+
+def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float, gqa: bool) -> _Known:
+    """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
+    q, k, v, state = query._array, key._array, value._array, current()
+    signature = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, causal, scale, gqa)
+    found = state.derived.get(signature)
+    if found is None:
+        _check(query, key, value, None, 0.0, causal, gqa)
+        name = selected(SDPAParams(query, key, value, None, 0.0, causal, gqa))
+        found = _Known(name, *_options(q.dtype, scale, causal, None))
+        if len(state.derived) < _KNOWN_AT_MOST:
+            state.derived[signature] = found
+    return found
+
+
+def _scale(query: Tensor, scale: float | None) -> float:
+    shape = query.shape
+    return 1 / math.sqrt(shape[-1] if shape and shape[-1] else 1) if scale is None else float(scale)
 
 
 def _check(
@@ -150,26 +188,32 @@ def _check(
         raise RuntimeError(f"query, key and value of shapes {shapes}{of_mask} do not broadcast") from None
 
 
-def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
-    """Call the kernel, or that of the gradients where `saved` is (out, lse, g), as the flags have it."""
-    state, keywords = current(), {"scale": scale}
-    choice = Choice("ieee", "precision flags act on float32 products only")
-    if arrays[0].dtype == _FLOAT32:
+def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
+    """The kernel's keywords as the flags have them, and who decided the precision."""
+    state, choice = current(), Choice("ieee", "precision flags act on float32 products only")
+    keywords: dict[str, Any] = {"scale": scale}
+    if dtype == _FLOAT32:
         choice = chosen(precision, "matmul")
         if choice.precision != "ieee":
-            keywords["precision"] = choice.precision  # type: ignore[assignment]
+            keywords["precision"] = choice.precision
         if choice.precision == "tf32":
             keywords["rounding"] = state.read("tf32_rounding")
-    elif arrays[0].dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
+    elif dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
         keywords["halves"] = True
     if causal:
         keywords["causal"] = True
     off = tuple(kernel for kernel, switch in SWITCHES.items() if not state.read(switch))
     if off:
-        keywords["off"] = off  # type: ignore[assignment]
+        keywords["off"] = off
+    return keywords, choice.decided_by
+
+
+def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
+    """Call the kernel, or that of the gradients where `saved` is (out, lse, g), as the flags have it."""
+    keywords, decided_by = _options(arrays[0].dtype, scale, causal, precision)
     if saved:
-        return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=choice.decided_by, **keywords)
-    return kernel(*arrays, prefer=name, decided_by=choice.decided_by, **keywords)
+        return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=decided_by, **keywords)
+    return kernel(*arrays, prefer=name, decided_by=decided_by, **keywords)
 
 
 class _Fused(Function):

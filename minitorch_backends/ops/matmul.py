@@ -14,6 +14,7 @@ from ..backends.permission import Choice, chosen, precision_of
 from ..dtypes import dtype_of
 from ..flags import State, current
 from ..kernels.gemm import addmm as kernel_addmm
+from ..kernels.gemm import gains_by_packing
 from ..kernels.gemm import matmul as kernel
 from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
@@ -58,12 +59,23 @@ def prepared_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray]:
     return multiply
 
 
-def half_sum(a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, beta: float) -> np.ndarray | None:
-    """alpha * (a @ b) + beta * addend of half types, rounded once; None where flags have sums rounded on the way, and
-    for other types.
+def fused_sum(
+    a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, beta: float, precision: str | None
+) -> np.ndarray | None:
+    """alpha * (a @ b) + beta * addend, added while the product is stored; of half types it is rounded once.
+
+    None where flags have sums of half types rounded on the way, and, of other types, where something else than the
+    loops that add makes the product.
     """
-    planned = _plan(a) if a.dtype.name in _REDUCTIONS else None
-    if planned is None or planned.kernel is not kernel:
+    if a.dtype.kind == "c" or a.dtype.kind in "biu":
+        return None
+    planned = _plan(a, precision)
+    if planned.kernel is not kernel:
+        return None
+    if a.dtype.name not in _REDUCTIONS and (
+        "prefer" in planned.keywords
+        or not gains_by_packing(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), **planned.keywords)
+    ):
         return None
     sums: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta)}
     return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.attention import attention, attention_gradient
+from minitorch_backends.kernels.attention import attention, attention_gradient, flash
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
@@ -81,6 +81,29 @@ def test_flash_is_no_worse_than_math(precision):
         return np.sqrt(np.mean((run(name, arrays, precision=precision).out - exact) ** 2))
 
     assert error("flash") <= 1.5 * error("math")
+
+
+def test_flash_is_no_worse_than_math_for_bfloat16():
+    arrays = operands(1, 4, 4, 256, 256, 64, ml_dtypes.bfloat16, seed=3)
+    exact = attention.reference(*arrays, scale=0.125).out
+
+    def error(name):
+        return np.sqrt(np.mean((run(name, arrays).out.astype(np.float64) - exact) ** 2))
+
+    assert error("flash") <= 1.5 * error("math")
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32", "bf16"])
+def test_memory_at_length_8192(precision):
+    """Of the kernel besides its result: 64 MB a core at most, for heads of 128, causal or not, of several or of one."""
+    threads = threading.pool()[1]
+    for heads, causal in itertools.product((1, 16), (False, True)):
+        shape = (1, heads, 8192, 128)
+        strides = tuple(4 * math.prod(shape[place + 1 :]) for place in range(4))
+        memory = flash.workspace_bytes(np.dtype(np.float32), precision, causal, threads, (shape,) * 3, (strides,) * 3)
+        assert 0 < memory <= 64e6 * threads
+        short = tuple((1, heads, 128, 128) for _ in range(3))
+        assert memory > flash.workspace_bytes(np.dtype(np.float32), precision, causal, threads, short, (strides,) * 3)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.fft import contract, fft, stockham
+from minitorch_backends.kernels.fft import bluestein, contract, fft, stockham
+from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.lengths import factors, lanes_of, matrix
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
@@ -88,6 +89,34 @@ def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths with large primes along the last axis, along another one, beside smooth ones, alone and in batches."""
+    monkeypatch.setattr(stockham, "LEAST", 0)
+    monkeypatch.setattr(bluestein, "LEAST", 0)
+    cases = [((3, 17), (1,)), ((1, 127), (1,)), ((2, 34, 3), (1,)), ((16, 19, 62), (0, 1, 2)), ((2, 257), (1,))]
+    cases += [((20, 35), (1,)), ((2, 17 * 17, 2), (1,))]
+    for shape, axes in cases:
+        x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
+        if kind == "real":
+            x = np.ascontiguousarray(x.real)
+        if kind == "halved":
+            x = x.take(range(last // 2 + 1), axes[-1])
+        options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
+        before = x.copy()
+        out = fft["bluestein"](x, **options)
+        assert_within(out, fft.reference(x, **options), dtype, np.prod([shape[axis] for axis in axes]))
+        np.testing.assert_array_equal(x, before)
+
+
+def test_lengths_of_convolutions() -> None:
+    for n in range(17, 3000):
+        m = smooth_length(n, 16)
+        assert m >= max(2 * n - 1, 256)
+        assert matrix(m, 16) is not None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of log2(n) roundings, and no power of n."""
     monkeypatch.setattr(stockham, "LEAST", 0)
@@ -130,13 +159,16 @@ def test_refusals() -> None:
         (numbers(64, 255).real, "real", (1,), "no passes for 255 real numbers"),
         (numbers(64, 3, 94).real, "real", (1, 2), "no passes for 94 real numbers"),
         (numbers(64, 17, 256).real, "real", (1, 2), "no passes for length 17"),
-        (x[:2], "forward", (1,), "numbers are few"),
+        (x[:2], "forward", (0, 1), "numbers are few"),
         (numbers(64, 257), "forward", (1,), "no passes for length 257"),
     ]
     for array, kind, axes, sentence in cases:
         ((name, found), *_) = fft.decide(array, kind=kind, axes=axes).refusals
         assert name == "stockham"
         assert sentence in found
+    for array, sentence in ((x[:50, :17], "numbers are few"), (numbers(2000, 1), "no passes for length 1")):
+        verdicts = fft.decide(array, kind="forward", axes=(1,), prefer="bluestein").refusals
+        assert sentence in dict(verdicts)["bluestein"]
 
 
 def test_lengths_are_divided() -> None:

@@ -41,6 +41,25 @@ def test_a_second_process_compiles_nothing_and_writes_nothing(tmp_path):
     assert files() == written
 
 
+def test_two_processes_that_compile_at_once_never_take_the_code_of_each_other():
+    """Both save the same function for another type, as if neither had seen the other's index."""
+
+    @jit.njit
+    def same(x):
+        return x
+
+    kept = same._cache._cache_file
+    names = {kept._data_name(1)}
+    pid = os.fork()
+    if pid == 0:
+        (jit.cache_folder() / "name of a child").write_text(kept._data_name(1))
+        os._exit(0)
+    os.waitpid(pid, 0)
+    names.add((jit.cache_folder() / "name of a child").read_text())
+    (jit.cache_folder() / "name of a child").unlink()
+    assert len(names) == 2
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_replaced_by_a_temporary_one(tmp_path):
     tmp_path.chmod(0o500)

@@ -1,6 +1,7 @@
 """Products without panels: the bits of the loops over panels, for every size, layout, dtype and precision they take."""
 
 import itertools
+import re
 
 import ml_dtypes
 import numpy as np
@@ -10,12 +11,23 @@ from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import few, matmul
+from minitorch_backends.kernels.registry import Refused
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 48, 64, 65, 127, 128)
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
+VECTORS = [isa for isa in few.ISAS if isa != "amx"]
 every_isa = pytest.mark.parametrize(
-    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in few.ISAS]
+    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in VECTORS]
 )
+with_tiles = pytest.mark.skipif(cpu.refusal("amx") is not None, reason="no amx")
+BY_TILES = [
+    ("bf16", np.float32),
+    ("bf16", ml_dtypes.bfloat16),
+    ("fp16", np.float16),
+    ("tf32", np.float32),
+    ("bf16x3", np.float32),
+    ("bf16x6", np.float32),
+]
 
 
 def direct(a, b, isa, precision="ieee", rounding="rna"):
@@ -69,7 +81,7 @@ def test_every_layout(isa, precision):
 @pytest.mark.parametrize("how", [("fp16",), ("tf32", "rna"), ("tf32", "rne"), ("tf32", "rz")])
 def test_every_rounding(how):
     """By the best instruction set: they share the code that rounds."""
-    isa = next((isa for isa in few.ISAS if cpu.refusal(isa) is None), None)
+    isa = next((isa for isa in VECTORS if cpu.refusal(isa) is None), None)
     if isa is None:
         pytest.skip("no vector units")
     assert_same(normal(18, 37), normal(37, 21, seed=1), isa, *how)
@@ -120,16 +132,65 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(isa):
     np.testing.assert_array_equal(results[2], results[0])
 
 
+@with_tiles
+@pytest.mark.parametrize(("precision", "dtype"), BY_TILES)
+def test_tiles_have_the_bits_of_panels(precision, dtype):
+    """Alone and in segments of several products, whole tiles and ragged ones, every contiguous layout."""
+    sizes = [(16, 32, 16), (32, 32, 32), (1, 1, 1), (17, 33, 15), (3, 70, 50), (128, 256, 128), (33, 5, 47), (70, 9, 1)]
+    for m, k, n in sizes:
+        for batch in ((), (40,)) if m * k * n < 100_000 else ((),):
+            a, b = normal(*batch, m, k, seed=m, dtype=dtype), normal(*batch, k, n, seed=n, dtype=dtype)
+            for left, right in itertools.product(layouts(a), layouts(b)):
+                lies = [1 in x.shape[-2:] or x.itemsize in x.strides[-2:] for x in (left, right)]
+                if all(lies):
+                    assert_same(left, right, "amx", precision)
+                elif not any(lies):
+                    with pytest.raises(Refused, match="takes matrices that are contiguous in a direction"):
+                        direct(left, right, "amx", precision)
+
+
+@with_tiles
+def test_tiles_of_batches_that_broadcast():
+    for shape_a, shape_b in (((2, 1, 20, 40), (3, 40, 17)), ((4, 40), (2, 3, 40, 6)), ((2, 3, 4, 40), (40, 6))):
+        a, b = normal(*shape_a), normal(*shape_b, seed=1)
+        assert_same(a, b, "amx", "bf16")
+        assert_same(a[..., ::-1, :], b, "amx", "bf16")
+
+
+@with_tiles
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=6, max_size=6),
+    st.lists(st.integers(0, 2**32 - 1), min_size=6, max_size=6),
+)
+@settings(max_examples=60)
+def test_tiles_refuse_what_panels_refuse(left, right):
+    a, b = np.array(left, np.uint32).view(np.float32).reshape(2, 3), np.array(right, np.uint32).view(np.float32)
+    b, many = b.reshape(3, 2), np.ones((40, 2, 3), np.float32)
+    many[-1] = a
+    for precision in ("bf16", "tf32", "bf16x3"):
+        try:
+            expected = by_panels(a, b, "amx", precision)
+        except Refused as refused:
+            for x, y in ((a, b), (many, np.broadcast_to(b, (40, 3, 2)))):
+                with pytest.raises(Refused, match=re.escape(str(refused)) if x is a else "tiles|overflow"):
+                    direct(x, y, "amx", precision)
+            continue
+        np.testing.assert_array_equal(direct(a, b, "amx", precision), expected)
+        np.testing.assert_array_equal(direct(many, np.broadcast_to(b, (40, 3, 2)), "amx", precision)[-1], expected)
+
+
 def test_what_small_products_run():
     usable = [isa for isa in few.ISAS if cpu.refusal(isa) is None]
+    by_vectors = next((f"{isa}_small" for isa in usable if isa != "amx"), "blas")
     first = f"{usable[0]}_small" if usable else "blas"
 
     def chosen(precision, *shapes):
         return matmul.decide(*[normal(*shape) for shape in shapes], precision=precision).candidates[0].name
 
-    assert chosen("bf16", (8, 8), (8, 8)) == chosen("tf32", (64, 64), (64, 64)) == first
-    assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == first
+    assert chosen("bf16", (8, 8), (8, 8)) == by_vectors
+    assert chosen("tf32", (64, 64), (64, 64)) == chosen("bf16", (1024, 8, 8), (1024, 8, 8)) == first
+    assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == chosen("ieee", (1024, 8, 8), (1024, 8, 8)) == by_vectors
     assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == "blas"
-    sentence = "leaves 1 x 512 products to BLAS; faster in batches, from 20,000 each"
+    sentence = "leaves 1 x 512 products to BLAS; faster in batches, from 32,000 in all"
     if usable:
-        assert (first, sentence) in matmul.decide(normal(8, 8), normal(8, 8)).refusals
+        assert (by_vectors, sentence) in matmul.decide(normal(8, 8), normal(8, 8)).refusals

@@ -1,0 +1,308 @@
+"""The loops of flash attention: one group of heads, and a block of its queries, at a time.
+
+A task packs the keys and values of a group once, and takes blocks of queries that look at them. A block goes over the
+keys in stretches; within one, each panel of queries (as many as the microkernel has columns) is finished before the
+next: its scores with the keys, the online softmax over them, and the product of the values with the weights. Scores
+have keys as rows and queries as columns, and the sums have the places of a value as rows, so that of the three operands
+that are read more than once only the keys and values are packed, as left ones, and weights are packed while they are
+computed (`lanes`).
+
+A leaf is compiled for each microkernel, packed form of the weights and type of the result; what launches it knows it by
+its address.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
+from ..gemm.microkernels import begin, end, multiply_panels
+from ..gemm.tags import constant
+from ..jit import intrinsic, ir, njit, types
+from ..launch import call_at, launch
+from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
+
+__all__ = ["NUMBERS_BYTES", "OPERANDS", "AttendTask", "Numbers", "attend"]
+
+OPERANDS = 3
+"""Whose magnitudes are found, each in `gemm.loops.LIMITS_BYTES` of a worker: q, k and v."""
+
+
+class Numbers(NamedTuple):
+    """One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
+
+    `rows` queries are a block, `columns` keys a stretch, `inner` is `depth` in whole steps, `parts` the tasks of a
+    group. A worker has memory for packed keys, packed values, packed queries, scores, weights, sums and states.
+    """
+
+    q: int
+    k: int
+    v: int
+    out: int
+    logarithms: int
+    memory: int
+    limits: int
+    scale: int
+    limits_bytes: int
+    q_leaf: int
+    q_batch: int
+    q_head: int
+    q_line: int
+    q_k: int
+    k_leaf: int
+    k_batch: int
+    k_head: int
+    k_line: int
+    k_k: int
+    v_leaf: int
+    v_batch: int
+    v_head: int
+    v_line: int
+    v_k: int
+    out_stride: int
+    groups: int
+    heads: int
+    length: int
+    seen: int
+    depth: int
+    inner: int
+    rows: int
+    columns: int
+    parts: int
+    causal: int
+    k_bytes: int
+    v_bytes: int
+    q_bytes: int
+    score_bytes: int
+    weight_bytes: int
+    sum_bytes: int
+    memory_bytes: int
+
+
+_COUNT = len(Numbers._fields)
+NUMBERS_BYTES = -(-_COUNT // 8) * 64
+
+
+def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+    return builder.gep(builder.inttoptr(address, ir.IntType(64).as_pointer()), [index])
+
+
+@intrinsic
+def _read(typingctx, address, index):
+    """The int64 of this index at an address."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_word(builder, *arguments))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _put(typingctx, address, index, value):
+    """Set the int64 of this index at an address."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _word(builder, *arguments[:2]))
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
+@intrinsic
+def _numbers(typingctx, address):
+    """The `Numbers` at an address."""
+
+    def codegen(context, builder, signature, arguments):
+        kind = ir.ArrayType(ir.IntType(64), _COUNT)
+        return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+
+    return types.NamedUniTuple(types.int64, _COUNT, Numbers)(types.int64), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _up(value, multiple):
+    return (value + multiple - 1) // multiple * multiple
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack(leaf, at, line_stride, k_stride, lines, depth, kc, target, limits):
+    call_at(
+        leaf, PackArguments(line_stride, k_stride, lines, depth, kc, at, target, limits, 0, lines, 0, depth)
+    )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _hide(job, scores, width, query, column, keys, whole):
+    """Overwrite what no query of a panel may see, and what it must not see of the keys from `column` on."""
+    row_bytes = 4 * width
+    if job.call.causal:
+        for row in range(max(0, query + 1 - column), keys):
+            hide_lanes(job.weights, scores + row * row_bytes, column + row - query)
+    for row in range(keys, whole):
+        hide_lanes(job.weights, scores + row * row_bytes, width)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _stretch(job, place, query, column, keys):
+    """Take some keys, from `column` on, into the sums of a panel of queries."""
+    tag, call = job.kernel, job.call
+    height, width, step = constant(tag, "mr"), constant(tag, "nr"), constant(tag, "step")
+    a_bytes = constant(tag, "a_bytes")
+    row_bytes, panel_bytes = 4 * width, a_bytes * call.inner
+    first = place.keys + column // height * panel_bytes
+    ahead = first + call.columns // height * panel_bytes
+    for row in range(0, keys, height):
+        multiply_panels(
+            tag, call.inner, first, place.queries, place.scores, False,
+            place.scores + row * row_bytes, row_bytes, ahead, place.queries,
+        )  # fmt: skip
+        first += panel_bytes
+        ahead += panel_bytes
+    whole = _up(keys, step)
+    _hide(job, place.scores, width, query, column, keys, whole)
+    rows = _up(call.depth, height)
+    soften_panel(
+        job.weights, place.scores, place.weights, whole, call.scale, place.state, place.sums, rows if column else 0
+    )
+    panels, stretch = rows // height, min(call.columns, _up(call.seen, step) - column)
+    first = place.values + a_bytes * panels * column
+    for panel in range(panels):
+        sums = place.sums + panel * height * row_bytes
+        here = first + panel * a_bytes * stretch
+        multiply_panels(
+            tag, whole, here, place.weights, sums, column > 0, sums, row_bytes,
+            here + a_bytes * panels * stretch, place.weights,
+        )  # fmt: skip
+
+
+class _Place(NamedTuple):
+    """Where a panel of queries has its operands and sums."""
+
+    keys: int
+    values: int
+    queries: int
+    scores: int
+    weights: int
+    sums: int
+    state: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _block(job, memory, batch, head, first, limits):
+    """All of a block of queries of one head."""
+    tag, call = job.kernel, job.call
+    width, b_bytes = constant(tag, "nr"), constant(tag, "b_bytes")
+    rows = min(call.rows, call.length - first)
+    packed_v = memory + call.k_bytes
+    packed_q = packed_v + call.v_bytes
+    scores = packed_q + call.q_bytes
+    weights = scores + call.score_bytes
+    sums = weights + call.weight_bytes
+    states = sums + (call.rows + width - 1) // width * call.sum_bytes
+    if call.weight_bytes == 0:
+        weights = scores
+    at_q = call.q + batch * call.q_batch + head * call.q_head + first * call.q_line
+    _pack(call.q_leaf, at_q, call.q_line, call.q_k, rows, call.depth, call.inner, packed_q, limits)
+    panels = (rows + width - 1) // width
+    for panel in range(panels):
+        start_panel(job.weights, states + panel * 8 * width)
+    end = min(call.seen, first + rows) if call.causal else call.seen
+    for column in range(0, end, call.columns):
+        for panel in range(panels):
+            query = first + panel * width
+            last = min(call.seen, query + width) if call.causal else call.seen
+            keys = min(call.columns, last - column)
+            if keys > 0:
+                place = _Place(
+                    memory, packed_v, packed_q + panel * b_bytes * call.inner, scores, weights,
+                    sums + panel * call.sum_bytes, states + panel * 8 * width,
+                )  # fmt: skip
+                _stretch(job, place, query, column, keys)
+    row = (batch * call.groups * call.heads + head) * call.length + first
+    for panel in range(panels):
+        finish_panel(
+            job.weights, job.element, states + panel * 8 * width, call.scale, sums + panel * call.sum_bytes,
+            min(width, rows - panel * width), call.depth, call.out + (row + panel * width) * call.out_stride,
+            call.out_stride, call.logarithms + 4 * (row + panel * width),
+        )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _attend_task(leaf, arguments):
+    call, task, worker = _numbers(arguments.numbers), arguments.task, arguments.worker
+    job = _Job(leaf.kernel, leaf.weights, leaf.element, call)
+    unit, part = task // call.parts, task % call.parts
+    batch, group = unit // call.groups, unit % call.groups
+    memory, limits = call.memory + worker * call.memory_bytes, call.limits + worker * LIMITS_BYTES
+    at_k = call.k + batch * call.k_batch + group * call.k_head
+    at_v = call.v + batch * call.v_batch + group * call.v_head
+    _pack(
+        call.k_leaf, at_k, call.k_line, call.k_k, call.seen, call.depth, call.inner, memory, limits + call.limits_bytes
+    )
+    _pack(
+        call.v_leaf, at_v, call.v_line, call.v_k, call.depth, call.seen, call.columns, memory + call.k_bytes,
+        limits + 2 * call.limits_bytes,
+    )  # fmt: skip
+    begin(leaf.kernel)
+    for each in range(call.heads):
+        for first in range(part * call.rows, call.length, call.parts * call.rows):
+            _block(job, memory, batch, group * call.heads + each, first, limits)
+    end(leaf.kernel)
+
+
+class _Job(NamedTuple):
+    """What a block needs: tags, and the numbers of the call."""
+
+    kernel: object
+    weights: object
+    element: object
+    call: Numbers
+
+
+class _TaskArguments(NamedTuple):
+    numbers: int
+    task: int
+    worker: int
+
+
+class AttendTask(NamedTuple):
+    """Leaf: the blocks of queries of one task. Fields: a microkernel, `lanes.Weights`, the result's element type."""
+
+    kernel: NamedTuple
+    weights: NamedTuple
+    element: NamedTuple
+    run = _attend_task
+    arguments = _TaskArguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _task(task, worker, job):
+    call_at(job.leaf, _TaskArguments(job.numbers, task, worker))
+
+
+class _Launched(NamedTuple):
+    leaf: int
+    numbers: int
+    run = _task
+
+
+@njit
+def attend(pool, threads, tasks, leaf, template, q, k, v, out, logarithms, indirect, memory, scale):
+    """Attention of all heads. Returns the magnitudes found in q, k and v, as `gemm.loops.found_limits` does.
+
+    `leaf` is the address of an `AttendTask`, `template` that of a `Numbers` without the addresses and the scale, which
+    a copy at the beginning of `memory` gets. Arrays are addresses, or with `indirect` the addresses of addresses.
+    """
+    for index in range(_COUNT):
+        _put(memory, index, _read(template, index))
+    for index, address in enumerate((q, k, v, out, logarithms)):
+        _put(memory, index, _read(address, 0) if indirect else address)
+    limits = memory + NUMBERS_BYTES
+    limits_bytes = threads * LIMITS_BYTES
+    _put(memory, 5, limits + OPERANDS * limits_bytes)
+    _put(memory, 6, limits)
+    _put(memory, 7, scale)
+    reset_limits(limits, OPERANDS * threads)
+    launch(pool, threads, tasks, _Launched(leaf, memory))
+    of_k, of_v = limits + limits_bytes, limits + 2 * limits_bytes
+    return found_limits(limits, threads), found_limits(of_k, threads), found_limits(of_v, threads)

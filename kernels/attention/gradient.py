@@ -1,0 +1,162 @@
+"""The gradients of flash attention: scores and weights are made again, from the log-sum-exps of the rows."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .flash import WEIGHTS, check, plan_for
+
+if TYPE_CHECKING:
+    from ..gemm.plans import Plan
+    from .loops import Operand, Shape
+
+__all__ = ["attention_gradient"]
+
+_ROWS, _COLUMNS = 128, 512
+"""Scores that are there at once, rounded down to what fits the microkernel: 256 KiB."""
+
+_FLOAT32 = np.dtype(np.float32)
+_ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
+
+
+def _operand(plan: Plan, is_a: bool, array: np.ndarray, line_axis: int) -> Operand:
+    """An array of (batch, heads, ., .) as an operand with lines along one of its last axes, K along the other."""
+    from ..gemm import plans
+    from ..gemm.workspace import address_of
+    from .loops import Operand
+
+    k_axis = 5 - line_axis
+    lines, strides = (array.shape[line_axis], array.shape[k_axis]), (array.strides[line_axis], array.strides[k_axis])
+    side = plans.side(plan, is_a, array.dtype, *lines, *strides)
+    panel = side.panel_lines, side.k_bytes, side.step
+    batch, head = array.strides[:2]
+    return Operand(side.leaf, address_of(array), batch, head, side.line_stride, side.k_stride, *panel)
+
+
+def _bytes(operand: Operand, lines: int, depth: int) -> int:
+    """As `loops._bytes`."""
+    from ..gemm.plans import up
+
+    return up(-(-lines // operand.panel) * operand.k_bytes * up(depth, operand.step), 64)
+
+
+class _Blocks(NamedTuple):
+    """A call, divided: its shape and the leaves that multiply."""
+
+    shape: Shape
+    score_leaf: int
+    sum_leaf: int
+    scratch: int
+
+
+def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool) -> _Blocks:
+    from ..gemm import plans
+    from .loops import Shape
+
+    kernel = plan.scheme.kernel
+    kc = max(kernel.step, min(plan.scheme.kc, 128) // kernel.step * kernel.step)
+    whole = math.lcm(kc, kernel.nr)
+    rows, columns = max(1, _ROWS // kernel.mr) * kernel.mr, max(1, _COLUMNS // whole) * whole
+    _, heads, length, depth = q.shape
+    groups, seen = k.shape[1:3]
+    shape = Shape(groups, heads // groups, length, seen, depth, rows, columns, kc, int(causal))
+    panels = max(
+        rows // kernel.mr * -(-max(depth, columns) // kernel.nr), -(-columns // kernel.mr) * -(-depth // kernel.nr)
+    )
+    return _Blocks(
+        shape,
+        plans.block_leaf(plan, _FLOAT32, True, True),
+        plans.block_leaf(plan, _FLOAT32, False, True),
+        panels * kernel.mr * kernel.nr * 4,
+    )
+
+
+def _scores_like(shape: Shape) -> np.ndarray:
+    """No memory, only the strides of a block of scores."""
+    strides = (0, 0, 4 * shape.columns, 4)
+    return np.ndarray(
+        (1, 1, shape.rows, shape.columns), _FLOAT32, np.empty(shape.rows * shape.columns, _FLOAT32).data, 0, strides
+    )
+
+
+def _no_limits(threads: int) -> np.ndarray:
+    from .loops import LIMITS
+
+    limits = np.zeros((threads, LIMITS // 128, 2, 16), np.uint32)
+    limits[:, :, 0] = 0xFFFFFFFF
+    return limits
+
+
+def _found(limits: np.ndarray, operand: int) -> int:
+    """The magnitudes of an operand as `gemm.ranges` takes them."""
+    least, greatest = int(limits[:, operand, 0].min()), int(limits[:, operand, 1].max())
+    return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
+
+
+def attention_gradient(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    out: np.ndarray,
+    lse: np.ndarray,
+    g: np.ndarray,
+    *,
+    scale: float,
+    causal: bool = False,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    **_: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradients with respect to q, k and v. Raises `Refused` for values that tiles do not take."""
+    from .. import threading
+    from ..gemm.plans import up
+    from ..gemm.workspace import address_of, return_workspace, take_workspace
+    from . import loops
+
+    plan, (pool, threads) = plan_for(q.dtype, precision, rounding), threading.pool()
+    shape, score_leaf, sum_leaf, scratch = _divided(plan, q, k, causal)
+    scores = _scores_like(shape)
+    rights = [_operand(plan, False, *each) for each in ((k, 2), (v, 2), (k, 3), (q, 3), (g, 3))]
+    lefts = [_operand(plan, True, *each) for each in ((q, 2), (g, 2), (scores, 2), (scores, 3))]
+    of_k, of_v, k_across, q_across, g_across = rights
+    of_q, of_g, of_p, p_across = lefts
+    block, depth = (shape.rows, shape.columns), shape.depth
+    needed = (
+        _bytes(of_k, shape.seen, depth) + _bytes(of_v, shape.seen, depth) + _bytes(k_across, depth, shape.seen)
+        + _bytes(of_q, shape.rows, depth) + _bytes(of_g, shape.rows, depth)
+        + _bytes(q_across, depth, shape.rows) + _bytes(g_across, depth, shape.rows)
+        + _bytes(of_p, *block) + _bytes(p_across, *block[::-1]) + 8 * shape.rows * shape.columns + up(scratch, 64)
+    )  # fmt: skip
+    grads, limits = [np.zeros(each.shape, np.float32) for each in (q, k, v)], _no_limits(threads)
+    means = (
+        np.einsum("...i,...i->...", out, g, dtype=np.float32)
+        if q.dtype == _FLOAT32
+        else (out.astype(np.float32) * g.astype(np.float32)).sum(-1)
+    )
+    logarithms = np.ascontiguousarray(lse * np.float32(math.log2(math.e)))
+    memory = take_workspace(threads * needed)
+    try:
+        loops.differentiate(
+            pool, threads, q.shape[0] * shape.groups, shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across,
+            of_p, p_across, score_leaf, sum_leaf, np.float32(scale * math.log2(math.e)), np.float32(scale),
+            np.float32(math.copysign(math.inf, -scale)), _ONE, *map(address_of, grads), 4 * depth,
+            address_of(logarithms), address_of(np.ascontiguousarray(means)), address_of(memory), needed,
+            address_of(limits),
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    k_found, v_found, q_found, g_found, inner_found = (_found(limits, index) for index in range(5))
+    check(
+        plan,
+        (depth, q_found, k_found),
+        (depth, g_found, v_found),
+        (shape.rows, WEIGHTS, g_found),
+        (shape.rows, inner_found, q_found),
+        (shape.columns, inner_found, k_found),
+    )
+    dq, dk, dv = (each.astype(q.dtype, copy=False) for each in grads)
+    return dq, dk, dv

@@ -1,0 +1,136 @@
+"""Fourier transforms of lengths with large prime factors by Bluestein's algorithm; `chirp.py` has its formulas."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import threading
+from ..gemm import workspace
+from ..gemm.workspace import address_of
+from ..plans import fft_plans
+from ..registry import ArraySpec
+from . import stockham
+from .contract import complex_of, divisor, fft, lengths_of, real_of
+from .lengths import factors, lanes_of
+
+__all__ = ["LEAST", "Chirp", "fft_bluestein", "smooth_length"]
+
+LEAST = 1000
+"""Numbers in an array from which this is faster than SciPy, which starts in less time (bench/NOTES.md)."""
+
+_ODD = (1, 3, 5, 9, 15)
+
+
+def smooth_length(n: int, lanes: int) -> int:
+    """The least length for which convolutions of n numbers are whole, of those with many factors 2."""
+    least = max(2 * n - 1, lanes * lanes)
+    return min(odd << max(math.ceil(math.log2(least / odd)), 0) for odd in _ODD)
+
+
+class Chirp(NamedTuple):
+    """A plan: its table, the plan of the smooth length, and the factors."""
+
+    place: int
+    worker_bytes: int
+    nbytes: int
+    held: tuple[Any, ...]
+
+
+def _plan(n: int, dtype: np.dtype) -> Chirp:
+    """The plan of n complex numbers with parts of this dtype."""
+    import scipy.fft
+
+    from . import plan as planning
+    from .chirp import CHIRP_FIELDS, leaves
+
+    size = dtype.itemsize
+    lanes = lanes_of(size)
+    m = smooth_length(n, lanes)
+    inner = planning.plan_long(m, dtype)
+    of_chirp = planning.roots(np.arange(n, dtype=np.int64) ** 2, 2 * n, np.dtype(np.longdouble))
+    chirp = of_chirp[:, 0] + 1j * of_chirp[:, 1]
+    response = np.zeros(m, np.clongdouble)
+    response[:n] = chirp.conj()
+    response[m - n + 1 :] = chirp[:0:-1].conj()
+    spectrum = scipy.fft.fft(response) / m
+    complex_type = np.result_type(dtype, np.complex64)
+    held = (chirp.astype(complex_type), spectrum.astype(complex_type))
+    fields = {"plan": inner.place, "n": n, "m": m, "size": size, "lanes": lanes}
+    fields |= {"chirp": address_of(held[0]), "spectrum": address_of(held[1])}
+    fields["multiply"], fields["multiply_one"] = leaves(size, lanes)
+    fields["worker_bytes"] = 4 * m * size + inner.worker_bytes
+    table = np.array([fields[name] for name in CHIRP_FIELDS], np.int64)
+    nbytes = table.nbytes + inner.nbytes + sum(each.nbytes for each in held)
+    return Chirp(address_of(table), fields["worker_bytes"], nbytes, (table, inner, held))
+
+
+def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.ndarray:
+    from .chirp import transform_by_chirp
+
+    rows = stockham.rows_of(x)
+    batch, n = rows.shape
+    part = np.dtype(f"f{x.itemsize // 2}")
+    plan = fft_plans.get((n, "chirp", part.char), lambda: _plan(n, part), kept)
+    pool, threads = threading.pool() if batch > 1 else (0, 1)
+    out = workspace.empty(rows.shape, x.dtype)
+    memory = workspace.take_workspace(threads * plan.worker_bytes)
+    bits = struct.unpack("<q", struct.pack("<d", scale))[0]
+    try:
+        transform_by_chirp(
+            pool, threads, plan.place, int(inverse), bits, address_of(rows), rows.strides[0], address_of(out),
+            out.strides[0], batch, address_of(memory),
+        )  # fmt: skip
+    finally:
+        workspace.return_workspace(memory)
+    return out.reshape(x.shape)
+
+
+def _complex_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+    if factors(x.shape[axis]) is not None:
+        return stockham.along_axis(x, axis, inverse, scale, kept)
+    return np.moveaxis(_along_last(np.moveaxis(x, axis, -1), inverse, scale, kept), -1, axis)
+
+
+def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
+    """Real numbers, or half their spectrum, as complex ones: twice the work, of which the half is used."""
+    x = np.moveaxis(x, axis, -1)
+    if inverse:
+        out = _complex_axis(stockham.mirrored(x, n), x.ndim - 1, True, scale, kept).real.copy()
+    else:
+        whole = _complex_axis(x.astype(complex_of(x.dtype)), x.ndim - 1, False, scale, kept)
+        out = whole[..., : n // 2 + 1].copy()
+    return np.moveaxis(out, -1, axis)
+
+
+def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
+    if not axes or math.prod(x.shape) < LEAST:
+        return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
+    shape = list(x.shape)
+    for axis, n in reversed(list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))):
+        there = (*shape[:axis], n, *shape[axis + 1 :])
+        if factors(n) is not None and stockham.axis_kind(there, axis, n, real_of(x.dtype).itemsize)[0] is None:
+            return f"has no passes for length {n} of {list(x.shape)}"
+        if kind in ("real", "halved") and axis == axes[-1]:
+            shape[axis] = n // 2 + 1
+    return None
+
+
+@fft.impl("bluestein", refuses=_refuses)
+def fft_bluestein(
+    x: np.ndarray, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
+) -> np.ndarray:
+    """One axis after the other, those with small factors by Stockham's algorithm; real numbers as complex ones, and so
+    odd lengths as well. Of real numbers the last axis comes first, of half a spectrum it comes last."""
+    lengths = lengths_of(x.shape, kind, axes, last)
+    scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
+    order = list(zip(axes, lengths, strict=True))
+    if kind == "real":
+        x, scale = _real_axis(x, *order.pop(), False, scale, plans), 1.0
+    ends = order.pop() if kind == "halved" else None
+    for axis, _ in reversed(order):
+        x, scale = _complex_axis(x, axis, inverse, scale, plans), 1.0
+    return x if ends is None else _real_axis(x, *ends, True, scale, plans)

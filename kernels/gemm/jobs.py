@@ -1,0 +1,138 @@
+"""Jobs of small products: what compiled code has to know of a shape with its strides, prepared once and remembered."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from ..registry import Refused
+from . import loops, plans, small, small_tiles
+from .packing import AsIs, OfB, VectorPanel
+from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from .workspace import address_of
+
+__all__ = ["ALONE", "Job", "Steps", "job_for"]
+
+
+class Steps(NamedTuple):
+    """How many products follow one another, and the bytes from one to the next."""
+
+    count: int = 1
+    a: int = 0
+    b: int = 0
+    c: int = 0
+
+
+ALONE = Steps()
+
+
+class Job:
+    """The int64 of one job, at an address that compiled code reads.
+
+    Attributes:
+        microseconds: an estimate of what all products take together.
+        checks: the precision whose limits hold for the magnitudes found, or None.
+    """
+
+    __slots__ = ("address", "checks", "microseconds", "values", "workspace_bytes")
+
+    def __init__(
+        self,
+        fields: dict[str, int],
+        names: tuple[str, ...],
+        steps: Steps,
+        microseconds: float,
+        checks: str | None = None,
+    ) -> None:
+        header = {"checked": int(checks is not None), "count": steps.count}
+        header |= {"step_a": steps.a, "step_b": steps.b, "step_c": steps.c}
+        self.values = np.array([(fields | header)[name] for name in names], np.int64)
+        self.address, self.microseconds, self.checks = address_of(self.values), steps.count * microseconds, checks
+        self.workspace_bytes = fields["workspace_bytes"]
+
+
+@functools.lru_cache(4096)
+def job_for(
+    isa: str, precision: str, rounding: str, dtype: np.dtype, sizes: tuple[int, int, int],
+    strides: tuple[int, int, int, int], steps: Steps = ALONE,
+) -> Job:  # fmt: skip
+    """The job of products of matrices (m, k) and (k, n) with these strides, of a and of b.
+
+    Raises `Refused` where tiles would have to read an operand that is contiguous in no direction.
+    """
+    make = _tiles_job if isa == "amx" else _strips_job
+    return make(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), dtype, sizes, strides, steps)
+
+
+@functools.cache
+def _leaf(plan: plans.Plan, dtype: np.dtype) -> int:
+    return loops.leaf_address(small.MultiplySmall(plan.scheme.kernel, ELEMENTS[dtype.name]))
+
+
+@functools.cache
+def _strips() -> int:
+    return loops.leaf_address(small.Strips())
+
+
+@functools.cache
+def _convert_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool) -> int:
+    source = Source(AlongK(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
+    return loops.leaf_address(small.ConvertLines(source, plan.a_panel.conversion))
+
+
+@functools.cache
+def _pack_leaf(plan: plans.Plan, dtype: np.dtype, along_k: bool, unit: bool) -> int:
+    order, spacing = AlongK() if along_k else Across(), Contiguous() if unit else Strided()
+    panel = VectorPanel(OfB(), plan.b_panel.conversion, plan.scheme.kernel)
+    return loops.leaf_address(loops.PackRange(Source(order, spacing, ELEMENTS[dtype.name]), panel))
+
+
+def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps) -> Job:
+    size, (m, k, n) = 8 if dtype.itemsize == 8 else 4, sizes
+    as_is = dtype.itemsize == size and type(plan.a_panel.conversion) is AsIs
+    kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
+    fields = dict.fromkeys(small.FIELDS, 0)
+    fields.update(leaf=_leaf(plan, dtype), m=m, n=n, k=k, c_row=n * dtype.itemsize, a_row=a_row, a_k=a_k)
+    if not as_is:
+        by_rows = abs(a_k) <= abs(a_row) or m == 1
+        lines, length, line, stride = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
+        target_line = plans.up(length * size, 64)
+        fields.update(
+            convert_a=_convert_leaf(plan, dtype, stride == dtype.itemsize),
+            lines_a=lines, length_a=length, line_a=line, stride_a=stride, target_line_a=target_line,
+            a_row=target_line if by_rows else size, a_k=size if by_rows else target_line, a_bytes=lines * target_line,
+        )  # fmt: skip
+    if as_is and (b_column == size or n == 1):
+        fields.update(b_k=b_k, b_panel=2 * kernel.lanes * size)
+    else:
+        along_k = abs(b_k) <= abs(b_column) and n > 1
+        leaf = _pack_leaf(plan, dtype, along_k, (b_k if along_k else b_column) == dtype.itemsize)
+        fields.update(pack_b=leaf, line_b=b_column, along_b=b_k, b_k=kernel.b_bytes, b_panel=k * kernel.b_bytes)
+    of_b = plans.up(n, kernel.nr) // kernel.nr * k * kernel.b_bytes
+    fields.update(run=_strips(), workspace_bytes=plans.up(fields["a_bytes"] + of_b, 64))
+    microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 30) + 0.04
+    return Job(fields, small.FIELDS, steps, microseconds)
+
+
+@functools.cache
+def _tiles_leaf(plan: plans.Plan, dtype: np.dtype, a_along_k: bool, b_along_k: bool) -> int:
+    orders = [AlongK() if along else Across() for along in (a_along_k, b_along_k)]
+    conversion = AsIs() if dtype.name == "bfloat16" else plan.a_panel.conversion
+    return loops.leaf_address(small_tiles.TilesInARow(plan.scheme.kernel, conversion, ELEMENTS[dtype.name], *orders))
+
+
+def _tiles_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps) -> Job:
+    (m, k, n), (a_row, a_k, b_k, b_column), size = sizes, strides, dtype.itemsize
+    a_along_k, b_along_k = a_k == size or k == 1, not (b_column == size or n == 1)
+    if not (a_along_k or a_row == size or m == 1) or (b_along_k and not (b_k == size or k == 1)):
+        raise Refused("takes matrices that are contiguous in a direction")
+    a_stride, b_stride = a_row if a_along_k else a_k, b_column if b_along_k else b_k
+    fields = {
+        "run": _tiles_leaf(plan, dtype, a_along_k, b_along_k), "m": m, "n": n, "k": k, "c_row": n * size,
+        "a_stride": a_stride, "b_stride": b_stride,
+        "workspace_bytes": small_tiles.workspace_bytes(m, n, k, plan.scheme.kernel.a_bytes // 64),
+    }  # fmt: skip
+    tiles = plans.up(m, 16) * plans.up(n, 16) * plans.up(k, 32)
+    return Job(fields, small_tiles.FIELDS, steps, 0.06 + tiles / plan.products_per_microsecond / 2, plan.precision)
