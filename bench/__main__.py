@@ -22,6 +22,7 @@ PARTS = {
     "einsum": "orders of contraction: FLOPs, memory, time and error of each strategy at each precision",
     "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
     "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's where it is installed",
+    "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",
     "fft": "Fourier transforms: time beside torch's and SciPy's, what a kept plan saves, growth of errors",
     "overhead": "time of one operation on 8 x 8 tensors, of a scope and of a flag, beside torch's",
     "import": "time of `import minitorch_backends` in a new process, beside torch's",

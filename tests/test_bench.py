@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import attention, digits, peers, tables, tf32_note, timing
+from bench import attention, digits, linalg, peers, tables, tf32_note, timing
 from bench.lab import PRECISIONS
 from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
 
@@ -109,6 +109,14 @@ def test_attention_keeps_its_bars_of_error_and_memory(results):
     errors = {row["precision"]: row for row in part["errors"]}
     assert errors["ieee"]["flash"] < 1e-6 < 1e-4 < errors["tf32"]["flash"] < errors["bf16"]["flash"] < 1e-2
     assert all((row["flash_relative_to_math"] or 0) <= attention.ERROR_BAR for row in errors.values())
+
+
+def test_refined_solutions_have_the_error_of_float32(results):
+    part = results["parts"]["linalg"]
+    assert all(min(row["median_seconds"].values()) > 0 for row in (*part["large"], *part["batched"]))
+    assert {row["task"] for row in part["large"]} == set(linalg.LARGE_BARS)
+    for row in part["refined"]:
+        assert row["backward_error"] < 2 * row["n"] ** 0.5 * 2.0**-24
 
 
 def test_transforms_keep_their_bounds_of_error(results):

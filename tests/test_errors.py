@@ -114,7 +114,9 @@ def test_inputs_must_be_tensors(name: str) -> None:
     if not op.inputs or op.inputs[0] in op.defaults:
         return
     for value in ("text", None, object(), {"a": 1}):
-        required = [parameter for parameter in op.order if parameter not in op.defaults]
+        named = inspect.signature(op.public).parameters.values()
+        keywords = [each.name for each in named if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
+        required = [parameter for parameter in op.order if parameter not in op.defaults] + keywords
         arguments = {parameter: Tensor(np.ones(1)) for parameter in required} | {op.inputs[0]: value}
         with pytest.raises(TypeError, match=re.escape(f"{name}(): argument '{op.inputs[0]}' must be")):
             op.public(**arguments)

@@ -1,11 +1,12 @@
 """Which family of implementations is asked first: that of the flag, or by size for "default".
 
-The names are those of `torch.backends.cuda.preferred_linalg_library`. "magma" is the blocked algorithms. "cusolver" is
-the kernels for many small matrices ("batched") and, for eigenvalues and singular values, rotations ("jacobi"); what
-those refuse goes on to the other families. "default" asks by size, as PyTorch does for cuSOLVER (there, eigh by
-Jacobi rotations for batches of at most 32 x 32, LU by the batched kernel where the batch is large for the size): the
-kernels for small matrices where there are enough of them to fill their lanes, LAPACK for a few small ones, the blocked
-algorithms for the rest. bench/NOTES.md has the measurements behind the limits.
+The names are those of `torch.backends.cuda.preferred_linalg_library`. "magma" is the blocked algorithms and, for
+eigenvalues and singular values, LAPACK's divide and conquer. "cusolver" is the kernels for many small matrices
+("batched") and, for eigenvalues and singular values, rotations ("jacobi"); what those refuse goes on to the other
+families. "default" asks by size, as PyTorch does for cuSOLVER (there, eigh by Jacobi rotations for batches of at most
+32 x 32, LU by the batched kernel where the batch is large for the size): the kernels for small matrices where there are
+enough of them to fill their lanes, LAPACK for a few small ones, "magma" for the rest. bench/NOTES.md has the
+measurements behind the limits.
 """
 
 from __future__ import annotations

@@ -215,6 +215,7 @@ def qr(a: np.ndarray, *, mode: str = "reduced", **_: Any) -> QR:
 
 
 @contract.eigh.impl("lapack")
+@contract.eigh.impl("magma")  # which is divide and conquer
 def eigh(a: np.ndarray, *, vectors: bool = True, lower: bool = True, **_: Any) -> Eigh:
     n = a.shape[-1]
     w, info = _of(a, n, dtype=_real(a.dtype)), _info(a)
@@ -222,13 +223,15 @@ def eigh(a: np.ndarray, *, vectors: bool = True, lower: bool = True, **_: Any) -
     run = _routine("syevd", a)
     for index, (matrix, values) in enumerate(zip(_each(a), _each(w, 1), strict=True)):
         if n:
-            values[...], found, _flat(info)[index] = run(_fortran(matrix), compute_v=vectors, lower=lower)
+            options = {"compute_v": vectors, "lower": lower, "overwrite_a": True}
+            values[...], found, _flat(info)[index] = run(_fortran(matrix), **options)
             if V is not None:
                 _stack(V)[index] = found
     return Eigh(w, V, info, {"routine": "syevd" if a.dtype.kind == "f" else "heevd"})
 
 
 @contract.svd.impl("lapack")
+@contract.svd.impl("magma")
 def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str | None = None, **_: Any) -> SVD:
     """By gesdd; by gesvd, the QR iteration, for that driver and where gesdd does not converge."""
     m, n = a.shape[-2:]
@@ -237,11 +240,14 @@ def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str 
     S = _of(a, k, dtype=_real(a.dtype))
     U, Vh = (_of(a, m, rows), _of(a, columns, n)) if vectors else (None, None)
     name = "gesvd" if driver == "gesvd" else "gesdd"
-    options = {"compute_uv": vectors, "full_matrices": full}
+    options: dict[str, Any] = {"compute_uv": vectors, "full_matrices": full}
+    size = int(_routine(name + "_lwork", a)(m, n, **options)[0].real) if k else 0  # the least is for thin blocks
     for index, (matrix, values) in enumerate(zip(_each(a), _each(S, 1), strict=True)):
         left, right, failed = np.eye(m, rows), np.eye(columns, n), 0
         if k:
-            left, values[...], right, failed = _routine(name, a)(_fortran(matrix), **options)
+            left, values[...], right, failed = _routine(name, a)(
+                _fortran(matrix), lwork=size, overwrite_a=True, **options
+            )
             if failed and name == "gesdd":
                 left, values[...], right, failed = _routine("gesvd", a)(_fortran(matrix), **options)
         _flat(info)[index] = failed

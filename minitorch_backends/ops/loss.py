@@ -51,7 +51,7 @@ def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
             f"{name}: the target's size {list(target.shape)} is different from the input's size {list(input.shape)}, "
             "so that they broadcast, which is seldom what a loss should do; give both the same size"
         )
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def compared(

@@ -106,6 +106,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
     tested_as=of_hermitian,
 )
 def _eigvalsh(A: Array, UPLO="L"):
+    """The eigenvalues of Hermitian matrices, for what needs no gradient."""
     of_square("eigvalsh", A)
     of_finite("eigvalsh", A)
     found = call(kernels.eigh, A, vectors=False, **_triangle("eigvalsh", UPLO))
@@ -206,6 +207,7 @@ def power_sums(function: Any) -> Any:
     tested_as=power_sums,
 )
 def _eigvals(A: Array):
+    """The eigenvalues of square matrices, for what needs no gradient."""
     of_square("eigvals", A)
     of_finite("eigvals", A, RuntimeError)
     found = call(kernels.eig, A, vectors=False)

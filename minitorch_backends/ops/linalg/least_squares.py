@@ -51,6 +51,7 @@ def _problems() -> Iterator[Sample]:
     yield sample(eye_plus(4, 2), between(-1, 1, 4, 3), 1e-10, "gelsd")
     yield sample(eye_plus(2, 3, 2), between(-1, 1, 2, 3, 1), 1e-10, "gelsy")
     yield sample(eye_plus(4, 2).T, between(-1, 1, 2, 1), 1e-10, "gels")
+    yield sample(eye_plus(0, 3, 2), between(-1, 1, 0, 3, 1), 1e-10, "gelsy")
 
 
 @op(
@@ -101,6 +102,7 @@ def _systems() -> Iterator[Sample]:
         yield sample(eye_plus(4, 2).T, between(-1, 1, 2, 1), driver=driver)
     yield sample(eye_plus(2, 2).T, between(-1, 1, 2, 1), 1e-8)
     yield sample(eye_plus(2, 3, 2), between(-1, 1, 2, 3))
+    yield sample(eye_plus(0, 3, 2), between(-1, 1, 0, 3, 2))
 
 
 @declared(reference=_lstsq_reference, samples=_systems)

@@ -52,7 +52,9 @@ def inverse(input: Tensor) -> Tensor:
 @composite(
     takes="fc",
     reference=lambda input, rcond=1e-15: np.linalg.pinv(input, rcond),
-    samples=lambda: iter([sample(eye_plus(3, 2)), sample(eye_plus(2, 3, 4).mT), sample(eye_plus(3, 3), 1e-6)]),
+    samples=lambda: iter(
+        [sample(eye_plus(3, 2)), sample(eye_plus(2, 3, 4).mT), sample(eye_plus(3, 3), 1e-6), sample(eye_plus(0, 3))]
+    ),
 )
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """`linalg.pinv` with `rtol=rcond`."""
@@ -79,7 +81,9 @@ class QR(NamedTuple):
 @composite(
     takes="fc",
     reference=lambda input, some=True: tuple(np.linalg.qr(input, "reduced" if some else "complete")),
-    samples=lambda: iter([sample(eye_plus(4, 2)), sample(eye_plus(2, 3, 3).mT), sample(eye_plus(2, 4), False)]),
+    samples=lambda: iter(
+        [sample(eye_plus(4, 2)), sample(eye_plus(2, 3, 3).mT), sample(eye_plus(2, 4), False), sample(eye_plus(0, 2))]
+    ),
     tested_as=unsigned(0, 1),
 )
 def qr(input: Tensor, some: bool = True) -> QR:
@@ -102,6 +106,7 @@ def _svd_samples() -> Iterator[Sample]:
     yield sample(eye_plus(4, 2))
     yield sample(eye_plus(2, 3, 2, seed=1).mT)
     yield sample(eye_plus(3, 3), False)
+    yield sample(eye_plus(0, 2))
 
 
 @composite(takes="fc", reference=_svd_reference, samples=_svd_samples, tested_as=unsigned(0, 2))

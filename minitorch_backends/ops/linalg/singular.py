@@ -143,6 +143,7 @@ def _decomposed(function: str, A: np.ndarray, driver: str | None, full: bool = F
     samples=lambda: iter([sample(_apart(3, 2)), sample(_apart(2, 2, 3)), sample(_apart(0, 2))]),
 )
 def _svdvals(A: Array, driver=None):
+    """The singular values, for what needs no gradient."""
     return _decomposed("svdvals", A, driver, vectors=False).S
 
 
@@ -214,6 +215,7 @@ def _pinv_samples() -> Iterator[Sample]:
     samples=lambda: iter([sample(eye_plus(*s), None, None, False) for s in ((3, 2), (2, 2, 3), (0, 3))]),
 )
 def _pinv(A: Array, atol, rtol, hermitian):
+    """`linalg.pinv` for tolerances that are numbers or None."""
     if hermitian:
         of_square("pinv", A)
         of_finite("pinv", A)

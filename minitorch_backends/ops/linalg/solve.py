@@ -136,6 +136,8 @@ def _solver_samples() -> Iterator[Sample]:
 )
 def solve_with_factors(A: Array, B: Array, left, precision=None, refine=True):
     """The solutions of A @ X = B (or of X @ A = B) for matrices B, with the LU factors of A (or of A.T)."""
+    of_square("solve", A)
+    of_matrices("solve", B, "B")
     A, B = fitting("solve", A, B, left)
     A, B = (A, B) if left else (swapped(A), swapped(B))
     found = call_at_precision(kernels.solve, A, B, precision=precision, refine=refine)
@@ -265,6 +267,7 @@ def _tensorsolve_samples() -> Iterator[Sample]:
     yield sample(eye_plus(6, 6).reshape(2, 3, 6), between(-1, 1, 2, 3))
     yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2), between(-1, 1, 2, 2))
     yield sample(eye_plus(4, 4).reshape(4, 2, 2), between(-1, 1, 4), (1,))
+    yield sample(between(1, 2), between(-1, 1))
 
 
 def _tensorsolve_reference(A: Any, B: Any, dims: Any = None) -> Any:

@@ -244,7 +244,7 @@ def _of_factors() -> Iterator[Sample]:
 )
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A = L @ L.H (L.H @ L if `upper`). L: (..., n, n). A zero on its diagonal gives inf and NaN."""
-    return _cholesky_inverse(L, upper)
+    return inverse_of_factor(L, upper)
 
 
 def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -> Tensor:
@@ -253,7 +253,6 @@ def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -
 
 
 @op(
-    name="inverse_of_factor",
     method=False,
     takes="fc",
     L=_cholesky_inverse_gradient,
@@ -263,6 +262,7 @@ def _cholesky_inverse_gradient(g: Tensor, L: Tensor, out: Tensor, upper: bool) -
     ),
     tested_as=of_factor(0),
 )
-def _cholesky_inverse(L: Array, upper):
+def inverse_of_factor(L: Array, upper):
+    """`cholesky_inverse`, with `upper` given."""
     of_square("cholesky_inverse", L, "L")
     return call(kernels.cholesky_inverse, swapped(L).conj() if upper else L)

@@ -55,10 +55,11 @@ def _vecdot_samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 3, 2).T, between(-1, 1, 2, 3, seed=1), dim=0)
     yield sample(between(-1, 1, 0, 3), between(-1, 1, 0, 3))
     yield sample(between(-1, 1, 2, 0), between(-1, 1, 2, 0))
+    yield sample(between(-1, 1), between(-1, 1, seed=1))
 
 
 def _vecdot_reference(x: Any, y: Any, *, dim: int = -1) -> Any:
-    return np.sum(np.conj(x) * y, axis=dim)
+    return np.sum(np.atleast_1d(np.conj(x) * y), axis=dim)
 
 
 @declared(reference=_vecdot_reference, samples=_vecdot_samples)
