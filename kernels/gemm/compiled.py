@@ -55,22 +55,25 @@ def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
 EXACT = ("ieee", "bf16x9")
 """Precisions of float32 whose products are exact, which BLAS does as they are."""
 
-_LEAST_PRODUCTS = {"amx": 100_000_000, "avx512": 8_000_000, "avx2": 8_000_000}
+_LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 8_000_000, "avx2": 8_000_000}
 """Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does.
 
-Measured on two cores (`python -m bench.kernels`), GFLOP/s at n = 256, 512, 1024, 2048: amx (nine terms) 172, 294, 393,
-479; avx512 235, 284, 347, 352; OpenBLAS 228, 251, 330, 345. On a machine that others use as well OpenBLAS falls behind
-by another factor of 5 to 50, because its threads wait for one another. At reduced precisions, whose operands BLAS needs
-rounded in a pass of its own, the loops win at every size."""
+Measured on two cores, best of 14, microseconds at n = 256, 320, 384, 512, 768, 1024: amx (nine terms) 164, 326, 339,
+700, 1999, 4264; avx512 180, 342, 378, 803, 2428, 5559; OpenBLAS 147 (another day), -, 356, 818, 2406, 5602. Of 16 x
+(256 x 256): 1344, 1549, 2030. On a machine that others use as well OpenBLAS falls behind by another factor of 5 to 50,
+because its threads wait for one another. At reduced precisions, whose operands BLAS needs rounded in a pass of its own,
+the loops win at every size."""
 
-_LEAST_LINES = 8
-"""Rows and columns of the result below which exact products are left to BLAS: packing reads the matrix once more."""
+_LEAST_LINES, _LEAST_LINES_IN_BATCH = 8, 65
+"""Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand
+once more for little. In batches: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256
+in place of 1024 0.58, 0.51 and 0.56."""
 
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
     m, k, n = *a.shape[-2:], b.shape[-1]
-    if min(m, n) < _LEAST_LINES:
+    if min(m, n) < (_LEAST_LINES if b.ndim == 2 else _LEAST_LINES_IN_BATCH):
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
     products = m * k * n * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     if products < _LEAST_PRODUCTS[isa]:
