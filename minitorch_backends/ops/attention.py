@@ -88,8 +88,9 @@ def scaled_dot_product_attention(
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
     TypeError for what is no Tensor.
     """
-    if not (isinstance(query, Tensor) and isinstance(key, Tensor) and isinstance(value, Tensor)):
-        found = ", ".join(type(each).__name__ for each in (query, key, value))
+    given: tuple[Any, ...] = (query, key, value)
+    if not all(isinstance(each, Tensor) for each in given):
+        found = ", ".join(type(each).__name__ for each in given)
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
     scale, known = _scale(query, scale), None
     if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
