@@ -144,6 +144,10 @@ def one_dim(*, half: bool = False) -> Any:
 
 
 def _complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+    if n is None and norm is None and type(dim) is int and dim == -1 and type(input) is Tensor:  # 3 us shorter
+        x = input._array
+        if x.dtype.kind == "c" and x.ndim and x.shape[-1]:
+            return transform(input, (x.ndim - 1,), "none" if forward else "size", forward)
     input, scaling = complex_input(name, input), scaling_of(norm, forward)
     axis = dim_of(name, input, dim)
     length = _length(name, n, input.shape[axis])
