@@ -70,7 +70,7 @@ def _cap(cpu: Any) -> str:
 
 def _flags() -> dict[str, dict[str, Any]]:
     from . import backends  # noqa: F401  (declares the flags)
-    from .backends.acting import HONEST_CONSTANTS, NOT_YET_ACTING
+    from .backends.acting import HONEST_CONSTANTS
     from .flags import current, rows, set_by
 
     state, found = current(), {}
@@ -79,9 +79,13 @@ def _flags() -> dict[str, dict[str, Any]]:
         decided = "default" if holder is None else "set" if holder == path else f"from {holder}"
         if holder in set_by:
             decided += f" by {set_by[holder]}"
-        note = f"waits for {NOT_YET_ACTING[path]}" if path in NOT_YET_ACTING else HONEST_CONSTANTS.get(path)
         stored = effective if row.reads is not None else state.stored.get(path, "unset")
-        found[path] = {"value": stored, "effective": effective, "decided by": decided, "acts": note or "yes"}
+        found[path] = {
+            "value": stored,
+            "effective": effective,
+            "decided by": decided,
+            "acts": HONEST_CONSTANTS.get(path, "yes"),
+        }
     return found
 
 

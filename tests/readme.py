@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from minitorch_backends import flags
-from minitorch_backends.backends.acting import HONEST_CONSTANTS, NOT_YET_ACTING
+from minitorch_backends.backends.acting import HONEST_CONSTANTS
 
 from .departures import AUTOGRAD_DEPARTURES, DEPARTURES
 
@@ -25,8 +25,6 @@ def flag_table() -> str:
 
 def _inaction(path: str) -> str:
     """The remark about a flag that does not act."""
-    if path in NOT_YET_ACTING:
-        return f" (**not yet**: it waits for the kernels of {NOT_YET_ACTING[path]})"
     return f" (**changes nothing**: {HONEST_CONSTANTS[path]})" if path in HONEST_CONSTANTS else ""
 
 

@@ -215,13 +215,14 @@ declare(
     workspace=fourier.weight_gradient_workspace,
     slower=fourier.slower_weight_gradient,
 )
-declare(conv, "depthwise", fast.conv_depthwise, isa="avx512", refuses=fast.refuses_depthwise)
+declare(conv, "depthwise", fast.conv_depthwise, isa="avx512", refuses=fast.refuses_depthwise, packs=True)
 declare(
     conv, "direct", fast.conv_direct, isa="amx", refuses=fast.refuses_direct,
     workspace=fast.workspace_direct, packs=True,
 )  # fmt: skip
 declare(
-    conv_input_gradient, "depthwise", fast.input_gradient_depthwise, isa="avx512", refuses=fast.refuses_depthwise
+    conv_input_gradient, "depthwise", fast.input_gradient_depthwise, isa="avx512", refuses=fast.refuses_depthwise,
+    packs=True,
 )  # fmt: skip
 declare(
     conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,

@@ -19,6 +19,7 @@ from . import depthwise, geometry
 from .depthwise import LANES
 from .descriptor import DEPTHWISE, PASS, describe
 from .geometry import GROUP, Geometry, Task
+from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three, three_strides
 
 __all__ = ["convolve", "input_gradient", "weight_gradient"]
@@ -50,6 +51,7 @@ class _Plan:
     strides: tuple[int, int]
     """Bytes from channel to channel of what is read and of what is written (or, for the weight, of g)."""
     images: int
+    form_key: tuple
     address: int
     worker_bytes: int
     kept: tuple[Any, ...]
@@ -131,7 +133,8 @@ def _plan(
     return _Plan(
         lanes_are_channels, channels, multiplier, working, conversion, tuple(order),
         (*out_shape[:2], *out_shape[5 - rank :]), last, any(not one.taps for one in where.passes),
-        (reads * wide[1], results * out_strides[1]), shape[0], address_of(values), memory,
+        (reads * wide[1], results * out_strides[1]), shape[0],
+        ("depthwise", lanes_are_channels, conversion, gradient, tuple(order)), address_of(values), memory,
         (values, pass_table, places, kept),
     )  # fmt: skip
 
@@ -160,14 +163,14 @@ def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
     return _laid_out(np.stack(chosen, axis=1), plan)
 
 
-def _run(plan: _Plan, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gradient: bool) -> np.ndarray:
+def _run(plan: _Plan, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, gradient: bool) -> np.ndarray:
     out = result_array(plan.out_shape, x.dtype, plan.last)
     if out.size == 0:
         return out
     if plan.clears:
         out[...] = 0
     pool, threads = threading.pool()
-    weights, item = _weights(w, plan, gradient), plan.working.itemsize
+    weights, item = form_of(w, plan.form_key, lambda array: _weights(array, plan, gradient)), plan.working.itemsize
     results = 1 if gradient else plan.multiplier
     added = np.zeros(plan.channels * results, plan.working) if bias is None else bias.astype(plan.working)
     added = _laid_out(added.reshape(plan.channels, results), plan)
@@ -185,7 +188,7 @@ def _run(plan: _Plan, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gra
 
 def convolve(
     x: np.ndarray,
-    w: np.ndarray,
+    w: np.ndarray | Kept,
     bias: np.ndarray | None = None,
     *,
     stride: tuple[int, ...],
@@ -209,7 +212,7 @@ def convolve(
 
 def input_gradient(
     g: np.ndarray,
-    w: np.ndarray,
+    w: np.ndarray | Kept,
     *,
     input_size: tuple[int, ...],
     stride: tuple[int, ...],
@@ -274,7 +277,7 @@ def _weight_plan(
     worker_bytes = memory + -(-multiplier * g_lines * unit // 64) * 64
     return _Plan(
         lanes_are_channels, channels, multiplier, working, conversion, (), (g_shape[1], 1, *kernel), False, False,
-        (of_x[1], multiplier * of_g[1]), 1, address_of(values), worker_bytes,
+        (of_x[1], multiplier * of_g[1]), 1, (), address_of(values), worker_bytes,
         (values, g_values, places, of_gradient, table, pass_table),
     )  # fmt: skip
 

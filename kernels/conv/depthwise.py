@@ -122,32 +122,65 @@ def _weight(builder: ir.IRBuilder, lanes: _Lanes, at: ir.Value) -> ir.Value:
     return broadcast(builder, load(builder, lanes.element.working, at, _size(lanes.element)), LANES)
 
 
+def _totals(builder: ir.IRBuilder, lanes: _Lanes, plane: Any, table: Any, weights: Any, taps: Any, bias: Any) -> list:
+    """Eight vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
+    plane, table, weights, bias = (pointer(builder, x) for x in (plane, table, weights, bias))
+    size = _size(lanes.element)
+    weight_bytes = size * (LANES if lanes.channels else 1)
+
+    def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+        here = offset(builder, plane, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
+        weight = _weight(builder, lanes, offset(builder, weights, builder.mul(index, I64(weight_bytes))))
+        after = []
+        for place, total in enumerate(totals):
+            value = load(builder, lanes.kind, offset(builder, here, place * size * LANES), size)
+            after.append(_add(builder, value, weight, total))
+        return after
+
+    return loop(builder, taps, [_weight(builder, lanes, bias)] * _UNROLLED, tap)
+
+
 @intrinsic
 def _accumulate(typingctx, leaf, plane, table, weights, taps, bias, sums):
-    """Eight vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
+    """Eight vectors of results (`_totals`) into memory."""
     lanes = _lanes(leaf)
-    step = _size(lanes.element) * LANES
 
     def codegen(context, builder, signature, arguments):
         _, plane, table, weights, taps, bias, sums = arguments
-        plane, table, weights, bias, sums = (pointer(builder, x) for x in (plane, table, weights, bias, sums))
-        weight_bytes = step if lanes.channels else _size(lanes.element)
-
-        def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
-            here = offset(builder, plane, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
-            weight = _weight(builder, lanes, offset(builder, weights, builder.mul(index, I64(weight_bytes))))
-            after = []
-            for place, total in enumerate(totals):
-                value = load(builder, lanes.kind, offset(builder, here, place * step), _size(lanes.element))
-                after.append(_add(builder, value, weight, total))
-            return after
-
-        start = _weight(builder, lanes, bias)
-        for place, total in enumerate(loop(builder, taps, [start] * _UNROLLED, tap)):
-            store(builder, total, offset(builder, sums, place * step), _size(lanes.element))
+        sums, size = pointer(builder, sums), _size(lanes.element)
+        for place, total in enumerate(_totals(builder, lanes, plane, table, weights, taps, bias)):
+            store(builder, total, offset(builder, sums, place * size * LANES), size)
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 6), codegen
+
+
+@intrinsic
+def _convolve_channels(typingctx, leaf, plane, table, weights, taps, bias, at, offsets, count, relu):
+    """The channels of eight positions, each stored at its offset where it has one."""
+    lanes = _lanes(leaf)
+    element = lanes.element
+    stored, name = vector(element.stored, LANES), f"llvm.masked.store.{suffix(element.stored, LANES)}.p0"
+
+    def codegen(context, builder, signature, arguments):
+        _, plane, table, weights, taps, bias, at, offsets, count, relu = arguments
+        at, offsets, some = pointer(builder, at), pointer(builder, offsets), _channel_mask(builder, count)
+        for place, total in enumerate(_totals(builder, lanes, plane, table, weights, taps, bias)):
+            value = convert(builder, _activated(builder, total, relu), element)
+            there = load(builder, I32, offset(builder, offsets, 4 * place), 4)
+            with builder.if_then(builder.icmp_signed("!=", there, I32(NOWHERE)), likely=True):
+                here = builder.bitcast(offset(builder, at, builder.sext(there, I64)), stored.as_pointer())
+                call(builder, name, VOID, value, here, I32(element.size), some)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 9), codegen
+
+
+def _activated(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
+    """max(value, 0) where `relu` is not 0; NaN stays."""
+    none = zero(value.type)
+    wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
+    return builder.select(builder.and_(builder.fcmp_ordered("<", value, none), wanted), none, value)
 
 
 def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
@@ -157,26 +190,15 @@ def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir
 
 
 @intrinsic
-def _put(typingctx, leaf, sums, at, run, base, offsets, count, relu):
-    """Store a vector of 16 positions, or the channels of one position."""
+def _put(typingctx, leaf, sums, at, run, base, offsets, relu):
+    """Store a vector of 16 positions."""
     lanes = _lanes(leaf)
     element = lanes.element
 
     def codegen(context, builder, signature, arguments):
-        _, sums, at, run, base, offsets, count, relu = arguments
+        _, sums, at, run, base, offsets, relu = arguments
         sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        value = load(builder, lanes.kind, sums, _size(element))
-        none = zero(lanes.kind)
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
-        value = builder.select(builder.and_(builder.fcmp_ordered("<", value, none), wanted), none, value)
-        if lanes.channels:
-            place = load(builder, I32, offsets, 4)
-            with builder.if_then(builder.icmp_signed("!=", place, I32(NOWHERE))):
-                stored = vector(element.stored, LANES)
-                here = builder.bitcast(offset(builder, at, builder.sext(place, I64)), stored.as_pointer())
-                name, some = f"llvm.masked.store.{suffix(element.stored, LANES)}.p0", _channel_mask(builder, count)
-                call(builder, name, VOID, convert(builder, value, element), here, I32(element.size), some)
-            return context.get_dummy_value()
+        value = _activated(builder, load(builder, lanes.kind, sums, _size(element)), relu)
         here = offset(builder, at, base)
         with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
             with whole:
@@ -189,7 +211,7 @@ def _put(typingctx, leaf, sums, at, run, base, offsets, count, relu):
                     write_apart(builder, element, value, at, offsets)
         return context.get_dummy_value()
 
-    return types.void(leaf, *[types.int64] * 7), codegen
+    return types.void(leaf, *[types.int64] * 6), codegen
 
 
 @intrinsic
@@ -240,34 +262,42 @@ def _lay_out(leaf, plan, at, channel_stride, count, target):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
+def _convolve_positions(leaf, job, planes, one, out, weights, bias):
+    """One result of a pass, 128 positions at a time."""
+    taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
+    runs, offsets, unit = field("pass", one, "runs"), field("pass", one, "offsets"), _position_bytes(leaf)
+    sums = job.memory + field("depthwise", job.plan, "memory") - 1024
+    for position in range(0, end, 128):
+        _accumulate(leaf, planes + position * unit, table, weights, taps, bias, sums)
+        for here in range(position, min(position + 128, end), 16):
+            run = runs + here // 2
+            _put(
+                leaf, sums + (here - position) * unit, out, read32(run + 4), read32(run), offsets + 4 * here,
+                field("depthwise", job.plan, "relu"),
+            )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
 def _convolve(leaf, job):
     """The results of one image that come from one channel, or from 16."""
     plan, unit = job.plan, _position_bytes(leaf)
     _lay_out(leaf, plan, job.x, field("depthwise", plan, "read_stride"), job.count, job.memory)
-    sums = job.memory + field("depthwise", plan, "memory") - 1024
     planes = job.memory + field("depthwise", plan, "front") * unit
-    per_vector = 1 if constant(leaf.order, "along_k") else 16
-    step = unit * per_vector
     weights = job.weights
     for index in range(field("depthwise", plan, "passes")):
         one = field("depthwise", plan, "pass_table") + index * _PASS_BYTES
         taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
-        runs, offsets = field("pass", one, "runs"), field("pass", one, "offsets")
-        for result in range(field("depthwise", plan, "results")):
-            out = job.out + result * field("depthwise", plan, "write_stride")
-            bias = job.bias + result * unit
-            position = 0
-            while position < end and taps > 0:
-                _accumulate(leaf, planes + position * unit, table, weights, taps, bias, sums)
-                for place in range(8):
-                    here = position + place * per_vector
-                    if here < end:
-                        run = runs + here // 16 * 8
-                        _put(
-                            leaf, sums + place * step, out, read32(run + 4), read32(run),
-                            offsets + here // 16 * 64 + here % 16 * 4, job.count, field("depthwise", plan, "relu"),
-                        )  # fmt: skip
-                position += 8 * per_vector
+        for result in range(field("depthwise", plan, "results") if taps > 0 else 0):
+            out, bias = job.out + result * field("depthwise", plan, "write_stride"), job.bias + result * unit
+            if constant(leaf.order, "along_k"):
+                offsets, relu = field("pass", one, "offsets"), field("depthwise", plan, "relu")
+                for position in range(0, end, 8):
+                    _convolve_channels(
+                        leaf, planes + position * unit, table, weights, taps, bias, out, offsets + 4 * position,
+                        job.count, relu,
+                    )  # fmt: skip
+            else:
+                _convolve_positions(leaf, job, planes, one, out, weights, bias)
             weights += taps * unit
 
 

@@ -99,6 +99,6 @@ def in_each(
     return {
         "factored_at": precision,
         "refinements": steps,
-        "backward_error": error,
+        "backward_error": float(f"{error:.3g}"),
         "solved_again_in_ieee": repeated,
     }

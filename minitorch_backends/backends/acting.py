@@ -1,14 +1,11 @@
-"""Which flags do not act, and why: those whose kernels are still to come, and those that have nothing to act on.
+"""Which flags do not act, and why: they have nothing to act on.
 
-A test holds that every other flag changes a kernel, a bit or a trace, and the README shows both lists.
+A test holds that every other flag changes a kernel, a bit or a trace, and the README shows the reasons.
 """
 
 from __future__ import annotations
 
-__all__ = ["HONEST_CONSTANTS", "NOT_YET_ACTING"]
-
-NOT_YET_ACTING: dict[str, str] = {}
-"""The kernels that each of these flags waits for. They are declared, validated, scoped and documented all the same."""
+__all__ = ["HONEST_CONSTANTS"]
 
 HONEST_CONSTANTS = {
     "cudnn.rnn.fp32_precision": "there are no recurrent kernels; a recurrence is made of matrix products",
