@@ -34,7 +34,7 @@ class PlanCache:
         Two threads that miss the same key at once both make it; one of the two is kept.
         """
         with self._lock:
-            if key in self._plans:
+            if key in self._plans and max_size > 0:
                 self.hits += 1
                 self._plans.move_to_end(key)
                 return self._plans[key]

@@ -12,7 +12,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import linalg as kernels
-from minitorch_backends.kernels.linalg.choice import SMALL, smallest_batch
+from minitorch_backends.kernels.linalg.choice import LARGE, SMALL, smallest_batch
 from minitorch_backends.ops.linalg.cross_check import CrossCheckWarning
 
 from .matrices import adjoint, hard, random
@@ -367,7 +367,7 @@ def test_the_default_goes_by_size_and_batch() -> None:
         for size in (4, SMALL):
             least = int(smallest_batch(kernel, size))
             assert [asked(kernel, batch, size, size) for batch in (least - 1, least)] == ["lapack", small]
-        assert asked(kernel, SMALL + 1, SMALL + 1) == "magma"
+        assert [asked(kernel, size, size) for size in (SMALL + 1, LARGE - 1, LARGE)] == ["lapack", "lapack", "magma"]
 
 
 def test_the_driver_of_a_call_goes_before_the_flag() -> None:

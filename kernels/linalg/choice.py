@@ -5,7 +5,7 @@ eigenvalues and singular values, LAPACK's divide and conquer. "cusolver" is the 
 ("batched") and, for eigenvalues and singular values, rotations ("jacobi"); what those refuse goes on to the other
 families. "default" asks by size, as PyTorch does for cuSOLVER (there, eigh by Jacobi rotations for batches of at most
 32 x 32, LU by the batched kernel where the batch is large for the size): the kernels for small matrices where there are
-enough of them to fill their lanes, LAPACK for a few small ones, "magma" for the rest. bench/NOTES.md has the
+enough of them to fill their lanes, LAPACK for a few small ones, "magma" for large ones. bench/NOTES.md has the
 measurements behind the limits.
 """
 
@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["SMALL", "preferred", "smallest_batch"]
+__all__ = ["LARGE", "SMALL", "preferred", "smallest_batch"]
 
 SMALL = 32
 """The largest size of the kernels for small matrices."""
+
+LARGE = 128
+"""The least size of blocked algorithms, whose calls cost 40 us more than LAPACK's. At a reduced precision, which LAPACK
+does not have, they are asked from `SMALL` on."""
 
 _JACOBI = frozenset({"eigh", "svd"})
 
@@ -40,9 +44,12 @@ def smallest_batch(kernel: str, size: int) -> float:
     return next((batch for limit, batch in _BATCHES.get(kernel, ()) if size <= limit), math.inf)
 
 
-def preferred(kernel: str, shape: tuple[int, ...], library: str = "default", driver: str | None = None) -> str:
+def preferred(
+    kernel: str, shape: tuple[int, ...], library: str = "default", driver: str | None = None, lowered: bool = False
+) -> str:
     """The name of the implementation that is asked first for matrices of this shape.
 
+    `lowered`: the products inside may have a lower precision than float32.
     `driver` is that of one call: "gesvdj" and "gesvda" are Jacobi's, the others those of the blocked family.
     """
     if driver is not None:
@@ -52,5 +59,5 @@ def preferred(kernel: str, shape: tuple[int, ...], library: str = "default", dri
         return small if library == "cusolver" else "magma"
     size = max(shape[-2:])
     if size > SMALL:
-        return "magma"
+        return "magma" if lowered or size >= LARGE else "lapack"
     return small if math.prod(shape[:-2]) >= smallest_batch(kernel, size) else "lapack"

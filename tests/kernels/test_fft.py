@@ -195,6 +195,10 @@ def test_plans_are_kept_and_counted() -> None:
     assert (fft_plans.size, fft_plans.misses) == (1, 2)
     np.testing.assert_array_equal(fft["stockham"](x, **options, plans=0), first)
     assert (fft_plans.size, fft_plans.nbytes) == (0, 0)
+    fft["stockham"](x, **options, plans=1)
+    misses = fft_plans.misses
+    fft["stockham"](x, **options, plans=0)  # nor is one used that was kept before
+    assert (fft_plans.size, fft_plans.misses) == (0, misses + 1)
     fft_plans.clear()
 
 

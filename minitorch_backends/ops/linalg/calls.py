@@ -58,7 +58,8 @@ def _decision(state: State, driver: str | None) -> str:
 def _run(
     state: State, kernel: Kernel, arrays: tuple, keywords: dict[str, Any], decided_by: str, driver: str | None
 ) -> Any:
-    prefer = preferred(kernel.name, arrays[0].shape, state.read("cuda.linalg_library"), driver)
+    lowered = "precision" in keywords
+    prefer = preferred(kernel.name, arrays[0].shape, state.read("cuda.linalg_library"), driver, lowered)
     result = kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
     if state.read("cross_check"):
         cross_check(kernel, arrays, keywords, result, prefer)
