@@ -374,7 +374,8 @@ def test_the_driver_of_a_call_goes_before_the_flag() -> None:
     A = mt.tensor(random(40, 30))
     for driver, asked in (("gesvdj", "jacobi"), ("gesvd", "magma")):
         (entry,) = recorded(lambda driver=driver: linalg.svd(A, driver=driver))
-        assert dict(entry.options)["prefer"] == asked
+        assert (dict(entry.options)["prefer"], entry.implementation) == (asked, asked)
+        assert dict(entry.options)["routine"].startswith(driver)
         assert entry.decided_by == f"driver={driver!r} of the call"
 
 

@@ -23,6 +23,8 @@ _FLOAT32 = np.dtype(np.float32)
 def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
     """The kernel's result, by the family that the flag or the driver of the call asks first."""
     state = current()
+    if driver is not None:
+        keywords["driver"] = driver
     return _run(state, kernel, arrays, keywords, _decision(state, driver), driver)
 
 
