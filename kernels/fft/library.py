@@ -21,10 +21,11 @@ def _along_each(
     import scipy.fft
 
     options: dict[str, Any] = {"norm": norms[scaling], "workers": threading.get_num_threads()}
-    if kind == "halved":  # SciPy ignores what a spectrum of a real array cannot have as well
-        return scipy.fft.irfftn(x, lengths, axes, **options)
-    function = {"forward": scipy.fft.fftn, "inverse": scipy.fft.ifftn, "real": scipy.fft.rfftn}[kind]
-    return function(x, axes=axes, **options)
+    name = {"forward": "fft", "inverse": "ifft", "real": "rfft", "halved": "irfft"}[kind]
+    if len(axes) == 1:  # 5 us less than by way of several
+        return getattr(scipy.fft, name)(x, lengths[0] if kind == "halved" else None, axes[0], **options)
+    # SciPy ignores what the spectrum of a real array cannot have, as this kernel does.
+    return getattr(scipy.fft, name + "n")(x, lengths if kind == "halved" else None, axes, **options)
 
 
 @fft.impl("scipy")
