@@ -224,10 +224,12 @@ def test_every_tap_is_a_shift(task: Task, folded: int) -> None:
 
 
 def test_runs_of_positions() -> None:
-    """A row of 16: neighbours with a hole, every other value, and neither."""
+    """A row of 16: neighbours, every other value in one piece and in two, and none of these."""
     task = Task(1, (1, 2, 8), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1))
     where = forward_geometry(task, 0, 32)
-    assert spots(where, where.sources, (64, 64, 32, 4), 4).runs.tolist() == [[[0, 0xFFFF]]]
-    assert spots(where, where.sources, (64, 64, 64, 8), 4).runs.tolist() == [[[0, 0xFFFF | EVERY_OTHER]]]
+    assert spots(where, where.sources, (64, 64, 32, 4), 4).runs.tolist() == [[[0, 0xFFFF, 0, 0]]]
+    assert spots(where, where.sources, (64, 64, 64, 8), 4).runs.tolist() == [[[0, 0xFFFF | EVERY_OTHER, 0, 0]]]
+    two = [[[0, 0xFF | EVERY_OTHER, 100 - 64, 0xFF00]]]
+    assert spots(where, where.sources, (64, 64, 100, 8), 4).runs.tolist() == two
     assert spots(where, where.sources, (64, 64, 100, 4), 4).runs[0, 0, 1] == -1
     assert spots(where, where.sources, (64, 64, 1 << 30, 1 << 30), 4) is None
