@@ -48,7 +48,7 @@ DEPTHWISE = (
 ROWS = (
     "leaf", "channels", "columns", "steps", "chunk", "panels", "panel_chunk", "block_bytes", "strip", "strips",
     "groups", "positions", "size", "x_image", "x_group", "x_channel", "out_image", "out_group", "out_channel",
-    "a_panel", "relu", "direct", "packed_bytes",
+    "a_panel", "relu", "direct", "packed_bytes", "runs", "offsets", "spots",
 )  # fmt: skip
 """Fields of a convolution of one tap."""
 

@@ -276,9 +276,9 @@ def _convolve(
     rounding: str,
     relu: bool,
 ) -> np.ndarray:
-    if pointwise.takes(x.shape, x.strides, x.itemsize, w.shape[2:], stride, padding):
+    if pointwise.takes(gradient, x.shape, x.strides, x.itemsize, w.shape[2:], stride, padding):
         rows = None if bias is None else _bias_rows(bias, groups)
-        return pointwise.convolve(gradient, x, w, rows, groups, precision, rounding, relu)
+        return pointwise.convolve(gradient, x, w, rows, stride, groups, precision, rounding, relu)
     pool, threads = threading.pool()
     plan = _plan(
         gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,

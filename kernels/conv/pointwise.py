@@ -18,7 +18,9 @@ from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace,
 from ..registry import Refused
 from . import rows, tiles, weights
 from .descriptor import ROWS, describe
+from .geometry import Task, forward_geometry, spots
 from .kept import Kept, form_of
+from .reading import three, three_strides
 
 __all__ = ["convolve", "takes"]
 
@@ -40,6 +42,7 @@ _LEAST_BLOCKS = 16
 
 @functools.lru_cache(1024)
 def takes(
+    gradient: bool,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     item: int,
@@ -47,17 +50,29 @@ def takes(
     stride: tuple[int, ...],
     padding: tuple[int, ...],
 ) -> bool:
-    """Whether the positions of a channel are neighbours in memory and meet one tap each, and are many enough."""
-    if any(each != 1 for each in (*kernel, *stride)) or any(padding):
+    """Whether columns of a channel are neighbours in memory, and positions meet one tap each and are many enough."""
+    if any(each != 1 for each in kernel) or any(padding) or strides[-1] != item or 0 in shape:
         return False
+    if any(each != 1 for each in stride) and (gradient or strides[1] == item):
+        return False
+    positions = math.prod(_sizes(shape, stride))
+    blocks = -(-positions // _BLOCK)
+    return shape[0] * blocks >= _LEAST_BLOCKS and blocks * _BLOCK <= positions + positions // 6
+
+
+def _sizes(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[int, ...]:
+    """The spatial sizes of the result."""
+    return tuple((size - 1) // step + 1 for size, step in zip(shape[2:], stride, strict=True))
+
+
+def _neighbours(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    """Whether all positions of a channel are neighbours in memory."""
     expected = item
     for size, step in zip(reversed(shape[2:]), reversed(strides[2:]), strict=True):
         if size > 1 and step != expected:
             return False
         expected *= size
-    positions = math.prod(shape[2:])
-    blocks = -(-positions // _BLOCK)
-    return shape[0] * blocks >= _LEAST_BLOCKS and blocks * _BLOCK <= positions + positions // 6
+    return True
 
 
 class _Plan(NamedTuple):
@@ -72,7 +87,7 @@ class _Plan(NamedTuple):
     tasks: int
     address: int
     worker_bytes: int
-    kept: np.ndarray
+    kept: tuple[Any, ...]
 
 
 @functools.cache
@@ -102,19 +117,27 @@ def _plan(
     strides: tuple[int, ...],
     dtype: np.dtype,
     w_shape: tuple[int, ...],
+    stride: tuple[int, ...],
     groups: int,
     precision: str,
     rounding: str,
     relu: bool,
     threads: int,
-) -> _Plan:
+) -> _Plan | None:
     inner = computed("amx", dtype, precision)
     assert inner is not None
     way = rounding if inner == "tf32" else None
     channels, columns = w_shape[0] // groups, w_shape[1]
     if not gradient:
         channels, columns = columns, channels
-    positions, parts, item = math.prod(shape[2:]), CONVERSIONS[inner, way].tile_parts, dtype.itemsize
+    sizes, parts, item = _sizes(shape, stride), CONVERSIONS[inner, way].tile_parts, dtype.itemsize
+    positions, places = math.prod(sizes), None
+    if any(each != 1 for each in stride) or not _neighbours(shape, strides, item):
+        task = Task(1, three(shape[2:], 1), (1, 1, 1), three(stride, 1), (0, 0, 0), (1, 1, 1))
+        where, wide = forward_geometry(task, 0, _BLOCK), three_strides(shape, strides)
+        places = spots(where, where.sources, (0, *wide[2:]), item)
+        if places is None:
+            return None
     blocks, steps, panels = (-(-count // _BLOCK) for count in (positions, channels, columns))
     block_bytes = steps * parts * 2048
     strip = _strip(blocks, block_bytes, shape[0] * groups, threads)
@@ -129,11 +152,13 @@ def _plan(
         "x_group": channels * strides[1], "x_channel": strides[1], "out_image": groups * columns * positions * item,
         "out_group": columns * positions * item, "out_channel": positions * item, "a_panel": steps * parts * 2048,
         "relu": int(relu), "direct": int(dtype == np.float32 and not relu), "packed_bytes": packed,
+        "runs": 0 if places is None else address_of(places.runs), "spots": 0 if places is None else places.groups,
+        "offsets": 0 if places is None else address_of(places.offsets),
     })  # fmt: skip
-    out_shape = (shape[0], groups * columns, *shape[2:])
+    out_shape = (shape[0], groups * columns, *sizes)
     tasks = shape[0] * groups * strips
     return _Plan(
-        inner, way, channels, groups, panels, out_shape, tasks, address_of(values), packed + sums, values
+        inner, way, channels, groups, panels, out_shape, tasks, address_of(values), packed + sums, (values, places)
     )  # fmt: skip
 
 
@@ -163,6 +188,7 @@ def convolve(
     x: np.ndarray,
     w: np.ndarray | Kept,
     bias: np.ndarray | None,
+    stride: tuple[int, ...],
     groups: int,
     precision: str,
     rounding: str,
@@ -173,7 +199,9 @@ def convolve(
     where the values do not admit the precision on tiles.
     """
     pool, threads = threading.pool()
-    plan = _plan(gradient, x.shape, x.strides, x.dtype, w.shape, groups, precision, rounding, relu, threads)
+    plan = _plan(gradient, x.shape, x.strides, x.dtype, w.shape, stride, groups, precision, rounding, relu, threads)
+    if plan is None:
+        raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
     out = empty(plan.out_shape, x.dtype)
     if out.size == 0:
         return out

@@ -1,4 +1,4 @@
-"""Convolutions of kernels of one tap on AMX tiles, where the positions of a channel are neighbours: plain products.
+"""Convolutions of kernels of one tap on AMX tiles, where the columns of a channel are neighbours: plain products.
 
 The rows of a tile of A are output channels, and the columns of a tile of B positions. Two channels of x, interleaved,
 are a line of B, and a tile of results is stored where it belongs: nothing is transposed, which `lines` does on the way
@@ -38,7 +38,8 @@ from ..gemm.tags import constant, field_class, instance
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .descriptor import field
-from .positions import pointer, suffix, widened
+from .geometry import RUN_BYTES
+from .positions import pointer, read_positions, suffix, widened
 
 __all__ = ["SUMS_BYTES", "MultiplyRows", "multiply"]
 
@@ -120,6 +121,35 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
     return types.void(leaf, *[types.int64] * 7), codegen
 
 
+@intrinsic
+def _pack_spots(typingctx, leaf, at, stride, channels, run, offsets, target, limits):
+    """Interleave 16 positions of two channels that are no neighbours, as rows of `Spots` say."""
+    element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
+
+    def codegen(context, builder, signature, arguments):
+        _, at, stride, channels, run, offsets, target, limits_at = arguments
+        at, run, offsets, target, limits_at = (pointer(builder, x) for x in (at, run, offsets, target, limits_at))
+        with builder.goto_entry_block():
+            slot = builder.alloca(vector(F32))
+        near = builder.sext(load(builder, I32, run, 4), I64)
+        both = []
+        for channel in (0, 1):
+            here = offset(builder, at, stride) if channel else at
+            prefetch_to_l2(builder, offset(builder, here, builder.add(near, builder.shl(stride, I64(1)))), 2)
+            exists = builder.icmp_signed(">", channels, I64(channel))
+            read_positions(builder, element, here, run, offsets, exists, slot)
+            both.append(builder.load(slot))
+        for part, line in enumerate(interleaved_parts(builder, conversion, both)):
+            store(builder, line, offset(builder, target, 2 * _TILE * part), _LINE)
+        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
+        limits = [load(builder, vector(I32), slot, 4) for slot in slots]
+        for slot, found in zip(slots, _widened_range(builder, both, limits), strict=True):
+            store(builder, found, slot, 4)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 7), codegen
+
+
 def _range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
     """The limits with vectors of 32 bfloat16 taken in."""
     bits = vector(I16, 32)
@@ -179,17 +209,30 @@ def _pack_strip(leaf, job):
     """Interleave the channels of a strip, and zeros for those that fill the last step."""
     plan, step_bytes = job.plan, 32 * constant(leaf.kernel, "b_bytes")
     channels, stride = field("rows", plan, "channels"), field("rows", plan, "x_channel")
+    runs, block_bytes, size = (
+        field("rows", plan, "runs"),
+        field("rows", plan, "block_bytes"),
+        field("rows", plan, "size"),
+    )
     for pair in range(16 * field("rows", plan, "steps")):
         exist = max(0, min(2, channels - 2 * pair))
-        _pack_pair(
-            leaf, job.x + (2 * pair * stride if exist > 0 else 0), stride if exist > 1 else 0, exist, job.count,
-            job.memory + pair // 16 * step_bytes + pair % 16 * 64, field("rows", plan, "block_bytes"), job.limits,
-        )  # fmt: skip
+        at, of_second = job.x + (2 * pair * stride if exist > 0 else 0), stride if exist > 1 else 0
+        to = job.memory + pair // 16 * step_bytes + pair % 16 * 64
+        if runs == 0:
+            _pack_pair(leaf, at + job.first * size, of_second, exist, job.count, to, block_bytes, job.limits)
+            continue
+        for group in range((job.count + 31) // 32 * 2):
+            here = to + group // 2 * block_bytes + group % 2 * 1024
+            place = min(job.first // 16 + group, field("rows", plan, "spots") - 1)
+            _pack_spots(
+                leaf, at, of_second, exist if job.first // 16 + group == place else 0, runs + RUN_BYTES * place,
+                field("rows", plan, "offsets") + 64 * place, here, job.limits,
+            )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply_rows(leaf, job):
-    """One strip: `count` positions from x on, to out."""
+    """One strip: `count` positions from the one `first` of x on, to out."""
     tag, plan = leaf.kernel, job.plan
     step_bytes, line_bytes = 32 * constant(tag, "a_bytes"), 2 * constant(tag, "a_bytes")
     _pack_strip(leaf, job)
@@ -244,6 +287,7 @@ class _Arguments(NamedTuple):
     memory: int
     sums: int
     limits: int
+    first: int
     count: int
 
 
@@ -269,9 +313,9 @@ def _strip_task(task, worker, job):
     call_at(
         field("rows", plan, "leaf"),
         _Arguments(
-            plan, x + first * size, out + first * size, job.a + panels * field("rows", plan, "a_panel"),
+            plan, x, out + first * size, job.a + panels * field("rows", plan, "a_panel"),
             job.bias + panels * 4096 if job.bias != 0 else 0, memory, memory + field("rows", plan, "packed_bytes"),
-            job.limits + worker * LIMITS_BYTES, min(strip, field("rows", plan, "positions") - first),
+            job.limits + worker * LIMITS_BYTES, first, min(strip, field("rows", plan, "positions") - first),
         ),
     )  # fmt: skip
 
