@@ -261,7 +261,7 @@ class Kernel:
         else:
             key = tuple([(x.shape, x.dtype) for x in (a, *others)])
         if keywords:
-            key += tuple(keywords.items())
+            key = (*key, *keywords, *keywords.values())
         if prefer is not None:
             key += (prefer,)
         known = self._decisions.get(key)
@@ -276,21 +276,26 @@ class Kernel:
                 refusals = ((decision.candidates[0].name, str(refused)),)
         return self._run((a, *others), keywords, decision, refusals, decided_by, prefer)
 
-    def prepared(self, a: ArraySpec, b: ArraySpec) -> Callable[..., Any]:
-        """The function (a, b, decided_by) that does for two arrays of known shapes and dtypes what a call without
-        keywords does, without looking up the decision each time, which takes half a microsecond.
+    def prepared(
+        self, a: ArraySpec, b: ArraySpec, decided_by: str | None = None, **keywords: Any
+    ) -> Callable[[np.ndarray, np.ndarray], Any]:
+        """The function (a, b) that does for two arrays of known shapes and dtypes what a call does, without looking up
+        the decision each time, which takes half a microsecond.
         """
-        key = (a.shape, b.shape, a.dtype, b.dtype)
-        first = self._remember(key, (a, b), self.decide(a, b), {})[0]
+        prefer = keywords.pop("prefer", None)
+        decision = self.decide(a, b, prefer=prefer, **keywords)
+        first, with_keywords = self._quickest((a, b), decision, keywords)
+        if first is not None and with_keywords:
+            first = functools.partial(first, **keywords)
         everywhere, observers = _everywhere, _observers.get
 
-        def call(a: np.ndarray, b: np.ndarray, decided_by: str | None = None) -> Any:
+        def call(a: np.ndarray, b: np.ndarray) -> Any:
             if first is not None and not (everywhere or observers()):
                 try:
                     return first(a, b)
                 except Refused:  # which the general way finds again, and goes on from there
                     pass
-            return self(a, b, decided_by=decided_by)
+            return self(a, b, decided_by=decided_by, prefer=prefer, **keywords)
 
         return call
 
@@ -331,18 +336,24 @@ class Kernel:
         self, key: tuple, arrays: tuple, decision: Decision, keywords: dict[str, Any]
     ) -> tuple[Callable[..., Any] | None, bool, Decision]:
         """Keep a decision with the function that runs unless the data is refused, and whether it takes the keywords."""
-        best = decision.candidates[0] if decision.candidates else None
-        first = short = None
-        if best is not None:
-            if best.specialise is not None:
-                short = best.specialise(*[ArraySpec(x.shape, x.dtype) for x in arrays], **keywords)
-            first = short or best.run
-        known = (first, bool(keywords) and short is None, decision)
+        known = (*self._quickest(arrays, decision, keywords), decision)
         with self._lock:
             if len(self._decisions) >= DECISIONS_KEPT:
                 self._decisions.pop(next(iter(self._decisions)))
             self._decisions[key] = known
         return known
+
+    def _quickest(
+        self, arrays: tuple, decision: Decision, keywords: dict[str, Any]
+    ) -> tuple[Callable[..., Any] | None, bool]:
+        """The function that does what the best candidate does, and whether it takes the keywords."""
+        best = decision.candidates[0] if decision.candidates else None
+        if best is None:
+            return None, False
+        short = None
+        if best.specialise is not None:
+            short = best.specialise(*[ArraySpec(x.shape, x.dtype) for x in arrays], **keywords)
+        return short or best.run, bool(keywords) and short is None
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """One implementation by name, as tests and benchmarks reach it; it raises `Refused` where it refuses."""

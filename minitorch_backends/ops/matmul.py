@@ -30,33 +30,40 @@ _EXACT = Choice("ieee", "precision flags act on float32 products only")
 _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
 
 
+_CALLS = "float32 products"
+_CALLS_KEPT = 512
+"""Pairs of shapes for which a state of the flags keeps what is called."""
+
+
 def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
     """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a
     choice.
     """
-    if precision is None and a.dtype is _FLOAT32:
-        state = current()
-        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-        return kernel(a, b, decided_by=decided_by, **keywords)
+    if precision is None and a.dtype is _FLOAT32 and b.dtype is _FLOAT32:
+        call = _kept_call(a, b)
+        return call(a, b) if call is not None else _new_call(a, b)(a, b)
     planned = _plan(a, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
-def prepared_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray]:
-    """`product` for operands of these shapes and dtypes only, in half a microsecond less."""
-    if a.dtype is not _FLOAT32:
-        return product
-    exact = kernel.prepared(a, b)
+def _kept_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """What a float32 product of these shapes called before, at the flags in force."""
+    calls = current().derived.get(_CALLS)
+    return None if calls is None else calls.get((a.shape, b.shape))
 
-    def multiply(x: np.ndarray, y: np.ndarray, precision: str | None = None) -> np.ndarray:
-        if precision is None:
-            state = current()
-            decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-            if not keywords:
-                return exact(x, y, decided_by)
-        return product(x, y, precision)
 
-    return multiply
+def _new_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """What float32 products of two shapes call at the flags in force; kept by their state, where the direction of the
+    pass does not matter."""
+    state = current()
+    decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+    call = kernel.prepared(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), decided_by, **keywords)
+    if "float32 product" in state.derived:
+        calls = state.derived.setdefault(_CALLS, {})
+        if len(calls) >= _CALLS_KEPT:
+            calls.clear()
+        calls[a.shape, b.shape] = call
+    return call
 
 
 def fused_sum(
@@ -249,6 +256,10 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     `precision` names the precision of this one float32 product; None asks the flags (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
+    if precision is None and input.dtype is _FLOAT32 and other.dtype is _FLOAT32:
+        call = _kept_call(input, other)
+        if call is not None:  # and so the shapes fit
+            return call(input, other)
     if input.dtype is not other.dtype:
         refuse_mixed(input, other)
     if input.ndim == 2 and other.ndim == 2:

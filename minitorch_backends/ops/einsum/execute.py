@@ -13,9 +13,8 @@ import numpy as np
 
 from ...dtypes import BOOL, INTEGER, dtype_of, promote_types
 from ...kernels.quiet import restore, silence
-from ...kernels.registry import ArraySpec
 from ...tensor import Tensor, adopt
-from ..matmul import prepared_product
+from ..matmul import product
 from ..reduce import summed
 from .equation import Labels
 from .layout import Pair
@@ -217,7 +216,7 @@ def _contraction(pair: Pair, sizes: dict[int, int], left: np.dtype, right: np.dt
     """The closure of two arrays, in the order of the plan's values, and a precision."""
     if not pair.summed:
         return _multiplication(pair, left, right, dtype)
-    closure = _product(pair, sizes, dtype)
+    closure = _product(pair, sizes)
     if left == right:
         return closure
     return lambda a, b, precision=None: closure(a.astype(dtype, copy=False), b.astype(dtype, copy=False), precision)
@@ -254,7 +253,7 @@ def _reading(term: Labels, result: Labels) -> tuple[tuple[int, ...], tuple[Any, 
     return axes, tuple(slice(None) if label in term else None for label in result)
 
 
-def _product(pair: Pair, sizes: dict[int, int], dtype: np.dtype) -> Closure:
+def _product(pair: Pair, sizes: dict[int, int]) -> Closure:
     """One call of the product kernels, with operands read through strides where these reach rows and sums as one."""
     count = len(pair.batch)
     first = _matrices(pair.left, pair.batch, pair.rows, pair.summed, sizes)
@@ -262,9 +261,6 @@ def _product(pair: Pair, sizes: dict[int, int], dtype: np.dtype) -> Closure:
     result: tuple[int, ...] | None = tuple(sizes[label] for label in pair.result)
     if len(pair.rows) == len(pair.columns) == 1 and count + 2 == len(result):  # type: ignore[arg-type]
         result = None
-    batch = tuple(sizes[label] for label in pair.batch)
-    n, k, m = (math.prod(sizes[label] for label in part) for part in (pair.rows, pair.summed, pair.columns))
-    product = prepared_product(ArraySpec((*batch, n, k), dtype), ArraySpec((*batch, k, m), dtype))
     if first is None and second is None and result is None and not pair.swapped:
         return product
     left_axes, left_shape = first or (None, None)
