@@ -16,6 +16,7 @@ from ..flags import State, current
 from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import gains_by_packing
 from ..kernels.gemm import matmul as kernel
+from ..kernels.gemm.blas import dots, product_of_dots
 from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
 from ..kernels.registry import ArraySpec, Kernel
@@ -42,21 +43,25 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
-def prepared_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray]:
-    """`product` for operands of these shapes and dtypes only, in half a microsecond less."""
+def straight_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while nobody
+    observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go on to
+    the next implementation.
+    """
+    if a.dtype.itemsize == 2:
+        return None
     if a.dtype is not _FLOAT32:
-        return product
-    exact = kernel.prepared(a, b)
+        return kernel.first(a, b, **_keywords(current(), "ieee"))
+    state = current()
+    decided_by, keywords = float32_call(state)
+    return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
 
-    def multiply(x: np.ndarray, y: np.ndarray, precision: str | None = None) -> np.ndarray:
-        if precision is None:
-            state = current()
-            decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-            if not keywords:
-                return exact(x, y, decided_by)
-        return product(x, y, precision)
 
-    return multiply
+def straight_dots(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+    """What gives from (..., k) and (..., k) the sums (...) that `straight_product` gives from (..., 1, k) and (..., k, 1)
+    as (..., 1, 1), where such a function is all there is to it; else None.
+    """
+    return dots if straight_product(a, b) is product_of_dots else None
 
 
 def fused_sum(
