@@ -69,13 +69,13 @@ def composite(
                 return function(*args, **named)
             return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
 
-        public = function if takes_out else public
-        registry[public_name] = Composite(public_name, public, reference, samples, takes, tested_as)
+        installed = function if takes_out else public
+        registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as)
         if method:
-            setattr(Tensor, public_name if method is True else method, public)
+            setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
             _install_inplace(public_name, lambda self, args, named: self.copy_(function(self, *args, **named)))
-        return public
+        return installed
 
     return declare
 

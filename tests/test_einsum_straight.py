@@ -49,7 +49,7 @@ def test_straight_programs_obey_the_flags_of_the_moment(equation: str) -> None:
 
 
 def test_straight_programs_leave_values_to_the_next_implementation() -> None:
-    """Subnormal factors, which tiles flush, are found while packing: the kernel refuses them in the middle of a program."""
+    """Subnormal factors, which tiles flush, are found while packing: the kernel refuses them amid a program."""
     tensors = [mt.tensor(normal(40, 40, seed=seed, dtype=np.float32)) for seed in range(3)]
     with backends.flags(fp32_precision="bf16"):
         for _ in range(4):

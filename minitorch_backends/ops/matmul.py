@@ -44,22 +44,22 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
 
 
 def straight_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
-    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while nobody
-    observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go on to
-    the next implementation.
+    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while
+    nobody observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go
+    on to the next implementation.
     """
     if a.dtype.itemsize == 2:
         return None
     if a.dtype is not _FLOAT32:
         return kernel.first(a, b, **_keywords(current(), "ieee"))
     state = current()
-    decided_by, keywords = float32_call(state)
+    keywords = float32_call(state)[1]
     return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
 
 
 def straight_dots(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
-    """What gives from (..., k) and (..., k) the sums (...) that `straight_product` gives from (..., 1, k) and (..., k, 1)
-    as (..., 1, 1), where such a function is all there is to it; else None.
+    """What makes of (..., k) and (..., k) the sums (...) that `straight_product` makes of (..., 1, k) and (..., k, 1),
+    where such a function is all there is to it; else None.
     """
     return dots if straight_product(a, b) is product_of_dots else None
 

@@ -43,9 +43,6 @@ def straightened(program: Program) -> Callable[..., np.ndarray] | None:
         lines += [f"del x{place}" for place in done if place >= count and value < last]
     lines.append(f"return {program.last.code(f'x{last}', bind)}")
     arguments = ", ".join(f"x{place}" for place in range(count))
-    body = "\n        ".join(lines)
-    exec(
-        f"def run({arguments}):\n    token = silence()\n    try:\n        {body}\n    finally:\n        restore(token)",
-        names,
-    )
+    head, body = f"def run({arguments}):\n    token = silence()\n    try:", "\n        ".join(lines)
+    exec(f"{head}\n        {body}\n    finally:\n        restore(token)", names)
     return names["run"]
