@@ -16,6 +16,7 @@ from ..flags import State, current
 from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import gains_by_packing
 from ..kernels.gemm import matmul as kernel
+from ..kernels.gemm.blas import dots, product_of_dots
 from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
 from ..kernels.registry import ArraySpec, Kernel
@@ -28,7 +29,6 @@ __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = Choice("ieee", "precision flags act on float32 products only")
 _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
-
 
 _CALLS = "float32 products"
 _CALLS_KEPT = 512
@@ -64,6 +64,27 @@ def _new_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray]
             calls.clear()
         calls[a.shape, b.shape] = call
     return call
+
+
+def straight_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while
+    nobody observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go
+    on to the next implementation.
+    """
+    if a.dtype.itemsize == 2:
+        return None
+    if a.dtype is not _FLOAT32:
+        return kernel.first(a, b, **_keywords(current(), "ieee"))
+    state = current()
+    keywords = float32_call(state)[1]
+    return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
+
+
+def straight_dots(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+    """What makes of (..., k) and (..., k) the sums (...) that `straight_product` makes of (..., 1, k) and (..., k, 1),
+    where such a function is all there is to it; else None.
+    """
+    return dots if straight_product(a, b) is product_of_dots else None
 
 
 def fused_sum(

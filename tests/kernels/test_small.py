@@ -227,4 +227,6 @@ def test_one_function_for_every_layout_and_value():
             tiny[0, 0], huge[1, 1] = np.nan, np.inf
             for left in (tiny, huge):
                 expected = matmul["portable"](left, b, precision=precision)
-                np.testing.assert_allclose(matmul(left, b, precision=precision), expected, rtol=0.02, atol=1e-39, err_msg=precision)
+                np.testing.assert_allclose(
+                    matmul(left, b, precision=precision), expected, rtol=0.02, atol=1e-39, err_msg=precision
+                )
