@@ -105,15 +105,15 @@ class _ExchangeLeft(NamedTuple):
 
 
 @njit
-def lu(p, m, n, a, row, pivots, strip):
+def lu(p, m, n, a, row, pivots, strip, packed, spare):
     """Factor the m x n matrix at `a` in its place, in blocks of `strip` columns; the pivots, from 1, go to the int32
     array. Returns info.
 
     Each block but the first is factored by one worker while the others still apply the block before it. Bits do not
-    depend on the threads.
+    depend on the threads. At `packed` and at `spare` is memory for a packed block.
     """
     size, k, info = p.size, min(m, n), np.zeros(1, np.int64)
-    head, packed, spare = min(strip, k), p.packed_a, p.spare_a
+    head = min(strip, k)
     info[0] = _by_halves(p, m, head, a, row, pivots)
     if n > head:
         pack_left(p, m - head, head, a + head * row, row, size, packed)

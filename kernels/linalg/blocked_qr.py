@@ -1,4 +1,4 @@
-"""Householder QR in the compact WY form, compiled: panels by one thread, all else products.
+"""Householder QR in the compact WY form, compiled: blocks by one worker, strips of what is right of them by the others.
 
 H_1 H_2 ... H_k = I - V T V.T, where the columns of V are the vectors and T is upper triangular (R. Schreiber, C. Van
 Loan, "A storage-efficient WY representation for products of Householder transformations", SIAM J. Sci. Stat. Comput.,
@@ -13,17 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit import njit
+from ..launch import launch
 from .few_sides import dot
 from .squares import copy, copy_transposed
-from .updates import multiply, subtract
+from .updates import Products, alone, multiply, multiply_packed, pack_left, subtract, subtract_packed
 
-__all__ = ["PANEL", "WIDE", "Memory", "apply_reflections", "factor_triangles", "householder"]
+__all__ = ["PANEL", "WIDE", "Memory", "apply_reflections", "householder", "load_reflections"]
 
 PANEL = 32
 """Columns of a panel. Half of it doubles the products of little depth, twice of it what one thread does alone."""
 
-WIDE = 128
-"""Columns of a block, a power of two times `PANEL`."""
+WIDE = 96
+"""Columns of a block, a multiple of `PANEL`. One worker factors the next block while the others apply the last one."""
 
 _ORDER = {"reassoc", "contract"}
 
@@ -32,7 +33,8 @@ class Memory(NamedTuple):
     """What the compiled code writes to, and its addresses.
 
     triangles: (blocks, WIDE, WIDE), T of each block. panel: PANEL columns. vectors: (m, WIDE), V of a block.
-    gram: (WIDE, WIDE). work, turned: WIDE rows as wide as the widest matrix.
+    gram: (WIDE, WIDE). work, turned: (threads, WIDE, WIDE). At `at_packed` are V.T and V of each block, packed, the
+    first of which takes `turned_bytes` and both `block_bytes`.
     """
 
     triangles: object
@@ -45,6 +47,20 @@ class Memory(NamedTuple):
     at_gram: int
     at_work: int
     at_turned: int
+    at_packed: int
+    turned_bytes: int
+    block_bytes: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _alone(p, memory, worker):
+    """The products and the memory of one worker, within a task."""
+    own = worker * WIDE * WIDE * p.size
+    return alone(p, worker), Memory(
+        memory.triangles, memory.panel, memory.vectors, memory.gram, memory.at_triangles, memory.at_panel,
+        memory.at_vectors, memory.at_gram, memory.at_work + own, memory.at_turned + own, memory.at_packed,
+        memory.turned_bytes, memory.block_bytes,
+    )  # fmt: skip
 
 
 # Slices that begin at 0 and are contiguous are what LLVM makes vectors of.
@@ -218,6 +234,25 @@ def _apply(p, memory, rows, shift, count, at_triangle, transposed, width, c, c_r
 
 
 @njit(cache=False, no_cpython_wrapper=True)
+def _pack_vectors(p, rows, count, memory, begin):
+    """Keep V of the block that begins at this column, and its transpose, packed."""
+    at, row = memory.at_packed + begin // WIDE * memory.block_bytes, WIDE * p.size
+    pack_left(p, count, rows, memory.at_vectors, p.size, row, at)
+    pack_left(p, rows, count, memory.at_vectors, row, p.size, at + memory.turned_bytes)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _apply_packed(p, memory, begin, count, rows, transposed, width, c, c_row):
+    """The same as `_apply`, of a whole block, whose V is packed, for at most WIDE columns of C."""
+    size, row, work, turned = p.size, WIDE * p.size, memory.at_work, memory.at_turned
+    packed, at = memory.at_packed + begin // WIDE * memory.block_bytes, memory.at_triangles + begin * row
+    multiply_packed(p, count, width, rows, packed, c, c_row, size, work, row)
+    t_row, t_column = (size, row) if transposed else (row, size)
+    multiply(p, count, width, count, at, t_row, t_column, work, row, size, turned, row)
+    subtract_packed(p, rows, width, count, packed + memory.turned_bytes, turned, row, size, c, c_row)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
 def _block(p, begin, end, m, at, row, taus, memory, triangle, at_triangle):
     """Factor the columns begin to end, the panels in the order of a binary counter: when the last power of two of them
     is done, as many that follow are updated by it (E. Elmroth, F. Gustavson, "Applying recursion to serial and parallel
@@ -240,26 +275,60 @@ def _block(p, begin, end, m, at, row, taus, memory, triangle, at_triangle):
     _whole_triangle(p, memory, rows, end - begin, triangle, at_triangle)
 
 
+@njit(cache=False, no_cpython_wrapper=True)
+def _factor_block(p, begin, end, m, at, row, taus, memory):
+    at_triangle = memory.at_triangles + begin * WIDE * p.size
+    _block(p, begin, end, m, at, row, taus, memory, memory.triangles[begin // WIDE], at_triangle)
+    _pack_vectors(p, m - begin, end - begin, memory, begin)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _update_task(task, worker, job):
+    """Apply a block to some columns right of it; the first of them are then factored themselves, while other workers
+    go on."""
+    p, memory = _alone(job.p, job.memory, worker)
+    start, width = job.end, job.following
+    if task > 0 or job.following == 0:
+        start += job.following + (task - (job.following > 0)) * WIDE
+        width = min(WIDE, job.n - start)
+    c = job.at + job.begin * job.row + start * p.size
+    _apply_packed(p, memory, job.begin, job.end - job.begin, job.m - job.begin, True, width, c, job.row)
+    if start == job.end and job.following > 0:
+        _factor_block(p, start, start + width, job.m, job.at, job.row, job.taus, memory)
+
+
+class _Update(NamedTuple):
+    """The columns begin to end of the m x n matrix are factored, `following` columns come next."""
+
+    p: Products
+    memory: Memory
+    m: int
+    n: int
+    begin: int
+    end: int
+    following: int
+    at: int
+    row: int
+    taus: object
+    run = _update_task
+
+
 @njit
-def householder(p, a, at, columns, taus, memory):
-    """Factor the first `columns` (at most m) columns of a (m, n), at address `at`, in place; the others become Q.T
-    times what they were. taus: `columns` numbers. The T of each block stay in `memory`."""
-    m, n = a.shape
-    row = n * p.size
+def householder(p, m, n, at, row, columns, taus, memory):
+    """Factor the first `columns` (at most m) columns of the m x n matrix at the address `at`, in place; the others
+    become Q.T times what they were. taus: `columns` numbers. The V and T of each block stay in `memory`."""
+    _factor_block(p, 0, min(WIDE, columns), m, at, row, taus, memory)
     for begin in range(0, columns, WIDE):
         end = min(begin + WIDE, columns)
-        at_triangle = memory.at_triangles + begin * WIDE * p.size
-        _block(p, begin, end, m, at, row, taus, memory, memory.triangles[begin // WIDE], at_triangle)
-        if end < n:
-            right = at + begin * row + end * p.size
-            _apply(p, memory, m - begin, 0, end - begin, at_triangle, True, n - end, right, row)
+        following = min(WIDE, columns - end)
+        tasks = (following > 0) + (n - end - following + WIDE - 1) // WIDE
+        launch(p.pool, p.threads, tasks, _Update(p, memory, m, n, begin, end, following, at, row, taus))
 
 
 @njit
-def factor_triangles(p, a, at, taus, memory):
-    """The T of each block, from vectors and taus."""
-    (m, n), count = a.shape, taus.shape[0]
-    row = n * p.size
+def load_reflections(p, m, at, row, taus, memory):
+    """The V and T of each block, from vectors below the diagonal at the address, and taus."""
+    count = taus.shape[0]
     for begin in range(0, count, WIDE):
         end, rows = min(begin + WIDE, count), m - begin
         triangle, at_triangle = memory.triangles[begin // WIDE], memory.at_triangles + begin * WIDE * p.size
@@ -268,19 +337,38 @@ def factor_triangles(p, a, at, taus, memory):
             last = min(first + PANEL, end)
             _add_triangle(p, memory, rows, first - begin, taus[first:last], triangle, at_triangle)
         _whole_triangle(p, memory, rows, end - begin, triangle, at_triangle)
+        _pack_vectors(p, rows, end - begin, memory, begin)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _apply_task(task, worker, job):
+    p, memory = _alone(job.p, job.memory, worker)
+    blocks, last = (job.count + WIDE - 1) // WIDE, min((task + 1) * WIDE, job.k)
+    for index in range(blocks):
+        begin = (index if job.transposed else blocks - 1 - index) * WIDE
+        first = max(task * WIDE, begin if job.upper else 0)
+        if first < last:
+            count, target = min(WIDE, job.count - begin), job.at + begin * job.row + first * p.size
+            _apply_packed(p, memory, begin, count, job.m - begin, job.transposed, last - first, target, job.row)
+
+
+class _Apply(NamedTuple):
+    p: Products
+    memory: Memory
+    m: int
+    k: int
+    count: int
+    transposed: bool
+    upper: bool
+    at: int
+    row: int
+    run = _apply_task
 
 
 @njit
-def apply_reflections(p, a, at_a, count, transposed, upper, c, at, memory):
-    """C (m, k), at address `at`, becomes H_1 ... H_count C or, if `transposed`, H_count ... H_1 C, by the vectors below
-    the diagonal of a. `upper`: rows of C have zeros before the diagonal, and keep them, as when Q is made."""
-    m, k = c.shape
-    row, a_row, blocks = k * p.size, a.shape[1] * p.size, (count + WIDE - 1) // WIDE
-    for index in range(blocks):
-        begin = (index if transposed else blocks - 1 - index) * WIDE
-        end, left = min(begin + WIDE, count), begin if upper else 0
-        if left >= k:
-            continue
-        _load_vectors(p, at_a + begin * (a_row + p.size), a_row, m - begin, end - begin, memory)
-        at_triangle, target = memory.at_triangles + begin * WIDE * p.size, at + begin * row + left * p.size
-        _apply(p, memory, m - begin, 0, end - begin, at_triangle, transposed, k - left, target, row)
+def apply_reflections(p, m, k, count, transposed, upper, at, row, memory):
+    """C (m, k), at the address, becomes H_1 ... H_count C or, if `transposed`, H_count ... H_1 C, by the V and T in
+    `memory`; each worker takes some columns through all blocks. `upper`: rows of C have zeros before the diagonal, and
+    keep them, as when Q is made."""
+    job = _Apply(p, memory, m, k, count, transposed, upper, at, row)
+    launch(p.pool, p.threads, (k + WIDE - 1) // WIDE, job)

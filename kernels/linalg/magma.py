@@ -94,17 +94,21 @@ def _apart(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 @contract.lu_factor.impl("magma", refuses=declined)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     from . import blocked_lu
-    from .updates import Session
+    from .updates import Session, left_bytes
 
     m, n = a.shape[-2:]
     packed, info = _apart(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
     swaps = pivots.reshape(-1, min(m, n))
     strip = _strip(min(m, n), **options(keywords))
-    with Session(a.dtype, m, n, **options(keywords), strip=strip) as p:
+    with Session(a.dtype, m, n, **options(keywords), alone=[(m, strip, strip)]) as p:
+        blocks = empty((2, left_bytes(p, m, min(strip, n))), np.dtype(np.uint8))
+        packed_at = address_of(blocks[0]), address_of(blocks[1])
         for index, (matrix, out) in enumerate(_each(a, packed)):
             _copied(p, matrix, out)
-            info.reshape(-1)[index] = blocked_lu.lu(p, m, n, address_of(out), out.strides[0], swaps[index], strip)
+            info.reshape(-1)[index] = blocked_lu.lu(
+                p, m, n, address_of(out), out.strides[0], swaps[index], strip, *packed_at
+            )
     return LU(packed, pivots, info, {"routine": "getrf, blocked"})
 
 
@@ -240,7 +244,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     packed, pivots, info, _ = lu_factor(a, **keywords)
     n, inverse, x = a.shape[-1], empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
     swaps, strip = pivots.reshape(-1, n), _INVERSE_STRIP
-    with Session(a.dtype, n, n, **options(keywords), strip=strip, strip_depth=n) as p:
+    with Session(a.dtype, n, n, **options(keywords), alone=[(n, strip, n)]) as p:
         for index, (factor, out) in enumerate(_each(packed, inverse)):
             if info.reshape(-1)[index]:
                 _copied(p, factor, out, _UPPER)  # as LAPACK's getri leaves it

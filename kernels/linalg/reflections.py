@@ -21,7 +21,7 @@ __all__ = ["Reflections", "reflections"]
 
 
 class Reflections(NamedTuple):
-    """What one call works with: the products, the memory, and the shape of its matrices."""
+    """What one call works with: the products and the memory, in which the reflections are that were factored last."""
 
     products: Any
     memory: Any
@@ -30,33 +30,38 @@ class Reflections(NamedTuple):
         """Factor the first columns of a (m, n) in place."""
         from .blocked_qr import householder
 
-        householder(self.products, a, address_of(a), columns, taus, self.memory)
+        householder(self.products, *a.shape, address_of(a), a.strides[0], columns, taus, self.memory)
 
-    def triangles(self, a: np.ndarray, taus: np.ndarray) -> None:
-        from .blocked_qr import factor_triangles
+    def load(self, a: np.ndarray, taus: np.ndarray) -> None:
+        """Take vectors and taus that were factored elsewhere."""
+        from .blocked_qr import load_reflections
 
-        factor_triangles(self.products, a, address_of(a), taus, self.memory)
+        load_reflections(self.products, a.shape[0], address_of(a), a.strides[0], taus, self.memory)
 
-    def apply(self, a: np.ndarray, count: int, c: np.ndarray, transposed: bool = False, upper: bool = False) -> None:
-        """Q C or Q.T C in place, by the vectors in a that were factored last."""
+    def apply(self, count: int, c: np.ndarray, transposed: bool = False, upper: bool = False) -> None:
+        """Q C or Q.T C in place."""
         from .blocked_qr import apply_reflections
 
-        at = address_of(a), address_of(c)
-        apply_reflections(self.products, a, at[0], count, transposed, upper, c, at[1], self.memory)
+        where = address_of(c), c.strides[0]
+        apply_reflections(self.products, *c.shape, count, transposed, upper, *where, self.memory)
 
 
 @contextmanager
-def reflections(dtype: np.dtype, m: int, count: int, widest: int, **keywords: Any) -> Iterator[Reflections]:
-    """For at most `count` reflections of m rows, applied to at most `widest` columns; `keywords` are the session's."""
+def reflections(dtype: np.dtype, m: int, count: int, **keywords: Any) -> Iterator[Reflections]:
+    """For at most `count` reflections of m rows; `keywords` are the session's."""
     from .blocked_qr import PANEL, WIDE, Memory
-    from .updates import Session
+    from .updates import Session, left_bytes
 
-    triangles, panel = empty((-(-count // WIDE), WIDE, WIDE), dtype), empty((PANEL * m,), dtype)
-    vectors, gram = empty((m, WIDE), dtype), empty((WIDE, WIDE), dtype)
-    work, turned = (empty((WIDE, max(widest, WIDE)), dtype) for _ in range(2))
-    at = (address_of(each) for each in (triangles, panel, vectors, gram, work, turned))
-    with Session(dtype, max(m, WIDE), max(widest, WIDE), **keywords) as products:
-        yield Reflections(products, Memory(triangles, panel, vectors, gram, *at))
+    blocks = -(-count // WIDE)
+    with Session(dtype, max(m, WIDE), WIDE, **keywords, alone=[(m, WIDE, WIDE), (WIDE, WIDE, m)]) as products:
+        turned_bytes = left_bytes(products, WIDE, m)
+        block_bytes = turned_bytes + left_bytes(products, m, WIDE)
+        triangles, panel = empty((blocks, WIDE, WIDE), dtype), empty((PANEL * m,), dtype)
+        vectors, gram = empty((m, WIDE), dtype), empty((WIDE, WIDE), dtype)
+        work, turned = (empty((products.threads, WIDE, WIDE), dtype) for _ in range(2))
+        packed = empty((blocks, block_bytes), np.dtype(np.uint8))
+        at = (address_of(each) for each in (triangles, panel, vectors, gram, work, turned, packed))
+        yield Reflections(products, Memory(triangles, panel, vectors, gram, *at, turned_bytes, block_bytes))
 
 
 def _each(array: np.ndarray) -> np.ndarray:
@@ -69,13 +74,13 @@ def _factored(a: np.ndarray, columns: int, **keywords: Any) -> tuple[np.ndarray,
     count, packed = min(m, n), np.array(a, order="C")
     taus = empty((*a.shape[:-2], count), a.dtype)
     q = np.zeros((*a.shape[:-2], m, columns), a.dtype) if columns else None
-    with reflections(a.dtype, m, count, max(n, columns), **options(keywords)) as by:
+    with reflections(a.dtype, m, count, **options(keywords)) as by:
         for index, (matrix, tau) in enumerate(zip(_each(packed), taus.reshape(-1, count), strict=True)):
             by.factor(matrix, count, tau)
             if q is not None:
                 own = _each(q)[index]
                 np.fill_diagonal(own, 1)
-                by.apply(matrix, count, own, upper=True)
+                by.apply(count, own, upper=True)
     return packed, taus, q
 
 
@@ -95,14 +100,14 @@ def qr(a: np.ndarray, *, mode: str = "reduced", **keywords: Any) -> QR:
 
 @contract.householder_product.impl("magma", refuses=declined)
 def householder_product(a: np.ndarray, tau: np.ndarray, **keywords: Any) -> np.ndarray:
-    (m, n), count = a.shape[-2:], tau.shape[-1]
+    m, count = a.shape[-2], tau.shape[-1]
     q, packed = np.zeros(a.shape, a.dtype), np.ascontiguousarray(a)
     taus = np.ascontiguousarray(tau).reshape(-1, count)
-    with reflections(a.dtype, m, count, n, **options(keywords)) as by:
+    with reflections(a.dtype, m, count, **options(keywords)) as by:
         for matrix, own_taus, own in zip(_each(packed), taus, _each(q), strict=True):
             np.fill_diagonal(own, 1)
-            by.triangles(matrix, own_taus)
-            by.apply(matrix, count, own, upper=True)
+            by.load(matrix, own_taus)
+            by.apply(count, own, upper=True)
     return q
 
 
@@ -136,7 +141,7 @@ def lstsq(
     limit = max(rcond, 4 * n**0.5 * contract.lstsq.bound[precision]) if driver == "gelsy" else None
     problems, found = [*zip(_each(a), _each(b), _each(x), strict=True)], []
     keywords |= {"precision": precision, "to_be_refined": low}
-    with reflections(a.dtype, m, n, n + count, **keywords) as by, unobserved():
+    with reflections(a.dtype, m, n, **keywords) as by, unobserved():
         for index, (matrix, right, out) in enumerate(problems):
             solved = _LeastSquares(by, matrix, right)
             info.reshape(-1)[index] = solved.info(limit)
@@ -192,10 +197,10 @@ class _LeastSquares:
         m, n = self.a.shape
         z = triangular_solve(self.R, residual[m:], upper=True, transpose=True)
         c = residual[:m].copy()
-        self.by.apply(self.factors, n, c, transposed=True)
+        self.by.apply(n, c, transposed=True)
         x = triangular_solve(self.R, c[:n] - z, upper=True)
         c[:n] = z
-        self.by.apply(self.factors, n, c)
+        self.by.apply(n, c)
         return np.concatenate([c, x])
 
 

@@ -7,6 +7,7 @@ where A or B was read: both are packed before anything is written.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,18 @@ from ..threading import pool
 from .groups import tag_of
 from .lanes import VECTOR_BYTES
 
-__all__ = ["BLOCK", "Products", "Session", "alone", "multiply", "pack_left", "subtract", "subtract_packed"]
+__all__ = [
+    "BLOCK",
+    "Products",
+    "Session",
+    "alone",
+    "left_bytes",
+    "multiply",
+    "multiply_packed",
+    "pack_left",
+    "subtract",
+    "subtract_packed",
+]
 
 BLOCK = 64
 """Rows and columns of the blocks that are factored without products: their work stays in the L1 cache."""
@@ -59,7 +71,6 @@ class Products(NamedTuple):
     threads: int
     size: int
     leaves: Leaves
-    spare_a: int
     packed_a: int
     packed_b: int
     sums: int
@@ -78,7 +89,7 @@ def alone(p, worker):
     """The products of one worker, within a task."""
     own = p.workers[worker]
     return Products(
-        p.tag, 0, 1, p.size, p.leaves, 0, own[0], own[1], own[2], own[3], own[4], p.workers_found[worker], p.workers,
+        p.tag, 0, 1, p.size, p.leaves, own[0], own[1], own[2], own[3], own[4], p.workers_found[worker], p.workers,
         p.workers_found,
     )  # fmt: skip
 
@@ -185,6 +196,14 @@ def subtract_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
         _multiply_packed(p, p.threads, True, m, n, k, packed_a, p.packed_b, c, c_row)
 
 
+@njit(cache=False, no_cpython_wrapper=True)
+def multiply_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
+    """C (m, n) = A (m, k) @ B (k, n), where A is packed."""
+    if m > 0 and n > 0 and k > 0:
+        _pack(p, p.threads, False, b_column, b_row, n, k, b, p.packed_b)
+        _multiply_packed(p, p.threads, False, m, n, k, packed_a, p.packed_b, c, c_row)
+
+
 def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
     """The instruction set whose leaves are taken, and what they compute."""
     from .. import cpu
@@ -207,6 +226,11 @@ def _packed(lines: int, depth: int, panel_lines: int, number_bytes: int, step: i
     return plans.up(plans.up(lines, panel_lines) // panel_lines * plans.up(depth, step) * number_bytes, 64)
 
 
+def left_bytes(products: Products, m: int, k: int) -> int:
+    """What `pack_left` writes."""
+    return _packed(m, k, products.leaves.mr, products.leaves.a_bytes, products.leaves.step)
+
+
 def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) -> list[int]:
     """Bytes for products (m, depth) @ (depth, n): of both packed operands, or parts of them, of sums, of limits, and of
     scratch memory, which has room for a panel of BLOCK columns of m rows."""
@@ -221,8 +245,7 @@ def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) 
 class Session:
     """The products of one factorisation of matrices of at most m x n, with memory for them; a context manager.
 
-    `strip`: the columns of the right operands of products that tasks do `alone`, whose depth is `strip_depth` (`strip`
-    unless it is given); `packed_a` has room for two left operands of that depth.
+    `alone`: the shapes (m, n, k) of products that tasks do alone.
 
     Raises `Refused` on leaving where the values did not admit the precision on tiles, unless the result is only to be
     refined: then what is flushed or overflows is found there.
@@ -236,8 +259,7 @@ class Session:
         precision: str = "ieee",
         rounding: str = "rna",
         to_be_refined: bool = False,
-        strip: int = 0,
-        strip_depth: int = 0,
+        alone: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         self._checked = not to_be_refined
         isa, inner = _isa(dtype, precision)
@@ -252,17 +274,18 @@ class Session:
         state, threads = pool()
         longest = max(m, n, 1)
         parts = [_parts(leaves, dtype.itemsize, longest, longest, longest, threads)]
-        left = _packed(longest, min(strip, longest), leaves.mr, leaves.a_bytes, leaves.step)
-        parts[0][0] = max(parts[0][0], 2 * left)
-        if strip:
-            parts += [_parts(leaves, dtype.itemsize, longest, strip, min(strip_depth or strip, longest), 1)] * threads
+        if alone:
+            own = zip(
+                *(_parts(leaves, dtype.itemsize, *map(min, shape, 3 * [longest]), 1) for shape in alone), strict=True
+            )
+            parts += [[*map(max, own)]] * threads
         self._memory = take_workspace(sum(map(sum, parts)))
         ends = address_of(self._memory) + np.cumsum(parts, dtype=np.int64).reshape(-1, 5)
         starts = ends - np.array(parts, np.int64)
         self.found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
         self.products = Products(
-            tag_of(dtype), state, threads, dtype.itemsize, leaves, int(starts[0, 0]) + left, *starts[0].tolist(),
-            self.found[0], starts[1:], self.found[1:],
+            tag_of(dtype), state, threads, dtype.itemsize, leaves, *starts[0].tolist(), self.found[0], starts[1:],
+            self.found[1:],
         )  # fmt: skip
 
     def __enter__(self) -> Products:
