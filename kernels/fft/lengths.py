@@ -7,7 +7,7 @@ import math
 
 from .. import cpu
 
-__all__ = ["factors", "lanes_of", "matrix"]
+__all__ = ["MATRICES", "factors", "has_matrix", "lanes_of", "matrix", "sharing"]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -19,6 +19,10 @@ def lanes_of(size: int) -> int:
 
 _POWERS = {5: (8, 4), 6: (8, 8), 7: (16, 8), 9: (8, 8, 8), 10: (16, 8, 8)}
 """Radices of powers of two where the largest first are not the best; see bench/NOTES.md."""
+
+
+LONGEST_IN_REGISTERS = {4: 512, 8: 256}
+"""By the size of an element; longer ones take less time in passes (bench/NOTES.md)."""
 
 
 @functools.cache
@@ -55,3 +59,20 @@ def matrix(n: int, lanes: int) -> tuple[int, int] | None:
             if new < cost:
                 best, cost = (a, b), new
     return best
+
+
+MATRICES = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
+"""Rows and columns of the lengths that are transformed in registers."""
+
+
+def sharing(n: int, lanes: int) -> int:
+    """How many transforms share vectors in registers: 1, 2, or 0 where the matrix does not suit so many lanes."""
+    a, b = MATRICES[n]
+    if a % lanes == 0 and b % lanes == 0:
+        return 1
+    return 2 if 2 * a == lanes and b in (a, lanes) else 0
+
+
+def has_matrix(n: int, size: int) -> bool:
+    """Whether transforms of n numbers are done in registers."""
+    return n in MATRICES and n <= LONGEST_IN_REGISTERS[size] and sharing(n, lanes_of(size)) > 0

@@ -6,6 +6,7 @@ go from the source through two buffers in the L1 or L2 cache to the target.
 * A long transform of length n = a * b is a matrix of a rows and b columns: its columns are transformed, multiplied by
   exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again. Both times the
   vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory", 1990).
+* One of few powers of two is transformed in registers (`registers.py`), and is no column.
 * A short one is the lane of a vector: squares are transposed on the way in and out.
 * Along an axis other than the last, the vectors lie side by side already.
 
@@ -22,24 +23,26 @@ from typing import NamedTuple
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .codelets import PassArguments, SquareArguments
+from .registers import WholeArguments
 from .tangle import TangleArguments
 
 __all__ = ["FIELDS", "KINDS", "REALS", "Job", "get", "transform", "whole"]
 
 FIELDS = (
     "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
-    "roots", "phases", "tangle", "tangle_one", "ends", "tangle_roots", "column_bytes", "worker_bytes",
+    "roots", "phases", "tangle", "tangle_one", "ends", "tangle_roots", "column_bytes", "worker_bytes", "whole",
 )  # fmt: skip
 """What the int64 of a plan's table mean: `Plan` says it."""
 
-KINDS = ("short", "long", "along")
+KINDS = ("short", "long", "along", "whole")
 REALS = ("", "real", "halved")
 
 _KIND, _REAL, _N, _LANES, _SIZE, _ROW, _SQUARE, _DOWN, _DOWN_COUNT, _ACROSS, _ACROSS_COUNT, _A, _B = range(13)
-_ROOTS, _PHASES, _TANGLE, _TANGLE_ONE, _ENDS, _TANGLE_ROOTS, _COLUMN_BYTES, _WORKER_BYTES = range(13, 21)
-_SHORT, _LONG = 0, 1
+_ROOTS, _PHASES, _TANGLE, _TANGLE_ONE, _ENDS, _TANGLE_ROOTS, _COLUMN_BYTES, _WORKER_BYTES, _WHOLE = range(13, 22)
+_SHORT, _LONG, _ALONG, _IN_REGISTERS = range(4)
 _FORWARD, _HALVED = 1, 2
 
+_SOME = 8  # transforms of real numbers that are in the L1 cache at once
 _ONE = 0x3FF0000000000000  # the bits of 1.0
 
 _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
@@ -298,6 +301,33 @@ def _along_task(task, worker, job):
         )  # fmt: skip
 
 
+@njit(cache=False, no_cpython_wrapper=True)
+def _whole_task(task, worker, job):
+    """Some transforms in registers, those of real numbers a few at a time."""
+    table = job.table
+    real = get(table, _REAL)
+    memory = job.memory + worker * get(table, _WORKER_BYTES)
+    last, step = min((task + 1) * job.chunk, job.batch), job.chunk if real == 0 else _SOME
+    for first in range(task * job.chunk, last, step):
+        end = min(first + step, last)
+        source, source_step = job.source, job.source_step
+        if real == _HALVED:
+            for index in range(first, end):
+                _tangle_all(table, source + index * source_step, job.target + index * job.target_step)
+            source, source_step = job.target, job.target_step
+        call_at(
+            get(table, _WHOLE),
+            WholeArguments(
+                source, source_step, job.target, job.target_step, first, end, job.swap, job.scale, get(table, _ROOTS),
+                memory,
+            ),
+        )  # fmt: skip
+        if real == _FORWARD:
+            for index in range(first, end):
+                to = job.target + index * job.target_step
+                _tangle_all(table, to, to)
+
+
 class _Long(Job):
     run = _long_task
 
@@ -320,6 +350,10 @@ class _Short(Job):
 
 class _Along(Job):
     run = _along_task
+
+
+class _Whole(Job):
+    run = _whole_task
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -361,7 +395,7 @@ def transform(
             at, to = source + item * source_step, target + item * target_step
             _in_steps(pool, threads, table, swap, scale, at, to, memory)
         return
-    if kind == _LONG:
+    if kind == _LONG or kind == _IN_REGISTERS:
         units = batch
     elif kind == _SHORT:
         units = _groups(batch, lanes)
@@ -376,5 +410,7 @@ def transform(
         launch(pool, threads, tasks, _Long(*rest))
     elif kind == _SHORT:
         launch(pool, threads, tasks, _Short(*rest))
+    elif kind == _IN_REGISTERS:
+        launch(pool, threads, tasks, _Whole(*rest))
     else:
         launch(pool, threads, tasks, _Along(*rest))

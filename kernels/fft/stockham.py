@@ -15,7 +15,7 @@ from ..gemm.workspace import address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_of, matrix
+from .lengths import factors, has_matrix, lanes_of, matrix
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -50,10 +50,12 @@ LEAST_SHARED = 1 << 14
 
 
 def kind_of(n: int, batch: int, size: int) -> str | None:
-    """The class of a batch of transforms of n numbers along the last axis: "long", "short", or None for neither."""
+    """The class of a batch of transforms of n numbers along the last axis: "whole", "long", "short", or None."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
+    if has_matrix(n, size):
+        return "whole"
     if n >= lanes * lanes and matrix(n, lanes) is not None:
         return "long"
     return "short" if batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG else None
@@ -66,7 +68,7 @@ def plan_of(n: int, dtype: np.dtype, kind: str, kept: int, real: str = "") -> Pl
     def make() -> Plan:
         from . import plan as planning
 
-        return planning.plan_long(n, dtype, real) if kind == "long" else planning.plan_short(n, dtype, kind, real)
+        return planning.make_plan(n, dtype, kind, real)
 
     return fft_plans.get((n, kind, dtype.char, real), make, kept)
 
