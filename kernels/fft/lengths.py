@@ -7,7 +7,7 @@ import math
 
 from .. import cpu
 
-__all__ = ["MATRICES", "factors", "has_matrix", "lanes_of", "matrix", "sharing"]
+__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "sharing"]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -19,10 +19,6 @@ def lanes_of(size: int) -> int:
 
 _POWERS = {5: (8, 4), 6: (8, 8), 7: (16, 8), 9: (8, 8, 8), 10: (16, 8, 8)}
 """Radices of powers of two where the largest first are not the best; see bench/NOTES.md."""
-
-
-LONGEST_IN_REGISTERS = {4: 512, 8: 256}
-"""By the size of an element; longer ones take less time in passes (bench/NOTES.md)."""
 
 
 @functools.cache
@@ -61,8 +57,8 @@ def matrix(n: int, lanes: int) -> tuple[int, int] | None:
     return best
 
 
-MATRICES = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32), 1024: (32, 32)}
-"""Rows and columns of the lengths that are transformed in registers."""
+MATRICES = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
+"""Rows and columns of the lengths that are transformed in registers; longer ones take as long in passes."""
 
 
 def sharing(n: int, lanes: int) -> int:
@@ -73,6 +69,10 @@ def sharing(n: int, lanes: int) -> int:
     return 2 if 2 * a == lanes and b in (a, lanes) else 0
 
 
-def has_matrix(n: int, size: int) -> bool:
-    """Whether transforms of n numbers are done in registers."""
-    return n in MATRICES and n <= LONGEST_IN_REGISTERS[size] and sharing(n, lanes_of(size)) > 0
+@functools.cache
+def lanes_in_registers(n: int, size: int) -> int | None:
+    """The lanes of the longest vectors that suit the matrix of n; None where n is not transformed in registers."""
+    lanes = lanes_of(size)
+    if n not in MATRICES or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
+        return None
+    return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)

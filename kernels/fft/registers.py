@@ -1,5 +1,5 @@
-"""Leaves that transform short rows whole: a matrix of a rows and b columns in vector registers (those that are more than
-the CPU has, the compiler puts on the stack), so that nothing but the user's memory is read in order and written in order.
+"""Leaves that transform short rows whole: a matrix of a rows and b columns in vector registers, of which the compiler
+puts on the stack those that the CPU has not, so that the user's memory is read in order, and written in order.
 
 With j = b * j1 + j2 and k = k1 + a * k2, columns are transformed over j1 (a vector holds a row, a lane a column),
 multiplied by exp(-2 pi i j2 k1 / n), transposed, and transformed over j2 (D. Bailey, "FFTs in external or hierarchical
@@ -44,16 +44,13 @@ class Matrix512(NamedTuple):
     n = 512
 
 
-class Matrix1024(NamedTuple):
-    n = 1024
-
-
-_EVERY = (Matrix16, Matrix32, Matrix64, Matrix128, Matrix256, Matrix512, Matrix1024)
+_EVERY = (Matrix16, Matrix32, Matrix64, Matrix128, Matrix256, Matrix512)
 _SHAPES = {each.n: each for each in _EVERY}
 
 
 class WholeArguments(NamedTuple):
-    """first, last: of the transforms; memory: for the matrix between the steps."""
+    """first, last: of the transforms. Imaginary parts are multiplied by sign as they are read, and by signed_scale as
+    they are written: with -1 and -scale, the conjugates of both make the inverse transform."""
 
     source: int
     source_step: int
@@ -61,10 +58,10 @@ class WholeArguments(NamedTuple):
     target_step: int
     first: int
     last: int
-    swap: int
+    sign: int
     scale: int
+    signed_scale: int
     roots: int
-    memory: int
 
 
 def _order(values: list[int]) -> ir.Constant:
@@ -74,12 +71,21 @@ def _order(values: list[int]) -> ir.Constant:
 class _Matrix:
     """Emits the transform of one matrix, or of two side by side."""
 
-    def __init__(self, builder: ir.IRBuilder, tag: Any, shape: Any, swapped: bool) -> None:
-        self.builder, self.tag, self.swapped = builder, tag, swapped
+    def __init__(self, builder: ir.IRBuilder, tag: Any, shape: Any, field: dict[str, ir.Value]) -> None:
+        self.builder, self.tag = builder, tag
         (self.a, self.b), self.lanes, self.size = MATRICES[shape.n], tag.lanes, tag.size
         self.pair = sharing(shape.n, tag.lanes) == 2
         self.arithmetic = Arithmetic(builder, tag.element, tag.lanes)
         self.kind = vector(tag.element, tag.lanes)
+        self.sign, self.scale, self.signed_scale = (
+            self.number(field[name]) for name in ("sign", "scale", "signed_scale")
+        )
+
+    def number(self, bits: ir.Value) -> ir.Value:
+        """A vector of the float64 that an int64 holds the bits of."""
+        value = self.builder.bitcast(bits, F64)
+        value = value if self.tag.element is F64 else self.builder.fptrunc(value, F32)
+        return broadcast(self.builder, value, self.lanes)
 
     def load(self, base: ir.Value, elements: ir.Value | int, align: int | None = None) -> ir.Value:
         at = elements * self.size if isinstance(elements, int) else self.builder.mul(elements, I64(self.size))
@@ -91,10 +97,11 @@ class _Matrix:
         parts = [
             self.builder.shuffle_vector(*halves, _order(list(range(part, 2 * self.lanes, 2)))) for part in range(2)
         ]
-        return Complex(*(parts[::-1] if self.swapped else parts))
+        return Complex(parts[0], self.arithmetic.times(parts[1], self.sign))
 
-    def write(self, value: Complex, low: ir.Value, high: ir.Value, scale: ir.Value) -> None:
-        parts = [self.arithmetic.times(part, scale) for part in (value[::-1] if self.swapped else value)]
+    def write(self, value: Complex, low: ir.Value, high: ir.Value) -> None:
+        factors = (self.scale, self.signed_scale)
+        parts = [self.arithmetic.times(part, factor) for part, factor in zip(value, factors, strict=True)]
         numbers = [lane + part * self.lanes for lane in range(self.lanes) for part in range(2)]
         for half, at in enumerate((low, high)):
             order = _order(numbers[half * self.lanes : (half + 1) * self.lanes])
@@ -123,7 +130,7 @@ class _Matrix:
         parts = [transpose(self.builder, [row[part] for row in rows]) for part in range(2)]
         return [Complex(*each) for each in zip(*parts, strict=True)]
 
-    def whole(self, sources: list[ir.Value], targets: list[ir.Value], roots: ir.Value, scale: ir.Value) -> None:
+    def whole(self, sources: list[ir.Value], targets: list[ir.Value], roots: ir.Value) -> None:
         """In registers."""
         step = 2 * self.size
         if self.pair and self.b == self.a:
@@ -139,42 +146,54 @@ class _Matrix:
                 low, high = (offset(self.builder, each, k2 * self.a * step) for each in targets)
             else:
                 low, high = self.plain(targets[0], k2 * self.a)
-            self.write(value, low, high, scale)
+            self.write(value, low, high)
 
 
-@intrinsic(prefer_literal=True)
-def _in_registers(typingctx, leaf, job, first, second, swapped):
+@intrinsic
+def _in_registers(typingctx, leaf, job, first, second):
     """Transform the first and the second of a pair, or one alone."""
 
     def codegen(context, builder, signature, arguments):
         tag, shape = field_class(leaf, "vectors"), field_class(leaf, "shape")
-        _, job, *numbers, _ = arguments
+        _, job, *numbers = arguments
         field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
-        matrix = _Matrix(builder, tag, shape, bool(signature.args[4].literal_value))
-        scale = builder.bitcast(field["scale"], F64)
-        scale = broadcast(builder, scale if tag.element is F64 else builder.fptrunc(scale, F32), tag.lanes)
+        matrix = _Matrix(builder, tag, shape, field)
 
         def at(name: str) -> list[ir.Value]:
             places = [builder.add(field[name], builder.mul(each, field[f"{name}_step"])) for each in numbers]
             return [builder.inttoptr(each, POINTER) for each in places[: 1 + matrix.pair]]
 
-        matrix.whole(at("source"), at("target"), builder.inttoptr(field["roots"], POINTER), scale)
+        matrix.whole(at("source"), at("target"), builder.inttoptr(field["roots"], POINTER))
         return context.get_dummy_value()
 
-    return types.void(leaf, job, types.int64, types.int64, swapped), codegen
+    return types.void(leaf, job, types.int64, types.int64), codegen
 
 
-@intrinsic(prefer_literal=True)
-def _columns(typingctx, leaf, job, index, first, swapped):
-    """A vector of columns of the matrix, to memory: [column][part][row]."""
+@intrinsic
+def _matrix_on_stack(typingctx, leaf):
+    """The address of memory for a matrix: [column][part][row]."""
+
+    def codegen(context, builder, signature, arguments):
+        tag, n = field_class(leaf, "vectors"), field_class(leaf, "shape").n
+        with builder.goto_entry_block():
+            place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * n * tag.size))
+            place.align = 64
+        return builder.ptrtoint(place, I64)
+
+    return types.int64(leaf), codegen
+
+
+@intrinsic
+def _columns(typingctx, leaf, job, index, first, memory):
+    """A vector of columns of the matrix, to memory."""
 
     def codegen(context, builder, signature, arguments):
         tag, shape = field_class(leaf, "vectors"), field_class(leaf, "shape")
-        _, job, index, first, _ = arguments
+        _, job, index, first, memory = arguments
         field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
-        m = _Matrix(builder, tag, shape, bool(signature.args[4].literal_value))
+        m = _Matrix(builder, tag, shape, field)
         source = builder.inttoptr(builder.add(field["source"], builder.mul(index, field["source_step"])), POINTER)
-        roots, memory = (builder.inttoptr(field[name], POINTER) for name in ("roots", "memory"))
+        roots, memory = (builder.inttoptr(each, POINTER) for each in (field["roots"], memory))
         rows = [m.read(*m.plain(source, builder.add(first, I64(j1 * m.b)))) for j1 in range(m.a)]
         rows = m.down(rows, roots, first)
         to = offset(builder, memory, builder.mul(first, I64(2 * m.a * m.size)))
@@ -185,32 +204,30 @@ def _columns(typingctx, leaf, job, index, first, swapped):
                     store(builder, value[part], offset(builder, to, at), m.lanes * m.size)
         return context.get_dummy_value()
 
-    return types.void(leaf, job, types.int64, types.int64, swapped), codegen
+    return types.void(leaf, job, types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic(prefer_literal=True)
-def _rows(typingctx, leaf, job, index, first, swapped):
+@intrinsic
+def _rows(typingctx, leaf, job, index, first, memory):
     """A vector of rows of the matrix, from memory."""
 
     def codegen(context, builder, signature, arguments):
         tag, shape = field_class(leaf, "vectors"), field_class(leaf, "shape")
-        _, job, index, first, _ = arguments
+        _, job, index, first, memory = arguments
         field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
-        m = _Matrix(builder, tag, shape, bool(signature.args[4].literal_value))
+        m = _Matrix(builder, tag, shape, field)
         target = builder.inttoptr(builder.add(field["target"], builder.mul(index, field["target_step"])), POINTER)
-        memory = builder.inttoptr(field["memory"], POINTER)
-        scale = builder.bitcast(field["scale"], F64)
-        scale = broadcast(builder, scale if tag.element is F64 else builder.fptrunc(scale, F32), tag.lanes)
+        memory = builder.inttoptr(memory, POINTER)
         places = [[2 * m.a * j2 + part * m.a for part in range(2)] for j2 in range(m.b)]
         rows = [
             Complex(*[m.load(memory, builder.add(first, I64(place)), m.lanes * m.size) for place in pair])
             for pair in places
         ]
         for k2, value in enumerate(m.arithmetic.transform(rows)):
-            m.write(value, *m.plain(target, builder.add(first, I64(k2 * m.a))), scale)
+            m.write(value, *m.plain(target, builder.add(first, I64(k2 * m.a))))
         return context.get_dummy_value()
 
-    return types.void(leaf, job, types.int64, types.int64, swapped), codegen
+    return types.void(leaf, job, types.int64, types.int64, types.int64), codegen
 
 
 def _sharing(leaf: Any) -> int:
@@ -222,10 +239,7 @@ def _whole(leaf, job):
     count = constant(leaf, "sharing")
     for first in range(job.first, job.last, count):
         second = min(first + 1, job.last - 1)
-        if job.swap:
-            _in_registers(leaf, job, first, second, 1)
-        else:
-            _in_registers(leaf, job, first, second, 0)
+        _in_registers(leaf, job, first, second)
 
 
 class Whole(NamedTuple):
@@ -245,17 +259,12 @@ def _side(index: int) -> Any:
 @njit(cache=False, no_cpython_wrapper=True)
 def _in_two(leaf, job):
     a, b, lanes = constant(leaf, "rows"), constant(leaf, "columns"), constant(leaf.vectors, "lanes")
+    memory = _matrix_on_stack(leaf)
     for index in range(job.first, job.last):
         for first in range(0, b, lanes):
-            if job.swap:
-                _columns(leaf, job, index, first, 1)
-            else:
-                _columns(leaf, job, index, first, 0)
+            _columns(leaf, job, index, first, memory)
         for first in range(0, a, lanes):
-            if job.swap:
-                _rows(leaf, job, index, first, 1)
-            else:
-                _rows(leaf, job, index, first, 0)
+            _rows(leaf, job, index, first, memory)
 
 
 class InTwo(NamedTuple):
