@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ from llvmlite import ir  # noqa: E402
 from numba import prange, types  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
-__all__ = ["CACHE_VARIABLE", "cache_folder", "intrinsic", "ir", "njit", "numba", "prange", "types"]
+__all__ = ["CACHE_VARIABLE", "cache_folder", "cfunc", "intrinsic", "ir", "njit", "numba", "prange", "types"]
 
 CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 """Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
@@ -150,12 +150,34 @@ def njit(function: Callable | None = None, /, **options: Any) -> Any:
     """
     if function is None:
         return functools.partial(njit, **options)
+    with _own_cache():
+        dispatcher = numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
+        _name_apart(dispatcher)
+        return dispatcher
+
+
+def cfunc(signature: Any) -> Callable[[Callable], Any]:
+    """`numba.cfunc` with the same cache: a function of the C convention, whose code is at `.address`. It is compiled
+    when it is decorated."""
+
+    def decorate(function: Callable) -> Any:
+        with _own_cache():
+            compiled = numba.core.ccallback.CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {})
+            compiled.enable_caching()
+            _name_apart(compiled)
+        compiled.compile()
+        return compiled
+
+    return decorate
+
+
+@contextlib.contextmanager
+def _own_cache() -> Iterator[None]:
+    """Have Numba keep what is decorated in the block in this project's folder."""
     settings: Any = numba.config
     with _decorating:
         users_folder, settings.CACHE_DIR = settings.CACHE_DIR, str(cache_folder())
         try:
-            dispatcher = numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
-            _name_apart(dispatcher)
-            return dispatcher
+            yield
         finally:
             settings.CACHE_DIR = users_folder

@@ -49,11 +49,15 @@ def composite(
     method: bool | str = True,
     takes: str = EVERY_CATEGORY,
     inplace: bool = False,
+    takes_out: bool = False,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare a function of tensors that is made of ops; the arguments are those of `op`."""
+    """Declare a function of tensors that is made of ops; the arguments are those of `op`.
+
+    `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call.
+    """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         public_name = name or function.__name__
@@ -65,12 +69,13 @@ def composite(
                 return function(*args, **named)
             return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
 
-        registry[public_name] = Composite(public_name, public, reference, samples, takes, tested_as)
+        installed = function if takes_out else public
+        registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as)
         if method:
-            setattr(Tensor, public_name if method is True else method, public)
+            setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
             _install_inplace(public_name, lambda self, args, named: self.copy_(function(self, *args, **named)))
-        return public
+        return installed
 
     return declare
 

@@ -18,7 +18,17 @@ from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec
 
-__all__ = ["matmul", "matmul_portable", "refuses", "specialise"]
+__all__ = [
+    "dot",
+    "dots",
+    "matmul",
+    "matmul_of_batches",
+    "matmul_of_strided",
+    "matmul_portable",
+    "product_of_dots",
+    "refuses",
+    "specialise",
+]
 
 _FLOAT32 = np.dtype(np.float32)
 _BLAS_DTYPES = frozenset(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
@@ -58,18 +68,55 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
 def specialise(
     a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
 ) -> Callable[..., np.ndarray] | None:
-    """For exact products of two matrices, which `matmul` passes on to BLAS as they are: straight there."""
+    """For exact products that `matmul` passes on to BLAS as they are, of matrices or of batches: straight there."""
     exact = precision in _EXACT_PRODUCTS or a.dtype != _FLOAT32
     one_number = 1 in (math.prod(a.shape), math.prod(b.shape))
-    return _dot if a.ndim == b.ndim == 2 and exact and a.dtype in _BLAS_DTYPES and not one_number else None
+    if not exact or a.dtype not in _BLAS_DTYPES or one_number or b.ndim < a.ndim:
+        return None
+    if a.ndim == b.ndim == 2:
+        return dot
+    return product_of_dots if _are_dots(a, b) else matmul_of_batches
 
 
-def _dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`a.dot(b)` of two matrices, in silence."""
     token = silence()
     try:
         return a.dot(b)
     finally:
         restore(token)
+
+
+def matmul_of_batches(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`matmul_of_strided`, in silence."""
+    token = silence()
+    try:
+        return matmul_of_strided(a, b)
+    finally:
+        restore(token)
+
+
+def matmul_of_strided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`np.matmul`, which is given copies of operands that it would not give to BLAS."""
+    return np.matmul(_for_blas(a), _for_blas(b))
+
+
+def product_of_dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """A batch of products of one row and one column."""
+    return dots(a[..., 0, :], b[..., 0])[..., None, None]
+
+
+def dots(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sums along the last dimension of the products of real arrays."""
+    token = silence()
+    try:
+        return np.vecdot(a, b)
+    finally:
+        restore(token)
+
+
+def _are_dots(a: ArraySpec | np.ndarray, b: ArraySpec | np.ndarray) -> bool:
+    return b.ndim > 2 and a.ndim > 2 and a.shape[-2] == b.shape[-1] == 1 and a.dtype.kind == "f"
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -81,7 +128,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             return a.dot(b)  # a third of a microsecond less than np.matmul; copies the strides that BLAS does not take
         if a.size:  # one product in place of one for each matrix of the batch
             return a.reshape(-1, a.shape[-1]).dot(b).reshape(*a.shape[:-1], b.shape[-1])
-    return np.matmul(_for_blas(a), _for_blas(b))
+    return product_of_dots(a, b) if _are_dots(a, b) else matmul_of_strided(a, b)
 
 
 def _for_blas(x: np.ndarray) -> np.ndarray:

@@ -23,6 +23,9 @@ _KEPT_BYTES = 1 << 19
 _SPREAD_MICROSECONDS = 30.0
 """Work below this stays on the caller's thread: waking another one takes longer."""
 
+_STRIDES_KEPT = 16
+"""Layouts of operands that are remembered for two shapes."""
+
 _SMALL_RESULT = 1 << 16
 """Bytes of a result from which it is worth 1 us to have it begin on a cache line."""
 
@@ -73,24 +76,57 @@ def specialised(
     isa: str, precision: str, rounding: str, dtype: np.dtype, shape_a: tuple[int, ...], shape_b: tuple[int, ...]
 ) -> Callable[..., np.ndarray]:
     """A function that multiplies arrays of these shapes, two matrices or two batches of equal sizes."""
-    m, k, n, size = *shape_a[-2:], shape_b[-1], dtype.itemsize
-    of_a, of_b = _contiguous(shape_a, size), _contiguous(shape_b, size)
-    shape, sizes = (*shape_a[:-1], n), (m, k, n)
-    steps = Steps(math.prod(shape_a[:-2]), m * k * size, k * n * size, m * n * size) if len(shape_a) > 2 else ALONE
+    (m, k), n, size = shape_a[-2:], shape_b[-1], dtype.itemsize
+    shape, of_matrices = (*shape_a[:-1], n), (isa, precision, rounding, dtype, (m, k, n))
+    contiguous = _contiguous(shape_a, size), _contiguous(shape_b, size)
+    whole = Steps(math.prod(shape[:-2]), m * k * size, k * n * size, m * n * size) if len(shape) > 2 else ALONE
     make = empty if math.prod(shape) * size >= _SMALL_RESULT else np.empty
-    usual = None  # until a first call, whose time the compilation is part of
+    known: dict[tuple, tuple[Callable, Callable]] = {}
+    usual: Callable = _not_yet
 
     def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        c = make(shape, dtype)
+        return c if usual(a, b, c) is c else otherwise(a, b, c)
+
+    def otherwise(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """The same for the first call, for other strides than the first ones, and for values to be looked at."""
         nonlocal usual
-        if a.strides == of_a and b.strides == of_b:
-            if usual is None:
-                usual = job_for(isa, precision, rounding, dtype, sizes, (*of_a[-2:], *of_b[-2:]), steps)
-            c = make(shape, dtype)
-            _run(usual, a, b, c, k)
-            return c
-        return product(a, b, isa, precision, rounding)
+        strides = a.strides, b.strides
+        ways = known.get(strides)
+        if ways is None:
+            if strides == contiguous:
+                steps = whole
+            elif len(shape) > 3:  # the matrices of a batch lie at no regular steps
+                return product(a, b, isa, precision, rounding)
+            else:
+                steps = Steps(shape[0], _step(a), _step(b), _step(c)) if len(shape) == 3 else ALONE
+            ways = _ways(job_for(*of_matrices, (*a.strides[-2:], *b.strides[-2:]), steps), strides, k)
+            if len(known) == _STRIDES_KEPT:
+                known.clear()
+            if not known:
+                usual = ways[0]
+            known[strides] = ways
+        quick, checked = ways
+        return c if quick(a, b, c) is c else checked(a, b, c)
 
     return multiply
+
+
+def _not_yet(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    """Before the first call, whose time the compilation is part of."""
+
+
+def _ways(job: Job, strides: tuple[tuple[int, ...], ...], depth: int) -> tuple[Callable, Callable]:
+    """Two functions (a, b, c) that run a job and return c: one that may return something else for strides and values
+    that it does not take, and one that takes all strides, and raises `Refused` for values."""
+    from .builtin import AVAILABLE, WORKSPACE_BYTES, builtin
+
+    def run(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        _run(job, a, b, c, depth)
+        return c
+
+    brief = job.microseconds < _SPREAD_MICROSECONDS and job.workspace_bytes <= WORKSPACE_BYTES
+    return (builtin(job, *strides) if brief and AVAILABLE else run), run
 
 
 def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

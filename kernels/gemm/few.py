@@ -30,10 +30,14 @@ n = 16, 32, 48, 64 vectors take 1.1, 1.6, 2.9, 4.6 us and tiles 1.4, 1.5, 1.9, 2
 _MOST_BY_VECTORS = 600_000
 """Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
 
-_LEAST_IN_BATCH, _LEAST_BROADCAST = 32_000, 500_000
-"""Products of a whole batch below which NumPy's BLAS does exact ones faster, for batches of equal sizes and for those
-that broadcast, whose addresses take 10 us to find. 1024 products at n = 8, 16, 32, vectors and BLAS: 20 and 41, 47 and
-114, 270 and 573 us. Alone, BLAS takes 0.6 less than a compiled kernel until it uses threads."""
+_LEAST_BROADCAST = 500_000
+"""Products of a whole batch below which NumPy's BLAS does exact ones faster, for batches that broadcast, whose
+addresses take 10 us to find."""
+
+_LEAST_LINES, _ALWAYS = 8, 1000
+"""Rows and columns of a result below which BLAS does a single exact product faster, which need not pack, and products
+(m * k * n) up to which it does not. Microseconds by vectors and by BLAS: n = 8 0.22, 0.55; 16 0.28, 0.60; 32 0.72,
+1.07; 64 3.9, 4.4; 128 34, 45; [1, 64] @ [64, 64] transposed 1.1, 0.7; [128, 128] @ [128, 4] 4.7, 2.4."""
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
@@ -55,9 +59,12 @@ def refuses(isa: str) -> Callable[..., str | None]:
         products = m * k * n
         if isa == "amx":
             return _refusal_of_tiles(a.dtype, precision, exact, count, products)
-        least = _LEAST_IN_BATCH if a.shape[:-2] == b.shape[:-2] else _LEAST_BROADCAST
-        if exact and (count < 4 or count * products < least):
-            return f"leaves {count} x {products:,} products to BLAS; faster in batches, from {least:,} in all"
+        if exact and m == n == 1 and count > 1:
+            return "leaves batches of dot products to BLAS"
+        if exact and count < 4 and min(m, n) < _LEAST_LINES and products > _ALWAYS:
+            return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
+        if exact and a.shape[:-2] != b.shape[:-2] and count * products < _LEAST_BROADCAST:
+            return f"leaves {count} x {products:,} products to BLAS; faster with broadcasting from {_LEAST_BROADCAST:,}"
         if not exact and products >= _MOST_BY_VECTORS and cpu.refusal("amx") is None:
             return f"leaves {products:,} products to tiles, which are faster from {_MOST_BY_VECTORS:,}"
         return None

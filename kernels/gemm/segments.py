@@ -12,7 +12,16 @@ from ..jit import intrinsic, njit, types
 from ..launch import call_at, launch
 from .emit import I32, I64, POINTER, call, load, offset, splat, store, vector
 
-__all__ = ["HEADER", "LIMITS_BYTES", "SegmentArguments", "multiply_many", "multiply_objects", "read"]
+__all__ = [
+    "HEADER",
+    "LIMITS_BYTES",
+    "SegmentArguments",
+    "extraordinary",
+    "multiply_many",
+    "multiply_objects",
+    "read",
+    "reset",
+]
 
 HEADER = ("run", "checked", "count", "step_a", "step_b", "step_c", "workspace_bytes")
 """The first int64 of a job. `count` products lie `step_a`, `step_b`, `step_c` bytes apart; each worker has so many
@@ -62,7 +71,7 @@ def _limits_at(builder, address) -> list:
 
 
 @intrinsic
-def _reset(typingctx, limits):
+def reset(typingctx, limits):
     """Nothing was found so far."""
 
     def codegen(context, builder, signature, arguments):
@@ -74,7 +83,7 @@ def _reset(typingctx, limits):
 
 
 @intrinsic
-def _extraordinary(typingctx, limits):
+def extraordinary(typingctx, limits):
     """1 where magnitudes were found that somebody has to look at, else 0."""
 
     def codegen(context, builder, signature, arguments):
@@ -120,11 +129,11 @@ def _multiply(pool, threads, job, outer, across, workspace):
     chunk = min(count, max(1, (count * across + 8 * threads - 1) // (8 * threads)))
     chunks = (count + chunk - 1) // chunk
     for worker in range(threads if checked else 0):
-        _reset(workspace + worker * each)
+        reset(workspace + worker * each)
     launch(pool, threads, across * chunks, _Segments(job, outer, across, chunk, chunks, workspace))
     found = 0
     for worker in range(threads if checked else 0):
-        found |= _extraordinary(workspace + worker * each)
+        found |= extraordinary(workspace + worker * each)
     return found
 
 
@@ -146,6 +155,6 @@ def multiply_objects(pool, threads, job, a, b, c, workspace):
         _write(workspace - 64, first_a, first_b, first_c)
         return _multiply(pool, threads, job, workspace - 64, 1, workspace)
     if read(job, 1) != 0:
-        _reset(workspace)
+        reset(workspace)
     call_at(read(job, 0), SegmentArguments(job, first_a, first_b, first_c, read(job, 2), workspace))
-    return _extraordinary(workspace) if read(job, 1) != 0 else 0
+    return extraordinary(workspace) if read(job, 1) != 0 else 0

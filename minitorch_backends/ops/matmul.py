@@ -16,6 +16,7 @@ from ..flags import State, current
 from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import gains_by_packing
 from ..kernels.gemm import matmul as kernel
+from ..kernels.gemm.blas import dots, product_of_dots
 from ..kernels.gemm.half import half_matmul
 from ..kernels.precision import PRECISIONS, named
 from ..kernels.registry import ArraySpec, Kernel
@@ -29,34 +30,61 @@ _FLOAT32 = np.dtype(np.float32)
 _EXACT = Choice("ieee", "precision flags act on float32 products only")
 _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
 
+_CALLS = "float32 products"
+_CALLS_KEPT = 512
+"""Pairs of shapes for which a state of the flags keeps what is called."""
+
 
 def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
     """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a
     choice.
     """
-    if precision is None and a.dtype is _FLOAT32:
-        state = current()
-        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-        return kernel(a, b, decided_by=decided_by, **keywords)
+    if precision is None and a.dtype is _FLOAT32 and b.dtype is _FLOAT32:
+        call = _kept_call(a, b)
+        return call(a, b) if call is not None else _new_call(a, b)(a, b)
     planned = _plan(a, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
-def prepared_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray]:
-    """`product` for operands of these shapes and dtypes only, in half a microsecond less."""
+def _kept_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """What a float32 product of these shapes called before, at the flags in force."""
+    calls = current().derived.get(_CALLS)
+    return None if calls is None else calls.get((a.shape, b.shape))
+
+
+def _new_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """What float32 products of two shapes call at the flags in force; kept by their state, where the direction of the
+    pass does not matter."""
+    state = current()
+    decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+    call = kernel.prepared(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), decided_by, **keywords)
+    if "float32 product" in state.derived:
+        calls = state.derived.setdefault(_CALLS, {})
+        if len(calls) >= _CALLS_KEPT:
+            calls.clear()
+        calls[a.shape, b.shape] = call
+    return call
+
+
+def straight_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while
+    nobody observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go
+    on to the next implementation.
+    """
+    if a.dtype.itemsize == 2:
+        return None
     if a.dtype is not _FLOAT32:
-        return product
-    exact = kernel.prepared(a, b)
+        return kernel.first(a, b, **_keywords(current(), "ieee"))
+    state = current()
+    keywords = float32_call(state)[1]
+    return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
 
-    def multiply(x: np.ndarray, y: np.ndarray, precision: str | None = None) -> np.ndarray:
-        if precision is None:
-            state = current()
-            decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-            if not keywords:
-                return exact(x, y, decided_by)
-        return product(x, y, precision)
 
-    return multiply
+def straight_dots(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+    """What makes of (..., k) and (..., k) the sums (...) that `straight_product` makes of (..., 1, k) and (..., k, 1),
+    where such a function is all there is to it; else None.
+    """
+    return dots if straight_product(a, b) is product_of_dots else None
 
 
 def fused_sum(
@@ -249,6 +277,10 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     `precision` names the precision of this one float32 product; None asks the flags (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
+    if precision is None and input.dtype is _FLOAT32 and other.dtype is _FLOAT32:
+        call = _kept_call(input, other)
+        if call is not None:  # and so the shapes fit
+            return call(input, other)
     if input.dtype is not other.dtype:
         refuse_mixed(input, other)
     if input.ndim == 2 and other.ndim == 2:

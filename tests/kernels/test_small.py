@@ -190,7 +190,43 @@ def test_what_small_products_run():
     assert chosen("bf16", (8, 8), (8, 8)) == by_vectors
     assert chosen("tf32", (64, 64), (64, 64)) == chosen("bf16", (1024, 8, 8), (1024, 8, 8)) == first
     assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == chosen("ieee", (1024, 8, 8), (1024, 8, 8)) == by_vectors
-    assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == "blas"
-    sentence = "leaves 1 x 512 products to BLAS; faster in batches, from 32,000 in all"
+    assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == by_vectors
+    assert chosen("ieee", (1, 8), (8, 8)) == by_vectors
+    assert chosen("ieee", (1, 128), (128, 128)) == chosen("ieee", (128, 128), (128, 4)) == "blas"
+    sentence = "leaves [1, 128] @ [128, 128] to BLAS, which need not pack"
     if usable:
-        assert (by_vectors, sentence) in matmul.decide(normal(8, 8), normal(8, 8)).refusals
+        assert (by_vectors, sentence) in matmul.decide(normal(1, 128), normal(128, 128)).refusals
+
+
+@pytest.mark.parametrize("batch", [(1,), (5,), (3, 1), (1, 3), (2, 1, 3), (2, 3, 1, 1)])
+def test_batches_of_equal_sizes(batch):
+    for precision, (m, k, n) in itertools.product(("ieee", "bf16"), ((8, 9, 10), (24, 16, 33))):
+        a, b = normal(*batch, m, k), normal(*batch, k, n, seed=1)
+        expected = matmul["portable"](a, b, precision=precision)
+        for _ in range(2):
+            for left, right in itertools.product(layouts(a), layouts(b)):
+                result = matmul(left, right, precision=precision)
+                np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_one_function_for_every_layout_and_value():
+    """What is kept for two shapes takes other strides, subclasses of ndarray, and values that tiles refuse."""
+
+    class Odd(np.ndarray):
+        pass
+
+    for precision in ("ieee", "bf16", "tf32", "bf16x3"):
+        a, b = normal(24, 40), normal(40, 19, seed=1)
+        for _ in range(2):
+            for left, right in itertools.product(layouts(a), layouts(b)):
+                expected = matmul["portable"](a, b, precision=precision)
+                for x in (left, left.view(Odd)):
+                    result = matmul(x, right, precision=precision)
+                    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+            tiny, huge = a * np.float32(1e-38), a * np.float32(1e37)
+            tiny[0, 0], huge[1, 1] = np.nan, np.inf
+            for left in (tiny, huge):
+                expected = matmul["portable"](left, b, precision=precision)
+                np.testing.assert_allclose(
+                    matmul(left, b, precision=precision), expected, rtol=0.02, atol=1e-39, err_msg=precision
+                )

@@ -65,4 +65,4 @@ def run_with_constants(
         if len(source) < len(arrays):
             intermediates[value] = made
     _kept[program] = _Kept(tuple(map(weakref.ref, tensors)), versions, how, intermediates)
-    return values[-1] if program.last is None else program.last(values[-1])
+    return program.last(values[-1])

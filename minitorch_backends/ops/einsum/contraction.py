@@ -4,23 +4,27 @@ sums again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import watch
+from ...autograd.modes import grad_mode
 from ...backends.strategies import Strategy
 from ...op import Arrays, op
 from ...samples import Sample, between, sample
-from ...tensor import Tensor
+from ...tensor import Tensor, adopt
 from ..shape import expand
 from ..transpose import permute
-from .equation import Labels
+from .equation import Labels, sizes_of
 from .paths import strategy_in_force
 from .plan import cotangent_labels
-from .programs import program_for
+from .programs import KEPT, program_for
+from .recipes import Recipe
 
-__all__ = ["BY_FLAGS", "contracted", "contraction"]
+__all__ = ["BY_FLAGS", "contract", "contraction"]
 
 BY_FLAGS = "flags"
 """The strategy of a call that names none: that of the flags in force, in backward of those in force then."""
@@ -44,6 +48,37 @@ def _cotangents(
     ]
 
 
+class _Cotangent(NamedTuple):
+    """How the gradient of one operand is made from the result's gradient and the other operands.
+
+    Attributes:
+        recipe: their contraction, to the operand's labels but for those along which the gradient is constant.
+        shape: the operand's, with sizes of 1 for these.
+    """
+
+    recipe: Recipe
+    shape: tuple[int, ...]
+
+
+@functools.lru_cache(KEPT)
+def _cotangent_of(
+    inputs: tuple[Labels, ...],
+    output: Labels,
+    shapes: tuple[tuple[int, ...], ...],
+    g_shape: tuple[int, ...],
+    dtype: np.dtype,
+    operand: int,
+) -> _Cotangent:
+    """Recipes are kept apart by the dtype of g, which all of their operands have."""
+    own = inputs[operand]
+    terms = (output, *(term for index, term in enumerate(inputs) if index != operand))
+    others = [g_shape, *(shape for index, shape in enumerate(shapes) if index != operand)]
+    kept = cotangent_labels(own, shapes[operand], terms, others)
+    recipe = Recipe(terms, kept, others)
+    sizes = sizes_of(terms, others)
+    return _Cotangent(recipe, tuple(sizes[label] if label in kept else 1 for label in own))
+
+
 def _cotangent(
     g: Tensor,
     operands: Sequence[Tensor],
@@ -54,27 +89,35 @@ def _cotangent(
     operand: int,
 ) -> Tensor:
     """The gradient of one operand: g and the other operands, contracted to the labels of this one."""
-    own, shape = inputs[operand], operands[operand]._array.shape
-    others = [each for index, each in enumerate(operands) if index != operand]
-    factors = [each.conj() if each.is_complex() else each for each in others]
+    shapes = tuple([each._array.shape for each in operands])
+    recipe, shape = _cotangent_of(inputs, output, shapes, g._array.shape, g._array.dtype, operand)
+    factors = [each.conj() if each.is_complex() else each for index, each in enumerate(operands) if index != operand]
     tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
-    terms = (output, *(term for index, term in enumerate(inputs) if index != operand))
-    kept = cotangent_labels(own, shape, terms, [each._array.shape for each in tensors])
-    value = contracted(tensors, terms, kept, precision, strategy)
-    if kept != own:
-        sizes = dict(zip(kept, value._array.shape, strict=True))
-        value = value.reshape(tuple(sizes.get(label, 1) for label in own))
-    return value if value._array.shape == shape else expand(value, shape)
+    if recipe.axes is not None or (precision is None and strategy is BY_FLAGS):
+        value = contract(recipe, tensors)
+    else:
+        needs = tuple([each.requires_grad for each in tensors])
+        value = contraction(tensors, recipe.inputs, recipe.output, precision, strategy, needs)
+    if value._array.shape != shape:
+        value = value.reshape(shape)
+    return value if shape == shapes[operand] else expand(value, shapes[operand])
 
 
-def contracted(
-    tensors: Sequence[Tensor], inputs: tuple[Labels, ...], output: Labels, precision: str | None, strategy: Strategy
-) -> Tensor:
-    """The contraction of operands without repeated labels; a view where one operand only changes the order."""
-    if len(tensors) == 1 and len(inputs[0]) == len(output):
-        return permute(tensors[0], tuple(inputs[0].index(label) for label in output))
-    needs = tuple([each.requires_grad for each in tensors])
-    return contraction(list(tensors), inputs, output, precision, strategy, needs)
+def contract(recipe: Recipe, tensors: Sequence[Tensor]) -> Tensor:
+    """The result by the flags in force, recorded if operands need gradients; a view where nothing is computed."""
+    operands = recipe.views(tensors)
+    if recipe.axes is not None:
+        is_view = recipe.takes_diagonals and recipe.axes == tuple(range(len(recipe.axes)))
+        return operands[0] if is_view else permute(operands[0], recipe.axes)
+    inputs, output, needs = recipe.inputs, recipe.output, tuple([each.requires_grad for each in operands])
+    if watch.calls:
+        return contraction(operands, inputs, output, None, BY_FLAGS, needs)
+    arrays = [each._array for each in operands]
+    out = adopt(recipe.run(arrays))
+    if True in needs and grad_mode.get().records:
+        metadata = {"inputs": inputs, "output": output, "precision": None, "strategy": BY_FLAGS, "needs": needs}
+        contraction.op.record(operands, arrays, {**metadata, "memory_limit": None, "same": None}, out)
+    return out
 
 
 def _samples() -> Iterator[Sample]:

@@ -1,30 +1,24 @@
-"""Plans as programs: a flat list of closures over arrays, in which every product is one call of the product kernels."""
+"""Plans as programs: a flat list of steps over arrays, in which every product is one call of the product kernels."""
 
 from __future__ import annotations
 
-import math
 import time
 import tracemalloc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...dtypes import BOOL, INTEGER, dtype_of, promote_types
-from ...kernels.quiet import restore, silence
-from ...kernels.registry import ArraySpec
+from ...dtypes import BOOL, dtype_of, promote_types
 from ...tensor import Tensor, adopt
-from ..matmul import prepared_product
-from ..reduce import summed
-from .equation import Labels
 from .layout import Pair
 from .limit import NEVER_REFUSED, refuse_too_large
 from .plan import Measured, Plan, Preparation
+from .steps import Step, Summation, View, arrangement, step_of
 
 __all__ = ["Program", "measured_run"]
 
-Closure = Callable[..., np.ndarray]
 _INT64 = np.dtype(np.int64)
 
 
@@ -33,11 +27,10 @@ class Program:
 
     Attributes:
         plan: the plan.
-        first: for each operand that must be summed or reshaped first, its place and the closure that does it.
-        steps: (closure of two arrays and a precision, the values it takes, those that nothing needs afterwards).
-        last: brings the last value to the result's order and shape, or None.
-        pair: the only closure, where the program is nothing else; None elsewhere.
-        bytes: the predicted peak.
+        first: for each operand that must be summed or reshaped first, its place and what does it.
+        steps: (what contracts two arrays at a precision, the values it takes, those that nothing needs afterwards).
+        last: brings the last value to the result's order and shape.
+        bytes: the predicted peak; `asks_for_memory`: whether that much is asked for before each run.
 
     Raises RuntimeError for a product of different dtypes and NotImplementedError for one of booleans.
     """
@@ -46,7 +39,7 @@ class Program:
         self.plan = plan
         kinds = [_summed_dtype(d) if p.summed else d for d, p in zip(dtypes, plan.preparations, strict=True)]
         self.first = [
-            (place, _prepared(preparation, dtype))
+            (place, _preparation(preparation, dtype))
             for place, (preparation, dtype) in enumerate(zip(plan.preparations, dtypes, strict=True))
             if preparation.changes(plan.shapes[place])
         ]
@@ -55,15 +48,14 @@ class Program:
         for step in plan.steps:
             left, right = (kinds[value] for value in step.operands)
             dtype = _result_dtype(step.pair, left, right, mixed)
-            closure = _contraction(step.pair, plan.sizes, left, right, dtype)
-            steps.append((closure, _places(step.pair), *step.operands))
+            contract = step_of(step.pair, plan.sizes, left, right, dtype)
+            steps.append((contract, _places(step.pair), *step.operands))
             kinds.append(dtype)
         self.steps = _freeing(steps, len(plan.inputs), None if same is None else _alike(same, plan.preparations))
         labels = plan.steps[-1].pair.result if plan.steps else plan.preparations[0].labels
-        self.last = _arranged(labels, plan)
+        self.last = arrangement(labels, plan.core_output, plan.result_shape)
         self.bytes = plan.peak_elements * max((kind.itemsize for kind in kinds), default=0)
-        alone = len(steps) == 1 and not self.first and self.last is None and self.bytes <= NEVER_REFUSED
-        self.pair = steps[0][0] if alone else None
+        self.asks_for_memory = self.bytes > NEVER_REFUSED
 
     def run(
         self, arrays: Sequence[np.ndarray], precision: str | None = None, memory_limit: int | None = None
@@ -77,11 +69,11 @@ class Program:
             values.append(contract(values[left], values[right], precision))
             for value in done:
                 values[value] = None
-        return values[-1] if self.last is None else self.last(values[-1])
+        return self.last(values[-1])
 
     def refuse(self, memory_limit: int | None) -> None:
         """Raise RuntimeError where the intermediates would take more memory than they may."""
-        if memory_limit is not None or self.bytes > NEVER_REFUSED:
+        if memory_limit is not None or self.asks_for_memory:
             refuse_too_large(self.bytes, memory_limit)
 
     def run_measured(
@@ -90,7 +82,7 @@ class Program:
         """`run`, with the seconds of each step, and the most bytes of results that lived at once."""
         seconds, results, held = [], [], [0]
 
-        def timed(contract: Closure) -> Closure:
+        def timed(contract: Step) -> Any:
             def run(*operands: Any) -> np.ndarray:
                 start = time.perf_counter()
                 out = contract(*operands)
@@ -185,120 +177,9 @@ def _result_dtype(pair: Pair, left: np.dtype, right: np.dtype, mixed: bool) -> n
     return promote_types(first, second).dtype
 
 
-# Closures
-
-
-def _prepared(preparation: Preparation, dtype: np.dtype) -> Closure:
+def _preparation(preparation: Preparation, dtype: np.dtype) -> Summation | View:
     axes, shape = preparation.summed, preparation.shape
-    if not axes:
-        return lambda array: array.reshape(shape)
-    wide = np.dtype(np.float32) if dtype.itemsize == 2 and dtype_of(np.empty(0, dtype)).category > INTEGER else None
-
-    def prepare(array: np.ndarray) -> np.ndarray:
-        if wide is not None:
-            return np.asarray(summed(array.astype(wide), axes)).astype(dtype).reshape(shape)
-        if dtype.kind in "biu":
-            return np.asarray(np.add.reduce(array, axes, dtype=_INT64)).reshape(shape)
-        return np.asarray(summed(array, axes)).reshape(shape)
-
-    return prepare
-
-
-def _arranged(labels: Labels, plan: Plan) -> Closure | None:
-    axes = tuple(labels.index(label) for label in plan.core_output)
-    shape = plan.result_shape
-    moves = axes != tuple(range(len(axes)))
-    if len(shape) == len(axes):
-        return (lambda array: array.transpose(axes)) if moves else None
-    return lambda array: array.transpose(axes).reshape(shape)
-
-
-def _contraction(pair: Pair, sizes: dict[int, int], left: np.dtype, right: np.dtype, dtype: np.dtype) -> Closure:
-    """The closure of two arrays, in the order of the plan's values, and a precision."""
-    if not pair.summed:
-        return _multiplication(pair, left, right, dtype)
-    closure = _product(pair, sizes, dtype)
-    if left == right:
-        return closure
-    return lambda a, b, precision=None: closure(a.astype(dtype, copy=False), b.astype(dtype, copy=False), precision)
-
-
-def _multiplication(pair: Pair, left: np.dtype, right: np.dtype, dtype: np.dtype) -> Closure:
-    """`np.multiply` of operands that are read in the order of the result, and broadcast where they lack a label."""
-    first, second = _reading(pair.left, pair.result), _reading(pair.right, pair.result)
-    casts = left != right
-
-    def multiply(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
-        if first is not None:
-            a = a.transpose(first[0])[first[1]]
-        if second is not None:
-            b = b.transpose(second[0])[second[1]]
-        if casts:
-            a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-        token = silence()
-        try:
-            return np.asarray(np.multiply(a, b))
-        finally:
-            restore(token)
-
-    return multiply
-
-
-def _reading(term: Labels, result: Labels) -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
-    """Axes to transpose to, and the index that puts a dimension of size 1 where a label of the result is missing; None
-    where broadcasting does as well without.
-    """
-    axes = tuple(term.index(label) for label in result if label in term)
-    if term == result[len(result) - len(term) :]:
-        return None
-    return axes, tuple(slice(None) if label in term else None for label in result)
-
-
-def _product(pair: Pair, sizes: dict[int, int], dtype: np.dtype) -> Closure:
-    """One call of the product kernels, with operands read through strides where these reach rows and sums as one."""
-    count = len(pair.batch)
-    first = _matrices(pair.left, pair.batch, pair.rows, pair.summed, sizes)
-    second = _matrices(pair.right, pair.batch, pair.summed, pair.columns, sizes)
-    result: tuple[int, ...] | None = tuple(sizes[label] for label in pair.result)
-    if len(pair.rows) == len(pair.columns) == 1 and count + 2 == len(result):  # type: ignore[arg-type]
-        result = None
-    batch = tuple(sizes[label] for label in pair.batch)
-    n, k, m = (math.prod(sizes[label] for label in part) for part in (pair.rows, pair.summed, pair.columns))
-    product = prepared_product(ArraySpec((*batch, n, k), dtype), ArraySpec((*batch, k, m), dtype))
-    if first is None and second is None and result is None and not pair.swapped:
-        return product
-    left_axes, left_shape = first or (None, None)
-    right_axes, right_shape = second or (None, None)
-    swapped = pair.swapped
-
-    def contract(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
-        if swapped:
-            a, b = b, a
-        if left_axes is not None:
-            a = a.transpose(left_axes)
-        if left_shape is not None:
-            a = a.reshape(left_shape)
-        if right_axes is not None:
-            b = b.transpose(right_axes)
-        if right_shape is not None:
-            b = b.reshape(right_shape)
-        out = product(a, b, precision)
-        return out if result is None else out.reshape(result)
-
-    return contract
-
-
-def _matrices(
-    term: Labels, batch: Labels, first: Labels, second: Labels, sizes: dict[int, int]
-) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None] | None:
-    """Axes to transpose to and shape to take for batch x first x second; None in place of what changes nothing."""
-    order = (*batch, *first, *second)
-    axes = tuple(term.index(label) for label in order) if order != term else None
-    shape = None
-    if len(first) != 1 or len(second) != 1:
-        groups = ([sizes[label] for label in group] for group in (first, second))
-        shape = (*(sizes[label] for label in batch), *map(math.prod, groups))
-    return None if axes is None and shape is None else (axes, shape)
+    return Summation(axes, shape, dtype) if axes else View(shape=shape)
 
 
 def _places(pair: Pair) -> tuple:

@@ -13,7 +13,7 @@ from .equation import Labels
 from .execute import Program
 from .plan import Plan
 
-__all__ = ["Cache", "cache", "calls", "program_for"]
+__all__ = ["KEPT", "Cache", "cache", "program_for", "tally"]
 
 KEPT = 4096
 """How many programs are kept. One takes 2 to 20 KB; the oldest goes first."""
@@ -23,15 +23,11 @@ class Cache(dict[Hashable, Any]):
     """Entries by key, at most `kept`.
 
     A dict's own operations are atomic, so that a hit takes no lock; two threads that miss at once both make the entry.
-
-    Attributes:
-        hits, misses: calls that found their entry, and that made it. Counted without a lock, so that concurrent threads
-            may miss a count.
     """
 
     def __init__(self, kept: int) -> None:
         super().__init__()
-        self.kept, self.hits, self.misses = kept, 0, 0
+        self.kept = kept
         self._lock = threading.Lock()
 
     def keep(self, key: Hashable, entry: Any) -> None:
@@ -41,18 +37,23 @@ class Cache(dict[Hashable, Any]):
                 del self[next(iter(self))]
             self[key] = entry
 
-    def clear(self) -> None:
-        """Drop every entry, and count from zero."""
-        with self._lock:
-            super().clear()
+
+class Tally:
+    """Calls that found their program, and those that made one. Counted without a lock, so that concurrent threads may
+    miss a count.
+    """
+
+    __slots__ = ("hits", "misses")
+
+    def __init__(self) -> None:
         self.hits = self.misses = 0
 
 
 cache = Cache(KEPT)
 """Programs by (labels, shapes, dtypes, strategy, which operands are shared)."""
 
-calls = Cache(KEPT)
-"""The same programs by what a call gives at once, an equation and the operands; its hits are counted in `cache`."""
+tally = Tally()
+"""Of the calls of einsum."""
 
 
 def program_for(
@@ -69,8 +70,8 @@ def program_for(
     program = cache.get(key)
     if program is None:
         program = Program(Plan(inputs, output, shapes, strategy), dtypes, same)
-        cache.misses += 1
+        tally.misses += 1
         cache.keep(key, program)
     else:
-        cache.hits += 1
+        tally.hits += 1
     return program

@@ -1,0 +1,79 @@
+"""What is known of a call of einsum by its equation and its operands' shapes and dtypes, kept for the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ...flags import State, current
+from ...kernels import registry
+from ...kernels.registry import Refused
+from ...tensor import Tensor
+from .diagonals import take_diagonals
+from .equation import Labels, sizes_of
+from .paths import strategy_in_force
+from .programs import KEPT, Cache, program_for, tally
+from .straight import straightened
+
+__all__ = ["Recipe", "key_of", "recipes"]
+
+Straight = tuple[State | None, Callable[..., np.ndarray] | None]
+_NONE: Straight = (None, None)
+
+
+def key_of(equation: str, operands: Sequence[Tensor]) -> tuple:
+    """What a recipe is known by."""
+    arrays = [each._array for each in operands]
+    return (equation, *[each.shape for each in arrays], *[each.dtype for each in arrays])
+
+
+class Recipe:
+    """How operands of some shapes and dtypes are contracted.
+
+    Attributes:
+        terms: the labels of the operands' dimensions; `inputs`: each label once; `output`: those of the result.
+        axes: where one operand is only seen in another order, that order; None elsewhere.
+        straight: the flags that its program was written out for, and the function; (None, None) without one.
+
+    Raises RuntimeError for shapes that do not fit the labels.
+    """
+
+    def __init__(self, terms: tuple[Labels, ...], output: Labels, shapes: Sequence[tuple[int, ...]]) -> None:
+        self.terms, self.output = terms, output
+        sizes_of(self.terms, shapes)
+        self.inputs = tuple(tuple(dict.fromkeys(term)) for term in self.terms)
+        self.takes_diagonals = self.inputs != self.terms
+        self.axes: tuple[int, ...] | None = None
+        if len(shapes) == 1 and len(self.inputs[0]) == len(self.output):
+            self.axes = tuple(self.inputs[0].index(label) for label in self.output)
+        self.straight = self._of_operands = _NONE
+        self._seen: State | None = None
+
+    def views(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The operands with each label once."""
+        if not self.takes_diagonals:
+            return list(tensors)
+        return [take_diagonals(each, term) for each, term in zip(tensors, self.terms, strict=True)]
+
+    def run(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """The result of the operands with each label once, by the flags in force."""
+        (state, straight), now = self._of_operands, current()
+        if state is now and straight is not None and not registry.observing:
+            try:
+                out = straight(*arrays)
+                tally.hits += 1
+                return out
+            except Refused:  # values that a kernel does not take, from which the general way goes on to the next
+                pass
+        program = program_for(self.inputs, self.output, arrays, strategy_in_force())
+        if state is not now and self._seen is now:  # the second time in a row under these flags
+            self._of_operands = now, straightened(program)
+            if not self.takes_diagonals and self._of_operands[1] is not None:
+                self.straight = self._of_operands
+        self._seen = now
+        return program.run(arrays)
+
+
+recipes = Cache(KEPT)
+"""Recipes by `key_of`."""
