@@ -31,7 +31,7 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .descriptor import PASS, field
-from .geometry import GROUP, NOWHERE
+from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear, read32, read64
 from .positions import pointer, read_positions, suffix, widened, write_all, write_apart, write_together
 
@@ -256,7 +256,7 @@ def _lay_out(leaf, plan, at, channel_stride, count, target):
             for group in range(groups):
                 row = plane * groups + group
                 _fill(
-                    leaf, at + which * channel_stride, field("depthwise", plan, "runs") + 8 * row,
+                    leaf, at + which * channel_stride, field("depthwise", plan, "runs") + RUN_BYTES * row,
                     field("depthwise", plan, "offsets") + 64 * row, count, begin + (front + 16 * group) * unit,
                 )  # fmt: skip
 
@@ -270,7 +270,7 @@ def _convolve_positions(leaf, job, planes, one, out, weights, bias):
     for position in range(0, end, 128):
         _accumulate(leaf, planes + position * unit, table, weights, taps, bias, sums)
         for here in range(position, min(position + 128, end), 16):
-            run = runs + here // 2
+            run = runs + here // GROUP * RUN_BYTES
             _put(
                 leaf, sums + (here - position) * unit, out, read32(run + 4), read32(run), offsets + 4 * here,
                 field("depthwise", job.plan, "relu"),

@@ -11,7 +11,7 @@ import numpy as np
 from ..gemm.emit import I64, POINTER, load
 from ..jit import intrinsic, types
 
-__all__ = ["DEPTHWISE", "PASS", "PLAN", "WEIGHT", "describe", "field"]
+__all__ = ["DEPTHWISE", "PASS", "PLAN", "ROWS", "WEIGHT", "describe", "field"]
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
@@ -45,10 +45,18 @@ DEPTHWISE = (
 )  # fmt: skip
 """Fields of a depthwise convolution, and of what else its weight's gradient reads."""
 
+ROWS = (
+    "leaf", "channels", "columns", "steps", "chunk", "panels", "panel_chunk", "block_bytes", "strip", "strips",
+    "groups", "positions", "size", "x_image", "x_group", "x_channel", "out_image", "out_group", "out_channel",
+    "a_panel", "relu", "direct", "packed_bytes", "runs", "offsets", "spots",
+)  # fmt: skip
+"""Fields of a convolution of one tap."""
+
 _PLACES = {("plan", name): place for place, name in enumerate(PLAN)}
 _PLACES |= {("pass", name): place for place, name in enumerate(PASS)}
 _PLACES |= {("weight", name): place for place, name in enumerate(WEIGHT)}
 _PLACES |= {("depthwise", name): place for place, name in enumerate(DEPTHWISE)}
+_PLACES |= {("rows", name): place for place, name in enumerate(ROWS)}
 
 
 def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:
