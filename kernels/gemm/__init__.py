@@ -18,7 +18,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import blas, compiled, few
+from . import blas, compiled, few, integers, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_packing, linear
 from .warm import warmup
@@ -60,10 +60,13 @@ for _isa in few.ISAS:
     matmul.impl(f"{_isa}_small", isa=_isa, refuses=few.refuses(_isa), specialise=few.specialise(_isa))(
         few.implementation(_isa)
     )
+for _isa in thin.ISAS:
+    matmul.impl(f"{_isa}_rows", isa=_isa, refuses=thin.refuses(_isa))(thin.implementation(_isa))
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
+matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
 matmul.impl("portable")(blas.matmul_portable)
 
 
