@@ -114,27 +114,6 @@ def _run(typingctx, function, argument, task, worker):
     return types.void(types.int64, types.int64, types.int64, types.int64), codegen
 
 
-@intrinsic
-def _prepare(typingctx, job):
-    """The addresses of a C function (argument, task, worker) that runs a task of the job, and of its argument."""
-    signature = types.Dispatcher(job.instance_class.run).get_call_type(typingctx, (types.int64, types.int64, job), {})
-
-    def codegen(context, builder, _, arguments):
-        compiled = job.instance_class.run.get_compile_result(signature)
-        context.active_code_library.add_linking_library(compiled.library)
-        record_type = context.get_value_type(job)
-        record = cgutils.alloca_once_value(builder, arguments[0])
-        function = ir.Function(builder.module, _TASK, builder.module.get_unique_name("task"))
-        function.linkage = "internal"
-        body = ir.IRBuilder(function.append_basic_block())
-        values = [*function.args[1:], body.load(body.inttoptr(function.args[0], record_type.as_pointer()))]
-        context.call_internal_no_propagate(body, compiled.fndesc, signature, values)
-        body.ret_void()
-        return cgutils.pack_array(builder, [builder.ptrtoint(value, _I64) for value in (function, record)])
-
-    return types.UniTuple(types.int64, 2)(job), codegen
-
-
 def _arguments_type(leaf):
     arguments = leaf.instance_class.arguments
     return types.NamedUniTuple(types.int64, len(arguments._fields), arguments)
@@ -246,10 +225,7 @@ def work(pool, worker):
 
 
 @njit(cache=False)
-def launch(pool, threads, tasks, job):
-    """Run tasks 0 to `tasks` - 1 of the job on at most `threads` threads (the caller is worker 0), and return when all
-    are done. `pool` is the address of the state, or 0 for no pool."""
-    function, argument = _prepare(job)
+def _start(pool, threads, tasks, function, argument):
     if pool == 0 or threads < 2 or tasks < 2 or _exchange(pool + _LOCK, 1) != 0:
         for task in range(tasks):
             _run(function, argument, task, 0)
@@ -273,3 +249,33 @@ def launch(pool, threads, tasks, job):
             _yield()
         _pause()
     _store(pool + _LOCK, 0)
+
+
+@intrinsic
+def launch(typingctx, pool, threads, tasks, job):
+    """Run tasks 0 to `tasks` - 1 of the job on at most `threads` threads (the caller is worker 0), and return when all
+    are done. `pool` is the address of the state, or 0 for no pool.
+
+    No compiled function, in which a task that itself launches would be compiled as if it were recursive.
+    """
+    task = types.Dispatcher(job.instance_class.run).get_call_type(typingctx, (types.int64, types.int64, job), {})
+    start = types.Dispatcher(_start).get_call_type(typingctx, (types.int64,) * 5, {})
+
+    def codegen(context, builder, _, arguments):
+        link = context.active_code_library.add_linking_library
+        run, begin = job.instance_class.run.get_compile_result(task), _start.get_compile_result(start)
+        link(run.library)
+        link(begin.library)
+        record_type = context.get_value_type(job)
+        record = cgutils.alloca_once_value(builder, arguments[3])
+        function = ir.Function(builder.module, _TASK, builder.module.get_unique_name("task"))
+        function.linkage = "internal"
+        body = ir.IRBuilder(function.append_basic_block())
+        values = [*function.args[1:], body.load(body.inttoptr(function.args[0], record_type.as_pointer()))]
+        context.call_internal_no_propagate(body, run.fndesc, task, values)
+        body.ret_void()
+        places = [builder.ptrtoint(value, _I64) for value in (function, record)]
+        context.call_internal_no_propagate(builder, begin.fndesc, start, [*arguments[:3], *places])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, job), codegen

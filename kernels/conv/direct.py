@@ -17,7 +17,7 @@ from ..gemm.packing import CONVERSIONS, OfB, TilePanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import finish, geometry, strips, tiles, weights
+from . import finish, geometry, pointwise, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry, Task
 from .kept import Kept, form_of
@@ -235,14 +235,13 @@ def _passes(
     return found
 
 
-def _bias_rows(bias: np.ndarray, plan: _Plan) -> np.ndarray:
+def _bias_rows(bias: np.ndarray, groups: int) -> np.ndarray:
     """A bias as rows of whole blocks for each group; refused where tiles would change its values."""
-    groups = len(plan.no_bias)
     wide = np.asarray(bias, np.float32).reshape(groups, -1)
     magnitude = np.abs(wide)
     if not ((magnitude < 1 / _LEAST_BIAS) & ((magnitude >= _LEAST_BIAS) | (wide == 0))).all():
         raise Refused("a bias for tiles is 0 or lies between 2**-102 and 2**102 in magnitude, and one does not")
-    rows = aligned_zeros(plan.no_bias.shape)
+    rows = aligned_zeros((groups, -(-wide.shape[1] // BLOCK) * BLOCK))
     rows[:, : wide.shape[1]] = wide
     return rows
 
@@ -277,6 +276,9 @@ def _convolve(
     rounding: str,
     relu: bool,
 ) -> np.ndarray:
+    if pointwise.takes(gradient, x.shape, x.strides, x.itemsize, w.shape[2:], stride, padding):
+        rows = None if bias is None else _bias_rows(bias, groups)
+        return pointwise.convolve(gradient, x, w, rows, stride, groups, precision, rounding, relu)
     pool, threads = threading.pool()
     plan = _plan(
         gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,
@@ -288,7 +290,7 @@ def _convolve(
     if out.size == 0:
         return out
     form = form_of(w, plan.form_key, lambda array: _form(array, plan, gradient))
-    rows = None if bias is None else _bias_rows(bias, plan)
+    rows = None if bias is None else _bias_rows(bias, groups)
     if plan.clears:
         out[...] = 0
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)

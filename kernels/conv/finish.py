@@ -25,7 +25,7 @@ from ..gemm.microkernels import convert
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
-from .geometry import NOWHERE
+from .geometry import NOWHERE, RUN_BYTES
 from .memory import read32
 from .positions import pointer, suffix, write_all, write_apart, write_together
 
@@ -122,7 +122,7 @@ def _finish(leaf, job):
             if constant(leaf.order, "along_k"):
                 _store_channels(leaf.element, sums, at, offsets, job.columns, relu)
             else:
-                runs = field("pass", job.one, "runs") + 8 * row
+                runs = field("pass", job.one, "runs") + RUN_BYTES * row
                 run = read32(runs + 4)
                 if run != 0:
                     stride = field("plan", plan, "channel_stride")

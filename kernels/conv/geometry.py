@@ -26,6 +26,7 @@ __all__ = [
     "EVERY_OTHER",
     "GROUP",
     "NOWHERE",
+    "RUN_BYTES",
     "Geometry",
     "Pass",
     "Spots",
@@ -43,6 +44,9 @@ NOWHERE = -(1 << 31)
 
 EVERY_OTHER = 1 << 16
 """A bit of the mask in `Spots.runs`."""
+
+RUN_BYTES = 16
+"""Of a row of `Spots.runs`."""
 
 _ROUNDED_FROM = 128
 """Positions of an image from which each image begins a new group, so that one table serves all: at most 12 % more."""
@@ -116,8 +120,10 @@ class Spots(NamedTuple):
     """Where positions lie in memory, in bytes from an array's beginning (for the images of one period).
 
     Attributes:
-        runs: int32 (tables, groups, 2): the offset of the first position that exists, and a mask of those that do. All
-            that do are neighbours in memory, in order; where they are not the mask is -1.
+        runs: int32 (tables, groups, 4): an offset and a mask of positions, twice. If the first mask has 16 bits, the
+            offset is that of the first position that exists, and all that do are neighbours in memory, in order. With
+            the bit `EVERY_OTHER`, position i of either mask is 2 i values behind its offset. The mask is -1 where the
+            positions lie in no such way.
         offsets: int32 (tables, groups, 16), `NOWHERE` where there is no value.
         period_stride: bytes from period to period.
     """
@@ -285,12 +291,31 @@ def _runs(offsets: np.ndarray, neighbour: int) -> np.ndarray:
     """Rows of `Spots.runs` for rows of offsets."""
     exists = offsets != NOWHERE
     rank = np.cumsum(exists, axis=1) - 1
-    lane = exists.argmax(axis=1)[:, None]
-    first = np.take_along_axis(offsets, lane, axis=1)
+    first = np.take_along_axis(offsets, exists.argmax(axis=1)[:, None], axis=1)
     together = (~exists | (offsets == first + rank * neighbour)).all(axis=1)
-    start = first - 2 * lane * neighbour
-    every_other = (~exists | (offsets == start + 2 * neighbour * np.arange(GROUP))).all(axis=1)
-    lanes = (exists * (1 << np.arange(GROUP))).sum(axis=1)
-    some = exists.any(axis=1)
-    base = np.where(some, np.where(together, first[:, 0], start[:, 0]), 0)
-    return np.stack([base, np.where(together, lanes, np.where(every_other, lanes | EVERY_OTHER, -1))], axis=1)
+    found = np.zeros((len(offsets), 4), np.int64)
+    found[:, 1] = np.where(together, _bits(exists), -1)
+    found[:, 0] = np.where(exists.any(axis=1), first[:, 0], 0)
+    left = exists & ~together[:, None]
+    halves = []
+    for _ in (0, 1):
+        start, members = _every_other(offsets, left, neighbour)
+        halves += [start, _bits(members)]
+        left &= ~members
+    every_other = ~together & ~left.any(axis=1)
+    halves[1] |= EVERY_OTHER
+    found[every_other] = np.stack(halves, axis=1)[every_other]
+    return found
+
+
+def _bits(lanes: np.ndarray) -> np.ndarray:
+    return (lanes * (1 << np.arange(GROUP))).sum(axis=1)
+
+
+def _every_other(offsets: np.ndarray, among: np.ndarray, neighbour: int) -> tuple[np.ndarray, np.ndarray]:
+    """For each row where position 0 would be if every second value were one, from the first of those in `among` on, and
+    which of these lie there."""
+    lane = among.argmax(axis=1)
+    start = np.take_along_axis(offsets, lane[:, None], axis=1)[:, 0] - 2 * lane * neighbour
+    start = np.where(among.any(axis=1), start, 0)
+    return start, among & (offsets == start[:, None] + 2 * neighbour * np.arange(GROUP))

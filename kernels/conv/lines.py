@@ -14,7 +14,7 @@ from ..gemm.packing import _parts, _widened_range
 from ..gemm.tags import constant, field_class, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
-from .geometry import GROUP
+from .geometry import GROUP, RUN_BYTES
 from .memory import clear
 from .positions import pointer, read_positions, suffix, widened
 
@@ -30,7 +30,7 @@ def _pack_group(
     """Pack 16 positions of `count` channels, at most 32.
 
     `at` is the address of the first position's period; `runs` and `offsets` are those of rows of `Spots`, which are
-    `run_bytes` (and eight times that) from table to table; `channels_at` has for each channel its distance in bytes and
+    `run_bytes` (and four times that) from table to table; `channels_at` has for each channel its distance in bytes and
     its table.
     """
     element = field_class(source, "element")
@@ -95,7 +95,7 @@ def _across(builder, element, conversion, found, at, runs, offsets, run_bytes, c
         here = offset(builder, at, load(builder, I64, entry, 8))
         table = load(builder, I64, offset(builder, entry, 8), 8)
         run = offset(builder, runs, builder.mul(table, run_bytes))
-        places = offset(builder, offsets, builder.mul(table, builder.shl(run_bytes, I64(3))))
+        places = offset(builder, offsets, builder.mul(table, builder.shl(run_bytes, I64(2))))
         read_positions(builder, element, here, run, places, builder.icmp_signed("<", channel, count), slot)
         return builder.load(slot)
 
@@ -137,7 +137,8 @@ def _pack_one(leaf, job, array, group):
     place = plane * tables * groups + row
     _pack_group(
         leaf.source, leaf.conversion, job.at + group // groups * field("plan", plan, "period_stride"),
-        field("plan", plan, "runs") + 8 * place, field("plan", plan, "offsets") + 64 * place, 8 * groups,
+        field("plan", plan, "runs") + RUN_BYTES * place, field("plan", plan, "offsets") + 64 * place,
+        RUN_BYTES * groups,
         field("plan", plan, "channels") + 512 * block, min(32, field("plan", plan, "count") - 32 * block),
         target, part_bytes, job.limits,
     )  # fmt: skip

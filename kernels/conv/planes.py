@@ -14,7 +14,7 @@ from ..gemm.packing import converted
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
-from .geometry import GROUP
+from .geometry import GROUP, RUN_BYTES
 from .lines import LineArguments
 from .memory import clear, read32
 from .positions import pointer, read_positions, write_all, write_apart, write_together
@@ -56,7 +56,8 @@ def _pack_planes(leaf, job):
             if exists:
                 _fill(
                     leaf.element, leaf.conversion, at + array // planes * channel,
-                    field("plan", plan, "runs") + 8 * place, field("plan", plan, "offsets") + 64 * place, target,
+                    field("plan", plan, "runs") + RUN_BYTES * place, field("plan", plan, "offsets") + 64 * place,
+                    target,
                 )  # fmt: skip
             else:
                 clear(target, group_bytes)
@@ -152,7 +153,7 @@ def _convolve(leaf, job):
                 place = group % groups
                 if group * 16 >= end:
                     continue
-                runs = field("pass", one, "runs") + 8 * place
+                runs = field("pass", one, "runs") + RUN_BYTES * place
                 run, base, offsets = read32(runs + 4), read32(runs), field("pass", one, "offsets") + 64 * place
                 out = job.out + group // groups * field("pass", one, "period_stride") + panel * mr * stride
                 for row in range(rows):

@@ -93,28 +93,48 @@ def read_positions(
                 places, there = existing(builder, offsets)
                 builder.store(gathered(builder, element, at, places, there), slot)
             with every_other:
-                lanes = builder.bitcast(builder.trunc(mask, I16), vector(I1, GROUP))
-                builder.store(widened(builder, _every_other(builder, element, here, lanes), element), slot)
+                builder.store(widened(builder, _every_other(builder, element, at, run), element), slot)
 
 
-def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, lanes: ir.Value) -> ir.Value:
-    """Of 32 values the even ones, where they exist."""
+def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value) -> ir.Value:
+    """Values of which each is the second one after the one before, in one piece or in two, where they exist."""
     kind, name = vector(element.stored, GROUP), f"llvm.masked.load.{suffix(element.stored, GROUP)}.p0"
-    halves = []
-    for half in (0, 1):
-        spread = ir.Constant(vector(I32, GROUP), [8 * half + lane // 2 if lane % 2 == 0 else 16 for lane in range(16)])
-        mask = builder.shuffle_vector(lanes, zero(vector(I1, GROUP)), spread)
-        where = builder.bitcast(offset(builder, at, GROUP * half * element.size), kind.as_pointer())
-        halves.append(call(builder, name, kind, where, I32(element.size), mask, zero(kind)))
-    return builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2))))
+    pieces = []
+    for piece in (0, 8):
+        here = offset(builder, at, builder.sext(load(builder, I32, offset(builder, run, piece), 4), I64))
+        lanes = load(builder, I32, offset(builder, run, piece + 4), 4)
+        mask = call(builder, "llvm.x86.bmi.pdep.32", I32, lanes, I32(0x55555555))
+        halves = []
+        for half in (0, 1):
+            bits = builder.trunc(builder.lshr(mask, I32(GROUP * half)), I16)
+            where = builder.bitcast(offset(builder, here, GROUP * half * element.size), kind.as_pointer())
+            bits = builder.bitcast(bits, vector(I1, GROUP))
+            halves.append(call(builder, name, kind, where, I32(element.size), bits, zero(kind)))
+        pieces.append(builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2)))))
+    second = builder.bitcast(builder.trunc(lanes, I16), vector(I1, GROUP))
+    return builder.select(second, pieces[1], pieces[0])
 
 
 def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
     """The values at `at` + each offset, where the mask says that there is one; zero elsewhere."""
-    kind = vector(element.stored, GROUP)
-    places = _places(builder, at, offsets, element)
-    name = f"llvm.masked.gather.{suffix(element.stored, GROUP)}.v{GROUP}p0"
-    return widened(builder, call(builder, name, kind, places, I32(element.size), mask, zero(kind)), element)
+    if element.size == 8:
+        kind, places = vector(element.stored, GROUP), _places(builder, at, offsets, element)
+        name = f"llvm.masked.gather.{suffix(element.stored, GROUP)}.v{GROUP}p0"
+        return call(builder, name, kind, places, I32(8), mask, zero(kind))
+    # One instruction gathers 32 bits at offsets of 32 bits. (LLVM makes two of places of 64 bits, and branches for
+    # values of 16.) Values of 16 bits are halves of aligned 32, which lie in one page.
+    kind, upper = vector(I32, GROUP), splat(I32, 0, GROUP)
+    if element.size == 2:
+        address = broadcast(builder, builder.trunc(builder.ptrtoint(at, I64), I32), GROUP)
+        upper = builder.and_(builder.add(address, offsets), splat(I32, 2, GROUP))
+        offsets = builder.sub(offsets, upper)
+    name = "llvm.x86.avx512.mask.gather.dpi.512"
+    found = call(builder, name, kind, zero(kind), at, offsets, mask, I32(1))
+    if element.size == 4:
+        return builder.bitcast(found, vector(F32, GROUP))
+    halves = builder.lshr(found, builder.shl(upper, splat(I32, 3, GROUP)))
+    halves = builder.trunc(halves, vector(I16, GROUP))
+    return widened(builder, builder.bitcast(halves, vector(element.stored, GROUP)), element)
 
 
 def _places(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, element: Any) -> ir.Value:

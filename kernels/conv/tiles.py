@@ -19,6 +19,7 @@ from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at
 from .descriptor import field
 from .finish import FinishArguments
+from .geometry import RUN_BYTES
 from .memory import read32
 from .positions import pointer
 
@@ -119,7 +120,7 @@ def _multiply_lines(
 def _in_place(one, out, group):
     """Where 16 positions may be stored as they are, or 0."""
     groups = field("pass", one, "groups")
-    run = field("pass", one, "runs") + 8 * (group % groups)
+    run = field("pass", one, "runs") + RUN_BYTES * (group % groups)
     if read32(run + 4) != 0xFFFF:
         return 0
     return out + group // groups * field("pass", one, "period_stride") + read32(run)

@@ -130,10 +130,11 @@ class Form:
 
     Attributes:
         address: of pairs of int64 for each pass: where its panels begin, and the bytes from group to group.
+        first: where those of the first pass begin.
         found: the magnitudes found in all of them.
     """
 
-    __slots__ = ("_memory", "_places", "address", "found")
+    __slots__ = ("_memory", "_places", "address", "first", "found")
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class Form:
         self._places = np.array(
             [(base + start, size) for start, size in zip(starts, group_bytes, strict=False)], np.int64
         )
-        self.address = address_of(self._places)
+        self.address, self.first = address_of(self._places), base
         least, greatest = 0, 0
         chunk = max(1, panels // (4 * threads))
         for target, size, offsets in zip(self._places[:, 0].tolist(), panel_bytes, taps, strict=True):

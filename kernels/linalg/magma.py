@@ -72,19 +72,39 @@ def cholesky(a: np.ndarray, **keywords: Any) -> Cholesky:
     return Cholesky(L, info, {"routine": "potrf, blocked"})
 
 
+def _strip(n: int, precision: str = "ieee", **_: Any) -> int:
+    """Columns of the blocks of an LU factorisation, where bench/NOTES.md has the least time."""
+    if n <= 512:
+        return 64
+    return 128 if n < 2048 or precision != "ieee" else 256
+
+
+_INVERSE_STRIP = 128
+"""Columns of an inverse that one worker finds at a time."""
+
+
+def _apart(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array whose rows do not share the sets of a cache, as those of 1, 2, 4 ... KiB do; so the last but one stride
+    may be larger than a row."""
+    *batch, n = shape
+    padding = 128 // dtype.itemsize if n * dtype.itemsize % 1024 == 0 else 0
+    return empty((*batch, n + padding), dtype)[..., :n]
+
+
 @contract.lu_factor.impl("magma", refuses=declined)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     from . import blocked_lu
     from .updates import Session
 
     m, n = a.shape[-2:]
-    packed, info = empty(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
+    packed, info = _apart(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
     pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
     swaps = pivots.reshape(-1, min(m, n))
-    with Session(a.dtype, m, n, **options(keywords)) as p:
+    strip = _strip(min(m, n), **options(keywords))
+    with Session(a.dtype, m, n, **options(keywords), strip=strip) as p:
         for index, (matrix, out) in enumerate(_each(a, packed)):
             _copied(p, matrix, out)
-            info.reshape(-1)[index] = blocked_lu.lu(p, m, n, address_of(out), out.strides[0], swaps[index])
+            info.reshape(-1)[index] = blocked_lu.lu(p, m, n, address_of(out), out.strides[0], swaps[index], strip)
     return LU(packed, pivots, info, {"routine": "getrf, blocked"})
 
 
@@ -125,8 +145,10 @@ def _few_sides(matrix: np.ndarray, right: np.ndarray, lower: bool, unit: bool, t
 
     state, threads = pool()
     matrix, x = _rows(matrix), right.T.copy()
+    row = matrix.strides[0]
+    lines = np.lib.stride_tricks.as_strided(matrix, (matrix.shape[0], row // matrix.itemsize), (row, matrix.itemsize))
     with np.errstate(all="ignore"):
-        solve_few(state, threads if matrix.size > 1 << 14 else 1, matrix, x, lower, unit, transposed)
+        solve_few(state, threads if matrix.size > 1 << 14 else 1, lines, x, lower, unit, transposed)
     return x.T
 
 
@@ -213,18 +235,19 @@ def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywor
 
 def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     from . import blocked_lu
-    from .updates import BLOCK, Session
+    from .updates import Session
 
     packed, pivots, info, _ = lu_factor(a, **keywords)
-    n, inverse = a.shape[-1], empty(a.shape, a.dtype)
-    swaps, columns = pivots.reshape(-1, n), np.empty(n, np.int64)
-    with Session(a.dtype, n, n, **options(keywords)) as p:
-        memory = empty((BLOCK + max(BLOCK, p.threads), max(n, BLOCK)), a.dtype)
+    n, inverse, x = a.shape[-1], empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
+    swaps, strip = pivots.reshape(-1, n), _INVERSE_STRIP
+    with Session(a.dtype, n, n, **options(keywords), strip=strip, strip_depth=n) as p:
         for index, (factor, out) in enumerate(_each(packed, inverse)):
-            _copied(p, factor, out, _UPPER)
-            if not info.reshape(-1)[index]:
-                places = address_of(out), out.strides[0], address_of(memory)
-                blocked_lu.invert(p, n, address_of(factor), factor.strides[0], swaps[index], columns, *places)
+            if info.reshape(-1)[index]:
+                _copied(p, factor, out, _UPPER)  # as LAPACK's getri leaves it
+            else:
+                places = (address_of(each) for each in (factor, x, out))
+                rows = factor.strides[0], x.strides[0], out.strides[0]
+                blocked_lu.invert(p, n, *places, *rows, swaps[index], strip)
     return inverse, info
 
 

@@ -14,10 +14,10 @@ from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import launch
 from .lanes import VECTOR_BYTES, fnma, load_lanes, read, splat, store_lanes, write
-from .squares import copy_transposed, load_any, store_any
-from .updates import BLOCK, multiply, subtract
+from .squares import copy, copy_transposed, load_any, store_any
+from .updates import BLOCK, subtract
 
-__all__ = ["invert_upper", "solve", "solve_triangular"]
+__all__ = ["solve", "solve_triangular"]
 
 _V = VECTOR_BYTES
 _PLANES = 2
@@ -146,13 +146,19 @@ class _Strips(NamedTuple):
 def _solve_block(p, n, width, s, s_row, s_column, unit, y, i_stride, c_stride):
     """Solve with one diagonal block, at most BLOCK x BLOCK, which is copied to the scratch memory."""
     tag, size = p.tag, p.size
-    t = p.scratch
-    for i in range((n + 3) // 4 * 4):  # rows beyond the block are those of the identity
-        for j in range((n + 3) // 4 * 4):
-            value = 1.0 if i == j else 0.0
-            if i < n and j <= i:
-                value = read(tag, s + i * s_row + j * s_column)
-            write(tag, t + (i * BLOCK + j) * size, value)
+    t = p.scratch  # of which nothing right of the diagonal is read
+    if s_row == size:
+        copy_transposed(tag, n, n, s, s_column, t, BLOCK * size)
+    else:
+        for i in range(n):
+            if s_column == size:
+                copy(tag, i + 1, s + i * s_row, t + i * BLOCK * size)
+            else:
+                for j in range(i + 1):
+                    write(tag, t + (i * BLOCK + j) * size, read(tag, s + i * s_row + j * s_column))
+    for i in range(n, (n + 3) // 4 * 4):  # rows of the identity
+        for j in range(i + 1):
+            write(tag, t + (i * BLOCK + j) * size, 1.0 if i == j else 0.0)
     strips = (width + _PLANES * constant(tag, "lanes") - 1) // (_PLANES * constant(tag, "lanes"))
     threads = p.threads if n * n * width > 200000 else 1
     job = _Strips(tag, n, width, unit, t, y, i_stride, c_stride, p.scratch + BLOCK * BLOCK * 8)
@@ -210,34 +216,3 @@ def solve(p, n, width, t, t_row, t_column, lower, unit, right, b, b_row):
 @njit
 def solve_triangular(p, n, width, t, t_row, t_column, lower, unit, right, b, b_row):
     solve(p, n, width, t, t_row, t_column, lower, unit, right, b, b_row)
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def invert_upper(p, n, a, row, identity):
-    """Invert an upper triangular matrix in its place, block row by block row from the last: with U = [U1 V; 0 W], where
-    W's inverse is known, the new rows are U1^-1 and -U1^-1 V W^-1. `identity`: memory for BLOCK x n numbers."""
-    size = p.size
-    for q in range((n + BLOCK - 1) // BLOCK - 1, -1, -1):
-        first = q * BLOCK
-        count = min(BLOCK, n - first)
-        rest = n - first - count
-        at = a + first * (row + size)
-        for i in range(count):
-            for j in range(count):
-                write(p.tag, identity + (i * BLOCK + j) * size, 1.0 if i == j else 0.0)
-        right = at + count * size
-        if rest > 0:
-            product, zero = identity + BLOCK * BLOCK * size, splat(p.tag, 0.0)
-            multiply(p, count, rest, rest, right, row, size, right + count * row, row, size, product, rest * size)
-            solve(p, count, rest, at, row, size, False, False, False, product, rest * size)
-            lanes = constant(p.tag, "lanes")
-            for i in range(count):
-                source, target = product + i * rest * size, right + i * row
-                for j in range(0, rest - lanes + 1, lanes):
-                    store_any(target + j * size, zero - load_any(p.tag, source + j * size))
-                for j in range(rest - rest % lanes, rest):
-                    write(p.tag, target + j * size, -read(p.tag, source + j * size))
-        solve(p, count, count, at, row, size, False, False, False, identity, BLOCK * size)
-        for i in range(count):
-            for j in range(i, count):
-                write(p.tag, at + i * row + j * size, read(p.tag, identity + (i * BLOCK + j) * size))

@@ -19,7 +19,7 @@ from ..threading import pool
 from .groups import tag_of
 from .lanes import VECTOR_BYTES
 
-__all__ = ["BLOCK", "Products", "Session", "multiply", "subtract"]
+__all__ = ["BLOCK", "Products", "Session", "alone", "multiply", "pack_left", "subtract", "subtract_packed"]
 
 BLOCK = 64
 """Rows and columns of the blocks that are factored without products: their work stays in the L1 cache."""
@@ -31,12 +31,9 @@ _SPREAD = 20.0
 """Microseconds of work below which the caller's thread does a product alone."""
 
 
-class Products(NamedTuple):
-    """What the compiled code must know of the products. Addresses of leaves, sizes of a scheme, and memory."""
+class Leaves(NamedTuple):
+    """Addresses of compiled leaves, and the sizes of a scheme."""
 
-    tag: Any
-    pool: int
-    threads: int
     a_along: int
     a_across: int
     b_along: int
@@ -51,16 +48,39 @@ class Products(NamedTuple):
     step: int
     a_bytes: int
     b_bytes: int
-    size: int
     per_microsecond: int
+
+
+class Products(NamedTuple):
+    """What the compiled code must know of the products: leaves, threads, and the addresses of memory."""
+
+    tag: Any
+    pool: int
+    threads: int
+    size: int
+    leaves: Leaves
+    spare_a: int
     packed_a: int
     packed_b: int
     sums: int
     limits: int
     scratch: int
-    scratch_bytes: int
     found: Any
     """int64 (2): the greatest and the least magnitude but zero that packing met, as bits of float32."""
+    workers: Any
+    """int64 (threads, 5): addresses as above of each worker's own memory."""
+    workers_found: Any
+    """int64 (threads, 2)"""
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def alone(p, worker):
+    """The products of one worker, within a task."""
+    own = p.workers[worker]
+    return Products(
+        p.tag, 0, 1, p.size, p.leaves, 0, own[0], own[1], own[2], own[3], own[4], p.workers_found[worker], p.workers,
+        p.workers_found,
+    )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -69,21 +89,22 @@ def _up(value, multiple):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at):
+def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
+    with_ = p.leaves
     along = k_stride == p.size
-    leaf, panel_lines, target = p.b_along if along else p.b_across, p.nr, p.packed_b
+    leaf, panel_lines = with_.b_along if along else with_.b_across, with_.nr
     if is_a:
-        leaf, panel_lines, target = p.a_along if along else p.a_across, p.mr, p.packed_a
+        leaf, panel_lines = with_.a_along if along else with_.a_across, with_.mr
     panels, tasks = (lines + panel_lines - 1) // panel_lines, 4 * threads
     if along:
         panel_chunk = max(1, panels // tasks)
         groups = (panels + panel_chunk - 1) // panel_chunk
-        k_chunk = _up(depth * groups // tasks + 1, p.kc) if groups < tasks else _up(depth, p.kc)
+        k_chunk = _up(depth * groups // tasks + 1, with_.kc) if groups < tasks else _up(depth, with_.kc)
     else:
         panel_chunk = min(panels, 128)
         k_chunk = _up(depth * ((panels + panel_chunk - 1) // panel_chunk) // tasks + 1, 32)
     found = loops.pack(
-        p.pool, threads, leaf, line_stride, k_stride, lines, depth, p.kc,
+        p.pool, threads, leaf, line_stride, k_stride, lines, depth, with_.kc,
         at, target, p.limits, panel_lines, panel_chunk, k_chunk,
     )  # fmt: skip
     least = found & 0xFFFFFFFF
@@ -93,41 +114,48 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _blocks(p, m, n, threads):
+def _blocks(leaves, m, n, threads):
     """Sizes of the blocks of the result, as `kernels.gemm.plans.blocks`."""
     wanted = 2 * threads if threads > 1 else 1
-    rows, columns = (m + p.mc - 1) // p.mc, (n + p.nc - 1) // p.nc
+    rows, columns = (m + leaves.mc - 1) // leaves.mc, (n + leaves.nc - 1) // leaves.nc
     while rows * columns < wanted:
-        height, width = m // rows // p.mr, n // columns // p.nr
+        height, width = m // rows // leaves.mr, n // columns // leaves.nr
         if max(height, width) < 2:
             break
         if width >= height:
             columns += 1
         else:
             rows += 1
-    return _up((m + rows - 1) // rows, p.mr), _up((n + columns - 1) // columns, p.nr)
+    return _up((m + rows - 1) // rows, leaves.mr), _up((n + columns - 1) // columns, leaves.nr)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _multiply_packed(p, threads, add, m, n, k, packed_a, packed_b, c, c_row):
+    with_ = p.leaves
+    sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
+    minus_one, one = -0x4010000000000000, 0x3FF0000000000000
+    mc, nc = _blocks(with_, m, n, threads)
+    loops.multiply(
+        p.pool, threads, with_.affine if add else with_.plain, m, n, k, with_.kc, mc, nc, packed_a, packed_b,
+        c, c_row, minus_one, one, c, c_row, p.size, p.sums, sums,
+    )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _product(p, add, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     if m <= 0 or n <= 0 or k <= 0:
         return
-    threads = p.threads if m * n * k > _SPREAD * p.per_microsecond else 1
-    sums = p.mc * p.nc * p.size * (2 if p.size == 4 else 1)
-    minus_one, one = -0x4010000000000000, 0x3FF0000000000000
-    rows = max(p.mc, _PACKED_BYTES // (_up(k, p.step) * p.a_bytes) * p.mr)
-    columns = max(p.nc, _PACKED_BYTES // (_up(k, p.step) * p.b_bytes) * p.nr)
+    with_ = p.leaves
+    threads = p.threads if m * n * k > _SPREAD * with_.per_microsecond else 1
+    rows = max(with_.mc, _PACKED_BYTES // (_up(k, with_.step) * with_.a_bytes) * with_.mr)
+    columns = max(with_.nc, _PACKED_BYTES // (_up(k, with_.step) * with_.b_bytes) * with_.nr)
     for j in range(0, n, columns):
         width = min(columns, n - j)
-        _pack(p, threads, False, b_column, b_row, width, k, b + j * b_column)
+        _pack(p, threads, False, b_column, b_row, width, k, b + j * b_column, p.packed_b)
         for i in range(0, m, rows):
             height, at = min(rows, m - i), c + i * c_row + j * p.size
-            _pack(p, threads, True, a_row, a_column, height, k, a + i * a_row)
-            mc, nc = _blocks(p, height, width, threads)
-            loops.multiply(
-                p.pool, threads, p.affine if add else p.plain, height, width, k, p.kc, mc, nc, p.packed_a, p.packed_b,
-                at, c_row, minus_one, one, at, c_row, p.size, p.sums, sums,
-            )  # fmt: skip
+            _pack(p, threads, True, a_row, a_column, height, k, a + i * a_row, p.packed_a)
+            _multiply_packed(p, threads, add, height, width, k, p.packed_a, p.packed_b, at, c_row)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -140,6 +168,21 @@ def subtract(p, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
 def multiply(p, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     """C (m, n) = A (m, k) @ B (k, n)"""
     _product(p, False, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def pack_left(p, m, k, a, a_row, a_column, target):
+    """Pack A (m, k) at `target`, for `subtract_packed`."""
+    if m > 0 and k > 0:
+        _pack(p, p.threads, True, a_row, a_column, m, k, a, target)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def subtract_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
+    """C (m, n) -= A (m, k) @ B (k, n), where A is packed."""
+    if m > 0 and n > 0 and k > 0:
+        _pack(p, p.threads, False, b_column, b_row, n, k, b, p.packed_b)
+        _multiply_packed(p, p.threads, True, m, n, k, packed_a, p.packed_b, c, c_row)
 
 
 def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
@@ -159,8 +202,27 @@ def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
     return "portable", "ieee"
 
 
+def _packed(lines: int, depth: int, panel_lines: int, number_bytes: int, step: int) -> int:
+    """Bytes of a packed operand."""
+    return plans.up(plans.up(lines, panel_lines) // panel_lines * plans.up(depth, step) * number_bytes, 64)
+
+
+def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) -> list[int]:
+    """Bytes for products (m, depth) @ (depth, n): of both packed operands, or parts of them, of sums, of limits, and of
+    scratch memory, which has room for a panel of BLOCK columns of m rows."""
+    shape_a, shape_b = (leaves.mr, leaves.a_bytes, leaves.step), (leaves.nr, leaves.b_bytes, leaves.step)
+    a = min(_packed(m, depth, *shape_a), max(_PACKED_BYTES, _packed(leaves.mc, depth, *shape_a)))
+    b = min(_packed(n, depth, *shape_b), max(_PACKED_BYTES, _packed(leaves.nc, depth, *shape_b)))
+    panel = plans.up((m + 64) * BLOCK * size, 64) + BLOCK * BLOCK * 8 * 4
+    scratch = max(panel, threads * 4 * BLOCK * VECTOR_BYTES) + BLOCK * BLOCK * 16
+    return [a, b, threads * leaves.mc * leaves.nc * size * 2, threads * loops.LIMITS_BYTES, scratch]
+
+
 class Session:
     """The products of one factorisation of matrices of at most m x n, with memory for them; a context manager.
+
+    `strip`: the columns of the right operands of products that tasks do `alone`, whose depth is `strip_depth` (`strip`
+    unless it is given); `packed_a` has room for two left operands of that depth.
 
     Raises `Refused` on leaving where the values did not admit the precision on tiles, unless the result is only to be
     refined: then what is flushed or overflows is found there.
@@ -174,30 +236,33 @@ class Session:
         precision: str = "ieee",
         rounding: str = "rna",
         to_be_refined: bool = False,
+        strip: int = 0,
+        strip_depth: int = 0,
     ) -> None:
         self._checked = not to_be_refined
         isa, inner = _isa(dtype, precision)
         self._plan = plan = plans.plan_for(isa, inner, rounding, dtype.itemsize)
         self._depth, scheme, kernel = max(m, n), plan.scheme, plan.scheme.kernel
-        leaves = [plans._pack_leaf(plan, a, dtype, along, True) for a in (True, False) for along in (True, False)]
+        pack = [plans._pack_leaf(plan, a, dtype, along, True) for a in (True, False) for along in (True, False)]
+        leaves = Leaves(
+            *pack, plans.block_leaf(plan, dtype, False, True), plans.block_leaf(plan, dtype, True, True), kernel.mr,
+            kernel.nr, scheme.mc, scheme.nc, scheme.kc, kernel.step, kernel.a_bytes, kernel.b_bytes,
+            int(plan.products_per_microsecond),
+        )  # fmt: skip
         state, threads = pool()
-        deepest = plans.up(max(m, n, 1), kernel.step)
-        packed = [
-            min(plans.up(max(m, n, 1), lines) // lines * deepest * width, max(_PACKED_BYTES, block * deepest * width))
-            for lines, width, block in ((kernel.mr, kernel.a_bytes, scheme.mc), (kernel.nr, kernel.b_bytes, scheme.nc))
-        ]
-        sums = scheme.mc * scheme.nc * kernel.size * 2
-        self._panel = plans.up((max(m, n) + 64) * BLOCK * dtype.itemsize, 64) + BLOCK * BLOCK * 8 * 4
-        parts = [plans.up(packed[0], 64), plans.up(packed[1], 64), threads * sums, threads * loops.LIMITS_BYTES,
-                 max(self._panel, threads * 4 * BLOCK * VECTOR_BYTES) + BLOCK * BLOCK * 16]  # fmt: skip
-        self._memory = take_workspace(sum(parts))
-        starts = [address_of(self._memory) + sum(parts[:index]) for index in range(len(parts))]
-        self.found = np.array([0, 0xFFFFFFFF], np.int64)
+        longest = max(m, n, 1)
+        parts = [_parts(leaves, dtype.itemsize, longest, longest, longest, threads)]
+        left = _packed(longest, min(strip, longest), leaves.mr, leaves.a_bytes, leaves.step)
+        parts[0][0] = max(parts[0][0], 2 * left)
+        if strip:
+            parts += [_parts(leaves, dtype.itemsize, longest, strip, min(strip_depth or strip, longest), 1)] * threads
+        self._memory = take_workspace(sum(map(sum, parts)))
+        ends = address_of(self._memory) + np.cumsum(parts, dtype=np.int64).reshape(-1, 5)
+        starts = ends - np.array(parts, np.int64)
+        self.found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
         self.products = Products(
-            tag_of(dtype), state, threads, *leaves, plans.block_leaf(plan, dtype, False, True),
-            plans.block_leaf(plan, dtype, True, True), kernel.mr, kernel.nr, scheme.mc, scheme.nc, scheme.kc,
-            kernel.step, kernel.a_bytes, kernel.b_bytes, dtype.itemsize, int(plan.products_per_microsecond),
-            *starts, parts[-1], self.found,
+            tag_of(dtype), state, threads, dtype.itemsize, leaves, int(starts[0, 0]) + left, *starts[0].tolist(),
+            self.found[0], starts[1:], self.found[1:],
         )  # fmt: skip
 
     def __enter__(self) -> Products:
@@ -205,8 +270,9 @@ class Session:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         return_workspace(self._memory)
-        if kind is None and self._checked and self._plan.isa == "amx" and self.found[0]:
-            found = int(self.found[0]) << 32 | int(self.found[1])
+        greatest, least = int(self.found[:, 0].max()), int(self.found[:, 1].min())
+        if kind is None and self._checked and self._plan.isa == "amx" and greatest:
+            found = greatest << 32 | least
             sentence = ranges.refusal(self._plan.precision, self._depth, found, found)
             if sentence is not None:
                 raise Refused(sentence)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,7 +38,19 @@ CASES: dict[str, dict[str, Any]] = {
     "one dimension": {"x": (2, 24, 50), "w": (16, 24, 7), "stride": (2,), "padding": (3,)},
     "three dimensions": {"x": (1, 17, 4, 5, 6), "w": (18, 17, 2, 3, 3), "padding": (1, 1, 1)},
     "strips": {"x": (2, 64, 60, 60), "w": (16, 64, 3, 3), "padding": (1, 1)},
+    "one tap": {"x": (2, 35, 19, 17), "w": (40, 35, 1, 1)},
+    "one tap of groups, every second": {"x": (2, 34, 37, 36), "w": (38, 17, 1, 1), "stride": (2, 2), "groups": 2},
     "depthwise": {"x": (2, 21, 12, 19), "w": (21, 1, 3, 3), "padding": (1, 1), "groups": 21},
+    "depthwise, wide padding": {
+        "x": (1, 18, 3, 11),
+        "w": (18, 1, 3, 2),
+        "stride": (1, 2),
+        "padding": (5, 3),
+        "dilation": (1, 2),
+        "groups": 18,
+    },
+    "depthwise, a stride beyond the kernel": {"x": (2, 17, 9, 40), "w": (17, 1, 2, 1), "stride": (3, 3), "groups": 17},
+    "depthwise, three dimensions": {"x": (1, 16, 4, 5, 17), "w": (16, 1, 2, 3, 3), "padding": (1, 1, 1), "groups": 16},
     "depthwise, three of each": {"x": (1, 5, 9, 9), "w": (15, 1, 3, 3), "stride": (2, 2), "groups": 5},
 }
 
@@ -95,7 +108,7 @@ def test_layouts_and_shapes(kernel: str, name: str, case: str, precision: str) -
         assert (np.abs(result - exact) <= allowed).all()
 
 
-@pytest.mark.parametrize(("kernel", "name", "case"), pairs("padded rows", "strips", "depthwise"))
+@pytest.mark.parametrize(("kernel", "name", "case"), pairs("padded rows", "strips", "one tap", "depthwise"))
 def test_bits_do_not_depend_on_threads(kernel: str, name: str, case: str) -> None:
     arrays, keywords = call(BY_NAME[kernel], CASES[case])
     before = threading.get_num_threads()
@@ -169,6 +182,18 @@ def test_bias_and_relu_are_fused(name: str, layout: Any) -> None:
     assert (result.strides[1] == result.itemsize) == (x.strides[1] == x.itemsize)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("relu", [False, True])
+def test_one_tap_with_a_bias(dtype: Any, relu: bool) -> None:
+    x, w, bias = (random(*shape, seed=1).astype(dtype) for shape in ((3, 34, 19, 11), (33, 34, 1, 1), (33,)))
+    result = run(conv, "direct", [x, w, bias], {"precision": "bf16", "relu": relu})
+    exact = conv.reference(x, w, bias, relu=relu)
+    assert result.dtype == dtype
+    assert ((result >= 0).all(), (result == 0).any()) == (relu, relu)
+    allowed = 2.0**-7 * conv.reference(np.abs(x), np.abs(w), np.abs(bias))
+    assert (np.abs(result.astype(np.float32) - exact) <= allowed).all()
+
+
 @pytest.mark.parametrize("bias", [1e-40, np.inf])
 def test_a_bias_that_tiles_cannot_hold(bias: float) -> None:
     x, w = np.zeros((1, 16, 4, 4), np.float32), random(16, 16, 1, 1, seed=2)
@@ -224,10 +249,12 @@ def test_every_tap_is_a_shift(task: Task, folded: int) -> None:
 
 
 def test_runs_of_positions() -> None:
-    """A row of 16: neighbours with a hole, every other value, and neither."""
+    """A row of 16: neighbours, every other value in one piece and in two, and none of these."""
     task = Task(1, (1, 2, 8), (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1))
     where = forward_geometry(task, 0, 32)
-    assert spots(where, where.sources, (64, 64, 32, 4), 4).runs.tolist() == [[[0, 0xFFFF]]]
-    assert spots(where, where.sources, (64, 64, 64, 8), 4).runs.tolist() == [[[0, 0xFFFF | EVERY_OTHER]]]
+    assert spots(where, where.sources, (64, 64, 32, 4), 4).runs.tolist() == [[[0, 0xFFFF, 0, 0]]]
+    assert spots(where, where.sources, (64, 64, 64, 8), 4).runs.tolist() == [[[0, 0xFFFF | EVERY_OTHER, 0, 0]]]
+    two = [[[0, 0xFF | EVERY_OTHER, 100 - 64, 0xFF00]]]
+    assert spots(where, where.sources, (64, 64, 100, 8), 4).runs.tolist() == two
     assert spots(where, where.sources, (64, 64, 100, 4), 4).runs[0, 0, 1] == -1
     assert spots(where, where.sources, (64, 64, 1 << 30, 1 << 30), 4) is None

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import cpu, linalg
+from minitorch_backends.kernels import cpu, linalg, threading
 from minitorch_backends.kernels.linalg.residuals import residuals
 from minitorch_backends.kernels.linalg.updates import BLOCK
 from minitorch_backends.kernels.registry import Refused
@@ -140,3 +140,17 @@ def test_the_precision_of_the_products_shows_in_the_factors(precision: str) -> N
     assert error <= 10 * unit + 2 * exact
     if precision == "bf16":
         assert error > 20 * exact
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bits_do_not_depend_on_the_threads(dtype: str) -> None:
+    a, threads = random(5 * BLOCK + 3, 5 * BLOCK + 3, dtype=dtype), threading.get_num_threads()
+    try:
+        results = []
+        for count in (1, threads):
+            threading.set_num_threads(count)
+            results.append((*linalg.lu_factor["magma"](a)[:2], linalg.inv["magma"](a)[0]))
+    finally:
+        threading.set_num_threads(threads)
+    for alone, together in zip(*results, strict=True):
+        assert np.array_equal(alone, together)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import matmul, product, rows
+from minitorch_backends.kernels.gemm import matmul, narrow, product
 from minitorch_backends.kernels.gemm.compiled import ISAS, computed, implementation
 from minitorch_backends.kernels.registry import Refused
 
@@ -39,12 +39,12 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("isa", rows.ISAS)
+@pytest.mark.parametrize("isa", narrow.ISAS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_where_they_lie(isa, dtype):
     if (sentence := cpu.refusal(isa)) is not None:
         pytest.skip(sentence)
-    multiply = rows.implementation(isa)
+    multiply = narrow.implementation(isa)
     for shapes in SHAPES:
         for a, b in layouts(*(normal(*shape, seed=place, dtype=dtype) for place, shape in enumerate(shapes))):
             expected = np.matmul(a.astype(np.float64), b.astype(np.float64))
@@ -55,20 +55,20 @@ def test_rows_where_they_lie(isa, dtype):
             assert np.all(abs(out - expected) <= (a.shape[-1] + 8) * np.finfo(dtype).eps * magnitudes)
 
 
-@pytest.mark.parametrize("isa", rows.ISAS)
+@pytest.mark.parametrize("isa", narrow.ISAS)
 def test_rows_are_the_choice_for_few_columns(isa):
     if (sentence := cpu.refusal(isa)) is not None:
         pytest.skip(sentence)
     a, b = normal(600, 500), normal(500, 60)
-    assert matmul.decide(a, b).candidates[0].name == f"{isa}_rows"
+    assert matmul.decide(a, b).candidates[0].name == f"{isa}_narrow"
     np.testing.assert_allclose(matmul(a, b), a.astype(np.float64) @ b, rtol=0, atol=1e-4)
     for other, text in ((normal(500, 20), "columns, not 600 and 20"), (normal(500, 300), "columns, not 600 and 300")):
         with pytest.raises(Refused, match=text):
-            matmul[f"{isa}_rows"](a, other)
+            matmul[f"{isa}_narrow"](a, other)
     with pytest.raises(Refused, match="rounds no operands for bf16"):
-        matmul[f"{isa}_rows"](a, b, precision="bf16")
+        matmul[f"{isa}_narrow"](a, b, precision="bf16")
     with pytest.raises(Refused, match="leaves 3,840,000 products to others"):
-        matmul[f"{isa}_rows"](normal(128, 500), b)
+        matmul[f"{isa}_narrow"](normal(128, 500), b)
     a[3, 4], b[0, 5] = np.inf, np.nan
     out, expected = matmul(a, b), np.matmul(a, b)
     np.testing.assert_array_equal(np.isnan(out), np.isnan(expected))

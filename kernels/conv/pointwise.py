@@ -1,0 +1,223 @@
+"""Convolutions of kernels of one tap, on tiles: what is done once for a shape (see `rows`)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import threading
+from ..gemm import ranges
+from ..gemm.compiled import computed
+from ..gemm.loops import LIMITS_BYTES, leaf_address
+from ..gemm.packing import CONVERSIONS, OfA, TilePanel
+from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from ..registry import Refused
+from . import rows, tiles, weights
+from .descriptor import ROWS, describe
+from .geometry import Task, forward_geometry, spots
+from .kept import Kept, form_of
+from .reading import three, three_strides
+
+__all__ = ["convolve", "takes"]
+
+_BLOCK = 32
+"""Positions of a block, and channels of a step."""
+
+_STRIP_BYTES = 1 << 19
+"""Of what is packed for a strip."""
+
+_SUMS_BYTES = 1 << 19
+"""Of the sums that wait for the next steps."""
+
+_STEPS = {1: 18, 2: 1 << 20, 3: 1 << 20}
+"""As those of `direct`."""
+
+_LEAST_BLOCKS = 16
+"""Of positions, over all images."""
+
+
+@functools.lru_cache(1024)
+def takes(
+    gradient: bool,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    item: int,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+) -> bool:
+    """Whether columns of a channel are neighbours in memory, and positions meet one tap each and are many enough."""
+    if any(each != 1 for each in kernel) or any(padding) or strides[-1] != item or 0 in shape:
+        return False
+    if any(each != 1 for each in stride) and (gradient or strides[1] == item):
+        return False
+    positions = math.prod(_sizes(shape, stride))
+    blocks = -(-positions // _BLOCK)
+    return shape[0] * blocks >= _LEAST_BLOCKS and blocks * _BLOCK <= positions + positions // 6
+
+
+def _sizes(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[int, ...]:
+    """The spatial sizes of the result."""
+    return tuple((size - 1) // step + 1 for size, step in zip(shape[2:], stride, strict=True))
+
+
+def _neighbours(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    """Whether all positions of a channel are neighbours in memory."""
+    expected = item
+    for size, step in zip(reversed(shape[2:]), reversed(strides[2:]), strict=True):
+        if size > 1 and step != expected:
+            return False
+        expected *= size
+    return True
+
+
+class _Plan(NamedTuple):
+    """All that does not depend on addresses and values."""
+
+    precision: str
+    rounding: str | None
+    channels: int
+    groups: int
+    panels: int
+    out_shape: tuple[int, ...]
+    tasks: int
+    address: int
+    worker_bytes: int
+    kept: tuple[Any, ...]
+
+
+@functools.cache
+def _leaf(precision: str, rounding: str | None, dtype: str) -> int:
+    conversion = CONVERSIONS[precision, rounding]
+    return leaf_address(rows.MultiplyRows(tiles.KERNELS[precision], ELEMENTS[dtype], conversion))
+
+
+@functools.cache
+def _weights_leaf(precision: str, rounding: str | None, dtype: str, along_k: bool, unit: bool) -> int:
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+    return leaf_address(weights.PackWeights(source, TilePanel(OfA(), CONVERSIONS[precision, rounding])))
+
+
+def _strip(blocks: int, block_bytes: int, copies: int, threads: int) -> int:
+    """Blocks of a strip, where each image has so many and there are so many images and groups."""
+    count = -(-blocks // max(1, _STRIP_BYTES // block_bytes))
+    while copies * count < 4 * threads and blocks >= 8 * (count + 1):
+        count += 1
+    return -(-blocks // count)
+
+
+@functools.lru_cache(1024)
+def _plan(
+    gradient: bool,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    w_shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    groups: int,
+    precision: str,
+    rounding: str,
+    relu: bool,
+    threads: int,
+) -> _Plan | None:
+    inner = computed("amx", dtype, precision)
+    assert inner is not None
+    way = rounding if inner == "tf32" else None
+    channels, columns = w_shape[0] // groups, w_shape[1]
+    if not gradient:
+        channels, columns = columns, channels
+    sizes, parts, item = _sizes(shape, stride), CONVERSIONS[inner, way].tile_parts, dtype.itemsize
+    positions, places = math.prod(sizes), None
+    if any(each != 1 for each in stride) or not _neighbours(shape, strides, item):
+        task = Task(1, three(shape[2:], 1), (1, 1, 1), three(stride, 1), (0, 0, 0), (1, 1, 1))
+        where, wide = forward_geometry(task, 0, _BLOCK), three_strides(shape, strides)
+        places = spots(where, where.sources, (0, *wide[2:]), item)
+        if places is None:
+            return None
+    blocks, steps, panels = (-(-count // _BLOCK) for count in (positions, channels, columns))
+    block_bytes = steps * parts * 2048
+    strip = _strip(blocks, block_bytes, shape[0] * groups, threads)
+    strips, chunk = -(-blocks // strip), _STEPS[parts]
+    together = panels if steps <= chunk else max(1, min(panels, _SUMS_BYTES // (strip * rows.SUMS_BYTES)))
+    sums = rows.SUMS_BYTES * strip * (1 if steps <= chunk else together)
+    packed = strip * block_bytes
+    values = describe(ROWS, {
+        "leaf": _leaf(inner, way, dtype.name), "channels": channels, "columns": columns, "steps": steps,
+        "chunk": chunk, "panels": panels, "panel_chunk": together, "block_bytes": block_bytes, "strip": strip,
+        "strips": strips, "groups": groups, "positions": positions, "size": item, "x_image": strides[0],
+        "x_group": channels * strides[1], "x_channel": strides[1], "out_image": groups * columns * positions * item,
+        "out_group": columns * positions * item, "out_channel": positions * item, "a_panel": steps * parts * 2048,
+        "relu": int(relu), "direct": int(dtype == np.float32 and not relu), "packed_bytes": packed,
+        "runs": 0 if places is None else address_of(places.runs), "spots": 0 if places is None else places.groups,
+        "offsets": 0 if places is None else address_of(places.offsets),
+    })  # fmt: skip
+    out_shape = (shape[0], groups * columns, *sizes)
+    tasks = shape[0] * groups * strips
+    return _Plan(
+        inner, way, channels, groups, panels, out_shape, tasks, address_of(values), packed + sums, (values, places)
+    )  # fmt: skip
+
+
+def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
+    """The weights packed for a plan."""
+    per_group, (of_outputs, of_channels) = w.shape[0] // plan.groups, w.strides[:2]
+    if gradient:
+        side = weights.Side(per_group * of_outputs, of_channels, of_outputs, w.shape[1], per_group)
+    else:
+        side = weights.Side(per_group * of_outputs, of_outputs, of_channels, per_group, w.shape[1])
+    along_k = abs(side.k_stride) <= abs(side.line_stride)
+    unit = (side.k_stride if along_k else side.line_stride) == w.itemsize
+    leaf = _weights_leaf(plan.precision, plan.rounding, w.dtype.name, along_k, unit)
+    k_bytes = 64 * CONVERSIONS[plan.precision, plan.rounding].tile_parts
+    return weights.Form(leaf, address_of(w), side, plan.groups, (_BLOCK, _BLOCK, _BLOCK, k_bytes), ((0,),))
+
+
+def _bias_blocks(values: np.ndarray) -> np.ndarray:
+    """Rows of a bias, those of whole panels, as what tiles begin with: 32 equal values for each."""
+    found = aligned_bytes(values.size * 128).view(np.float32).reshape(-1, 32)
+    found[...] = values.reshape(-1, 1)
+    return found
+
+
+def convolve(
+    gradient: bool,
+    x: np.ndarray,
+    w: np.ndarray | Kept,
+    bias: np.ndarray | None,
+    stride: tuple[int, ...],
+    groups: int,
+    precision: str,
+    rounding: str,
+    relu: bool,
+) -> np.ndarray:
+    """The convolution of what `takes` takes, (N, C, *S), with w (O, C / groups, 1 ...), or with `gradient` its gradient
+    with respect to the input. `bias` has a value for each output of whole panels of every group. Raises `Refused`
+    where the values do not admit the precision on tiles.
+    """
+    pool, threads = threading.pool()
+    plan = _plan(gradient, x.shape, x.strides, x.dtype, w.shape, stride, groups, precision, rounding, relu, threads)
+    if plan is None:
+        raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
+    out = empty(plan.out_shape, x.dtype)
+    if out.size == 0:
+        return out
+    key = ("rows", plan.precision, plan.rounding, groups, gradient)
+    form: Any = form_of(w, key, lambda array: _form(array, plan, gradient))
+    blocks = None if bias is None else _bias_blocks(bias)
+    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
+    try:
+        base = address_of(memory)
+        found = rows.multiply(
+            pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
+            0 if blocks is None else address_of(blocks), base, plan.worker_bytes, base + threads * plan.worker_bytes,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    sentence = ranges.refusal(plan.precision, plan.channels, found, form.found)
+    if sentence is not None:
+        raise Refused(sentence)
+    return out
