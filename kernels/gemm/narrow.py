@@ -1,4 +1,4 @@
-"""Exact products of so few columns that A is read where it lies (`narrow_loops.py`): which, and how these are called."""
+"""Exact products of so few columns that A is read where it lies (`narrow_loops.py`): which, and how they run."""
 
 from __future__ import annotations
 
