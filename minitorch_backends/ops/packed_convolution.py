@@ -75,13 +75,13 @@ class PackedConvolution:
         )
         if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
             return _TRANSPOSED[dims - 1](input, weight, bias, stride, padding, output_padding, groups, dilation)
-        steps = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        result = run(transposed_kernel, x, self._of(weight), input_size=size, **steps)
+        at: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        result = run(transposed_kernel, x, self._of(weight), input_size=size, **at)
         if bias is not None:
             result += bias._array.reshape(-1, *(1,) * dims)
         return adopt(result)
 
-    def _of(self, weight: Tensor) -> Kept:
+    def _of(self, weight: Tensor) -> Any:
         """The kept weight, a new one where the memory or the version has changed."""
         if self._source is not weight._array or self._version != weight._version:
             self._kept, self._source, self._version = Kept(weight._array), weight._array, weight._version
