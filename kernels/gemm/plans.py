@@ -53,6 +53,16 @@ _VECTOR_SCHEMES = {
 }
 """By instruction set and size of an element."""
 
+_INTEGER_SCHEMES = {
+    ("avx512", 4): Scheme(vectors.Avx512Int32(), 256, 252, 512),
+    ("avx512", 8): Scheme(vectors.Avx512Int64(), 256, 126, 256),
+    ("avx2", 4): Scheme(vectors.Avx2Int32(), 256, 252, 512),
+    ("avx2", 8): Scheme(vectors.Avx2Int64(), 256, 126, 256),
+    ("portable", 4): Scheme(vectors.PortableInt32(), 256, 128, 256),
+    ("portable", 8): Scheme(vectors.PortableInt64(), 256, 64, 256),
+}
+"""Of integers, which packing and storing take for floating-point numbers of their size."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Plan:
@@ -73,12 +83,13 @@ class Plan:
 @functools.cache
 def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
     """The plan of an instruction set and a precision; `size` is 8 for float64 and 4 for all others."""
-    conversion = CONVERSIONS[precision, rounding if precision == "tf32" else None]
+    integers = precision == "integer"
+    conversion = CONVERSIONS["ieee" if integers else precision, rounding if precision == "tf32" else None]
     if isa == "amx":
         scheme = _TILE_SCHEMES[precision]
         panels = [TilePanel(operand, conversion) for operand in (OfA(), OfB())]
         return Plan(isa, precision, scheme, *panels, 6e5 / len(scheme.kernel.walk))
-    scheme = _VECTOR_SCHEMES[isa, size]
+    scheme = (_INTEGER_SCHEMES if integers else _VECTOR_SCHEMES)[isa, size]
     panels = [VectorPanel(operand, conversion, scheme.kernel) for operand in (OfA(), OfB())]
     return Plan(isa, precision, scheme, *panels, 2e3 * scheme.kernel.lanes)
 
