@@ -18,7 +18,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import blas, compiled, few, integers, thin
+from . import blas, compiled, few, integers, narrow, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_packing, linear
 from .warm import warmup
@@ -56,6 +56,8 @@ matmul = Kernel("matmul", reference=exact_matmul, bound=_BOUND)
 addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
+for _isa in narrow.ISAS:
+    matmul.impl(f"{_isa}_narrow", isa=_isa, refuses=narrow.refuses(_isa))(narrow.implementation(_isa))
 for _isa in few.ISAS:
     matmul.impl(f"{_isa}_small", isa=_isa, refuses=few.refuses(_isa), specialise=few.specialise(_isa))(
         few.implementation(_isa)

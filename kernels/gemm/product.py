@@ -244,6 +244,28 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     _check(plan, a.depth, *found)
 
 
+_FEW_COLUMNS, _ROWS_AT_ONCE, _MOST_SCRATCH = 128, 128, 4 << 20
+"""Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
+it is in its cache, within so many bytes; panels of B are packed by each task for itself. Measured in bench/NOTES.md,
+"Few columns"."""
+
+
+def _gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
+    """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
+    few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * _ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
+    return few and _batch_arguments(plan, a._replace(lines=_ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH
+
+
+def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> None:
+    """Products of one shape, some rows at a time."""
+    blocks, rest = divmod(a.lines, _ROWS_AT_ONCE)
+    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * _ROWS_AT_ONCE
+    several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
+    _batch(plan, a._replace(lines=_ROWS_AT_ONCE), b, target, np.ascontiguousarray(several.reshape(4, -1)))
+    if rest:
+        _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks)
+
+
 def addresses(x: np.ndarray, batch: tuple[int, ...], without: int = 0) -> np.ndarray:
     """The address of each matrix of x, whose leading dimensions broadcast to `batch`; only of the first ones along so
     many of its last dimensions."""
@@ -325,16 +347,14 @@ def _run(
     side_a, side_b = _sides(plan, a, b)
     brief, at_a, at_b = _is_brief(plan, side_a, side_b), address_of(a), address_of(b)
     if not batch:
-        if brief:
-            places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
-            _batch(plan, side_a, side_b, target, places)
-        else:
-            _one(plan, side_a, at_a, side_b, at_b, target)
-        return
-    added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
-    places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
+        places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
+    else:
+        added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
+        places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
     if brief or (places.shape[1] >= 4 and _fits(plan, side_a, side_b)):
         _batch(plan, side_a, side_b, target, places)
-        return
-    for one_a, one_b, one_c, one_addend in places.T.tolist():
-        _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
+    elif _gains_by_rows(plan, side_a, side_b, places.shape[1]):
+        _batch_of_rows(plan, side_a, side_b, target, places)
+    else:
+        for one_a, one_b, one_c, one_addend in places.T.tolist():
+            _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
