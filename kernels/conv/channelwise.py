@@ -145,10 +145,11 @@ def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
     if plan.conversion[0] != "ieee":
         flat = round_to(flat, *plan.conversion)
     if gradient:
-        chosen = [flat[:, read, index] for taps in plan.order for read, index in taps]
+        chosen = [pair for taps in plan.order for pair in taps]
     else:
-        chosen = [flat[:, result, index] for result in range(plan.multiplier) for _, index in plan.order[0]]
-    return np.ascontiguousarray(np.stack(chosen, axis=1))
+        chosen = [(result, index) for result in range(plan.multiplier) for _, index in plan.order[0]]
+    which, index = np.array(chosen, np.int64).reshape(-1, 2).T
+    return np.ascontiguousarray(flat[:, which, index])
 
 
 def _run(plan: _Plan, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, gradient: bool) -> np.ndarray:

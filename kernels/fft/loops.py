@@ -155,12 +155,14 @@ def _first_step(job, source, work, group, buffer):
         get(table, _DOWN), get(table, _DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
         buffer, a, row, get(table, _ROOTS), get(table, _PHASES) + group * a * 2 * size,
     )  # fmt: skip
+    blocks, height = a // lanes, lanes * row
     for part in range(2):
         at = part * row // 2
-        for block in range(_groups(a, lanes)):
-            k0 = _start(block, lanes, a)
-            to = work + (block * b + j0) * row + at
-            call_at(square, SquareArguments(turned + k0 * row + at, row, to, row, _ONE, 1, 0, 0))
+        to = work + j0 * row + at
+        call_at(square, SquareArguments(turned + at, row, to, row, _ONE, blocks, height, b * row))
+        if blocks * lanes < a:
+            to += blocks * b * row
+            call_at(square, SquareArguments(turned + (a - lanes) * row + at, row, to, row, _ONE, 1, 0, 0))
 
 
 @njit(cache=False, no_cpython_wrapper=True)

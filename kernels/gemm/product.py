@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import threading
 from ..registry import Refused
-from . import loops, plans, ranges
+from . import loops, plans, ranges, strips
 from .plans import Plan, Side
 from .workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 
@@ -184,32 +184,42 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
     """One product, spread over the threads."""
     scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
     pool, threads = threading.pool()
-    n = b.shape[1] if ready else b.lines
-    rows, columns = _lines_at_once(a, scheme.mc), n if ready else _lines_at_once(b, scheme.nc)
+    n, sums = b.shape[1] if ready else b.lines, scheme.mc * scheme.nc * scheme.kernel.size
+    columns = n if ready else _lines_at_once(b, scheme.nc)
+    strip = plans.strip(plan, a.lines, n, depth, threads)
+    rows = strip or _lines_at_once(a, scheme.mc)
     a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))
-    sums = scheme.mc * scheme.nc * scheme.kernel.size
-    memory = take_workspace(a_bytes + b_bytes + threads * (sums + loops.LIMITS_BYTES))
+    all_of_a = a_bytes * (threads if strip else 1)
+    memory = take_workspace(all_of_a + b_bytes + threads * (sums + loops.LIMITS_BYTES))
     try:
         packed_a = address_of(memory)
-        packed_b, scratch = b.address if ready else packed_a + a_bytes, packed_a + a_bytes + b_bytes
-        limits = scratch + threads * sums
+        limits = packed_a + all_of_a + threads * sums
+        packed_b = b.address if ready else limits + threads * loops.LIMITS_BYTES
         for column in range(0, n, columns):
-            width = min(columns, n - column)
-            if ready:
-                found_b = b.found
-            else:
+            width, found_b = min(columns, n - column), b.found if ready else 0
+            if not ready:
                 start = at_b + column * b.line_stride
                 found_b = _pack(b, scheme.kc, start, width, packed_b, limits, pool, threads)
+            here = target.part(0, column) if column else target
+            if strip:
+                found_a = strips.multiply_strips(
+                    pool, threads, a.leaf, here.leaf, a.line_stride, a.k_stride, a.lines, width, depth, scheme.kc,
+                    strip, plans.even(width, scheme.nc, scheme.kernel.nr), at_a, packed_b, here.at, here.row_stride,
+                    here.alpha_bits, here.beta_bits, here.addend, here.addend_row, here.addend_column,
+                    packed_a, a_bytes + sums, a_bytes, limits,
+                )  # fmt: skip
+                _check(plan, depth, found_a, found_b)
+                continue
             for row in range(0, a.lines, rows):
                 height, start = min(rows, a.lines - row), at_a + row * a.line_stride
                 found_a = _pack(a, scheme.kc, start, height, packed_a, limits, pool, threads)
                 _check(plan, depth, found_a, found_b)
                 mc, nc = plans.blocks(plan, height, width, threads)
-                here = target.part(row, column) if row or column else target
+                there = here.part(row, 0) if row else here
                 loops.multiply(
-                    pool, threads, here.leaf, height, width, depth, scheme.kc, mc, nc, packed_a, packed_b,
-                    here.at, here.row_stride, here.alpha_bits, here.beta_bits,
-                    here.addend, here.addend_row, here.addend_column, scratch, sums,
+                    pool, threads, there.leaf, height, width, depth, scheme.kc, mc, nc, packed_a, packed_b,
+                    there.at, there.row_stride, there.alpha_bits, there.beta_bits,
+                    there.addend, there.addend_row, there.addend_column, packed_a + a_bytes, sums,
                 )  # fmt: skip
     finally:
         return_workspace(memory)
