@@ -193,7 +193,7 @@ def measure(layer: Layer, batch: int, direction: str, seed: int, rounds: int = R
     for each in runs.values():
         each()
     timings = interleaved(
-        {name: Timer(each) for name, each in runs.items()},
+        {name: Timer(each, each) for name, each in runs.items()},  # each sample after a call that is not timed
         seconds=0.0,
         shortest=SHORTEST,
         rounds=rounds,

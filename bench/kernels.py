@@ -43,6 +43,9 @@ except ImportError:
 LEAST_SECONDS = 2e-3
 """A turn repeats its call until it has lasted this long."""
 
+WARM_SECONDS = 1e-2
+"""Calls before a turn: after a rest they take up to twice as long until the operands are in the shared cache again."""
+
 
 class Shape(NamedTuple):
     """a (batch..., m, k) @ b (batch..., k, n); `transposed` operands are views of their transposes."""
@@ -177,21 +180,22 @@ def turn(call: Callable[[], Any], repeats: int) -> float:
 
 def race(contestants: list[Contestant], rounds: int) -> dict[str, float]:
     """Median seconds of each contestant; who refuses is left out."""
-    running: list[tuple[Contestant, int, list[float]]] = []
+    running: list[tuple[Contestant, int, int, list[float]]] = []
     for contestant in contestants:
         try:
             contestant.call()  # compiles
-            once = turn(contestant.call, 1)
+            once = max(turn(contestant.call, 1), 1e-7)
         except Refused:
             continue
-        running.append((contestant, max(1, min(2000, int(LEAST_SECONDS / max(once, 1e-7)))), []))
+        warming, repeats = (max(1, min(2000, int(seconds / once))) for seconds in (WARM_SECONDS, LEAST_SECONDS))
+        running.append((contestant, warming, repeats, []))
         time.sleep(contestant.rest)
     for _ in range(rounds):
-        for contestant, repeats, seconds in running:
-            contestant.call()  # the caches and the threads are this contestant's
+        for contestant, warming, repeats, seconds in running:
+            turn(contestant.call, warming)  # the caches and the threads are this contestant's
             seconds.append(turn(contestant.call, repeats))
             time.sleep(contestant.rest)
-    return {contestant.name: statistics.median(seconds) for contestant, _, seconds in running}
+    return {contestant.name: statistics.median(seconds) for contestant, _, _, seconds in running}
 
 
 def measure(shapes: list[Shape], rounds: int, chosen: str | None) -> list[dict[str, Any]]:

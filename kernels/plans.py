@@ -34,10 +34,11 @@ class PlanCache:
         Two threads that miss the same key at once both make it; one of the two is kept.
         """
         with self._lock:
-            if key in self._plans and max_size > 0:
+            plan = self._plans.get(key) if max_size > 0 else None
+            if plan is not None:
                 self.hits += 1
                 self._plans.move_to_end(key)
-                return self._plans[key]
+                return plan
             self.misses += 1
         plan = make()
         with self._lock:

@@ -283,9 +283,11 @@ class Kernel:
 
         `decided_by` only travels to the observers.
         """
-        if len(others) == 1:  # the general form takes 0.2 us longer
+        if not others:
+            key: tuple = (a.shape, a.dtype)
+        elif len(others) == 1:  # the general form takes 0.2 us longer
             b = others[0]
-            key: tuple = (a.shape, b.shape, a.dtype, b.dtype)
+            key = (a.shape, b.shape, a.dtype, b.dtype)
         else:
             key = tuple([(x.shape, x.dtype) for x in (a, *others)])
         if keywords:

@@ -54,10 +54,13 @@ def unary(op: Any) -> Callable[..., Any]:
         if dtype is not narrow and dtype is not wide:
             return apply((input, *rest), named, None)
         if rest or named or needs_more:
-            metadata = {**defaults, **dict(zip(positional, rest, strict=False)), **named}
-            surplus = len(metadata) != count or len(rest) > len(positional)
-            if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
-                return apply((input, *rest), named, None)
+            if len(rest) == count and not named:
+                metadata = dict(zip(positional, rest, strict=True))
+            else:
+                metadata = {**defaults, **dict(zip(positional, rest, strict=False)), **named}
+                surplus = len(metadata) != count or len(rest) > len(positional)
+                if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
+                    return apply((input, *rest), named, None)
             out = detailed(x, **metadata)
         else:
             metadata = defaults

@@ -45,11 +45,15 @@ GRID = [
 
 
 @pytest.mark.parametrize(("stride", "padding", "dilation", "groups"), GRID)
-@pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
-def test_gradients_of_both_orders(function: Any, stride: int, padding: int, dilation: int, groups: int) -> None:
-    x = normal(1, 2, 5, 4, dtype=np.float64, requires_grad=True)
-    weight = normal(2, 2 // groups, 2, 2, seed=1, dtype=np.float64, requires_grad=True)
-    bias = normal(2 if function is F.conv2d else 2 // groups * groups, seed=2, dtype=np.float64, requires_grad=True)
+@pytest.mark.parametrize(
+    "name", ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+)
+def test_gradients_of_both_orders(name: str, stride: int, padding: int, dilation: int, groups: int) -> None:
+    function, dims = getattr(F, name), int(name[-2])
+    x = normal(1, 2, *((5,), (5, 4), (3, 3, 3))[dims - 1], dtype=np.float64, requires_grad=True)
+    taps = ((2,), (2, 2), (2, 1, 2))[dims - 1]
+    weight = normal(2, 2 // groups, *taps, seed=1, dtype=np.float64, requires_grad=True)
+    bias = normal(2, seed=2, dtype=np.float64, requires_grad=True)
     named = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     assert gradcheck(lambda *inputs: function(*inputs, **named), (x, weight, bias))
     assert gradgradcheck(lambda *inputs: function(*inputs, **named), (x, weight, bias), atol=1e-4)
@@ -302,6 +306,23 @@ def test_kept_weights_follow_the_weight() -> None:
         with backends.flags(fp32_precision="bf16"):
             layer.weight.normal_()
             assert np.array_equal(layer(x).numpy(), F.conv2d(x, layer.weight, layer.bias, padding=1).numpy())
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_kept_weights_of_transposed_convolutions(dims: int) -> None:
+    layer = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)[dims - 1](6, 4, 3, 2, 1, 1, groups=2)
+    x = normal(2, 6, *(5, 4, 3)[:dims])
+    recorded = layer(x).detach().numpy()
+    with mt.no_grad():
+        assert np.array_equal(layer(x).numpy(), recorded)
+        kept = layer._packed._kept
+        assert np.array_equal(layer(x, output_size=recorded.shape).numpy(), recorded)
+        assert layer._packed._kept is kept
+        layer.weight.mul_(2)
+        assert not np.array_equal(layer(x).numpy(), recorded)
+        assert layer(x[0]).shape == recorded.shape[1:]
+        with pytest.raises(RuntimeError, match=r"6 channels, but got 5"):
+            layer(x[:, :5])
 
 
 def test_unbatched_and_wrong_inputs_of_layers_without_gradients() -> None:

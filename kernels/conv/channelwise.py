@@ -1,4 +1,4 @@
-"""Depthwise convolutions: what is done once for a shape."""
+"""Depthwise convolutions channel by channel: what is done once for a shape."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .. import threading
 from ..gemm.compiled import computed
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
-from ..gemm.sources import ELEMENTS, Across, AlongK
+from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import depthwise, geometry
+from . import channelwise_last, depthwise, geometry
 from .depthwise import LANES
 from .descriptor import DEPTHWISE, PASS, describe
 from .geometry import GROUP, Geometry, Task
@@ -29,8 +29,8 @@ _AHEAD = 8 * LANES
 
 
 @functools.cache
-def _leaf(weight: bool, channels: bool, dtype: str, precision: str, rounding: str | None) -> int:
-    tags = AlongK() if channels else Across(), ELEMENTS[dtype], CONVERSIONS[precision, rounding]
+def _leaf(weight: bool, dtype: str, precision: str, rounding: str | None) -> int:
+    tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding]
     return leaf_address((depthwise.DepthwiseWeight if weight else depthwise.Depthwise)(*tags))
 
 
@@ -38,7 +38,6 @@ def _leaf(weight: bool, channels: bool, dtype: str, precision: str, rounding: st
 class _Plan:
     """All that does not depend on addresses and values."""
 
-    channels_are_lanes: bool
     channels: int
     multiplier: int
     working: np.dtype
@@ -100,11 +99,10 @@ def _plan(
     task = Task(1, three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1))
     where = geometry.gradient_geometry(task, _AHEAD) if gradient else geometry.forward_geometry(task, 0, _AHEAD)
     last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
-    lanes_are_channels = last and multiplier == 1
     reads, results = (multiplier, 1) if gradient else (1, multiplier)
     wide = three_strides(shape, strides)
     places = _spots(where, where.sources, wide, item)
-    unit = working.itemsize * (LANES if lanes_are_channels else 1)
+    unit = working.itemsize
     lines = where.front + GROUP * places.groups + where.back
     out_shape = (shape[0], channels * results, *(task.size if gradient else task.output))
     out_strides = contiguous_strides(out_shape, item, last)
@@ -124,29 +122,19 @@ def _plan(
     pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
     memory = -(-reads * where.planes * lines * unit // 64) * 64 + 1024
     values = describe(DEPTHWISE, _reading(places, where, where.planes, lines, where.front) | {
-        "leaf": _leaf(False, lanes_are_channels, dtype.name, *conversion), "reads": reads, "results": results,
+        "leaf": _leaf(False, dtype.name, *conversion), "reads": reads, "results": results,
         "read_stride": wide[1], "write_stride": out_strides[1], "image_stride": wide[0], "result_image": out_strides[0],
-        "images": shape[0], "channels": channels, "lanes": LANES if lanes_are_channels else 1, "passes": len(passes),
+        "images": shape[0], "channels": channels, "passes": len(passes),
         "pass_table": address_of(pass_table), "relu": int(relu), "memory": memory, "other": 0,
     })  # fmt: skip
     rank = len(shape) - 2
     return _Plan(
-        lanes_are_channels, channels, multiplier, working, conversion, tuple(order),
+        channels, multiplier, working, conversion, tuple(order),
         (*out_shape[:2], *out_shape[5 - rank :]), last, any(not one.taps for one in where.passes),
         (reads * wide[1], results * out_strides[1]), shape[0],
-        ("depthwise", lanes_are_channels, conversion, gradient, tuple(order)), address_of(values), memory,
+        ("depthwise", conversion, gradient, tuple(order)), address_of(values), memory,
         (values, pass_table, places, kept),
     )  # fmt: skip
-
-
-def _laid_out(values: np.ndarray, plan: _Plan) -> np.ndarray:
-    """Numbers (channels, count) as a leaf reads them."""
-    if not plan.channels_are_lanes:
-        return np.ascontiguousarray(values)
-    blocks = -(-plan.channels // LANES)
-    wide = np.zeros((blocks * LANES, values.shape[1]), values.dtype)
-    wide[: plan.channels] = values
-    return np.ascontiguousarray(wide.reshape(blocks, LANES, -1).mT)
 
 
 def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
@@ -157,10 +145,11 @@ def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
     if plan.conversion[0] != "ieee":
         flat = round_to(flat, *plan.conversion)
     if gradient:
-        chosen = [flat[:, read, index] for taps in plan.order for read, index in taps]
+        chosen = [pair for taps in plan.order for pair in taps]
     else:
-        chosen = [flat[:, result, index] for result in range(plan.multiplier) for _, index in plan.order[0]]
-    return _laid_out(np.stack(chosen, axis=1), plan)
+        chosen = [(result, index) for result in range(plan.multiplier) for _, index in plan.order[0]]
+    which, index = np.array(chosen, np.int64).reshape(-1, 2).T
+    return np.ascontiguousarray(flat[:, which, index])
 
 
 def _run(plan: _Plan, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, gradient: bool) -> np.ndarray:
@@ -173,8 +162,7 @@ def _run(plan: _Plan, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | No
     weights, item = form_of(w, plan.form_key, lambda array: _weights(array, plan, gradient)), plan.working.itemsize
     results = 1 if gradient else plan.multiplier
     added = np.zeros(plan.channels * results, plan.working) if bias is None else bias.astype(plan.working)
-    added = _laid_out(added.reshape(plan.channels, results), plan)
-    total = weights.size // (-(-plan.channels // LANES) * LANES if plan.channels_are_lanes else plan.channels)
+    total = weights.size // plan.channels
     memory = take_workspace(threads * plan.worker_bytes)
     try:
         depthwise.convolve(
@@ -203,6 +191,10 @@ def convolve(
 
     The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are.
     """
+    if channelwise_last.takes(precision, w.shape[0] // groups, x):
+        return channelwise_last.convolve(
+            False, x, w, bias, x.shape[2:], stride, padding, dilation, precision, rounding, relu
+        )  # fmt: skip
     plan = _plan(
         False, x.shape, x.strides, x.dtype, w.shape, x.shape[2:], stride, padding, dilation, precision, rounding, relu,
         groups,
@@ -223,6 +215,10 @@ def input_gradient(
     rounding: str = "rna",
 ) -> np.ndarray:
     """The gradient (N, C, *input_size) of such a convolution with respect to its input, from that of its result, g."""
+    if channelwise_last.takes(precision, w.shape[0] // groups, g):
+        return channelwise_last.convolve(
+            True, g, w, None, input_size, stride, padding, dilation, precision, rounding, False
+        )  # fmt: skip
     plan = _plan(
         True, g.shape, g.strides, g.dtype, w.shape, input_size, stride, padding, dilation, precision, rounding, False,
         groups,
@@ -249,9 +245,7 @@ def _weight_plan(
     task = Task(1, three(x_shape[2:], 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1))
     where = geometry.forward_geometry(task, 0, _AHEAD)
     (one,) = where.passes
-    last = is_channels_last(x_shape, x_strides, item) and is_channels_last(g_shape, g_strides, item)
-    lanes_are_channels = last and multiplier == 1
-    unit = working.itemsize * (LANES if lanes_are_channels else 1)
+    unit = working.itemsize
     of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
     places = _spots(where, where.sources, of_x, item)
     of_gradient = _spots(where, (geometry.result_indices(where, one),), of_g, item)
@@ -259,11 +253,11 @@ def _weight_plan(
     table = np.array([(plane * lines + shift) * unit for plane, shift, _ in one.taps], np.int64)
     pass_table = np.zeros((1, len(PASS)), np.int64)
     pass_table[0, :2] = len(one.taps), address_of(table)
-    leaf = _leaf(True, lanes_are_channels, dtype.name, *conversion)
+    leaf = _leaf(True, dtype.name, *conversion)
     g_lines = -(-GROUP * of_gradient.groups // (4 * LANES)) * 4 * LANES
     common = {
-        "leaf": leaf, "images": x_shape[0], "channels": channels, "lanes": LANES if lanes_are_channels else 1,
-        "results": 1, "write_stride": 0, "result_image": 0, "relu": 0,
+        "leaf": leaf, "images": x_shape[0], "channels": channels, "results": 1, "write_stride": 0, "result_image": 0,
+        "relu": 0,
     }  # fmt: skip
     g_values = describe(DEPTHWISE, common | _reading(of_gradient, where, 1, g_lines, 0) | {
         "reads": multiplier, "read_stride": of_g[1], "image_stride": of_g[0], "passes": 0, "pass_table": 0, "memory": 0,
@@ -276,7 +270,7 @@ def _weight_plan(
     })  # fmt: skip
     worker_bytes = memory + -(-multiplier * g_lines * unit // 64) * 64
     return _Plan(
-        lanes_are_channels, channels, multiplier, working, conversion, (), (g_shape[1], 1, *kernel), False, False,
+        channels, multiplier, working, conversion, (), (g_shape[1], 1, *kernel), False, False,
         (of_x[1], multiplier * of_g[1]), 1, (), address_of(values), worker_bytes,
         (values, g_values, places, of_gradient, table, pass_table),
     )  # fmt: skip
@@ -299,26 +293,24 @@ def weight_gradient(
 
     Raises `Refused` where the result is not finite: positions of padding would multiply an Inf by zero.
     """
+    if channelwise_last.takes(precision, g.shape[1] // groups, x, g):
+        return channelwise_last.weight_gradient(x, g, kernel_size, stride, padding, dilation, precision, rounding)
     plan = _weight_plan(
         x.shape, x.strides, g.shape, g.strides, x.dtype, kernel_size, stride, padding, dilation, precision, rounding
     )  # fmt: skip
     pool, threads = threading.pool()
-    taps, lanes = int(np.prod(kernel_size)), LANES if plan.channels_are_lanes else 1
-    blocks, item = -(-plan.channels // lanes), plan.working.itemsize
-    sums = empty((blocks, plan.multiplier, taps, 4, LANES), plan.working)
+    taps, item = int(np.prod(kernel_size)), plan.working.itemsize
+    sums = empty((plan.channels, plan.multiplier, taps, 4, LANES), plan.working)
     memory = take_workspace(threads * plan.worker_bytes)
     try:
         depthwise.convolve(
             pool, threads, plan.address, 1, address_of(x), plan.strides[0], address_of(sums),
-            plan.multiplier * taps * 4 * LANES // lanes * item, 0, 0, address_of(g), plan.strides[1],
+            plan.multiplier * taps * 4 * LANES * item, 0, 0, address_of(g), plan.strides[1],
             address_of(memory), plan.worker_bytes,
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    if plan.channels_are_lanes:
-        found = sums.sum(axis=3)[:, 0].mT.reshape(blocks * LANES, taps)[: plan.channels]
-    else:
-        found = sums.reshape(*sums.shape[:3], -1).sum(axis=3)
+    found = sums.reshape(*sums.shape[:3], -1).sum(axis=3)
     if not np.isfinite(found).all():
         raise Refused("the result is not finite, and positions of padding multiply what is not by zero")
     return found.astype(x.dtype).reshape(plan.out_shape)

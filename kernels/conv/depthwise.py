@@ -1,8 +1,8 @@
 """Depthwise convolutions on vector units: every channel on its own, so that there is no product of matrices.
 
 A channel of an image is laid out flat with its padding in the worker's memory (`geometry`), where a tap is a shift, and
-16 neighbouring positions are a vector. Where channels are neighbours in memory the lanes are 16 channels instead, and
-the loops are the same. An image's channel is packed and convolved by one thread, within its L2 cache.
+16 neighbouring positions are a vector. An image's channel is packed and convolved by one thread, within its L2 cache.
+Where channels are neighbours in memory, `depthwise_last` has other loops.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 from ..gemm.emit import (
     F64,
     I1,
-    I32,
     I64,
-    VOID,
     broadcast,
     call,
-    lane_numbers,
     load,
     loop,
     offset,
@@ -25,15 +22,14 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.microkernels import convert
 from ..gemm.packing import converted
-from ..gemm.tags import constant, field_class
+from ..gemm.tags import field_class
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .descriptor import PASS, field
-from .geometry import GROUP, NOWHERE, RUN_BYTES
+from .geometry import GROUP, RUN_BYTES
 from .memory import clear, read32, read64
-from .positions import pointer, read_positions, suffix, widened, write_all, write_apart, write_together
+from .positions import pointer, read_positions, suffix, write_all, write_apart, write_together
 
 __all__ = ["LANES", "Depthwise", "DepthwiseWeight", "convolve"]
 
@@ -51,25 +47,19 @@ class _Lanes(NamedTuple):
     """How a leaf's lanes are loaded and stored."""
 
     element: Any
-    channels: bool
-    """Lanes are channels, and not positions."""
 
     @property
     def kind(self) -> ir.Type:
         return vector(self.element.working, LANES)
 
-    @property
-    def position_bytes(self) -> int:
-        return _size(self.element) * (LANES if self.channels else 1)
-
 
 def _lanes(leaf: Any) -> _Lanes:
-    return _Lanes(field_class(leaf, "element"), field_class(leaf, "order").along_k)
+    return _Lanes(field_class(leaf, "element"))
 
 
 @intrinsic
 def _position_bytes(typingctx, leaf):
-    size = _lanes(leaf).position_bytes
+    size = _size(_lanes(leaf).element)
 
     def codegen(context, builder, signature, arguments):
         return I64(size)
@@ -77,48 +67,24 @@ def _position_bytes(typingctx, leaf):
     return types.int64(leaf), codegen
 
 
-def _channel_mask(builder: ir.IRBuilder, count: ir.Value) -> ir.Value:
-    return builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, builder.trunc(count, I32), LANES))
-
-
 @intrinsic
-def _fill(typingctx, leaf, at, run, offsets, count, target):
-    """Lay out 16 positions of a channel, or of `count` channels."""
+def _fill(typingctx, leaf, at, run, offsets, target):
+    """Lay out 16 positions of a channel."""
     lanes, conversion = _lanes(leaf), field_class(leaf, "conversion")
-    element = lanes.element
 
     def codegen(context, builder, signature, arguments):
-        _, at, run, offsets, count, target = arguments
-        at, run, offsets, target = (pointer(builder, x) for x in (at, run, offsets, target))
-        if not lanes.channels:
-            with builder.goto_entry_block():
-                slot = builder.alloca(lanes.kind)
-            read_positions(builder, element, at, run, offsets, I1(1), slot)
-            store(builder, converted(builder, builder.load(slot), conversion), target, _size(element))
-            return context.get_dummy_value()
-        stored = vector(element.stored, LANES)
-        some = _channel_mask(builder, count)
-
-        def line(index: ir.Value, _: list) -> list:
-            place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
-            mask = builder.select(builder.icmp_signed("!=", place, I32(NOWHERE)), some, zero(vector(I1, LANES)))
-            here = builder.bitcast(offset(builder, at, builder.sext(place, I64)), stored.as_pointer())
-            name = f"llvm.masked.load.{suffix(element.stored, LANES)}.p0"
-            found = call(builder, name, stored, here, I32(element.size), mask, zero(stored))
-            value = converted(builder, widened(builder, found, element), conversion)
-            store(builder, value, offset(builder, target, builder.mul(index, I64(lanes.position_bytes))), 4)
-            return []
-
-        loop(builder, I64(GROUP), [], line)
+        at, run, offsets, target = (pointer(builder, x) for x in arguments[1:])
+        with builder.goto_entry_block():
+            slot = builder.alloca(lanes.kind)
+        read_positions(builder, lanes.element, at, run, offsets, I1(1), slot)
+        store(builder, converted(builder, builder.load(slot), conversion), target, _size(lanes.element))
         return context.get_dummy_value()
 
-    return types.void(leaf, *[types.int64] * 5), codegen
+    return types.void(leaf, *[types.int64] * 4), codegen
 
 
 def _weight(builder: ir.IRBuilder, lanes: _Lanes, at: ir.Value) -> ir.Value:
-    """A weight or a bias for all lanes: one number, or one for each channel."""
-    if lanes.channels:
-        return load(builder, lanes.kind, at, _size(lanes.element))
+    """A weight or a bias for all lanes."""
     return broadcast(builder, load(builder, lanes.element.working, at, _size(lanes.element)), LANES)
 
 
@@ -126,11 +92,10 @@ def _totals(builder: ir.IRBuilder, lanes: _Lanes, plane: Any, table: Any, weight
     """Eight vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
     plane, table, weights, bias = (pointer(builder, x) for x in (plane, table, weights, bias))
     size = _size(lanes.element)
-    weight_bytes = size * (LANES if lanes.channels else 1)
 
     def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
         here = offset(builder, plane, load(builder, I64, offset(builder, table, builder.shl(index, I64(3))), 8))
-        weight = _weight(builder, lanes, offset(builder, weights, builder.mul(index, I64(weight_bytes))))
+        weight = _weight(builder, lanes, offset(builder, weights, builder.mul(index, I64(size))))
         after = []
         for place, total in enumerate(totals):
             value = load(builder, lanes.kind, offset(builder, here, place * size * LANES), size)
@@ -153,27 +118,6 @@ def _accumulate(typingctx, leaf, plane, table, weights, taps, bias, sums):
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 6), codegen
-
-
-@intrinsic
-def _convolve_channels(typingctx, leaf, plane, table, weights, taps, bias, at, offsets, count, relu):
-    """The channels of eight positions, each stored at its offset where it has one."""
-    lanes = _lanes(leaf)
-    element = lanes.element
-    stored, name = vector(element.stored, LANES), f"llvm.masked.store.{suffix(element.stored, LANES)}.p0"
-
-    def codegen(context, builder, signature, arguments):
-        _, plane, table, weights, taps, bias, at, offsets, count, relu = arguments
-        at, offsets, some = pointer(builder, at), pointer(builder, offsets), _channel_mask(builder, count)
-        for place, total in enumerate(_totals(builder, lanes, plane, table, weights, taps, bias)):
-            value = convert(builder, _activated(builder, total, relu), element)
-            there = load(builder, I32, offset(builder, offsets, 4 * place), 4)
-            with builder.if_then(builder.icmp_signed("!=", there, I32(NOWHERE)), likely=True):
-                here = builder.bitcast(offset(builder, at, builder.sext(there, I64)), stored.as_pointer())
-                call(builder, name, VOID, value, here, I32(element.size), some)
-        return context.get_dummy_value()
-
-    return types.void(leaf, *[types.int64] * 9), codegen
 
 
 def _activated(builder: ir.IRBuilder, value: ir.Value, relu: ir.Value) -> ir.Value:
@@ -244,7 +188,7 @@ def _dot(typingctx, leaf, g, x, steps, sums):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _lay_out(leaf, plan, at, channel_stride, count, target):
+def _lay_out(leaf, plan, at, channel_stride, target):
     """All planes of the channels that are read for one result."""
     unit, lines, front = _position_bytes(leaf), field("depthwise", plan, "lines"), field("depthwise", plan, "front")
     groups, planes = field("depthwise", plan, "groups"), field("depthwise", plan, "planes")
@@ -257,7 +201,7 @@ def _lay_out(leaf, plan, at, channel_stride, count, target):
                 row = plane * groups + group
                 _fill(
                     leaf, at + which * channel_stride, field("depthwise", plan, "runs") + RUN_BYTES * row,
-                    field("depthwise", plan, "offsets") + 64 * row, count, begin + (front + 16 * group) * unit,
+                    field("depthwise", plan, "offsets") + 64 * row, begin + (front + 16 * group) * unit,
                 )  # fmt: skip
 
 
@@ -279,25 +223,17 @@ def _convolve_positions(leaf, job, planes, one, out, weights, bias):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _convolve(leaf, job):
-    """The results of one image that come from one channel, or from 16."""
+    """The results of one image that come from one channel."""
     plan, unit = job.plan, _position_bytes(leaf)
-    _lay_out(leaf, plan, job.x, field("depthwise", plan, "read_stride"), job.count, job.memory)
+    _lay_out(leaf, plan, job.x, field("depthwise", plan, "read_stride"), job.memory)
     planes = job.memory + field("depthwise", plan, "front") * unit
     weights = job.weights
     for index in range(field("depthwise", plan, "passes")):
         one = field("depthwise", plan, "pass_table") + index * _PASS_BYTES
-        taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
+        taps = field("pass", one, "steps")
         for result in range(field("depthwise", plan, "results") if taps > 0 else 0):
             out, bias = job.out + result * field("depthwise", plan, "write_stride"), job.bias + result * unit
-            if constant(leaf.order, "along_k"):
-                offsets, relu = field("pass", one, "offsets"), field("depthwise", plan, "relu")
-                for position in range(0, end, 8):
-                    _convolve_channels(
-                        leaf, planes + position * unit, table, weights, taps, bias, out, offsets + 4 * position,
-                        job.count, relu,
-                    )  # fmt: skip
-            else:
-                _convolve_positions(leaf, job, planes, one, out, weights, bias)
+            _convolve_positions(leaf, job, planes, one, out, weights, bias)
             weights += taps * unit
 
 
@@ -307,14 +243,12 @@ class _Arguments(NamedTuple):
     out: int
     weights: int
     bias: int
-    count: int
     memory: int
 
 
 class Depthwise(NamedTuple):
-    """Leaf: fields are `AlongK` where lanes are channels, an element type, and a conversion of operands."""
+    """Leaf: the results of one channel. Fields: an element type, and a conversion of operands."""
 
-    order: NamedTuple
     element: NamedTuple
     conversion: NamedTuple
     run = _convolve
@@ -323,32 +257,30 @@ class Depthwise(NamedTuple):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _weight_gradient(leaf, job):
-    """The weight's gradient of one channel, or of 16, over all images; sums of four vectors for each result and tap."""
+    """The weight's gradient of one channel over all images; sums of four vectors for each result and tap."""
     plan, unit = job.plan, _position_bytes(leaf)
     g_plan, one = field("depthwise", plan, "other"), field("depthwise", plan, "pass_table")
     taps, table = field("pass", one, "steps"), field("pass", one, "table")
     results, lines = field("depthwise", g_plan, "reads"), field("depthwise", g_plan, "lines")
-    per_vector = 1 if constant(leaf.order, "along_k") else 16
     g_planes = job.memory + field("depthwise", plan, "memory")
-    vector_bytes = unit * per_vector
+    vector_bytes = unit * 16
     clear(job.out, results * taps * 4 * vector_bytes)
     for image in range(field("depthwise", plan, "images")):
         x = job.x + image * field("depthwise", plan, "image_stride")
         g = job.bias + image * field("depthwise", g_plan, "image_stride")
-        _lay_out(leaf, plan, x, 0, job.count, job.memory)
-        _lay_out(leaf, g_plan, g, field("depthwise", g_plan, "read_stride"), job.count, g_planes)
+        _lay_out(leaf, plan, x, 0, job.memory)
+        _lay_out(leaf, g_plan, g, field("depthwise", g_plan, "read_stride"), g_planes)
         for result in range(results):
             of_g = g_planes + result * lines * unit
             for tap in range(taps):
                 of_x = job.memory + field("depthwise", plan, "front") * unit + read64(table + 8 * tap)
                 sums = job.out + (result * taps + tap) * 4 * vector_bytes
-                _dot(leaf, of_g, of_x, lines // (4 * per_vector), sums)
+                _dot(leaf, of_g, of_x, lines // 64, sums)
 
 
 class DepthwiseWeight(NamedTuple):
     """Leaf: the gradient with respect to the weight. Fields as those of `Depthwise`."""
 
-    order: NamedTuple
     element: NamedTuple
     conversion: NamedTuple
     run = _weight_gradient
@@ -357,16 +289,15 @@ class DepthwiseWeight(NamedTuple):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _task(task, worker, job):
-    plan, lanes = job.plan, field("depthwise", job.plan, "lanes")
-    blocks = (field("depthwise", plan, "channels") + lanes - 1) // lanes
-    channel, image = task % blocks * lanes, task // blocks
+    plan, channels = job.plan, field("depthwise", job.plan, "channels")
+    channel, image = task % channels, task // channels
     call_at(
         field("depthwise", plan, "leaf"),
         _Arguments(
             plan, job.x + image * field("depthwise", plan, "image_stride") + channel * job.x_stride,
             job.out + image * field("depthwise", plan, "result_image") + channel * job.out_stride,
             job.weights + channel * job.weight_stride, job.bias + channel * job.bias_stride,
-            min(lanes, field("depthwise", plan, "channels") - channel), job.memory + worker * job.worker_bytes,
+            job.memory + worker * job.worker_bytes,
         ),
     )  # fmt: skip
 
@@ -393,9 +324,7 @@ def convolve(
 ):  # fmt: skip
     """Convolve, image by image (`images` of them; 1 where the leaf goes through all) and channel by channel; strides
     are from channel to channel. For the gradient with respect to the weight g takes the place of the bias."""
-    lanes = field("depthwise", plan, "lanes")
-    blocks = (field("depthwise", plan, "channels") + lanes - 1) // lanes
     job = _Job(
         plan, x, x_stride, out, out_stride, weights, weight_stride, bias, bias_stride, memory, worker_bytes
     )  # fmt: skip
-    launch(pool, threads, images * blocks, job)
+    launch(pool, threads, images * field("depthwise", plan, "channels"), job)

@@ -11,7 +11,7 @@ import numpy as np
 from ..gemm.emit import I64, POINTER, load
 from ..jit import intrinsic, types
 
-__all__ = ["DEPTHWISE", "PASS", "PLAN", "ROWS", "WEIGHT", "describe", "field"]
+__all__ = ["CHANNELS", "DEPTHWISE", "PASS", "PLAN", "ROWS", "WEIGHT", "describe", "field"]
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
@@ -41,7 +41,7 @@ WEIGHT = (
 
 DEPTHWISE = (
     "leaf", "groups", "runs", "offsets", "planes", "lines", "front", "reads", "results", "read_stride", "write_stride",
-    "image_stride", "result_image", "images", "channels", "lanes", "passes", "pass_table", "relu", "memory", "other",
+    "image_stride", "result_image", "images", "channels", "passes", "pass_table", "relu", "memory", "other",
 )  # fmt: skip
 """Fields of a depthwise convolution, and of what else its weight's gradient reads."""
 
@@ -52,10 +52,17 @@ ROWS = (
 )  # fmt: skip
 """Fields of a convolution of one tap."""
 
+CHANNELS = (
+    "leaf", "strips", "strip_table", "taps", "read_step", "write_step", "channels", "working", "weight_stride", "relu",
+    "x_image", "out_image", "memory",
+)  # fmt: skip
+"""Fields of a depthwise convolution of arrays with their channels last."""
+
 _PLACES = {("plan", name): place for place, name in enumerate(PLAN)}
 _PLACES |= {("pass", name): place for place, name in enumerate(PASS)}
 _PLACES |= {("weight", name): place for place, name in enumerate(WEIGHT)}
 _PLACES |= {("depthwise", name): place for place, name in enumerate(DEPTHWISE)}
+_PLACES |= {("channels", name): place for place, name in enumerate(CHANNELS)}
 _PLACES |= {("rows", name): place for place, name in enumerate(ROWS)}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,11 +77,10 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     pool, threads = threading.pool() if batch > 1 else (0, 1)
     out = workspace.empty(rows.shape, x.dtype)
     memory = workspace.take_workspace(threads * plan.worker_bytes)
-    bits = struct.unpack("<q", struct.pack("<d", scale))[0]
     try:
         transform_by_chirp(
-            pool, threads, plan.place, int(inverse), bits, address_of(rows), rows.strides[0], address_of(out),
-            out.strides[0], batch, address_of(memory),
+            pool, threads, plan.place, int(inverse), stockham.factor_of(scale), address_of(rows), rows.strides[0],
+            address_of(out), out.strides[0], batch, address_of(memory),
         )  # fmt: skip
     finally:
         workspace.return_workspace(memory)

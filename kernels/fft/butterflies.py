@@ -15,7 +15,7 @@ from ..jit import ir
 
 __all__ = ["SPLITS", "Arithmetic", "Complex"]
 
-SPLITS = {6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 15: (3, 5), 16: (4, 4)}
+SPLITS = {6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 15: (3, 5), 16: (4, 4), 32: (4, 8)}
 """How the composite radices are divided; those that are not here are 2, 4, and odd primes."""
 
 _FUSED = ("contract",)  # a product and a sum become one instruction where the CPU has it; nothing else may change

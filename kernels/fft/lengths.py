@@ -7,7 +7,7 @@ import math
 
 from .. import cpu
 
-__all__ = ["factors", "lanes_of", "matrix"]
+__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "sharing"]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -55,3 +55,24 @@ def matrix(n: int, lanes: int) -> tuple[int, int] | None:
             if new < cost:
                 best, cost = (a, b), new
     return best
+
+
+MATRICES = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
+"""Rows and columns of the lengths that are transformed in registers; longer ones take as long in passes."""
+
+
+def sharing(n: int, lanes: int) -> int:
+    """How many transforms share vectors in registers: 1, 2, or 0 where the matrix does not suit so many lanes."""
+    a, b = MATRICES[n]
+    if a % lanes == 0 and b % lanes == 0:
+        return 1
+    return 2 if 2 * a == lanes and b in (a, lanes) else 0
+
+
+@functools.cache
+def lanes_in_registers(n: int, size: int) -> int | None:
+    """The lanes of the longest vectors that suit the matrix of n; None where n is not transformed in registers."""
+    lanes = lanes_of(size)
+    if n not in MATRICES or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
+        return None
+    return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)

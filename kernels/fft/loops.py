@@ -6,6 +6,7 @@ go from the source through two buffers in the L1 or L2 cache to the target.
 * A long transform of length n = a * b is a matrix of a rows and b columns: its columns are transformed, multiplied by
   exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again. Both times the
   vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory", 1990).
+* One of few powers of two is transformed in registers (`registers.py`), and is no column.
 * A short one is the lane of a vector: squares are transposed on the way in and out.
 * Along an axis other than the last, the vectors lie side by side already.
 
@@ -22,24 +23,26 @@ from typing import NamedTuple
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .codelets import PassArguments, SquareArguments
+from .registers import WholeArguments
 from .tangle import TangleArguments
 
-__all__ = ["FIELDS", "KINDS", "REALS", "Job", "get", "transform", "whole"]
+__all__ = ["FIELDS", "KINDS", "REALS", "Job", "get", "transform", "transform_few", "whole"]
 
 FIELDS = (
     "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
-    "roots", "phases", "tangle", "tangle_one", "ends", "tangle_roots", "column_bytes", "worker_bytes",
+    "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole",
 )  # fmt: skip
 """What the int64 of a plan's table mean: `Plan` says it."""
 
-KINDS = ("short", "long", "along")
+KINDS = ("short", "long", "along", "whole")
 REALS = ("", "real", "halved")
 
 _KIND, _REAL, _N, _LANES, _SIZE, _ROW, _SQUARE, _DOWN, _DOWN_COUNT, _ACROSS, _ACROSS_COUNT, _A, _B = range(13)
-_ROOTS, _PHASES, _TANGLE, _TANGLE_ONE, _ENDS, _TANGLE_ROOTS, _COLUMN_BYTES, _WORKER_BYTES = range(13, 21)
-_SHORT, _LONG = 0, 1
+_ROOTS, _PHASES, _TANGLE, _TANGLE_ROOTS, _COLUMN_BYTES, _WORKER_BYTES, _WHOLE = range(13, 20)
+_SHORT, _LONG, _ALONG, _IN_REGISTERS = range(4)
 _FORWARD, _HALVED = 1, 2
 
+_SOME = 8  # transforms of real numbers that are in the L1 cache at once
 _ONE = 0x3FF0000000000000  # the bits of 1.0
 
 _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
@@ -115,20 +118,16 @@ def _groups(count, lanes):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _tangle(table, source, target, first, blocks):
-    """Between the spectrum of m complex numbers and half of that of 2m real ones, for `blocks` vectors of frequencies
-    and their mirrors; those from `first` to the middle, and both ends, where blocks < 0."""
-    m, inverse, roots = get(table, _N), int(get(table, _REAL) == _HALVED), get(table, _TANGLE_ROOTS)
-    if blocks >= 0:
-        call_at(get(table, _TANGLE), TangleArguments(source, target, roots, m, first, blocks, inverse))
-        return
-    lanes = get(table, _LANES)
-    if m - 2 * first + 1 >= lanes:
-        call_at(get(table, _TANGLE), TangleArguments(source, target, roots, m, first, 1, inverse))
-    else:
-        left = max((m - 2 * first) // 2 + 1, 0)
-        call_at(get(table, _TANGLE_ONE), TangleArguments(source, target, roots, m, first, left, inverse))
-    call_at(get(table, _ENDS), TangleArguments(source, target, roots, m, 0, 0, inverse))
+def _tangle(table, source, source_step, target, target_step, count, first, blocks, rest):
+    """Between the spectrum of m complex numbers and half of that of 2m real ones, of `count` transforms: for `blocks`
+    vectors of frequencies and their mirrors, and with `rest` those in the middle and at both ends."""
+    call_at(
+        get(table, _TANGLE),
+        TangleArguments(
+            source, source_step, target, target_step, count, get(table, _TANGLE_ROOTS), get(table, _N), first, blocks,
+            rest, int(get(table, _REAL) == _HALVED),
+        ),
+    )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -138,10 +137,8 @@ def _tangle_blocks(table):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _tangle_all(table, source, target):
-    blocks = _tangle_blocks(table)
-    _tangle(table, source, target, 1, blocks)
-    _tangle(table, source, target, 1 + blocks * get(table, _LANES), -1)
+def _tangle_all(table, source, source_step, target, target_step, count):
+    _tangle(table, source, source_step, target, target_step, count, 1, _tangle_blocks(table), 1)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -158,12 +155,14 @@ def _first_step(job, source, work, group, buffer):
         get(table, _DOWN), get(table, _DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
         buffer, a, row, get(table, _ROOTS), get(table, _PHASES) + group * a * 2 * size,
     )  # fmt: skip
+    blocks, height = a // lanes, lanes * row
     for part in range(2):
         at = part * row // 2
-        for block in range(_groups(a, lanes)):
-            k0 = _start(block, lanes, a)
-            to = work + (block * b + j0) * row + at
-            call_at(square, SquareArguments(turned + k0 * row + at, row, to, row, _ONE, 1, 0, 0))
+        to = work + j0 * row + at
+        call_at(square, SquareArguments(turned + at, row, to, row, _ONE, blocks, height, b * row))
+        if blocks * lanes < a:
+            to += blocks * b * row
+            call_at(square, SquareArguments(turned + (a - lanes) * row + at, row, to, row, _ONE, 1, 0, 0))
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -185,14 +184,14 @@ def whole(job, source, target, buffer):
     lanes, real = get(table, _LANES), get(table, _REAL)
     work = buffer + get(table, _COLUMN_BYTES)
     if real == _HALVED:
-        _tangle_all(table, source, target)
+        _tangle_all(table, source, 0, target, 0, 1)
         source = target
     for group in range(_groups(get(table, _B), lanes)):
         _first_step(job, source, work, group, buffer)
     for block in range(_groups(get(table, _A), lanes)):
         _second_step(job, work, target, block, buffer)
     if real == _FORWARD:
-        _tangle_all(table, target, target)
+        _tangle_all(table, target, 0, target, 0, 1)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -226,9 +225,8 @@ def _tangle_task(task, worker, job):
     """Some vectors of frequencies of one transform; the first task has the middle and the ends as well."""
     table, first = job.table, task * job.chunk
     lanes, blocks = get(table, _LANES), _tangle_blocks(table)
-    _tangle(table, job.source, job.target, 1 + first * lanes, max(min(job.chunk, blocks - first), 0))
-    if task == 0:
-        _tangle(table, job.source, job.target, 1 + blocks * lanes, -1)
+    here = max(min(job.chunk, blocks - first), 0)
+    _tangle(table, job.source, 0, job.target, 0, 1, 1 + first * lanes, here, int(task == 0))
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -265,8 +263,7 @@ def _short_task(task, worker, job):
         first = _start(group, lanes, job.batch)
         source, target = job.source + first * job.source_step, job.target + first * job.target_step
         if real == _HALVED:
-            for lane in range(lanes):
-                _tangle_all(table, source + lane * job.source_step, own + lane * own_step)
+            _tangle_all(table, source, job.source_step, own, own_step, lanes)
             _turn(table, own, own_step, turned, _ONE, True)
         else:
             _turn(table, source, job.source_step, turned, _ONE, True)
@@ -276,8 +273,7 @@ def _short_task(task, worker, job):
         )  # fmt: skip
         if real == _FORWARD:
             _turn(table, own, own_step, turned, job.scale, False)
-            for lane in range(lanes):
-                _tangle_all(table, own + lane * own_step, target + lane * job.target_step)
+            _tangle_all(table, own, own_step, target, job.target_step, lanes)
         else:
             _turn(table, target, job.target_step, turned, job.scale, False)
 
@@ -296,6 +292,31 @@ def _along_task(task, worker, job):
             job.swap, job.target + item * job.target_step + at, job.target_row, job.swap, job.scale, buffer,
             get(table, _N), get(table, _ROW), 0, 0,
         )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _whole_task(task, worker, job):
+    """Some transforms in registers, those of real numbers a few at a time."""
+    table = job.table
+    real, sign = get(table, _REAL), job.swap << 63
+    last, step = min((task + 1) * job.chunk, job.batch), job.chunk if real == 0 else _SOME
+    for first in range(task * job.chunk, last, step):
+        end = min(first + step, last)
+        source, source_step = job.source, job.source_step
+        if real == _HALVED:
+            at, to = source + first * source_step, job.target + first * job.target_step
+            _tangle_all(table, at, source_step, to, job.target_step, end - first)
+            source, source_step = job.target, job.target_step
+        call_at(
+            get(table, _WHOLE),
+            WholeArguments(
+                source, source_step, job.target, job.target_step, first, end, _ONE ^ sign, job.scale,
+                job.scale ^ sign, get(table, _ROOTS),
+            ),
+        )  # fmt: skip
+        if real == _FORWARD:
+            to = job.target + first * job.target_step
+            _tangle_all(table, to, job.target_step, to, job.target_step, end - first)
 
 
 class _Long(Job):
@@ -320,6 +341,10 @@ class _Short(Job):
 
 class _Along(Job):
     run = _along_task
+
+
+class _Whole(Job):
+    run = _whole_task
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -361,7 +386,7 @@ def transform(
             at, to = source + item * source_step, target + item * target_step
             _in_steps(pool, threads, table, swap, scale, at, to, memory)
         return
-    if kind == _LONG:
+    if kind in (_LONG, _IN_REGISTERS):
         units = batch
     elif kind == _SHORT:
         units = _groups(batch, lanes)
@@ -376,5 +401,18 @@ def transform(
         launch(pool, threads, tasks, _Long(*rest))
     elif kind == _SHORT:
         launch(pool, threads, tasks, _Short(*rest))
+    elif kind == _IN_REGISTERS:
+        launch(pool, threads, tasks, _Whole(*rest))
     else:
         launch(pool, threads, tasks, _Along(*rest))
+
+
+@njit
+def transform_few(table, numbers, source, target):
+    """Transform rows in registers, on this thread. `numbers` is the address of: swap, factor, bytes between transforms
+    of the source and of the target, and how many there are; source and target are where their addresses are read."""
+    swap, factor, source_step, target_step, batch = (
+        get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
+    )  # fmt: skip
+    source, target = get(source, 0), get(target, 0)
+    _whole_task(0, 0, Job(table, swap, factor, source, source_step, 0, target, target_step, 0, batch, 1, batch, 0, 0))

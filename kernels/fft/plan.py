@@ -13,11 +13,12 @@ import numpy as np
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Interleaved, Pass, Split, Square, Twiddled, radix, vectors
-from .lengths import factors, lanes_of, matrix
+from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix
 from .loops import FIELDS, KINDS, REALS
-from .tangle import Ends, Tangle
+from .registers import leaf_of
+from .tangle import Tangle
 
-__all__ = ["Passes", "Plan", "plan_long", "plan_short"]
+__all__ = ["Passes", "Plan", "make_plan", "plan_long"]
 
 
 def roots(turns: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
@@ -68,11 +69,12 @@ class Plan(NamedTuple):
     """A division of a length, and what its loops are given.
 
     Attributes:
-        kind: "short" (lanes of a vector), "long" (a matrix of a x b), or "along" (columns as they lie).
+        kind: "whole" (in registers), "short" (lanes of a vector), "long" (a matrix of a x b), or "along" (columns as
+            they lie).
         table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
-            down, across: the tables of the passes of lengths a and b (a short length has `down` alone); roots:
-            exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first columns j of all
-            vectors; tangle, tangle_one, ends: the leaves of `tangle.py`, with their roots, where the numbers are real;
+            down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
+            of whole rows; roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first
+            columns j of all vectors; tangle: the leaf of `tangle.py`, with its roots, where the numbers are real;
             column_bytes: memory for columns; worker_bytes: that, and what else a thread needs alone.
         work_bytes: memory for the matrix of a long transform.
         held: the memory that the table points to.
@@ -82,7 +84,6 @@ class Plan(NamedTuple):
     n: int
     lanes: int
     size: int
-    factor: float
     table: np.ndarray
     place: int
     column_bytes: int
@@ -115,14 +116,12 @@ def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: t
         turns = roots(np.arange(n // 2 + lanes + 1), 2 * n, dtype)
         turned = _aligned(np.stack([turns[:, 1], -turns[:, 0]], -1))  # -i w^k
         held = (*held, turned)
-        one = vectors(size, size)
-        fields.update(tangle_roots=address_of(turned), tangle=leaf_address(Tangle(tag)))
-        fields.update(tangle_one=leaf_address(Tangle(one)), ends=leaf_address(Ends(one)))
+        fields.update(tangle_roots=address_of(turned), tangle=leaf_address(Tangle(tag, vectors(size, size))))
     table = np.array([fields[name] for name in FIELDS], np.int64)
     nbytes = table.nbytes + sum(each.nbytes for each in {id(each): each for each in held}.values())
     return Plan(
-        kind, n, lanes, size, 0.5 if real == "real" else 1.0, table, address_of(table), fields["column_bytes"],
-        fields["worker_bytes"], work_bytes, nbytes, held,
+        kind, n, lanes, size, table, address_of(table), fields["column_bytes"], fields["worker_bytes"], work_bytes,
+        nbytes, held,
     )  # fmt: skip
 
 
@@ -136,6 +135,19 @@ def plan_short(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     fields = {"n": n, "size": size, "lanes": lanes, "down": place, "down_count": count, "a": n, "b": 1}
     fields["column_bytes"] = (4 if real else 3) * n * 2 * size * lanes
     return _plan(kind, real, fields, 0, (down,))
+
+
+def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
+    """For transforms in registers."""
+    size = dtype.itemsize
+    lanes = lanes_in_registers(n, size)
+    assert lanes is not None
+    a, b = MATRICES[n]
+    columns = np.arange(max(b, lanes)) % b
+    held = _aligned(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
+    fields = {"n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(held)}
+    fields |= {"whole": leaf_address(leaf_of(n, size, lanes))}
+    return _plan("whole", real, fields, 0, (held,))
 
 
 def plan_long(n: int, dtype: np.dtype, real: str = "") -> Plan:
@@ -163,3 +175,10 @@ def plan_long(n: int, dtype: np.dtype, real: str = "") -> Plan:
     }
     fields["column_bytes"] = max(3 * a, 2 * b) * row
     return _plan("long", real, fields, -(-a // lanes) * b * row, (down, across, of_lanes, phases))
+
+
+def make_plan(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
+    """The plan of one of the kinds."""
+    if kind in ("short", "along"):
+        return plan_short(n, dtype, kind, real)
+    return (plan_whole if kind == "whole" else plan_long)(n, dtype, real)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import threading
 from ..gemm import workspace
-from ..gemm.workspace import address_of
+from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_of, matrix
+from .lengths import factors, lanes_in_registers, lanes_of, matrix
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -24,6 +24,7 @@ __all__ = [
     "LEAST",
     "LEAST_SHARED",
     "LONGEST_ALONG",
+    "LONGEST_SHORT",
     "LONGEST_WHOLE",
     "along_axis",
     "axis_kind",
@@ -38,6 +39,9 @@ __all__ = [
 LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
+LONGEST_SHORT = 1024
+"""Numbers up to which batches take less time as lanes than as matrices, where vectors are shorter than 64 bytes."""
+
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
 
@@ -45,54 +49,69 @@ LEAST = 1 << 13
 """Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
 less time; over the last one they always are (bench/NOTES.md)."""
 
-LEAST_SHARED = 1 << 14
-"""Bytes of an array from which several threads are used: waking one takes 40 us."""
+LEAST_SHARED = 1 << 16
+"""Bytes of an array from which several threads are used: of 32 KiB they take as long as one, of 128 a sixth less, and
+after a pause twice as long, for waking a thread takes 40 us."""
 
 
 def kind_of(n: int, batch: int, size: int) -> str | None:
-    """The class of a batch of transforms of n numbers along the last axis: "long", "short", or None for neither."""
+    """The class of a batch of transforms of n numbers along the last axis: "whole", "long", "short", or None."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
-    if n >= lanes * lanes and matrix(n, lanes) is not None:
+    if lanes_in_registers(n, size) is not None:
+        return "whole"
+    long = n >= lanes * lanes and matrix(n, lanes) is not None
+    short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
+    if long and not (short and n <= LONGEST_SHORT and lanes * size < 64):
         return "long"
-    return "short" if batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG else None
+    return "short" if short else None
+
+
+def _search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Callable[[], Plan]]:
+    """The key of a plan in the cache, and what makes it."""
+
+    def make() -> Plan:
+        from . import plan as planning
+
+        return planning.make_plan(n, dtype, kind, real)
+
+    return (n, kind, dtype.char, real), make
 
 
 def plan_of(n: int, dtype: np.dtype, kind: str, kept: int, real: str = "") -> Plan:
     """The plan from the cache, or a new one. `n` complex numbers, of parts of this dtype, which stand for 2n real ones
     in the transforms that `real` names."""
+    return fft_plans.get(*_search(n, dtype, kind, real), kept)
 
-    def make() -> Plan:
-        from . import plan as planning
 
-        return planning.plan_long(n, dtype, real) if kind == "long" else planning.plan_short(n, dtype, kind, real)
-
-    return fft_plans.get((n, kind, dtype.char, real), make, kept)
+def factor_of(scale: float, real: str = "") -> int:
+    """The bits of the float64 by which the loops multiply; they leave it to the scale to halve real numbers' sums."""
+    return struct.unpack("<q", struct.pack("<d", 0.5 * scale if real == "real" else scale))[0]
 
 
 def run(
     plan: Plan, source: tuple[int, int, int], target: tuple[int, int, int], batch: int, inner: int, inverse: bool,
-    scale: float,
+    factor: int,
 ) -> None:  # fmt: skip
     """Run a plan. Source and target: address, bytes between transforms, bytes between the numbers of one (for those
     that lie along an axis that is not the last). Both are `batch` rows, or (batch, n, inner)."""
     from .loops import transform
 
-    bytes_of_one = plan.n * 2 * plan.size
-    shared = batch * inner * bytes_of_one >= LEAST_SHARED
-    pool, threads = threading.pool() if shared else (0, 1)
-    in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
+    bytes_of_one, pool, threads, in_steps = plan.n * 2 * plan.size, 0, 1, False
+    if batch * inner * bytes_of_one >= LEAST_SHARED:
+        pool, threads = threading.pool()
+        in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
-    memory = workspace.take_workspace(needed)
-    bits = struct.unpack("<q", struct.pack("<d", scale * plan.factor))[0]
+    memory = workspace.take_workspace(needed) if needed else None
+    place = 0 if memory is None else address_of(memory)
     try:
         transform(
-            pool, threads, plan.place, int(inverse), bits, *source, *target, batch, inner, int(in_steps),
-            address_of(memory),
+            pool, threads, plan.place, int(inverse), factor, *source, *target, batch, inner, int(in_steps), place
         )  # fmt: skip
     finally:
-        workspace.return_workspace(memory)
+        if memory is not None:
+            workspace.return_workspace(memory)
 
 
 # One axis
@@ -125,7 +144,7 @@ def along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int)
     out = workspace.empty(source.shape, x.dtype)
     plan = plan_of(n, real, kind, kept)
     of_source, of_target = ((address_of(each), each.strides[0], each.strides[1]) for each in (source, out))
-    run(plan, of_source, of_target, outer, inner, inverse, scale)
+    run(plan, of_source, of_target, outer, inner, inverse, factor_of(scale))
     return out.reshape(x.shape)
 
 
@@ -139,7 +158,7 @@ def _along_last(
     out = workspace.empty((len(rows), length), dtype)
     plan = plan_of(n, real_of(x.dtype), kind, kept, real)
     source, target = (address_of(rows), rows.strides[0], 0), (address_of(out), out.strides[0], 0)
-    run(plan, source, target, len(rows), 1, inverse, scale)
+    run(plan, source, target, len(rows), 1, inverse, factor_of(scale, real))
     out = out.reshape(*x.shape[:-1], length)
     return out if axis in (-1, out.ndim - 1) else np.moveaxis(out, -1, axis)
 
@@ -188,25 +207,53 @@ def _real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: 
 def _specialise(
     x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """For contiguous arrays of which the last axis is transformed."""
+    """For contiguous arrays of which the last axis is transformed; others go the general way."""
     if axes != (x.ndim - 1,):
         return None
-    (n,), scale = lengths_of(x.shape, kind, axes, last), 0.0
+    (n,) = lengths_of(x.shape, kind, axes, last)
     real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
-    count, scale = n // 2 if real else n, 1 / divisor((n,), scaling)
+    count, factor = n // 2 if real else n, factor_of(1 / divisor((n,), scaling), real)
     batch = math.prod(x.shape[:-1])
     found = kind_of(count, batch, real_of(x.dtype).itemsize)
     assert found is not None
     shape = (*x.shape[:-1], {"": n, "real": count + 1, "halved": n}[real])
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
-    part, source_step, target_step = real_of(x.dtype), x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize
+    source_step, target_step = x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize
+    key, make = _search(count, real_of(x.dtype), found, real)
+
+    def general(x: np.ndarray) -> np.ndarray:
+        return fft_stockham(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
 
     def call(x: np.ndarray) -> np.ndarray:
         if not x.flags.c_contiguous:
-            return fft_stockham(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
-        out = workspace.empty(shape, dtype)
-        plan = plan_of(count, part, found, plans, real)
-        run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, scale)
+            return general(x)
+        out, plan = workspace.empty(shape, dtype), fft_plans.get(key, make, plans)
+        run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, factor)
+        return out
+
+    if found != "whole" or batch * count * 2 * dtype.itemsize >= LEAST_SHARED or not DATA_FOLLOWS_HEADER:
+        return call
+    numbers = np.array([inverse, factor, source_step, target_step, batch], np.int64)
+
+    def plan_for() -> Plan:
+        return fft_plans.get(key, make, plans)
+
+    return _few(shape, dtype, numbers, plan_for, general)
+
+
+def _few(
+    shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The same for a few numbers in registers, by a function of four arguments on one thread, which needs no memory."""
+    from .loops import transform_few
+
+    template, empty = address_of(numbers), np.empty
+
+    def call(x: np.ndarray, numbers: np.ndarray = numbers) -> np.ndarray:
+        if not x.flags.c_contiguous:
+            return general(x)
+        out, used = empty(shape, dtype), plan()  # a plan that is not kept lives as long as it is named here
+        transform_few(used.place, template, id(x) + HEADER, id(out) + HEADER)
         return out
 
     return call

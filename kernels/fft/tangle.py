@@ -15,22 +15,27 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..gemm.emit import I32, I64, POINTER, load, offset, store, vector
-from ..gemm.tags import constant, field_class
+from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
 
-__all__ = ["Ends", "Rows", "Tangle", "TangleArguments"]
+__all__ = ["Rows", "Tangle", "TangleArguments"]
 
 
 class TangleArguments(NamedTuple):
-    """k: the first frequency; count: how many vectors of them, each with its mirrors."""
+    """count: of transforms, so many bytes apart; k: the first frequency; blocks: how many vectors of them, each with
+    its mirrors; rest: whether frequency 0 is meant too, and those between what all such vectors have."""
 
     source: int
+    source_step: int
     target: int
+    target_step: int
+    count: int
     roots: int
     m: int
     k: int
-    count: int
+    blocks: int
+    rest: int
     inverse: int
 
 
@@ -70,11 +75,11 @@ class Rows:
 
 
 @intrinsic
-def _mirrors(typingctx, leaf, source, target, roots, m, k, inverse):
+def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
     """The frequencies k, k + 1, ... of a vector and m - k, m - k - 1, ..."""
 
     def codegen(context, builder, signature, arguments):
-        tag = field_class(leaf, "vectors")
+        tag = instance(vectors)
         _, source, target, roots, m, k, inverse = arguments
         source, target, roots = (builder.inttoptr(each, POINTER) for each in (source, target, roots))
         a = Arithmetic(builder, tag.element, tag.lanes)
@@ -88,30 +93,15 @@ def _mirrors(typingctx, leaf, source, target, roots, m, k, inverse):
         rows.write(Complex(a.minus(even.re, odd.re), a.minus(odd.im, even.im)), target, mirror, backwards=True)
         return context.get_dummy_value()
 
-    return types.void(leaf, *(types.int64,) * 6), codegen
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _tangle(leaf, job):
-    lanes = constant(leaf.vectors, "lanes")
-    for index in range(job.count):
-        _mirrors(leaf, job.source, job.target, job.roots, job.m, job.k + index * lanes, job.inverse)
-
-
-class Tangle(NamedTuple):
-    """Leaf: vectors of frequencies with their mirrors."""
-
-    vectors: NamedTuple
-    run = _tangle
-    arguments = TangleArguments
+    return types.void(vectors, *(types.int64,) * 6), codegen
 
 
 @intrinsic
-def _both_ends(typingctx, leaf, source, target, m, inverse):
+def _both_ends(typingctx, vectors, source, target, m, inverse):
     """Frequency 0 and, of real numbers, m, neither of which has an imaginary part."""
 
     def codegen(context, builder, signature, arguments):
-        tag = field_class(leaf, "vectors")
+        tag = instance(vectors)
         _, source, target, m, inverse = arguments
         source, target = builder.inttoptr(source, POINTER), builder.inttoptr(target, POINTER)
         last = builder.mul(m, I64(2 * tag.size))
@@ -137,17 +127,31 @@ def _both_ends(typingctx, leaf, source, target, m, inverse):
                 put(zero, offset(builder, offset(builder, target, last), tag.size))
         return context.get_dummy_value()
 
-    return types.void(leaf, *(types.int64,) * 4), codegen
+    return types.void(vectors, *(types.int64,) * 4), codegen
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _ends(leaf, job):
-    _both_ends(leaf, job.source, job.target, job.m, job.inverse)
+def _tangle(leaf, job):
+    lanes, m = constant(leaf.vectors, "lanes"), job.m
+    for index in range(job.count):
+        source, target = job.source + index * job.source_step, job.target + index * job.target_step
+        for block in range(job.blocks):
+            _mirrors(leaf.vectors, source, target, job.roots, m, job.k + block * lanes, job.inverse)
+        if not job.rest:
+            continue
+        first = 1 + (m - 1) // (2 * lanes) * lanes
+        if m - 2 * first + 1 >= lanes:
+            _mirrors(leaf.vectors, source, target, job.roots, m, first, job.inverse)
+        else:
+            for k in range(first, m // 2 + 1):
+                _mirrors(leaf.one, source, target, job.roots, m, k, job.inverse)
+        _both_ends(leaf.one, source, target, m, job.inverse)
 
 
-class Ends(NamedTuple):
-    """Leaf: frequencies 0 and m."""
+class Tangle(NamedTuple):
+    """Leaf: frequencies with their mirrors, by vectors and by vectors of one."""
 
     vectors: NamedTuple
-    run = _ends
+    one: NamedTuple
+    run = _tangle
     arguments = TangleArguments

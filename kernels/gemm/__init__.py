@@ -18,7 +18,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import blas, compiled, few
+from . import blas, compiled, few, integers, narrow, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_packing, linear
 from .warm import warmup
@@ -56,14 +56,19 @@ matmul = Kernel("matmul", reference=exact_matmul, bound=_BOUND)
 addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
+for _isa in narrow.ISAS:
+    matmul.impl(f"{_isa}_narrow", isa=_isa, refuses=narrow.refuses(_isa))(narrow.implementation(_isa))
 for _isa in few.ISAS:
     matmul.impl(f"{_isa}_small", isa=_isa, refuses=few.refuses(_isa), specialise=few.specialise(_isa))(
         few.implementation(_isa)
     )
+for _isa in thin.ISAS:
+    matmul.impl(f"{_isa}_rows", isa=_isa, refuses=thin.refuses(_isa))(thin.implementation(_isa))
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
+matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
 matmul.impl("portable")(blas.matmul_portable)
 
 

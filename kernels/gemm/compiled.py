@@ -55,14 +55,18 @@ def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
 EXACT = ("ieee", "bf16x9")
 """Precisions of float32 whose products are exact, which BLAS does as they are."""
 
-_LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 8_000_000, "avx2": 8_000_000}
+_LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 3_000_000, "avx2": 8_000_000}
 """Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does.
 
 Measured on two cores, best of 14, microseconds at n = 256, 320, 384, 512, 768, 1024: amx (nine terms) 164, 326, 339,
 700, 1999, 4264; avx512 180, 342, 378, 803, 2428, 5559; OpenBLAS 147 (another day), -, 356, 818, 2406, 5602. Of 16 x
 (256 x 256): 1344, 1549, 2030. On a machine that others use as well OpenBLAS falls behind by another factor of 5 to 50,
 because its threads wait for one another. At reduced precisions, whose operands BLAS needs rounded in a pass of its own,
-the loops win at every size."""
+the loops win at every size.
+
+From 1,000,000 on OpenBLAS uses threads, which spin on for 0.1 s and take a core from whatever follows: one product by
+BLAS among products by these loops costs more than it saves. Alone [80, 160] @ [160, 320] takes 60 us by avx512 and 46
+by BLAS, a chain of five matrices with it 0.72 and 1.24 ms."""
 
 _LEAST_LINES, _LEAST_LINES_IN_BATCH = 8, 65
 """Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand

@@ -98,15 +98,16 @@ def loop(
 
 
 def transpose(builder: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
-    """Transpose a square of vectors, in rounds of exchanges at distances 1, 2, 4, ..."""
-    lanes, distance = len(lines), 1
-    while distance < lanes:
+    """Transpose a square of vectors, in rounds of exchanges at distances 1, 2, 4, ...; of longer vectors, every square
+    that lies in them."""
+    lanes, distance = lines[0].type.count, 1
+    while distance < len(lines):
         low = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
         high = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
         masks = [ir.Constant(vector(I32, lanes), order) for order in (low, high)]
         lines = [
             builder.shuffle_vector(lines[index & ~distance], lines[index | distance], masks[bool(index & distance)])
-            for index in range(lanes)
+            for index in range(len(lines))
         ]
         distance *= 2
     return lines

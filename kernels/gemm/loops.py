@@ -329,10 +329,13 @@ def _batch_task(task, worker, job):
     mine, limits = job.scratch + worker * job.scratch_bytes, job.limits + worker * LIMITS_BYTES
     limits_b, packed_b, sums = limits + job.threads * LIMITS_BYTES, mine + job.a_bytes, mine + job.a_bytes + job.b_bytes
     m, n, k, kc = job.m, job.n, job.k, job.kc
+    before = 0
     for item in range(task * job.chunk, min((task + 1) * job.chunk, job.addresses.shape[1])):
         a, b, c, addend = job.addresses[0, item], job.addresses[1, item], job.addresses[2, item], job.addresses[3, item]
         call_at(job.pack_a, PackArguments(job.a_line, job.a_k, m, k, kc, a, mine, limits, 0, m, 0, k))
-        call_at(job.pack_b, PackArguments(job.b_line, job.b_k, n, k, kc, b, packed_b, limits_b, 0, n, 0, k))
+        if b != before:
+            call_at(job.pack_b, PackArguments(job.b_line, job.b_k, n, k, kc, b, packed_b, limits_b, 0, n, 0, k))
+            before = b
         call_at(
             job.leaf,
             _BlockArguments(

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import threading
 from ..registry import Refused
-from . import loops, plans, ranges
+from . import loops, plans, ranges, strips
 from .plans import Plan, Side
 from .workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 
@@ -184,32 +184,42 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
     """One product, spread over the threads."""
     scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
     pool, threads = threading.pool()
-    n = b.shape[1] if ready else b.lines
-    rows, columns = _lines_at_once(a, scheme.mc), n if ready else _lines_at_once(b, scheme.nc)
+    n, sums = b.shape[1] if ready else b.lines, scheme.mc * scheme.nc * scheme.kernel.size
+    columns = n if ready else _lines_at_once(b, scheme.nc)
+    strip = plans.strip(plan, a.lines, n, depth, threads)
+    rows = strip or _lines_at_once(a, scheme.mc)
     a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))
-    sums = scheme.mc * scheme.nc * scheme.kernel.size
-    memory = take_workspace(a_bytes + b_bytes + threads * (sums + loops.LIMITS_BYTES))
+    all_of_a = a_bytes * (threads if strip else 1)
+    memory = take_workspace(all_of_a + b_bytes + threads * (sums + loops.LIMITS_BYTES))
     try:
         packed_a = address_of(memory)
-        packed_b, scratch = b.address if ready else packed_a + a_bytes, packed_a + a_bytes + b_bytes
-        limits = scratch + threads * sums
+        limits = packed_a + all_of_a + threads * sums
+        packed_b = b.address if ready else limits + threads * loops.LIMITS_BYTES
         for column in range(0, n, columns):
-            width = min(columns, n - column)
-            if ready:
-                found_b = b.found
-            else:
+            width, found_b = min(columns, n - column), b.found if ready else 0
+            if not ready:
                 start = at_b + column * b.line_stride
                 found_b = _pack(b, scheme.kc, start, width, packed_b, limits, pool, threads)
+            here = target.part(0, column) if column else target
+            if strip:
+                found_a = strips.multiply_strips(
+                    pool, threads, a.leaf, here.leaf, a.line_stride, a.k_stride, a.lines, width, depth, scheme.kc,
+                    strip, plans.even(width, scheme.nc, scheme.kernel.nr), at_a, packed_b, here.at, here.row_stride,
+                    here.alpha_bits, here.beta_bits, here.addend, here.addend_row, here.addend_column,
+                    packed_a, a_bytes + sums, a_bytes, limits,
+                )  # fmt: skip
+                _check(plan, depth, found_a, found_b)
+                continue
             for row in range(0, a.lines, rows):
                 height, start = min(rows, a.lines - row), at_a + row * a.line_stride
                 found_a = _pack(a, scheme.kc, start, height, packed_a, limits, pool, threads)
                 _check(plan, depth, found_a, found_b)
                 mc, nc = plans.blocks(plan, height, width, threads)
-                here = target.part(row, column) if row or column else target
+                there = here.part(row, 0) if row else here
                 loops.multiply(
-                    pool, threads, here.leaf, height, width, depth, scheme.kc, mc, nc, packed_a, packed_b,
-                    here.at, here.row_stride, here.alpha_bits, here.beta_bits,
-                    here.addend, here.addend_row, here.addend_column, scratch, sums,
+                    pool, threads, there.leaf, height, width, depth, scheme.kc, mc, nc, packed_a, packed_b,
+                    there.at, there.row_stride, there.alpha_bits, there.beta_bits,
+                    there.addend, there.addend_row, there.addend_column, packed_a + a_bytes, sums,
                 )  # fmt: skip
     finally:
         return_workspace(memory)
@@ -232,6 +242,28 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     finally:
         return_workspace(memory)
     _check(plan, a.depth, *found)
+
+
+_FEW_COLUMNS, _ROWS_AT_ONCE, _MOST_SCRATCH = 128, 128, 4 << 20
+"""Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
+it is in its cache, within so many bytes; panels of B are packed by each task for itself. Measured in bench/NOTES.md,
+"Few columns"."""
+
+
+def _gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
+    """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
+    few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * _ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
+    return few and _batch_arguments(plan, a._replace(lines=_ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH
+
+
+def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> None:
+    """Products of one shape, some rows at a time."""
+    blocks, rest = divmod(a.lines, _ROWS_AT_ONCE)
+    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * _ROWS_AT_ONCE
+    several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
+    _batch(plan, a._replace(lines=_ROWS_AT_ONCE), b, target, np.ascontiguousarray(several.reshape(4, -1)))
+    if rest:
+        _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks)
 
 
 def addresses(x: np.ndarray, batch: tuple[int, ...], without: int = 0) -> np.ndarray:
@@ -315,16 +347,14 @@ def _run(
     side_a, side_b = _sides(plan, a, b)
     brief, at_a, at_b = _is_brief(plan, side_a, side_b), address_of(a), address_of(b)
     if not batch:
-        if brief:
-            places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
-            _batch(plan, side_a, side_b, target, places)
-        else:
-            _one(plan, side_a, at_a, side_b, at_b, target)
-        return
-    added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
-    places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
+        places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
+    else:
+        added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
+        places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
     if brief or (places.shape[1] >= 4 and _fits(plan, side_a, side_b)):
         _batch(plan, side_a, side_b, target, places)
-        return
-    for one_a, one_b, one_c, one_addend in places.T.tolist():
-        _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
+    elif _gains_by_rows(plan, side_a, side_b, places.shape[1]):
+        _batch_of_rows(plan, side_a, side_b, target, places)
+    else:
+        for one_a, one_b, one_c, one_addend in places.T.tolist():
+            _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))

@@ -9,9 +9,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import ir
-from .emit import F32, F64, I64, broadcast, call, load, loop, offset, store, vector, zero
+from .emit import F32, F64, I32, I64, broadcast, call, load, loop, offset, store, vector, zero
 
-__all__ = ["Avx2Float32", "Avx2Float64", "Avx512Float32", "Avx512Float64", "OddFloat32", "PortableFloat32"]
+__all__ = [
+    "Avx2Float32",
+    "Avx2Float64",
+    "Avx2Int32",
+    "Avx2Int64",
+    "Avx512Float32",
+    "Avx512Float64",
+    "Avx512Int32",
+    "Avx512Int64",
+    "OddFloat32",
+    "PortableFloat32",
+    "PortableFloat64",
+    "PortableInt32",
+    "PortableInt64",
+]
 
 
 class Avx512Float32(NamedTuple):
@@ -55,7 +69,7 @@ class Avx512Float32(NamedTuple):
         with builder.if_else(accumulate) as (resume, start):
             with resume:
                 for value, (at, before) in zip(sums, places, strict=True):
-                    store(builder, builder.fadd(load(builder, kind, before, cls.size), value), at, cls.size)
+                    store(builder, cls._sum(builder, load(builder, kind, before, cls.size), value), at, cls.size)
             with start:
                 for value, (at, _) in zip(sums, places, strict=True):
                     store(builder, value, at, cls.size)
@@ -66,6 +80,10 @@ class Avx512Float32(NamedTuple):
             name = f"llvm.fma.v{cls.lanes}f{8 * cls.size}"
             return call(builder, name, a.type, a, b, total)
         return builder.fadd(total, builder.fmul(a, b))
+
+    @staticmethod
+    def _sum(builder: ir.IRBuilder, before: ir.Value, value: ir.Value) -> ir.Value:
+        return builder.fadd(before, value)
 
     @staticmethod
     def emit_begin(builder: ir.IRBuilder) -> None:
@@ -111,3 +129,39 @@ class OddFloat32(PortableFloat32):
 
     mr, nr, lanes = 5, 12, 4
     a_bytes, b_bytes = 20, 48
+
+
+class _Integers(NamedTuple):
+    """Products and sums that wrap around."""
+
+    @staticmethod
+    def _add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+        return builder.add(total, builder.mul(a, b))
+
+    @staticmethod
+    def _sum(builder: ir.IRBuilder, before: ir.Value, value: ir.Value) -> ir.Value:
+        return builder.add(before, value)
+
+
+class Avx512Int32(_Integers, Avx512Float32):
+    element = I32
+
+
+class Avx512Int64(_Integers, Avx512Float64):
+    element = I64
+
+
+class Avx2Int32(_Integers, Avx2Float32):
+    element = I32
+
+
+class Avx2Int64(_Integers, Avx2Float64):
+    element = I64
+
+
+class PortableInt32(_Integers, PortableFloat32):
+    element = I32
+
+
+class PortableInt64(_Integers, PortableFloat64):
+    element = I64

@@ -144,7 +144,8 @@ class Conv3d(_Forward):
 
 
 class _Transposed(_Convolution):
-    """`functional.conv_transpose1d` to `conv_transpose3d` with a weight and a bias to learn."""
+    """`functional.conv_transpose1d` to `conv_transpose3d` with a weight and a bias to learn; under no_grad from the
+    packed weight."""
 
     transposed = True
 
@@ -166,13 +167,16 @@ class _Transposed(_Convolution):
         if padding_mode != "zeros":
             raise ValueError(f'only "zeros" padding mode is supported for {type(self).__name__}; got {padding_mode!r}')
         self.output_padding = _numbers(output_padding, self.dims)
+        self._packed = PackedConvolution()
         self._set(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
-        options = self.stride, self.padding, more, self.groups, self.dilation
+        options: Any = (self.stride, self.padding, more, self.groups, self.dilation)
+        if not is_grad_enabled():
+            return self._packed.conv_transposed(self.dims, input, self.weight, self.bias, *options)
         return _TRANSPOSED[self.dims - 1](input, self.weight, self.bias, *options)
 
     def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:

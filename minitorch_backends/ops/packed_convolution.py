@@ -8,6 +8,7 @@ import numpy as np
 
 from ..kernels.conv import Kept
 from ..kernels.conv import conv as kernel
+from ..kernels.conv import conv_input_gradient as transposed_kernel
 from ..kernels.conv.shapes import output_size, steps
 from ..tensor import Tensor, adopt
 from . import conv as functions
@@ -17,6 +18,7 @@ from .convolution import run
 __all__ = ["PackedConvolution"]
 
 _FUNCTIONS = (functions.conv1d, functions.conv2d, functions.conv3d)
+_TRANSPOSED = (functions.conv_transpose1d, functions.conv_transpose2d, functions.conv_transpose3d)
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -52,8 +54,35 @@ class PackedConvolution:
         if not fits or (bias is not None and bias._array.dtype is not _FLOAT32):
             result = _FUNCTIONS[dims - 1](input, weight, bias, stride, padding, dilation, groups)
             return result.relu() if relu else result
-        if self._source is not w or self._version != weight._version:
-            self._kept, self._source, self._version = Kept(w), w, weight._version
-        arrays = (x, self._kept) if bias is None else (x, self._kept, bias._array)
+        kept = self._of(weight)
+        arrays = (x, kept) if bias is None else (x, kept, bias._array)
         options: dict[str, Any] = {"relu": True} if relu else {}
         return adopt(run(kernel, *arrays, **at._asdict(), groups=groups, **options))
+
+    def conv_transposed(
+        self, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...],
+        padding: tuple[int, ...], output_padding: tuple[int, ...], groups: int, dilation: tuple[int, ...],
+    ) -> Tensor:  # fmt: skip
+        """The transposed convolution where nothing is recorded, from the packed weight."""
+        x, w = input._array, weight._array
+        fits = x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and x.shape[1] == w.shape[0]
+        fits = fits and all(more < step for more, step in zip(output_padding, stride, strict=True)) and x.size > 0
+        size = tuple(
+            (length - 1) * s - 2 * p + d * (taps - 1) + more + 1
+            for length, taps, s, p, d, more in zip(
+                x.shape[-dims:], w.shape[2:], stride, padding, dilation, output_padding, strict=True
+            )
+        )
+        if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
+            return _TRANSPOSED[dims - 1](input, weight, bias, stride, padding, output_padding, groups, dilation)
+        at: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        result = run(transposed_kernel, x, self._of(weight), input_size=size, **at)
+        if bias is not None:
+            result += bias._array.reshape(-1, *(1,) * dims)
+        return adopt(result)
+
+    def _of(self, weight: Tensor) -> Any:
+        """The kept weight, a new one where the memory or the version has changed."""
+        if self._source is not weight._array or self._version != weight._version:
+            self._kept, self._source, self._version = Kept(weight._array), weight._array, weight._version
+        return self._kept

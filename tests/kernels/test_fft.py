@@ -8,7 +8,7 @@ import pytest
 from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.fft import bluestein, contract, fft, stockham
 from minitorch_backends.kernels.fft.bluestein import smooth_length
-from minitorch_backends.kernels.fft.lengths import factors, lanes_of, matrix
+from minitorch_backends.kernels.fft.lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
 DTYPES = {"complex64": 2.0**-24, "complex128": 2.0**-53}
@@ -86,6 +86,31 @@ def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.Mon
         count = np.prod([shape[axis] for axis in axes])
         assert_within(fft["stockham"](given, **options), fft.reference(given, **options), dtype, count)
         np.testing.assert_array_equal(given, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+def test_in_registers(kind: str, dtype: str) -> None:
+    """Every length, alone and in pairs and with one left over, from memory that is not aligned, the short way through
+    the registry and the general one, with the same bits."""
+    ran = 0
+    for n in MATRICES:
+        if lanes_in_registers(n, np.dtype(dtype).itemsize // 2) is None:
+            continue
+        last = n if kind in ("forward", "inverse") else 2 * n
+        options = {"kind": kind, "axes": (1,), "scaling": "size", "last": last if kind == "halved" else 0}
+        for batch in (1, 2, 5):
+            x = numbers(batch, last // 2 + 1 if kind == "halved" else last, dtype=dtype)
+            x = x.real.copy() if kind == "real" else x
+            memory = np.empty(x.size + 1, x.dtype)
+            given = memory[1:].reshape(x.shape)
+            given[...] = x
+            out = fft(given, **options)
+            assert_within(out, fft.reference(x, **options), dtype, last)
+            np.testing.assert_array_equal(out, fft["stockham"](x, **options))
+            np.testing.assert_array_equal(given, x)
+            ran += 1
+    assert ran >= 12
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,0 +1,244 @@
+"""Depthwise convolutions of arrays whose channels are neighbours in memory: what is done once for a shape."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import threading
+from ..gemm.compiled import computed
+from ..gemm.loops import leaf_address
+from ..gemm.packing import CONVERSIONS
+from ..gemm.sources import ELEMENTS
+from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from . import depthwise_last
+from .cells import CELL, CELL_FIELDS, cells_of
+from .depthwise_last import LANES
+from .descriptor import CHANNELS, describe
+from .geometry import Task
+from .kept import Kept, form_of
+from .reading import contiguous_strides, is_channels_last, result_array, three, three_strides
+
+__all__ = ["convolve", "takes", "weight_gradient"]
+
+_STRIP_BYTES = 1 << 18
+"""Of what the rows of a strip read."""
+
+_TILE_BYTES = 24 << 10
+"""Of the rows that a tile of columns reads for one row of its results: half of the L1 cache. (128 channels of 56 x 56:
+115 microseconds, and 140 where whole rows come one after the other.)"""
+
+_PARTITIONS = 16
+"""Strips, over all images, that a weight's gradient is summed in; it does not depend on the number of threads, so that
+the bits do not either."""
+
+
+def takes(precision: str, multiplier: int, *arrays: np.ndarray) -> bool:
+    """Whether all arrays have their channels last, one result comes from each channel, and what has to be rounded is
+    dense (strips of it are rounded with all that lies between)."""
+    return multiplier == 1 and all(_takes(precision, x.shape, x.strides, x.dtype) for x in arrays)
+
+
+@functools.lru_cache(1024)
+def _takes(precision: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
+    if not is_channels_last(shape, strides, dtype.itemsize):
+        return False
+    rounds = CONVERSIONS[_setting(dtype, precision, "rna")].target is not None
+    wide, own = three_strides(shape, strides), (*shape[:2], *three(shape[2:], 1))
+    dense = contiguous_strides(own, dtype.itemsize, True)
+    return not rounds or all(size == 1 or a == b for size, a, b in zip(own[2:], wide[2:], dense[2:], strict=True))
+
+
+def _setting(dtype: np.dtype, precision: str, rounding: str) -> tuple[str, str | None]:
+    """How operands are converted."""
+    inner = computed("avx512", dtype, precision)
+    assert inner is not None
+    return inner, rounding if inner == "tf32" else None
+
+
+class _Plan(NamedTuple):
+    """All that does not depend on addresses and values."""
+
+    channels: int
+    working: np.dtype
+    conversion: tuple[str, str | None]
+    out_shape: tuple[int, ...]
+    clears: bool
+    tasks: int
+    address: int
+    memory_bytes: int
+    sums_bytes: int
+    kept: tuple[Any, ...]
+
+
+@functools.cache
+def _leaf(weight: bool, dtype: str, precision: str, rounding: str | None) -> int:
+    tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding]
+    return leaf_address((depthwise_last.ChannelsWeight if weight else depthwise_last.Channels)(*tags))
+
+
+@functools.lru_cache(512)
+def _plan(
+    kind: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    kernel: tuple[int, ...],
+    sizes: tuple[int, ...],
+    written: tuple[int, ...] | None,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    precision: str,
+    rounding: str,
+    relu: bool,
+    threads: int,
+) -> _Plan:
+    """The plan of a convolution ("forward"), of the gradient with respect to its input ("input") or its weight
+    ("weight"). `sizes` are those of the input; `written` the strides of g for the latter."""
+    conversion, item = _setting(dtype, precision, rounding), dtype.itemsize
+    working = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    task = Task(1, three(sizes, 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1))
+    whole, wide = task.size if kind == "input" else task.output, three_strides(shape, strides)
+    out_shape = (*shape[:2], *whole)
+    if written is None:
+        to = contiguous_strides(out_shape, item, True)
+    else:
+        to = three_strides((*shape[:2], *whole[3 - len(kernel) :]), written)
+    source = working.itemsize if CONVERSIONS[conversion].target is not None else item
+    read = tuple(step // item * source for step in wide[2:])
+    cells = cells_of(task, kind == "input", read, to[2:])
+    rows, per_row = cells.table.shape[:2]
+    row_bytes = (cells.reach[:, 1] - cells.reach[:, 0]).max(initial=1)
+    if kind == "weight":
+        strips = min(rows, max(1, _PARTITIONS // shape[0]))
+    else:
+        strips = min(rows, max(-(-rows * int(abs(read[1]) or row_bytes) // _STRIP_BYTES), -(-4 * threads // shape[0])))
+    cuts = np.linspace(0, rows, strips + 1).astype(int)
+    tile = max(1, _TILE_BYTES // (task.kernel[1] * shape[1] * source * CELL))
+    ordered = np.concatenate([np.zeros((0, CELL_FIELDS), np.int64)] + [
+        cells.table[first:last, column : column + tile].reshape(-1, CELL_FIELDS)
+        for first, last in itertools.pairwise(cuts.tolist())
+        for column in range(0, per_row, tile)
+    ])  # fmt: skip
+    cell_bytes = per_row * 8 * CELL_FIELDS
+    table = np.array(
+        [
+            (address_of(ordered) + first * cell_bytes, address_of(ordered) + last * cell_bytes,
+             cells.reach[first:last, 0].min() // source * item, cells.reach[first:last, 1].max() // source * item)
+            for first, last in itertools.pairwise(cuts.tolist())
+        ],
+        np.int64,
+    ).reshape(-1, 4)  # fmt: skip
+    taps, channels, unit = cells.taps * (1, LANES * working.itemsize), shape[1], working.itemsize
+    span = int((table[:, 3] - table[:, 2]).max(initial=0)) // item + channels + LANES
+    memory = 0 if source == item and CONVERSIONS[conversion].target is None else -(-span * unit // 64) * 64
+    count = int(np.prod(kernel))
+    values = describe(CHANNELS, {
+        "leaf": _leaf(kind == "weight", dtype.name, *conversion), "strips": strips, "strip_table": address_of(table),
+        "taps": address_of(taps), "read_step": cells.read_step, "write_step": cells.write_step, "channels": channels,
+        "working": unit, "weight_stride": count * LANES * unit, "relu": int(relu), "x_image": wide[0],
+        "out_image": to[0], "memory": memory,
+    })  # fmt: skip
+    rank = len(shape) - 2
+    return _Plan(
+        channels, working, conversion, (*out_shape[:2], *out_shape[5 - rank :]), not cells.complete,
+        shape[0] * strips, address_of(values), threads * memory, -(-channels // LANES) * count * LANES * unit,
+        (values, ordered, table, taps),
+    )  # fmt: skip
+
+
+def _laid_out(values: np.ndarray, plan: _Plan) -> np.ndarray:
+    """Numbers (channels, count) as vectors of channels: (blocks, count, LANES)."""
+    blocks = -(-plan.channels // LANES)
+    found = aligned_bytes(blocks * values.shape[1] * LANES * values.itemsize).view(values.dtype)
+    found = found.reshape(blocks, values.shape[1], LANES)
+    wide = np.zeros((blocks * LANES, values.shape[1]), values.dtype)
+    wide[: plan.channels] = values
+    found[...] = wide.reshape(blocks, LANES, -1).mT
+    return found
+
+
+def _weights(w: np.ndarray, plan: _Plan) -> np.ndarray:
+    from ..rounding import round_to
+
+    flat = w.astype(plan.working).reshape(plan.channels, -1)
+    return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion), plan)
+
+
+def _alone(bias: np.ndarray, relu: bool) -> np.ndarray:
+    """The results of positions that meet no tap."""
+    return np.maximum(bias, np.zeros((), bias.dtype)) if relu else bias
+
+
+def convolve(
+    gradient: bool,
+    x: np.ndarray,
+    w: np.ndarray | Kept,
+    bias: np.ndarray | None,
+    input_size: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    precision: str,
+    rounding: str,
+    relu: bool,
+) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (C, 1, *K), or with `gradient` its gradient with respect to the input;
+    arrays have their channels last in memory."""
+    pool, threads = threading.pool()
+    plan = _plan(
+        "input" if gradient else "forward", x.shape, x.strides, x.dtype, w.shape[2:], input_size, None, stride, padding,
+        dilation, precision, rounding, relu, threads,
+    )  # fmt: skip
+    out = result_array(plan.out_shape, x.dtype, True)
+    if out.size == 0:
+        return out
+    if plan.clears:
+        out[...] = 0 if bias is None else _alone(bias, relu).reshape(-1, *(1,) * (x.ndim - 2))
+    weights = form_of(w, ("depthwise, channels last", plan.conversion), lambda array: _weights(array, plan))
+    added = np.zeros((plan.channels, 1), plan.working) if bias is None else bias.astype(plan.working)[:, None]
+    added = _laid_out(added, plan)
+    memory = take_workspace(plan.memory_bytes)
+    try:
+        depthwise_last.run(
+            pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), address_of(weights), 0,
+            address_of(added), address_of(memory),
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    return out
+
+
+def weight_gradient(
+    x: np.ndarray,
+    g: np.ndarray,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    precision: str,
+    rounding: str,
+) -> np.ndarray:
+    """The gradient (C, 1, *K) of such a convolution of x (N, C, *S) with respect to its weight, from that of its
+    result, g (N, C, *S')."""
+    pool, threads = threading.pool()
+    plan = _plan(
+        "weight", x.shape, x.strides, x.dtype, kernel, x.shape[2:], g.strides, stride, padding, dilation, precision,
+        rounding, False, threads,
+    )  # fmt: skip
+    count = int(np.prod(kernel))
+    sums = empty((plan.tasks, -(-plan.channels // LANES), count, LANES), plan.working)
+    memory = take_workspace(plan.memory_bytes)
+    try:
+        depthwise_last.run(
+            pool, threads, plan.tasks, plan.address, address_of(x), address_of(g), address_of(sums), plan.sums_bytes, 0,
+            address_of(memory),
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    found = sums.sum(axis=0).mT.reshape(-1, count)[: plan.channels]
+    return found.astype(x.dtype).reshape(plan.channels, 1, *kernel)

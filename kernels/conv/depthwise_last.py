@@ -1,0 +1,293 @@
+"""Depthwise convolutions of arrays whose channels are neighbours in memory: lanes are channels, read where they lie.
+
+A task is a strip of rows of one image, with all its channels, so that memory is read in order and a row's neighbours
+are in the L2 cache when the next rows want them. Operands that have to be rounded are rounded first, strip by strip,
+into the worker's memory. See `cells` for what is done at each position.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..gemm.emit import (
+    F64,
+    I32,
+    I64,
+    VOID,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    store,
+    vector,
+    zero,
+)
+from ..gemm.microkernels import convert
+from ..gemm.packing import converted
+from ..gemm.tags import constant, field_class
+from ..jit import intrinsic, ir, njit, types
+from ..launch import call_at, launch
+from .cells import CELL, CELL_FIELDS
+from .descriptor import field
+from .memory import clear, read64
+from .positions import pointer, suffix, widened
+
+__all__ = ["LANES", "Channels", "ChannelsWeight", "run"]
+
+LANES = 16
+_CELL_BYTES, _TAP_BYTES = 8 * CELL_FIELDS, 16
+
+
+class _Lanes:
+    """Emits the reading, adding and writing of one vector of channels, of which `count` exist."""
+
+    def __init__(self, builder: ir.IRBuilder, leaf: Any, count: ir.Value) -> None:
+        self.builder, self.element = builder, field_class(leaf, "element")
+        self.conversion = field_class(leaf, "conversion")
+        self.kind = vector(self.element.working, LANES)
+        self.size = 8 if self.element.working is F64 else 4
+        self.mask = builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, builder.trunc(count, I32), LANES))
+
+    def stored(self, at: ir.Value) -> ir.Value:
+        """Values of an operand as they are."""
+        builder, element = self.builder, self.element
+        kind = vector(element.stored, LANES)
+        name = f"llvm.masked.load.{suffix(element.stored, LANES)}.p0"
+        at = builder.bitcast(at, kind.as_pointer())
+        return widened(builder, call(builder, name, kind, at, I32(element.size), self.mask, zero(kind)), element)
+
+    def operand(self, at: ir.Value) -> ir.Value:
+        """Values of what taps meet: an operand, or what `_round` has made of it."""
+        return self.stored(at) if self.conversion.target is None else load(self.builder, self.kind, at, self.size)
+
+    def working(self, at: ir.Value) -> ir.Value:
+        return load(self.builder, self.kind, at, self.size)
+
+    def add(self, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+        """total + a * b, with one rounding."""
+        name = f"llvm.fma.{suffix(self.element.working, LANES)}"
+        return call(self.builder, name, self.kind, a, b, total)
+
+    def write(self, value: ir.Value, at: ir.Value) -> None:
+        builder, element = self.builder, self.element
+        value = convert(builder, value, element)
+        name = f"llvm.masked.store.{suffix(element.stored, LANES)}.p0"
+        call(builder, name, VOID, value, builder.bitcast(at, value.type.as_pointer()), I32(element.size), self.mask)
+
+
+def _pairs(builder: ir.IRBuilder, taps: ir.Value, index: ir.Value) -> list[ir.Value]:
+    """The bytes to the value and to the weight of a tap."""
+    at = offset(builder, taps, builder.mul(index, I64(_TAP_BYTES)))
+    return [load(builder, I64, offset(builder, at, 8 * which), 8) for which in (0, 1)]
+
+
+@intrinsic(prefer_literal=True)
+def _convolve_cell(typingctx, leaf, positions, x, out, taps, count, weights, bias, steps, channels, relu):
+    """A vector of channels of one cell; `steps` are the bytes from position to position of x and of the result."""
+    places = range(positions.literal_value)
+
+    def codegen(context, builder, signature, arguments):
+        _, _, x, out, taps, count, weights, bias, steps, channels, relu = arguments
+        x, out, taps, weights, bias = (pointer(builder, a) for a in (x, out, taps, weights, bias))
+        read_step, write_step = (builder.extract_value(steps, which) for which in (0, 1))
+        lanes = _Lanes(builder, leaf, channels)
+        starts = [offset(builder, x, builder.mul(read_step, I64(place))) for place in places]
+
+        def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
+            to_value, to_weight = _pairs(builder, taps, index)
+            weight = lanes.working(offset(builder, weights, to_weight))
+            values = [lanes.operand(offset(builder, start, to_value)) for start in starts]
+            return [lanes.add(value, weight, total) for value, total in zip(values, totals, strict=True)]
+
+        none = zero(lanes.kind)
+        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
+        for place, total in enumerate(loop(builder, count, [lanes.working(bias)] * len(starts), tap)):
+            negative = builder.and_(builder.fcmp_ordered("<", total, none), wanted)
+            to = offset(builder, out, builder.mul(write_step, I64(place)))
+            lanes.write(builder.select(negative, none, total), to)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(leaf, positions, *[integer] * 6, types.UniTuple(integer, 2), integer, integer), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _weigh_cell(typingctx, leaf, positions, x, g, taps, count, sums, steps, channels):
+    """Add the products of one cell of g with the values that its taps meet to the sums of the taps."""
+    places = range(positions.literal_value)
+
+    def codegen(context, builder, signature, arguments):
+        _, _, x, g, taps, count, sums, steps, channels = arguments
+        x, g, taps, sums = (pointer(builder, a) for a in (x, g, taps, sums))
+        read_step, write_step = (builder.extract_value(steps, which) for which in (0, 1))
+        lanes = _Lanes(builder, leaf, channels)
+        starts = [offset(builder, x, builder.mul(read_step, I64(place))) for place in places]
+        factors = [lanes.stored(offset(builder, g, builder.mul(write_step, I64(place)))) for place in places]
+        factors = [converted(builder, factor, lanes.conversion) for factor in factors]
+
+        def tap(index: ir.Value, _: list) -> list:
+            to_value, to_sum = _pairs(builder, taps, index)
+            slot = offset(builder, sums, to_sum)
+            total = lanes.working(slot)
+            for start, factor in zip(starts, factors, strict=True):
+                total = lanes.add(lanes.operand(offset(builder, start, to_value)), factor, total)
+            store(builder, total, slot, lanes.size)
+            return []
+
+        loop(builder, count, [], tap)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(leaf, positions, *[integer] * 5, types.UniTuple(integer, 2), integer), codegen
+
+
+@intrinsic
+def _round(typingctx, leaf, at, count, target):
+    """Round so many values to the conversion's target."""
+
+    def codegen(context, builder, signature, arguments):
+        _, at, count, target = arguments
+        at, target = pointer(builder, at), pointer(builder, target)
+
+        def one(index: ir.Value, _: list) -> list:
+            first = builder.mul(index, I64(LANES))
+            lanes = _Lanes(builder, leaf, builder.sub(count, first))
+            value = lanes.stored(offset(builder, at, builder.mul(first, I64(lanes.element.size))))
+            to = offset(builder, target, builder.mul(first, I64(lanes.size)))
+            store(builder, converted(builder, value, lanes.conversion), to, lanes.size)
+            return []
+
+        loop(builder, builder.sdiv(builder.add(count, I64(LANES - 1)), I64(LANES)), [], one)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 3), codegen
+
+
+@intrinsic
+def _rounds(typingctx, leaf):
+    """Whether operands are rounded first."""
+    needed = field_class(leaf, "conversion").target is not None
+
+    def codegen(context, builder, signature, arguments):
+        return ir.IntType(1)(int(needed))
+
+    return types.boolean(leaf), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _source(leaf, job):
+    """Where the values that a strip meets are read: the address of byte 0 of the image."""
+    plan = job.plan
+    if not _rounds(leaf):
+        return job.x
+    strip = field("channels", plan, "strip_table") + 32 * job.strip
+    low, high, size = read64(strip + 16), read64(strip + 24), constant(leaf.element, "size")
+    _round(leaf, job.x + low, (high - low) // size + field("channels", plan, "channels"), job.memory)
+    return job.memory - low // size * field("channels", plan, "working")
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _convolve(leaf, job):
+    """The results of one strip."""
+    plan, x = job.plan, _source(leaf, job)
+    strip = field("channels", plan, "strip_table") + 32 * job.strip
+    unit, relu, all_taps = field("channels", plan, "working"), field("channels", plan, "relu"), job.taps
+    channels, size = field("channels", plan, "channels"), constant(leaf.element, "size")
+    source_size = unit if _rounds(leaf) else size
+    steps = field("channels", plan, "read_step"), field("channels", plan, "write_step")
+    for at in range(read64(strip), read64(strip + 8), _CELL_BYTES):
+        positions, taps, count = read64(at + 16), all_taps + _TAP_BYTES * read64(at + 24), read64(at + 32)
+        here, to = x + read64(at), job.out + read64(at + 8)
+        weights, bias = job.weights, job.bias
+        for channel in range(0, channels, LANES):
+            if positions == CELL:
+                _convolve_cell(leaf, CELL, here, to, taps, count, weights, bias, steps, channels - channel, relu)
+            else:
+                _convolve_cell(leaf, 1, here, to, taps, count, weights, bias, steps, channels - channel, relu)
+            here, to = here + LANES * source_size, to + LANES * size
+            weights, bias = weights + field("channels", plan, "weight_stride"), bias + LANES * unit
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _weigh(leaf, job):
+    """The sums of one strip, (blocks of channels, taps, LANES) at `weights`; g is what `out` is for a convolution."""
+    plan, x = job.plan, _source(leaf, job)
+    strip = field("channels", plan, "strip_table") + 32 * job.strip
+    unit, all_taps, sum_stride = field("channels", plan, "working"), job.taps, field("channels", plan, "weight_stride")
+    channels, size = field("channels", plan, "channels"), constant(leaf.element, "size")
+    source_size = unit if _rounds(leaf) else size
+    steps = field("channels", plan, "read_step"), field("channels", plan, "write_step")
+    clear(job.weights, (channels + LANES - 1) // LANES * sum_stride)
+    for at in range(read64(strip), read64(strip + 8), _CELL_BYTES):
+        positions, taps, count = read64(at + 16), all_taps + _TAP_BYTES * read64(at + 24), read64(at + 32)
+        here, g, sums = x + read64(at), job.out + read64(at + 8), job.weights
+        for channel in range(0, channels, LANES):
+            if positions == CELL:
+                _weigh_cell(leaf, CELL, here, g, taps, count, sums, steps, channels - channel)
+            else:
+                _weigh_cell(leaf, 1, here, g, taps, count, sums, steps, channels - channel)
+            here, g, sums = here + LANES * source_size, g + LANES * size, sums + sum_stride
+
+
+class _Arguments(NamedTuple):
+    plan: int
+    x: int
+    out: int
+    taps: int
+    weights: int
+    bias: int
+    memory: int
+    strip: int
+
+
+class Channels(NamedTuple):
+    """Leaf: a strip. Fields: an element type, and a conversion of operands."""
+
+    element: NamedTuple
+    conversion: NamedTuple
+    run = _convolve
+    arguments = _Arguments
+
+
+class ChannelsWeight(NamedTuple):
+    """Leaf: the sums of a strip for the gradient with respect to the weight. Fields as those of `Channels`."""
+
+    element: NamedTuple
+    conversion: NamedTuple
+    run = _weigh
+    arguments = _Arguments
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _task(task, worker, job):
+    plan, strips = job.plan, field("channels", job.plan, "strips")
+    image = task // strips
+    call_at(
+        field("channels", plan, "leaf"),
+        _Arguments(
+            plan, job.x + image * field("channels", plan, "x_image"),
+            job.out + image * field("channels", plan, "out_image"), field("channels", plan, "taps"),
+            job.weights + task * job.sums_bytes, job.bias, job.memory + worker * field("channels", plan, "memory"),
+            task % strips,
+        ),
+    )  # fmt: skip
+
+
+class _Job(NamedTuple):
+    plan: int
+    x: int
+    out: int
+    weights: int
+    sums_bytes: int
+    bias: int
+    memory: int
+    run = _task
+
+
+@njit
+def run(pool, threads, tasks, plan, x, out, weights, sums_bytes, bias, memory):
+    """Run the leaf for all strips of all images. All are addresses but `threads`, `tasks` and sums_bytes, the bytes
+    from one task's sums to the next one's (0 for weights, which tasks share)."""
+    launch(pool, threads, tasks, _Job(plan, x, out, weights, sums_bytes, bias, memory))

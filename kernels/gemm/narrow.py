@@ -1,0 +1,104 @@
+"""Exact products of so few columns that A is read where it lies (`narrow_loops.py`): which, and how they run."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..precision import PRECISIONS, ROUNDINGS
+from ..registry import ArraySpec
+from .compiled import EXACT
+
+if TYPE_CHECKING:
+    from .plans import Plan
+
+__all__ = ["ISAS", "implementation", "refuses"]
+
+ISAS = ("avx512",)
+
+_LEAST_ROWS, _LEAST_PRODUCTS = 128, 16_000_000
+"""Rows of a result, and scalar products of all, from which these loops are faster than what follows them, where the
+columns fill one or two panels to seven tenths (bench/NOTES.md, "Few columns")."""
+
+
+def refuses(isa: str) -> Callable[..., str | None]:
+    """Why products of these are not made from A where it lies."""
+
+    def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+        if precision not in PRECISIONS or rounding not in ROUNDINGS:
+            return f"does not know precision {precision!r} with rounding {rounding!r}"
+        if a.dtype == np.float32:
+            if precision not in EXACT:
+                return f"rounds no operands for {precision}"
+        elif a.dtype != np.float64:
+            return f"has no loops for {a.dtype.name}"
+        (m, k), n, count = a.shape[-2:], b.shape[-1], math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        width = 256 // a.dtype.itemsize
+        panels = -(-n // width)
+        if m < _LEAST_ROWS or not 0 < panels <= 2 or 10 * n < 7 * width * panels:
+            return f"takes {_LEAST_ROWS} rows or more and {7 * width // 10} to {2 * width} columns, not {m} and {n}"
+        if count * m * k * n < _LEAST_PRODUCTS:
+            return f"leaves {count * m * k * n:,} products to others; it is faster from {_LEAST_PRODUCTS:,}"
+        return None
+
+    return refusal
+
+
+@functools.lru_cache(64)
+def _kernel(isa: str, dtype: np.dtype) -> tuple[Plan, int]:
+    """The plan, and the address of the code that computes rows."""
+    from . import loops, narrow_loops, plans
+    from .packing import AsIs, OfB, VectorPanel
+
+    kernel = narrow_loops.KERNELS[isa, dtype.itemsize]
+    panel = VectorPanel(OfB(), AsIs(), kernel)
+    plan = plans.Plan(isa, "ieee", plans.Scheme(kernel, 256, 0, 0), panel, panel, 2e3 * kernel.lanes)
+    return plan, loops.leaf_address(narrow_loops.NarrowRows(kernel))
+
+
+def implementation(isa: str) -> Callable[..., np.ndarray]:
+    """The product by the rows of A, in the call form of `matmul`."""
+
+    def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+        return _product(a, b, isa)
+
+    multiply.__name__ = multiply.__qualname__ = f"matmul_narrow_{isa}"
+    return multiply
+
+
+def _product(a: np.ndarray, b: np.ndarray, isa: str) -> np.ndarray:
+    """Any strides; the leading dimensions broadcast. Each task packs a panel of B for its rows, a long one in place of
+    many short ones: packing takes n / rows of the time of multiplying."""
+    from .. import threading
+    from . import loops, plans
+    from .narrow_loops import multiply_narrow
+    from .product import addresses
+    from .workspace import address_of, empty, return_workspace, take_workspace
+
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    c = empty((*batch, m, n), a.dtype)
+    if not (c.size and k):
+        c[...] = 0
+        return c
+    plan, leaf = _kernel(isa, a.dtype)
+    side = plans.side(plan, False, b.dtype, n, k, *b.strides[:-3:-1])
+    places = np.stack([addresses(x, batch) for x in (a, b, c)])
+    pool, threads = threading.pool()
+    count, mr = places.shape[1], plan.scheme.kernel.mr
+    rows = plans.up(-(-m * count // (4 * threads)), mr) if count < 4 * threads else m
+    b_bytes = side.bytes(n)
+    memory = take_workspace(threads * (b_bytes + loops.LIMITS_BYTES))
+    try:
+        scratch = address_of(memory)
+        multiply_narrow(
+            pool, threads, side.leaf, leaf, m, n, k, plan.scheme.kc, rows, *a.strides[-2:],
+            side.line_stride, side.k_stride, c.strides[-2], places, scratch, b_bytes, scratch + threads * b_bytes,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    return c

@@ -1,0 +1,131 @@
+"""Products of a matrix with a few rows or columns, read in one pass; and products of integers."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitorch_backends.kernels import cpu, threading
+from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin
+from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.registry import Refused
+
+from .. import reference
+from .test_small import layouts, normal
+
+every_isa = pytest.mark.parametrize(
+    "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
+)
+SHAPES = [(1, 300, 200), (2, 257, 1001), (3, 5000, 17), (4, 33, 3333), (4, 4099, 15), (1000, 257, 4), (5001, 16, 1)]
+
+
+def by_rows(isa, a, b, *how):
+    return matmul[f"{isa}_rows"](a, b, **dict(zip(("precision", "rounding"), how, strict=False)))
+
+
+def assert_right(result, a, b, precision, rounding=None):
+    expected = reference.matmul_at(a, b, precision, rounding, np.matmul)
+    magnitudes = np.matmul(np.abs(reference.wide(a)), np.abs(reference.wide(b)))
+    assert (result.dtype, result.shape, result.flags.c_contiguous) == (np.float32, expected.shape, True)
+    assert np.all(np.abs(result - expected) <= (a.shape[-1] + 8) * (1.02 * 2.0**-24 * magnitudes + 2.0**-149))
+
+
+@every_isa
+@pytest.mark.parametrize("how", [("ieee",), ("bf16",), ("fp16",), ("tf32", "rna"), ("tf32", "rne"), ("tf32", "rz")])
+def test_float32(isa, how):
+    for m, k, n in SHAPES:
+        a, b = normal(m, k, seed=m), normal(k, n, seed=n)
+        if how == ("ieee",) and 1 in (m, n):
+            with pytest.raises(Refused, match="to BLAS"):
+                by_rows(isa, a, b, *how)
+            continue
+        for x, y in itertools.product(layouts(a), layouts(b)):
+            large = y if m <= n else x
+            if large.itemsize in large.strides:
+                assert_right(by_rows(isa, x, y, *how), a, b, *how)
+            else:
+                with pytest.raises(Refused, match="contiguous in a direction"):
+                    by_rows(isa, x, y, *how)
+
+
+@every_isa
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_sixteen_bits_are_rounded_once(isa, dtype):
+    for m, k, n in SHAPES:
+        a, b = normal(m, k, dtype=dtype), normal(k, n, seed=1, dtype=dtype)
+        for y in (b, np.asfortranarray(b)):
+            result, exact = by_rows(isa, a, y), exact_matmul(a, b)
+            assert result.dtype == dtype
+            unit = float(ml_dtypes.finfo(dtype).eps)
+            assert np.all(np.abs(result.astype(np.float64) - exact) <= 0.51 * unit * np.abs(exact) + 1e-3)
+
+
+@every_isa
+def test_special_values_and_threads(isa):
+    """Inf, NaN, subnormals and signed zeros, in whole vectors and in the rest; the same bits for any thread count."""
+    a, b, before = normal(2, 300), normal(300, 203, seed=1), threading.get_num_threads()
+    b[3, 5], b[200, 202], b[299, 100], b[:, 50] = np.inf, -np.inf, np.nan, 1e-41
+    for precision in ("ieee", "bf16", "tf32"):
+        results = []
+        try:
+            for threads in (1, 2, 3):
+                threading.set_num_threads(threads)
+                results += [by_rows(isa, a, y, precision) for y in (b, np.asfortranarray(b))]
+        finally:
+            threading.set_num_threads(before)
+        finite = np.isfinite(b).all(0)
+        for result in results:
+            assert_right(np.ascontiguousarray(result[:, finite]), a, np.ascontiguousarray(b[:, finite]), precision)
+            assert np.isnan(result[:, 100]).all()
+            assert np.isinf(result[:, [5, 202]]).all()
+        for one, other in ((0, 2), (0, 4), (1, 3), (1, 5)):
+            np.testing.assert_array_equal(results[one], results[other])
+
+
+def test_who_multiplies_few_rows():
+    usable = [isa for isa in thin.ISAS if cpu.refusal(isa) is None]
+    matrix, expected = np.zeros((1000, 1000), np.float32), f"{usable[0]}_rows" if usable else "blas"
+    for precision in PRECISIONS:
+        first = matmul.decide(matrix[:1], matrix, precision=precision).candidates[0].name
+        assert (first == expected) == (precision in ("bf16", "tf32", "fp16") or not usable), precision
+    assert matmul.decide(matrix[:4], matrix).candidates[0].name == expected
+    assert matmul.decide(matrix[:5], matrix).candidates[0].name == "blas"
+    if usable:
+        sentence = "takes 1 to 4 rows or columns with a matrix of 50,000 values and more"
+        assert (expected, sentence) in matmul.decide(matrix[:5], matrix).refusals
+
+
+# Integers
+
+
+@pytest.mark.parametrize("dtype", "bhilBHIL")
+def test_integers_wrap_around(dtype):
+    random, limits = np.random.default_rng(0), np.iinfo(dtype)
+    for m, k, n in ((17, 64, 40), (100, 300, 70), (1, 400, 300), (300, 400, 1)):
+        a, b = (random.integers(limits.min, limits.max, s, dtype, endpoint=True) for s in ((m, k), (k, n)))
+        for x, y in itertools.product((a, a[::-1], np.asfortranarray(a)), (b, b[:, ::-1], np.asfortranarray(b))):
+            result = matmul["integer"](x, y)
+            assert result.dtype == dtype
+            np.testing.assert_array_equal(result, np.matmul(x, y))
+
+
+def test_batches_of_integers():
+    random = np.random.default_rng(0)
+    a, b = random.integers(-99, 99, (3, 1, 40, 50)), random.integers(-99, 99, (4, 50, 60))
+    np.testing.assert_array_equal(matmul["integer"](a, b), np.matmul(a, b))
+    np.testing.assert_array_equal(matmul(a, b), np.matmul(a, b))
+    assert matmul(a[:, :, :0], b).shape == (3, 4, 0, 60)
+    assert not matmul(a[..., :0], b[:, :0]).any()
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_integers_of_any_shape(m, k, n, seed):
+    from minitorch_backends.kernels.gemm import integers
+
+    a, b = (np.random.default_rng(seed).integers(-(2**62), 2**62, s) for s in ((m, k), (k, n)))
+    np.testing.assert_array_equal(integers.matmul(a, b), np.matmul(a, b))
+    np.testing.assert_array_equal(matmul(a, b), np.matmul(a, b))
