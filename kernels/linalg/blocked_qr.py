@@ -41,6 +41,8 @@ class Memory(NamedTuple):
     panel: object
     vectors: object
     gram: object
+    turned_bytes: int
+    block_bytes: int
     at_triangles: int
     at_panel: int
     at_vectors: int
@@ -48,8 +50,6 @@ class Memory(NamedTuple):
     at_work: int
     at_turned: int
     at_packed: int
-    turned_bytes: int
-    block_bytes: int
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -57,9 +57,9 @@ def _alone(p, memory, worker):
     """The products and the memory of one worker, within a task."""
     own = worker * WIDE * WIDE * p.size
     return alone(p, worker), Memory(
-        memory.triangles, memory.panel, memory.vectors, memory.gram, memory.at_triangles, memory.at_panel,
-        memory.at_vectors, memory.at_gram, memory.at_work + own, memory.at_turned + own, memory.at_packed,
-        memory.turned_bytes, memory.block_bytes,
+        memory.triangles, memory.panel, memory.vectors, memory.gram, memory.turned_bytes, memory.block_bytes,
+        memory.at_triangles, memory.at_panel, memory.at_vectors, memory.at_gram, memory.at_work + own,
+        memory.at_turned + own, memory.at_packed,
     )  # fmt: skip
 
 

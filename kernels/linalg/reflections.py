@@ -61,7 +61,7 @@ def reflections(dtype: np.dtype, m: int, count: int, **keywords: Any) -> Iterato
         work, turned = (empty((products.threads, WIDE, WIDE), dtype) for _ in range(2))
         packed = empty((blocks, block_bytes), np.dtype(np.uint8))
         at = (address_of(each) for each in (triangles, panel, vectors, gram, work, turned, packed))
-        yield Reflections(products, Memory(triangles, panel, vectors, gram, *at, turned_bytes, block_bytes))
+        yield Reflections(products, Memory(triangles, panel, vectors, gram, turned_bytes, block_bytes, *at))
 
 
 def _each(array: np.ndarray) -> np.ndarray:
