@@ -506,8 +506,11 @@ def test_arguments_that_are_none() -> None:
     for sublist, kind in (([0, 52], ValueError), ([-1, 0], ValueError), ([0, 1.0], TypeError), ("ij", TypeError)):
         with pytest.raises(kind):
             mt.einsum(a, sublist)
-    with pytest.raises(TypeError, match="optimize"):
+    with pytest.raises(TypeError, match=r"einsum\(\) got an unexpected keyword argument 'optimize'; it takes"):
         mt.einsum("ij", a, optimize=True)
+    for bound in ("1 GB", -1, True, [1]):
+        with pytest.raises(ValueError, match=r"memory_limit=.* is no number of bytes; expected None or"):
+            mt.einsum("ij,jk", a, a, memory_limit=bound)
 
 
 @settings(max_examples=300, deadline=None)

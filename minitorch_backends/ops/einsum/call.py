@@ -72,6 +72,7 @@ def einsum(*args: Any, **options: Any) -> Tensor:
         strategy: the order of this one call, as the flag takes it.
         precision: of its float32 products, as `matmul` takes it.
         memory_limit: bytes that intermediates may take at once; by default 80 % of the free memory.
+        out: a tensor that the result is written into.
         share: compute contractions that occur more than once among the same tensors only once; under `no_grad` also
             those of tensors that the last such call had as well, unless they were written to by this library since.
             The intermediates of that call are kept in memory.
@@ -108,7 +109,16 @@ def einsum(*args: Any, **options: Any) -> Tensor:
             if watch.born is not None:
                 watch.born(tensor)
             return tensor
+    if not options.keys() <= _OPTIONS:
+        unknown = min(options.keys() - _OPTIONS)
+        raise TypeError(f"einsum() got an unexpected keyword argument {unknown!r}; it takes {sorted(_OPTIONS)}")
+    limit = options.get("memory_limit")
+    if limit is not None and (isinstance(limit, (bool, str)) or not isinstance(limit, (int, float)) or limit < 0):
+        raise ValueError(f"einsum(): memory_limit={limit!r} is no number of bytes; expected None or a number from 0 on")
     return _general(args, **options)
+
+
+_OPTIONS = frozenset({"out", "strategy", "precision", "memory_limit", "share"})
 
 
 def _general(
