@@ -18,7 +18,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import blas, compiled, few, integers, narrow, thin
+from . import blas, compiled, integers, narrow, small, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_packing, linear
 from .warm import warmup
@@ -58,9 +58,9 @@ addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
 for _isa in narrow.ISAS:
     matmul.impl(f"{_isa}_narrow", isa=_isa, refuses=narrow.refuses(_isa))(narrow.implementation(_isa))
-for _isa in few.ISAS:
-    matmul.impl(f"{_isa}_small", isa=_isa, refuses=few.refuses(_isa), specialise=few.specialise(_isa))(
-        few.implementation(_isa)
+for _isa in small.ISAS:
+    matmul.impl(f"{_isa}_small", isa=_isa, refuses=small.refuses(_isa), specialise=small.specialise(_isa))(
+        small.implementation(_isa)
     )
 for _isa in thin.ISAS:
     matmul.impl(f"{_isa}_rows", isa=_isa, refuses=thin.refuses(_isa))(thin.implementation(_isa))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..registry import Refused
-from . import loops, plans, small, small_tiles
+from . import loops, plans, small_tiles, small_vectors
 from .packing import AsIs, OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .workspace import address_of
@@ -68,18 +68,18 @@ def job_for(
 
 @functools.cache
 def _leaf(plan: plans.Plan, dtype: np.dtype) -> int:
-    return loops.leaf_address(small.MultiplySmall(plan.scheme.kernel, ELEMENTS[dtype.name]))
+    return loops.leaf_address(small_vectors.MultiplySmall(plan.scheme.kernel, ELEMENTS[dtype.name]))
 
 
 @functools.cache
 def _strips() -> int:
-    return loops.leaf_address(small.Strips())
+    return loops.leaf_address(small_vectors.Strips())
 
 
 @functools.cache
 def _convert_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool) -> int:
     source = Source(AlongK(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    return loops.leaf_address(small.ConvertLines(source, plan.a_panel.conversion))
+    return loops.leaf_address(small_vectors.ConvertLines(source, plan.a_panel.conversion))
 
 
 @functools.cache
@@ -93,7 +93,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     size, (m, k, n) = 8 if dtype.itemsize == 8 else 4, sizes
     as_is = dtype.itemsize == size and type(plan.a_panel.conversion) is AsIs
     kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
-    fields = dict.fromkeys(small.FIELDS, 0)
+    fields = dict.fromkeys(small_vectors.FIELDS, 0)
     fields.update(leaf=_leaf(plan, dtype), m=m, n=n, k=k, c_row=n * dtype.itemsize, a_row=a_row, a_k=a_k)
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
@@ -113,7 +113,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     of_b = plans.up(n, kernel.nr) // kernel.nr * k * kernel.b_bytes
     fields.update(run=_strips(), workspace_bytes=plans.up(fields["a_bytes"] + of_b, 64))
     microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 30) + 0.04
-    return Job(fields, small.FIELDS, steps, microseconds)
+    return Job(fields, small_vectors.FIELDS, steps, microseconds)
 
 
 @functools.cache

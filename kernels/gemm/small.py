@@ -1,213 +1,107 @@
-"""Products too small to be worth panels: strips of rows in vector registers, read from where the operands lie.
+"""Products too small for panels (`small_products.py`): which ones tiles and vector units take before all others.
 
-A strip is up to 8 rows of the result and one or two vectors of its columns. Values of A are broadcast from memory, of
-any strides; rows of B are read as vectors, and so need neighbouring columns. Operands that have to be rounded, widened
-or transposed are so in one pass into memory of the worker: A in its own order (`ConvertLines`), B as the panels of
-`packing.VectorPanel`. Sums run along K in one chain, as in one step of `loops.py`: the bits are the same.
-
-Measured, 32 x 32 x 32 on one core: 0.3 us where packing both operands and multiplying panels takes 0.9, and OpenBLAS
-0.8.
+Nothing here imports the compiler; the first product does.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable
 
-from ..jit import intrinsic, ir, njit, types
-from ..launch import call_at
-from .emit import F64, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, vector, zero
-from .loops import PackArguments
-from .microkernels import Rows, convert
-from .packing import converted
-from .segments import HEADER, SegmentArguments, read
-from .sources import Reader
-from .tags import constant, field_class, instance
+import numpy as np
 
-__all__ = ["FIELDS", "ConvertLines", "MultiplySmall", "Strips"]
+from .. import cpu
+from ..precision import PRECISIONS, ROUNDINGS
+from ..registry import ArraySpec
+from .compiled import EXACT, computed
 
+__all__ = ["DEPTH", "ISAS", "SIDE", "implementation", "refuses", "specialise"]
 
-@intrinsic(prefer_literal=True)
-def _strip(typingctx, tag, element, rows, vectors, a, a_row, a_k, b, b_k, c, c_row, columns, depth):
-    """`rows` rows and at most `vectors` vectors of columns of the result; strides in bytes, `depth` at least 1."""
-    kernel, target, height, width = instance(tag), instance(element), rows.literal_value, vectors.literal_value
+ISAS = ("amx", "avx512", "avx2")
 
-    def codegen(context, builder, signature, arguments):
-        a, a_row, a_k, b, b_k, c, c_row, columns, depth = arguments[4:]
-        lanes, size = kernel.lanes, kernel.size
-        kind = vector(kernel.element, lanes)
-        a, b, c = (builder.inttoptr(address, POINTER) for address in (a, b, c))
-        left = broadcast(builder, builder.trunc(columns, I32), lanes)
-        masks = [builder.icmp_signed("<", lane_numbers(lanes, lanes * v), left) for v in range(width)]
-        a_rows = [offset(builder, a, builder.mul(a_row, I64(row))) for row in range(height)]
-        suffix = f"v{lanes}f{8 * size}.p0"
+SIDE, DEPTH = 128, 256
+"""The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits."""
 
-        def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            b_at, a_step, after = offset(builder, b, builder.mul(index, b_k)), builder.mul(index, a_k), []
-            of_b = []
-            for v, mask in enumerate(masks):
-                at = builder.bitcast(offset(builder, b_at, v * lanes * size), kind.as_pointer())
-                of_b.append(call(builder, f"llvm.masked.load.{suffix}", kind, at, I32(size), mask, zero(kind)))
-            for row, at in enumerate(a_rows):
-                of_a = broadcast(builder, load(builder, kernel.element, offset(builder, at, a_step), size), lanes)
-                for v, x in enumerate(of_b):
-                    after.append(call(builder, f"llvm.fma.{suffix[:-3]}", kind, of_a, x, sums[row * width + v]))
-            return after
+_LEAST_FOR_TILES = 30_000
+"""Products (m * k * n) from which tiles do a single one faster than vectors, which round to one part alone: in bf16 at
+n = 16, 32, 48, 64 vectors take 1.1, 1.6, 2.9, 4.6 us and tiles 1.4, 1.5, 1.9, 2.4. In batches tiles win at every size:
+1024 products at n = 8, 16, 32: 37 and 30, 78 and 44, 420 and 250 us."""
 
-        sums = loop(builder, depth, [zero(kind)] * (height * width), step)
-        access = Rows(builder, target, lanes)
-        for row in range(height):
-            c_at = offset(builder, c, builder.mul(c_row, I64(row)))
-            for v, mask in enumerate(masks):
-                value = convert(builder, sums[row * width + v], target)
-                access.write(value, offset(builder, c_at, v * lanes * target.size), mask)
-        return context.get_dummy_value()
+_MOST_BY_VECTORS = 600_000
+"""Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
 
-    integer = types.int64
-    return types.void(tag, element, rows, vectors, *[integer] * 9), codegen
+_LEAST_BROADCAST = 500_000
+"""Products of a whole batch below which NumPy's BLAS does exact ones faster, for batches that broadcast, whose
+addresses take 10 us to find."""
+
+_LEAST_LINES, _ALWAYS = 8, 1000
+"""Rows and columns of a result below which BLAS does a single exact product faster, which need not pack, and products
+(m * k * n) up to which it does not. Microseconds by vectors and by BLAS: n = 8 0.22, 0.55; 16 0.28, 0.60; 32 0.72,
+1.07; 64 3.9, 4.4; 128 34, 45; [1, 64] @ [64, 64] transposed 1.1, 0.7; [128, 128] @ [128, 4] 4.7, 2.4."""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
-def _multiply_small(leaf, job):
-    """The whole result; B is read in panels of two vectors of columns, `b_panel` bytes apart."""
-    tag, element, lanes = leaf.kernel, leaf.element, constant(leaf.kernel, "lanes")
-    size = constant(element, "size")
-    for j in range(0, job.n, 2 * lanes):
-        b, left, i = job.b + j // (2 * lanes) * job.b_panel, job.n - j, 0
-        while i < job.m:
-            a, c, rows = job.a + i * job.a_row, job.c + i * job.c_row + j * size, job.m - i
-            if left > lanes:
-                if rows >= 8 and constant(tag, "tall"):
-                    _strip(tag, element, 8, 2, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
-                    i += 8
-                elif rows >= 4:
-                    _strip(tag, element, 4, 2, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
-                    i += 4
-                else:
-                    _strip(tag, element, 1, 2, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
-                    i += 1
-            else:
-                if rows >= 8:
-                    _strip(tag, element, 8, 1, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
-                    i += 8
-                elif rows >= 4:
-                    _strip(tag, element, 4, 1, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
-                    i += 4
-                else:
-                    _strip(tag, element, 1, 1, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
-                    i += 1
+def refuses(isa: str) -> Callable[..., str | None]:
+    """Why `isa` does not multiply arrays of these shapes and dtypes without panels."""
+
+    def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
+        if precision not in PRECISIONS or rounding not in ROUNDINGS:
+            return f"does not know precision {precision!r} with rounding {rounding!r}"
+        if computed(isa, a.dtype, precision) is None:
+            return f"has no loops for {a.dtype.name} at {precision}"
+        (m, k), n, count = a.shape[-2:], b.shape[-1], 1
+        if b.ndim == 2:
+            m *= math.prod(a.shape[:-2])
+        else:
+            count = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        if not (0 < m <= SIDE and 0 < n <= SIDE and 0 < k <= DEPTH and count):
+            return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} rows and columns and a depth of 1 to {DEPTH}"
+        exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
+        products = m * k * n
+        if isa == "amx":
+            return _refusal_of_tiles(a.dtype, precision, exact, count, products)
+        if exact and m == n == 1 and count > 1:
+            return "leaves batches of dot products to BLAS"
+        if exact and count < 4 and min(m, n) < _LEAST_LINES and products > _ALWAYS:
+            return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
+        if exact and a.shape[:-2] != b.shape[:-2] and count * products < _LEAST_BROADCAST:
+            return f"leaves {count} x {products:,} products to BLAS; faster with broadcasting from {_LEAST_BROADCAST:,}"
+        if not exact and products >= _MOST_BY_VECTORS and cpu.refusal("amx") is None:
+            return f"leaves {products:,} products to tiles, which are faster from {_MOST_BY_VECTORS:,}"
+        return None
+
+    return refusal
 
 
-class _SmallArguments(NamedTuple):
-    m: int
-    n: int
-    k: int
-    a: int
-    a_row: int
-    a_k: int
-    b: int
-    b_k: int
-    b_panel: int
-    c: int
-    c_row: int
+def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: int) -> str | None:
+    if exact:
+        return "leaves exact products to vectors: nine terms take tiles longer"
+    if count < 4 and products < _LEAST_FOR_TILES and computed("avx512", dtype, precision) is not None:
+        return f"leaves {count} x {products:,} products to vectors; faster in batches, or from {_LEAST_FOR_TILES:,}"
+    return None
 
 
-class MultiplySmall(NamedTuple):
-    """Leaf: one product. Fields: a vector microkernel, for its lanes and element, and the result's element type."""
+def implementation(isa: str) -> Callable[..., np.ndarray]:
+    """The product by `isa` without panels, in the call form of `matmul`."""
 
-    kernel: NamedTuple
-    element: NamedTuple
-    run = _multiply_small
-    arguments = _SmallArguments
+    def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+        from .small_products import product
 
+        return product(a, b, isa, computed(isa, a.dtype, precision), rounding)
 
-@intrinsic
-def _convert_line(typingctx, source, conversion, at, stride, length, target):
-    """Convert `length` values along K of one line."""
-
-    def codegen(context, builder, signature, arguments):
-        _, _, at, stride, length, target = arguments
-        at, target = builder.inttoptr(at, POINTER), builder.inttoptr(target, POINTER)
-        lanes, size = (8, 8) if field_class(source, "element").working is F64 else (16, 4)
-
-        def part(index: ir.Value, _: list) -> list:
-            first = builder.mul(index, I64(lanes))
-            here = offset(builder, at, builder.mul(first, stride))
-            reader = Reader(builder, source, here, (I64(0), stride), I64(1), builder.sub(length, first))
-            value = converted(builder, reader.along(I64(0)), instance(conversion))
-            to = builder.bitcast(offset(builder, target, builder.mul(first, I64(size))), value.type.as_pointer())
-            builder.store(value, to, align=size)
-            return []
-
-        loop(builder, builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), [], part)
-        return context.get_dummy_value()
-
-    return types.void(source, conversion, *[types.int64] * 4), codegen
+    multiply.__name__ = multiply.__qualname__ = f"matmul_small_{isa}"
+    return multiply
 
 
-@njit(cache=False, no_cpython_wrapper=True)
-def _convert_lines(leaf, job):
-    for line in range(job.lines):
-        _convert_line(
-            leaf.source, leaf.conversion, job.at + line * job.line_stride, job.stride, job.length,
-            job.target + line * job.target_stride,
-        )  # fmt: skip
+def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
+    """For two matrices: the job prepared, so that a call only has to find the addresses."""
 
+    def choose(
+        a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
+    ) -> Callable[..., np.ndarray] | None:
+        if a.shape[:-2] != b.shape[:-2]:
+            return None
+        from .small_products import specialised
 
-class _ConvertArguments(NamedTuple):
-    lines: int
-    length: int
-    at: int
-    line_stride: int
-    stride: int
-    target: int
-    target_stride: int
+        return specialised(isa, computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
 
-
-class ConvertLines(NamedTuple):
-    """Leaf: lines of an operand, converted, one after the other. Lines have room for whole vectors of 64 bytes."""
-
-    source: NamedTuple
-    conversion: NamedTuple
-    run = _convert_lines
-    arguments = _ConvertArguments
-
-
-FIELDS = (
-    *HEADER, "leaf", "m", "n", "k", "c_row",
-    "convert_a", "lines_a", "length_a", "line_a", "stride_a", "target_line_a", "a_row", "a_k",
-    "pack_b", "line_b", "along_b", "b_k", "b_panel", "a_bytes",
-)  # fmt: skip
-"""What the int64 of a job mean. convert_a and pack_b are 0 where the operand is read where it lies."""
-
-_FIRST = len(HEADER)
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _strips(_, segment):
-    """The products of a segment."""
-    at, workspace = segment.job + 8 * _FIRST, segment.workspace
-    leaf, m, n, k, c_row = read(at, 0), read(at, 1), read(at, 2), read(at, 3), read(at, 4)
-    convert_a, pack_b, b_k = read(at, 5), read(at, 13), read(at, 16)
-    step_a, step_b, step_c = read(segment.job, 3), read(segment.job, 4), read(segment.job, 5)
-    for item in range(segment.count):
-        a, b, c = segment.a + item * step_a, segment.b + item * step_b, segment.c + item * step_c
-        if convert_a != 0:
-            if item == 0 or step_a != 0:
-                call_at(
-                    convert_a,
-                    _ConvertArguments(read(at, 6), read(at, 7), a, read(at, 8), read(at, 9), workspace, read(at, 10)),
-                )
-            a = workspace
-        if pack_b != 0:
-            to = workspace + read(at, 18)
-            if item == 0 or step_b != 0:
-                call_at(pack_b, PackArguments(read(at, 14), read(at, 15), n, k, k, b, to, workspace, 0, n, 0, k))
-            b = to
-        call_at(leaf, _SmallArguments(m, n, k, a, read(at, 11), read(at, 12), b, b_k, read(at, 17), c, c_row))
-
-
-class Strips(NamedTuple):
-    """Leaf: a segment of products by the leaves that the job names."""
-
-    run = _strips
-    arguments = SegmentArguments
+    return choose

@@ -1,4 +1,4 @@
-"""Products of a large matrix with one to four rows or columns: which ones are done without packing, by `rows.py`.
+"""Products of a large matrix with one to four rows or columns: which ones are done without packing, by `thin_loops.py`.
 
 Nothing here imports the compiler; the first product does.
 """
@@ -68,7 +68,7 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
 def _product(few: np.ndarray, matrix: np.ndarray, precision: str, rounding: str) -> np.ndarray:
     """The product of few rows (m, k) and a matrix (k, n)."""
     from .. import threading
-    from .rows import multiply_rows
+    from .thin_loops import multiply_rows
 
     (m, k), n, size = few.shape, matrix.shape[1], matrix.itemsize
     by_k, by_column = matrix.strides
@@ -114,7 +114,7 @@ def _leaf(along_k: bool, dtype: np.dtype, precision: str, rounding: str | None) 
     """The address of the code that reads the matrix."""
     from .loops import leaf_address
     from .packing import CONVERSIONS
-    from .rows import AddRows, SumRows
     from .sources import ELEMENTS
+    from .thin_loops import AddRows, SumRows
 
     return leaf_address((SumRows if along_k else AddRows)(ELEMENTS[dtype.name], CONVERSIONS[precision, rounding]))

@@ -42,7 +42,7 @@ class Avx512Float32(NamedTuple):
     a_bytes, b_bytes = 64, 128
     step = 1
     ahead_a = ahead_b = 0
-    tall = True  # whether small products have room for 16 accumulators (`small.py`)
+    tall = True  # whether small products have room for 16 accumulators (`small_vectors.py`)
 
     @classmethod
     def emit(cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b) -> None:

@@ -28,7 +28,7 @@ def warmup(
     Compiled code is kept between processes, so that this takes long only once: some 3 s for a precision.
     `progress` is told how many of how many kernels are ready and which is next; None keeps silent.
     """
-    from . import compiled, direct, few
+    from . import compiled, small, small_products
     from .product import product
 
     a = np.ones((40, 40), np.float32)
@@ -45,12 +45,12 @@ def warmup(
             progress(done, len(wanted), f"{isa} {precision}")
         for left, right in ((a, a), (a.T, a.T), (large, large)):
             product(left, right, isa=isa, precision=precision)
-        vectors = next((i for i in few.ISAS if i != "amx" and cpu.refusal(i) is None), isa)
-        for small in dict.fromkeys((isa, vectors)):
-            of_small = compiled.computed(small, a.dtype, precision)
-            if of_small and few.refuses(small)(stack, stack, precision) is None:
+        vectors = next((i for i in small.ISAS if i != "amx" and cpu.refusal(i) is None), isa)
+        for own in dict.fromkeys((isa, vectors)):
+            of_small = compiled.computed(own, a.dtype, precision)
+            if of_small and small.refuses(own)(stack, stack, precision) is None:
                 for left, right in ((a, a), (a.T, a.T), (a, a.T), (a.T, a), (stack, stack)):
-                    direct.product(left, right, small, of_small, "rna")
+                    small_products.product(left, right, own, of_small, "rna")
         product(a, a, isa=isa, precision=precision, addend=a)
     if progress is not None and wanted:
         progress(len(wanted), len(wanted), "done")

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import few, matmul
+from minitorch_backends.kernels.gemm import matmul, small
 from minitorch_backends.kernels.registry import Refused
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 48, 64, 65, 127, 128)
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
-VECTORS = [isa for isa in few.ISAS if isa != "amx"]
+VECTORS = [isa for isa in small.ISAS if isa != "amx"]
 every_isa = pytest.mark.parametrize(
     "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in VECTORS]
 )
@@ -31,7 +31,7 @@ BY_TILES = [
 
 
 def direct(a, b, isa, precision="ieee", rounding="rna"):
-    from minitorch_backends.kernels.gemm.direct import product
+    from minitorch_backends.kernels.gemm.small_products import product
 
     return product(a, b, isa, precision, rounding)
 
@@ -180,7 +180,7 @@ def test_tiles_refuse_what_panels_refuse(left, right):
 
 
 def test_what_small_products_run():
-    usable = [isa for isa in few.ISAS if cpu.refusal(isa) is None]
+    usable = [isa for isa in small.ISAS if cpu.refusal(isa) is None]
     by_vectors = next((f"{isa}_small" for isa in usable if isa != "amx"), "blas")
     first = f"{usable[0]}_small" if usable else "blas"
 

@@ -135,7 +135,7 @@ def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 
 def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
-    """The product of a (..., m, k) and b (..., k, n), whose leading dimensions broadcast, for sizes that `few.refuses`
+    """The product of a (..., m, k) and b (..., k, n), leading dimensions broadcast, of sizes that `small.refuses`
     admits. Raises `Refused` where tiles cannot read the operands, or may not multiply the values."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     if b.ndim == 2 and a.ndim > 2:
