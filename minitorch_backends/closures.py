@@ -54,7 +54,7 @@ def unary(op: Any) -> Callable[..., Any]:
         if dtype is not narrow and dtype is not wide:
             return apply((input, *rest), named, None)
         if rest or named or needs_more:
-            if len(rest) == count and not named:
+            if len(rest) == count == len(positional) and not named:
                 metadata = dict(zip(positional, rest, strict=True))
             else:
                 metadata = {**defaults, **dict(zip(positional, rest, strict=False)), **named}

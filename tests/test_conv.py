@@ -18,6 +18,7 @@ from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.conv import KERNELS, conv, thread_dependent
 from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.nn import functional as F
+from minitorch_backends.op import registry
 
 
 @pytest.fixture(autouse=True)
@@ -397,3 +398,12 @@ def test_transposed_layers_take_an_output_size() -> None:
     assert layer(normal(1, 3, 4, 4), output_size=(9, 8)).shape == (1, 4, 9, 8)
     with pytest.raises(ValueError, match=r"\(20, 20\).*\[8, 8\] to \[9, 9\]"):
         layer(normal(1, 3, 4, 4), output_size=(20, 20))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (2, 4, 3, 3), (2, 3, 4, 4), (4,)])
+def test_gradients_of_other_shapes_than_the_results_raise(shape: tuple[int, ...]) -> None:
+    g, x, w = mt.ones(shape), mt.ones(2, 4, 6, 6), mt.ones(4, 1, 3, 3)
+    with pytest.raises(ValueError, match="not those of one convolution"):
+        registry["convolution_input_gradient"].public(g, w, (6, 6), groups=4)
+    with pytest.raises(ValueError, match="not those of one convolution"):
+        registry["convolution_weight_gradient"].public(x, g, (3, 3), groups=4)
