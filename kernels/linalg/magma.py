@@ -79,6 +79,9 @@ def _strip(n: int, precision: str = "ieee", **_: Any) -> int:
     return 128 if n < 2048 or precision != "ieee" else 256
 
 
+_KEPT = 8
+"""Packed blocks that updates may still wait for."""
+
 _INVERSE_STRIP = 128
 """Columns of an inverse that one worker finds at a time."""
 
@@ -102,12 +105,12 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     swaps = pivots.reshape(-1, min(m, n))
     strip = _strip(min(m, n), **options(keywords))
     with Session(a.dtype, m, n, **options(keywords), alone=[(m, strip, strip)]) as p:
-        blocks = empty((2, left_bytes(p, m, min(strip, n))), np.dtype(np.uint8))
-        packed_at = address_of(blocks[0]), address_of(blocks[1])
+        block_bytes = left_bytes(p, m, min(strip, n))
+        blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
         for index, (matrix, out) in enumerate(_each(a, packed)):
             _copied(p, matrix, out)
             info.reshape(-1)[index] = blocked_lu.lu(
-                p, m, n, address_of(out), out.strides[0], swaps[index], strip, *packed_at
+                p, m, n, address_of(out), out.strides[0], swaps[index], strip, address_of(blocks), block_bytes, _KEPT
             )
     return LU(packed, pivots, info, {"routine": "getrf, blocked"})
 
