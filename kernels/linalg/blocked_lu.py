@@ -16,12 +16,12 @@ from ..jit import njit
 from ..launch import launch
 from .lanes import read, splat, write
 from .lu_panel import factor_panel
-from .squares import exchange_rows, store_any
+from .squares import exchange_rows, permutation, store_any
 from .strips import finish, progress, take
 from .triangular import solve
 from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packed
 
-__all__ = ["invert", "lu", "lu_solve", "permutation"]
+__all__ = ["invert", "lu", "lu_solve"]
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -128,16 +128,6 @@ def lu(p, m, n, a, row, pivots, strip, packed, packed_bytes, kept):
 
 
 @njit
-def permutation(pivots):
-    """Where each row comes from after the exchanges of row i with row pivots[i] - 1."""
-    order = np.arange(pivots.shape[0])
-    for i in range(pivots.shape[0]):
-        other = pivots[i] - 1
-        order[i], order[other] = order[other], order[i]
-    return order
-
-
-@njit
 def lu_solve(p, n, width, a, row, pivots, transpose, b, b_row):
     """Solve A X = B, or that of A's transpose, in the place of B, with the factors at `a`."""
     size = p.size
@@ -212,9 +202,8 @@ def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip):
     """The inverse at `out` from the factors at `a`: U^-1 L^-1 P. At x is memory for as many numbers, for the first two;
     each worker finds `strip` columns of them at a time."""
     launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, n, strip, a, row, x, x_row))
-    columns = np.arange(n)
-    for i in range(n - 1, -1, -1):
-        other = pivots[i] - 1
-        columns[i], columns[other] = columns[other], columns[i]
+    order, columns = permutation(pivots), np.empty(n, np.int64)
+    for i in range(n):
+        columns[order[i]] = i
     job = _GatherColumns(p.tag, columns, x, x_row, out, out_row)
     launch(p.pool, p.threads, (n + _ROWS - 1) // _ROWS, job)
