@@ -40,9 +40,9 @@ def _next_strip(state, strips, blocks, kept, passing):
     if complete:
         return -2
     waits = factored - least >= kept  # for the memory of block `least`
-    if factored < blocks and state[_STRIPS + 2 * factored + 1] == 0:
-        if state[_STRIPS + 2 * factored] == factored and not waits:
-            return factored
+    chain = _STRIPS + 2 * factored
+    if factored < blocks and state[chain] == factored and state[chain + 1] == 0 and not waits:
+        return factored
     for j in range(factored, strips):
         done = state[_STRIPS + 2 * j]
         if state[_STRIPS + 2 * j + 1] == 0 and done < factored and (done == least or not waits):
