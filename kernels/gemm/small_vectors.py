@@ -69,9 +69,9 @@ def _strip(typingctx, tag, element, rows, vectors, a, a_row, a_k, b, b_k, c, c_r
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply_small(leaf, job):
-    """The whole result. B is read in panels of two vectors of columns, `b_panel` bytes apart; where they are neighbours,
-    and so B's rows whole, in threes unless that would leave one: 24 accumulators for 8 + 3 loads. Two threads' worth of
-    [48, 48] @ [48, 48] takes 1.5 us in threes and 1.9 in pairs."""
+    """The whole result. B is read in panels of two vectors of columns, `b_panel` bytes apart; where its rows are whole,
+    by three vectors unless that would leave one: 24 accumulators for 8 + 3 loads. [48, 48] @ [48, 48] takes 1.5 us by
+    threes and 1.9 by pairs."""
     tag, element, lanes = leaf.kernel, leaf.element, constant(leaf.kernel, "lanes")
     size, j = constant(element, "size"), 0
     threes = constant(tag, "tall") and job.b_panel == 2 * lanes * constant(tag, "size")
