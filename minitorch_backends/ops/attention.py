@@ -35,6 +35,7 @@ def _samples() -> Iterator[Sample]:
     yield sample(q, k, v, is_causal=True)
     yield sample(q, k, v, between(-1, 1, 3, 3, seed=3), scale=0.3)
     yield sample(q[0], k[0], v[0])
+    yield sample(q[0], k, v)
     yield sample(q[0, 0], k[0, 0, :2], v[0, 0, :2, :3])
     yield sample(
         q.transpose(0, 1, 3, 2), k.transpose(0, 1, 3, 2)[:, :1], v.transpose(0, 1, 3, 2)[:, :1], enable_gqa=True
@@ -92,6 +93,8 @@ def scaled_dot_product_attention(
     if not all(isinstance(each, Tensor) for each in given):
         found = ", ".join(type(each).__name__ for each in given)
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
+    if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        query = _in_common_batch(query, key, value)
     scale, known = _scale(query, scale), None
     if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, is_causal, scale, enable_gqa)
@@ -114,6 +117,15 @@ def scaled_dot_product_attention(
         return adopt(_run(name, arrays, scale, is_causal, None)[0])
     kept = recorded({"precision": None}, "matmul")["precision"]
     return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
+
+
+def _in_common_batch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The query, expanded to the batch of the result; those that do not broadcast stay for `_check` to refuse."""
+    try:
+        batch = np.broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))
+    except ValueError:
+        return query
+    return query.expand(*batch, *query.shape[-2:]) if query.ndim > 1 else query
 
 
 class _Known(NamedTuple):
