@@ -72,4 +72,4 @@ def _described(kind: Any) -> str:
         return " or ".join(map(_described, members))
     if origin in (tuple, list, Sequence):
         return f"a sequence of ({_described(members[0])})" if members else "a sequence"
-    return _WORDS.get(kind) or getattr(kind, "__name__", str(kind))
+    return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))
