@@ -35,7 +35,6 @@ def _samples() -> Iterator[Sample]:
     yield sample(q, k, v, is_causal=True)
     yield sample(q, k, v, between(-1, 1, 3, 3, seed=3), scale=0.3)
     yield sample(q[0], k[0], v[0])
-    yield sample(q[0], k, v)
     yield sample(q[0, 0], k[0, 0, :2], v[0, 0, :2, :3])
     yield sample(
         q.transpose(0, 1, 3, 2), k.transpose(0, 1, 3, 2)[:, :1], v.transpose(0, 1, 3, 2)[:, :1], enable_gqa=True
