@@ -3,6 +3,7 @@ arguments are held against the annotations of the function."""
 
 from __future__ import annotations
 
+import dis
 import inspect
 import numbers
 import reprlib
@@ -19,8 +20,14 @@ FAILURES = (TypeError, AttributeError, KeyError, RecursionError)
 """What an argument of the wrong type brings about."""
 
 
-def mistyped(name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]) -> TypeError | None:
-    """The error that names the first argument of `function` that is not of its annotated type; None where all are."""
+def mistyped(
+    error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
+) -> TypeError | None:
+    """What to raise for `error`: the sentence that names the first argument of `function` that is not of its annotated
+    type. None where all are, and where the package raised `error` itself, which says more.
+    """
+    if _is_deliberate(error):
+        return None
     try:
         expected = typing.get_type_hints(inspect.unwrap(function))
     except NameError:  # one that only type checkers import
@@ -33,7 +40,9 @@ def mistyped(name: str, function: Callable[..., Any], given: Iterable[tuple[str,
     return None
 
 
-def mistyped_call(name: str, function: Callable[..., Any], args: tuple, named: dict[str, Any]) -> TypeError | None:
+def mistyped_call(
+    error: Exception, name: str, function: Callable[..., Any], args: tuple, named: dict[str, Any]
+) -> TypeError | None:
     """`mistyped` for the arguments of a call."""
     signature = inspect.signature(function)
     try:
@@ -44,7 +53,17 @@ def mistyped_call(name: str, function: Callable[..., Any], args: tuple, named: d
     for parameter, value in bound.items():
         several = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
         given += [(parameter, each) for each in value] if several else [(parameter, value)]
-    return mistyped(name, function, given)
+    return mistyped(error, name, function, given)
+
+
+def _is_deliberate(error: Exception) -> bool:
+    """Whether a `raise` of this package made the error, and not an operation that failed."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None or not traceback.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+        return False
+    return dis.opname[traceback.tb_frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
 
 
 def _fits(value: Any, kind: Any) -> bool:

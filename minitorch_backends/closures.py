@@ -65,7 +65,7 @@ def unary(op: Any) -> Callable[..., Any]:
             try:
                 out = detailed(x, **metadata)
             except FAILURES as error:
-                if mistake := mistyped(op.name, op.forward, metadata.items()):
+                if mistake := mistyped(error, op.name, op.forward, metadata.items()):
                     raise mistake from error
                 raise
         else:

@@ -131,7 +131,8 @@ class Op:
         except ValueError as error:
             raise self.refusal(arrays, error) from None
         except FAILURES as error:
-            if mistake := mistyped(self.name, self.forward, ((key, bound[key]) for key in self.metadata_names)):
+            given_otherwise = ((key, bound[key]) for key in self.metadata_names)
+            if mistake := mistyped(error, self.name, self.forward, given_otherwise):
                 raise mistake from error
             raise
         finally:

@@ -70,7 +70,7 @@ def composite(
                 try:
                     return function(*args, **named)
                 except FAILURES as error:
-                    if mistake := mistyped_call(public_name, function, args, named):
+                    if mistake := mistyped_call(error, public_name, function, args, named):
                         raise mistake from error
                     raise
             return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))

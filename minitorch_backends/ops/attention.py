@@ -172,7 +172,11 @@ def _check(
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(f"query, key and value must be at least 2-D, and their shapes are {shapes}")
-    if not query.dtype == key.dtype == value.dtype or query.dtype.category != FLOATING:
+    if query.dtype.category != FLOATING:
+        raise RuntimeError(
+            f"scaled_dot_product_attention() is not implemented for {query.dtype!r}; expected floating tensors"
+        )
+    if not query.dtype == key.dtype == value.dtype:
         found = ", ".join(repr(each.dtype) for each in (query, key, value))
         raise RuntimeError(f"expected query, key and value to have one floating dtype, but got {found}")
     if not 0 <= dropout_p <= 1:
