@@ -23,13 +23,27 @@ from numba.core import cgutils
 
 from .jit import intrinsic, njit, types
 
-__all__ = ["PATIENCE", "STATE_BYTES", "address_of_run", "call_at", "launch", "set_patience", "work"]
+__all__ = [
+    "PATIENCE",
+    "STATE_BYTES",
+    "acquire",
+    "address_of_run",
+    "announce",
+    "await_change",
+    "call_at",
+    "launch",
+    "release",
+    "set_patience",
+    "work",
+]
 
 _LINE = 64  # one field per cache line, so that waiting for one does not slow down writing another
 _GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LOCK, _LIMIT, _PATIENCE = range(
     0, 11 * _LINE, _LINE
 )
-STATE_BYTES = 11 * _LINE
+_CPU, _MASK, _IDS = (line * _LINE for line in (11, 12, 14))
+_MASK_BYTES, _STEERED = 2 * _LINE, 64
+STATE_BYTES = _IDS + 8 * _STEERED
 """Size of the state of a pool, which is zero at first and aligned to 64 bytes."""
 
 PATIENCE = 3e-4
@@ -40,7 +54,10 @@ _GENERATIONS = 0x3FFFFFFF
 _I64 = ir.IntType(64)
 _TASK = ir.FunctionType(ir.VoidType(), [_I64] * 3)
 _MACHINE = platform.machine()
-_FUTEX = {"x86_64": 202, "aarch64": 98}.get(_MACHINE, 0) if sys.platform == "linux" else 0
+_CALLS = {"x86_64": (202, 203, 204, 309, 186), "aarch64": (98, 122, 123, 168, 178)}  # Linux's numbers
+_FUTEX, _SET_AFFINITY, _GET_AFFINITY, _GET_CPU, _GET_ID = (
+    _CALLS.get(_MACHINE, (0,) * 5) if sys.platform == "linux" else (0,) * 5
+)
 _PRIVATE_WAIT, _PRIVATE_WAKE = 128, 129
 _NAP_MICROSECONDS = 50
 
@@ -199,6 +216,43 @@ def _store_patience(pool, spins):
 
 
 @njit(cache=False)
+def acquire(lock):
+    """Take the lock at an address, which is 0 where nobody has it."""
+    spins = 0
+    while _exchange(lock, 1) != 0:
+        spins = _breathe(spins)
+
+
+@njit(cache=False)
+def release(lock):
+    """Give it back."""
+    _store(lock, 0)
+
+
+@njit(cache=False)
+def announce(counter):
+    """Change the number at an address, for those who await that."""
+    _add(counter, 1)
+
+
+@njit(cache=False)
+def await_change(counter, seen):
+    """Return when the number at an address is no longer `seen`."""
+    spins = 0
+    while _load(counter) == seen:
+        spins = _breathe(spins)
+
+
+@njit(cache=False)
+def _breathe(spins):
+    """A pause, or the rest of the time slice for who has waited for long."""
+    if spins > _SPINS:
+        _yield()
+    _pause()
+    return spins + 1
+
+
+@njit(cache=False)
 def _share(pool, function, argument, tasks, worker):
     while True:
         task = _add(pool + _NEXT, 1)
@@ -215,6 +269,8 @@ def work(pool, worker):
     the job before it looks who is active: one of the two sees the other.
     """
     seen = 0
+    if _FUTEX and 0 < worker < _STEERED:
+        _store(pool + _IDS + 8 * worker, _syscall(_GET_ID, 0, 0, 0, 0))
     while worker > 0:
         _wait(pool, seen)
         seen = _load(pool + _GENERATION)
@@ -222,6 +278,24 @@ def work(pool, worker):
         if _load(pool + _OPEN) == seen and worker < _load(pool + _LIMIT):
             _share(pool, _load(pool + _FUNCTION), _load(pool + _ARGUMENT), _load(pool + _TASKS), worker)
         _add(pool + _ACTIVE, -1)
+
+
+@njit(cache=False)
+def _steer(pool, threads):
+    """Let the threads run on any CPU that the caller may use but the one that it is on. Linux may wake a thread there,
+    beside an idle CPU, and does not move it for tens of milliseconds: the caller then works alone (bench/NOTES.md)."""
+    count = _syscall(_GET_AFFINITY, 0, _MASK_BYTES, pool + _MASK, 0)
+    if count <= 0 or _syscall(_GET_CPU, pool + _CPU, 0, 0, 0) != 0:
+        return
+    cpu = _load(pool + _CPU) & 0xFFFFFFFF
+    word = pool + _MASK + cpu // 64 * 8
+    _store(word, _load(word) & ~(1 << cpu % 64))
+    others = 0
+    for index in range(count // 8):
+        others |= _load(pool + _MASK + 8 * index)
+    for worker in range(1, min(threads, _STEERED) if others else 0):
+        if _load(pool + _IDS + 8 * worker):
+            _syscall(_SET_AFFINITY, _load(pool + _IDS + 8 * worker), count, pool + _MASK, 0)
 
 
 @njit(cache=False)
@@ -239,15 +313,13 @@ def _start(pool, threads, tasks, function, argument):
     _store(pool + _OPEN, generation)
     _store(pool + _GENERATION, generation)
     if _FUTEX and _load(pool + _SLEEPERS) > 0:
+        _steer(pool, threads)
         _syscall(_FUTEX, pool + _GENERATION, _PRIVATE_WAKE, _GENERATIONS, 0)
     _share(pool, function, argument, tasks, 0)
     _store(pool + _OPEN, -1)
     spins = 0
     while _load(pool + _ACTIVE) != 0:
-        spins += 1
-        if spins > _SPINS:
-            _yield()
-        _pause()
+        spins = _breathe(spins)
     _store(pool + _LOCK, 0)
 
 

@@ -92,9 +92,10 @@ def unary(op: Any) -> Callable[..., Any]:
 
 def binary(op: Any) -> Callable[..., Any]:
     """The closure of an op whose two inputs come first and whose other arguments have defaults, for one floating
-    type.
+    type: float32, float64, and of an op that takes them as they are also a half type.
     """
     forward, apply = _quiet(op, op.ufunc or op.forward), op.apply
+    halves = not op.widen and not op.promote and "f" in op.takes
     numbers = op.promote in (True, "float") and op.ufunc is not None
     metadata, plans = _defaults(op), op.plans
     first, second = op.inputs
@@ -107,7 +108,7 @@ def binary(op: Any) -> Callable[..., Any]:
             return apply(_given(input, other, *rest), named, None)
         x = input._array
         dtype = x.dtype
-        if dtype is not _FLOAT32 and dtype is not _FLOAT64:
+        if dtype is not _FLOAT32 and dtype is not _FLOAT64 and not (halves and _is_half(dtype)):
             return apply(_given(input, other), named, None)
         kind = type(other)
         if kind is Tensor or kind is Parameter:
@@ -229,6 +230,11 @@ def viewing(op: Any) -> Callable[..., Any]:
         return tensor
 
     return call
+
+
+def _is_half(dtype: np.dtype) -> bool:
+    """Whether it is float16 or bfloat16, whose kind NumPy calls void."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
 def _quiet(op: Any, forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -206,3 +206,27 @@ print(time.process_time() - before < 0.1)
 """
     )
     assert python(code).out == "True\n"
+
+
+def test_threads_that_wake_run_beside_the_caller():
+    """A thread that slept may run wherever the caller may, but not on the CPU that the caller keeps busy."""
+    code = (
+        PRODUCT
+        + """
+import os, threading as python_threads, time
+threading.set_num_threads(2)
+multiply()
+(thread,) = [each for each in python_threads.enumerate() if each.name.startswith("minitorch")]
+time.sleep(0.1)
+multiply()
+mine, its = os.sched_getaffinity(0), os.sched_getaffinity(thread.native_id)
+print(its < mine, len(mine - its))
+os.sched_setaffinity(0, {min(mine)})
+time.sleep(0.1)
+multiply()
+print(os.sched_getaffinity(thread.native_id) == its, os.sched_getaffinity(0) == {min(mine)})
+"""
+    )
+    if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs Linux and two CPUs to choose between")
+    assert python(code) == ("True 1\nTrue True\n", "")
