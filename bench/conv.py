@@ -1,7 +1,7 @@
 """Convolutions: ResNet-50's layers, a depthwise-separable block and a 1-D stack beside torch's, and every algorithm at
 every precision for one of them.
 
-`python -m bench --only conv --budget 900` measures everything; `python -m bench.conv --batch 8 --direction forward`
+`python -m bench --full --only conv` measures everything; `python -m bench.conv --batch 8 --direction forward`
 the layers alone, with the targets of their kernels.
 """
 
@@ -11,7 +11,6 @@ import argparse
 import functools
 import json
 import math
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from timeit import Timer
@@ -306,22 +305,17 @@ def _algorithms(batch: int, seed: int) -> list[dict[str, Any]]:
 
 def run(lab: Lab) -> dict[str, Any]:
     """Measure the layers, and the algorithms for one of them."""
-    layers, batches = (
-        (QUICK, (1,)) if lab.quick else (QUICK + [layer for layer in RESNET + OTHERS if layer not in QUICK], (1, 8))
-    )
-    directions = ("forward",) if lab.quick else tuple(DIRECTIONS)
+    every = RESNET + OTHERS, (1, 8), tuple(DIRECTIONS)
+    layers, batches, directions = lab.choose((QUICK, (1,), ("forward",)), (QUICK, (1,), tuple(DIRECTIONS)), every)
     jobs = [(layer, batch, direction) for layer in layers for batch in batches for direction in directions]
     rows: list[dict[str, Any]] = []
-    start = time.perf_counter()
     with lab.progress(TITLE) as report:
         for done, (layer, batch, direction) in enumerate(jobs):
-            if rows and time.perf_counter() - start > lab.budget:
-                break
             report(done / len(jobs), f"{direction}, {layer.label}")
             rows.append(measure(layer, batch, direction, lab.seed, 3 if lab.quick else ROUNDS))
         report(1, "algorithms")
-        algorithms = _algorithms(1 if lab.quick else 8, lab.seed)
-    return {"layers": rows, "skipped": len(jobs) - len(rows), "algorithms": algorithms}
+        algorithms = _algorithms(lab.choose(1, 8, 8), lab.seed)
+    return {"layers": rows, "algorithms": algorithms}
 
 
 def _algorithms_table(rows: list[dict[str, Any]]) -> Table:
@@ -347,7 +341,7 @@ def summary(result: dict[str, Any]) -> list[str]:
         Activations are packed in every call and weights once, as layers under no_grad do. Each library is shown in the
         better of its layouts, NCHW and channels last; medians of interleaved samples. "fastest" is the algorithm that
         cudnn.benchmark = True finds. GFLOP/s counts 2 operations for each product of the definition, whatever an
-        algorithm really does. {result["skipped"]} measurements did not fit the budget.
+        algorithm really does.
 
         {len(refused)} of {len(result["algorithms"])} pairs of an algorithm and a precision refuse; explain has their
         sentences.
