@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import watch
+from .arguments import FAILURES, mistyped
 from .autograd import nodes
 from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
@@ -61,7 +62,12 @@ def unary(op: Any) -> Callable[..., Any]:
                 surplus = len(metadata) != count or len(rest) > len(positional)
                 if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
                     return apply((input, *rest), named, None)
-            out = detailed(x, **metadata)
+            try:
+                out = detailed(x, **metadata)
+            except FAILURES as error:
+                if mistake := mistyped(error, op.name, op.forward, metadata.items()):
+                    raise mistake from error
+                raise
         else:
             metadata = defaults
             out = plain(x)
