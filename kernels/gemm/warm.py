@@ -25,12 +25,13 @@ def warmup(
 ) -> None:
     """Compile what float32 products at these precisions need, both orders of both operands, with and without addend.
 
-    Compiled code is kept between processes, so that this takes long only once: some 3 s for a precision.
+    Compiled code is kept between processes, so that this takes long only once: some 4 s for a precision.
     `progress` is told how many of how many kernels are ready and which is next; None keeps silent.
     """
     from . import compiled, small, small_products
     from .product import product
 
+    precisions = tuple(precisions)
     a = np.ones((40, 40), np.float32)
     stack = np.ones((64, 40, 40), np.float32)
     large = np.ones((300, 300), np.float32)
@@ -52,5 +53,17 @@ def warmup(
                 for left, right in ((a, a), (a.T, a.T), (a, a.T), (a.T, a), (stack, stack)):
                     small_products.product(left, right, own, of_small, "rna")
         product(a, a, isa=isa, precision=precision, addend=a)
+    for precision in precisions:
+        _thin_and_narrow(large, precision)
     if progress is not None and wanted:
         progress(len(wanted), len(wanted), "done")
+
+
+def _thin_and_narrow(matrix: np.ndarray, precision: str) -> None:
+    """Products of few rows and of few columns, by whichever loops they take."""
+    from . import matmul
+
+    tall = np.ones((1024, 256), np.float32)
+    for a, b in ((matrix[:1], matrix), (matrix[:2], matrix), (matrix, matrix[:, :2]), (tall, tall[:256, :64])):
+        matmul(a, b, precision=precision)
+        matmul(a, b.T.copy().T, precision=precision)

@@ -298,7 +298,7 @@ seen = []
 warmup(["bf16"], lambda done, total, name: seen.append((done, total)))
 before = sum(loops.leaf_address.stats.cache_misses.values())
 a = np.ones((300, 300), np.float32)
-for left, right in ((a, a), (a.T, a), (a, a.T), (a[:30], a), (a[:40, :40], a[:40, :40].T)):
+for left, right in ((a, a), (a.T, a), (a, a.T), (a[:30], a), (a[:40, :40], a[:40, :40].T), (a[:1], a), (a, a[:, :1])):
     matmul(left, right, precision="bf16")
 after = sum(loops.leaf_address.stats.cache_misses.values())
 print(seen[0][0], seen[-1][0] == seen[-1][1], after - before)
