@@ -17,6 +17,7 @@ from ...op import composite
 from ...out import written_out
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
+from . import known
 from .constants import run_with_constants
 from .contraction import BY_FLAGS, contract, contraction
 from .diagonals import diagonals_of
@@ -82,8 +83,13 @@ def einsum(*args: Any, **options: Any) -> Tensor:
     """
     if not options and not watch.calls:
         try:
-            if len(args) == 3:  # unrolled: of 0.9 us, a look-up by a list of arrays would take 0.3 more
+            if len(args) == 3:  # unrolled: a look-up by a list of arrays would take 0.3 us more
                 equation, x, y = args
+                if not registry.observing and watch.born is None:
+                    found = known.answer(current(), equation, x, y)
+                    if found is not None:
+                        tally.hits += 1
+                        return found
                 a, b = x._array, y._array
                 recipe = _known((equation, a.shape, b.shape, a.dtype, b.dtype))
                 operands: Sequence[Tensor] = (x, y)
@@ -103,6 +109,8 @@ def einsum(*args: Any, **options: Any) -> Tensor:
             except Refused:  # values that the kernel does not take, which the general way finds again
                 return contract(recipe, operands)
             tally.hits += 1
+            if recipe.program is not None and len(args) == 3 and plain:
+                recipe.remember(state, equation, a, b, out)
             tensor = _new(Tensor)
             tensor._array = out
             tensor._node = tensor._state = tensor._cell = None
