@@ -61,7 +61,7 @@ def _table_exists() -> bool:
 
 def _work(program: Program, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Any, bool]:
     """What the builtin is to do, or None where it cannot, and whether it is of b and a."""
-    if program.first or program.last.axes is not None or program.asks_for_memory or len(program.steps) != 1:
+    if program.first or program.last.axes is not None or len(program.steps) != 1:
         return None, False
     step, left, _, _ = program.steps[0]
     swapped = (left == 1) != (isinstance(step, Product) and step.swapped)
