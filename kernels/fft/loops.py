@@ -408,11 +408,19 @@ def transform(
 
 
 @njit
-def transform_few(table, numbers, source, target):
-    """Transform rows in registers, on this thread. `numbers` is the address of: swap, factor, bytes between transforms
-    of the source and of the target, and how many there are; source and target are where their addresses are read."""
+def transform_few(table, numbers, source, target, memory):
+    """Transform rows on this thread. `numbers` is the address of: swap, factor, bytes between transforms of the source
+    and of the target, and how many there are; source, target and memory are where their addresses are read."""
     swap, factor, source_step, target_step, batch = (
         get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
     )  # fmt: skip
-    source, target = get(source, 0), get(target, 0)
-    _whole_task(0, 0, Job(table, swap, factor, source, source_step, 0, target, target_step, 0, batch, 1, batch, 0, 0))
+    job = Job(
+        table, swap, factor, get(source, 0), source_step, 0, get(target, 0), target_step, 0, batch, 1, batch,
+        get(memory, 0), 0,
+    )  # fmt: skip
+    if get(table, _KIND) == _IN_REGISTERS:
+        _whole_task(0, 0, job)
+    elif get(table, _KIND) == _LONG:
+        _long_task(0, 0, job)
+    else:
+        _short_task(0, 0, job)
