@@ -218,6 +218,27 @@ def test_refusals() -> None:
         assert sentence in dict(verdicts)["bluestein"]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["real", "halved"])
+@pytest.mark.parametrize("n", [61, 62, 64, 105])
+def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str) -> None:
+    """The error of each row is relative to its own norm, whatever its partner's, of an odd number of rows as well; and
+    what is no number stays in its row."""
+    x = numbers(33, n, dtype=dtype)
+    x = x.real.copy() if kind == "real" else x[:, : n // 2 + 1].copy()
+    x *= (10.0 ** (np.arange(33) % 7 * 5 - 15))[:, None]
+    options = {"kind": kind, "axes": (1,), "scaling": "root", "last": n}
+    wanted = fft.reference(x, **options)
+    out = fft["bluestein"](x, **options)
+    for row, expected in zip(out, wanted, strict=True):
+        assert_within(row, expected, dtype, 4 * n)
+    for bad in (np.nan, np.inf, 0.0):
+        x[4] = bad
+        out = fft["bluestein"](x, **options)
+        assert (out[4] == 0).all() if bad == 0 else not np.isfinite(out[4]).all()
+        assert_within(np.delete(out, 4, 0), np.delete(wanted, 4, 0), dtype, n)
+
+
 def test_lengths_are_divided() -> None:
     for n in range(1, 600):
         found = factors(n)
