@@ -74,11 +74,14 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m bench",
         description="The laboratory: what each precision of the live flags does to answers, errors and speed.\n"
         "It prints tables, and writes results.json, plots (PNG) and report.html, which stands by itself.",
-        epilog=f"parts:\n{parts}\n\nThe whole run takes about a minute on two cores. Speeds need a quiet machine.",
+        epilog=f"parts:\n{parts}\n\nThe whole run takes some three minutes on two cores, and the first one a minute\n"
+        "more, in which kernels are compiled; --full takes fifteen. Speeds need a quiet machine.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
-    option("--quick", action="store_true", help="small sizes and few repeats")
+    extent = command.add_mutually_exclusive_group().add_argument
+    extent("--quick", action="store_true", help="small sizes and few repeats")
+    extent("--full", action="store_true", help="every size, dtype and direction of the parts that name their peers")
     option("--out", metavar="DIR", type=Path, default=Path("bench-results"), help="folder of the results (%(default)s)")
     option("--seed", metavar="N", type=_seed, default=0, help="what all random numbers follow from (%(default)s)")
     option("--only", metavar="PART", type=_part, action="append", help="run this part alone; may be given again")
@@ -122,7 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = _measure(options)
     results["seconds"] = time.perf_counter() - start
     written = _write(options.out, results)
-    print(f"Took {results['seconds']:.0f} s. Written: {', '.join(map(str, written))}")
+    parts = ", ".join(f"{name} {seconds:.0f}" for name, seconds in results["seconds_by_part"].items())
+    print(f"Took {results['seconds']:.0f} s ({parts}). Written: {', '.join(map(str, written))}")
     return 0
 
 
@@ -131,21 +135,26 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     from .lab import Lab
 
     budget = options.budget or (QUICK_BUDGET if options.quick else BUDGET)
-    lab = Lab(quick=options.quick, seed=options.seed, budget=budget)
+    extent = "quick" if options.quick else "full" if options.full else "usual"
+    lab = Lab(extent=extent, seed=options.seed, budget=budget)
     parts: dict[str, Any] = {}
+    taken: dict[str, float] = {}
     for name in [part for part in PARTS if not options.only or part in options.only]:
         module = _module(name)
+        start = time.perf_counter()
         parts[name] = module.run(lab)
+        taken[name] = time.perf_counter() - start
         lab.heading(module.TITLE)
         for table in module.tables(parts[name]):
-            lab.show(table)
+            lab.show(table.without_empty_columns())
         for sentence in module.summary(parts[name]):
             lab.say(sentence)
     return {
         "schema": SCHEMA,
         "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "arguments": {"quick": lab.quick, "seed": lab.seed, "budget_seconds": lab.budget, "only": options.only},
+        "arguments": {"extent": lab.extent, "seed": lab.seed, "budget_seconds": lab.budget, "only": options.only},
         "environment": environment.collect(),
+        "seconds_by_part": taken,
         "parts": parts,
     }
 
@@ -161,7 +170,8 @@ def _write(folder: Path, results: dict[str, Any]) -> list[Path]:
         drawn = [report.Picture(plots.draw(plot, result, folder), plot.caption) for plot in plots.PLOTS.get(name, [])]
         pictures += [picture.path for picture in drawn]
         module = _module(name)
-        sections.append(report.Section(name, module.TITLE, module.summary(result), module.tables(result), drawn))
+        shown = [table.without_empty_columns() for table in module.tables(result)]
+        sections.append(report.Section(name, module.TITLE, module.summary(result), shown, drawn))
     sections.append(report.Section("environment", "Environment", [], environment.tables(results["environment"]), []))
     page = folder / "report.html"
     report.write(page, "Precision laboratory", _subtitle(results), sections)
@@ -173,7 +183,7 @@ def _subtitle(results: dict[str, Any]) -> str:
     return (
         f"minitorch-backends {where['minitorch_backends']} on {where['cpu']} ({where['capability']['in_force']}, "
         f"{where['threads']['minitorch_backends']} threads), {results['started']}, seed {arguments['seed']}, "
-        f"{results['seconds']:.0f} s{', --quick' if arguments['quick'] else ''}"
+        f"{results['seconds']:.0f} s, {arguments['extent']} extent"
     )
 
 

@@ -63,6 +63,7 @@ CASES = (
     Case(1, 16, 16, 4096, 128, True),
 )
 QUICK_CASES = (Case(1, 8, 8, 128, 64), Case(1, 8, 8, 512, 64), Case(1, 8, 8, 512, 64, True), Case(1, 8, 2, 512, 64))
+USUAL_CASES = CASES[:6]
 GRADIENT_CASES = (Case(1, 8, 8, 128, 64), Case(1, 8, 8, 512, 64), Case(1, 16, 16, 1024, 64, True))
 
 BARS = {"ieee": 1.0, "tf32": 1.8, "bf16": None, "bfloat16": 1.5}
@@ -76,7 +77,9 @@ ERROR_BAR = 1.5
 
 def run(lab: Lab) -> dict[str, Any]:
     """Time every case, forward and then with gradients; then memory, then errors."""
-    cases, gradient_cases = (QUICK_CASES, QUICK_CASES[1:2]) if lab.quick else (CASES, GRADIENT_CASES)
+    cases, gradient_cases = lab.choose(
+        (QUICK_CASES, QUICK_CASES[1:2]), (USUAL_CASES, GRADIENT_CASES[1:2]), (CASES, GRADIENT_CASES)
+    )
     total = len(cases) + len(gradient_cases) + 2
     with lab.progress(TITLE) as report:
         forward, gradients = [], []

@@ -25,6 +25,7 @@ TITLE = "Einsum"
 
 STRATEGIES = (None, "greedy", "dp", "auto-hq", "random-greedy")
 QUICK_STRATEGIES = (None, "greedy", "auto")
+USUAL_STRATEGIES = (None, "greedy", "auto-hq", "random-greedy")
 PRECISIONS = ("ieee", "tf32", "bf16")
 
 MOST_FLOPS, MOST_BYTES = 2e10, 2e9
@@ -91,7 +92,7 @@ def _measure(lab: Lab, network: Network) -> dict[str, Any]:
     runs: list[dict[str, Any]] = []
     timers: dict[str, Timer] = {}
     exact: np.ndarray | None = None
-    for strategy in QUICK_STRATEGIES if lab.quick else STRATEGIES:
+    for strategy in lab.choose(QUICK_STRATEGIES, USUAL_STRATEGIES, STRATEGIES):
         plan = mt.einsum_plan(network.equation, *network.shapes, strategy=strategy)
         feasible = plan.flops <= MOST_FLOPS and 8 * plan.peak_elements <= MOST_BYTES
         if feasible and exact is None:
@@ -119,7 +120,7 @@ def _measure(lab: Lab, network: Network) -> dict[str, Any]:
     threaded = {f"{row['strategy']} {row['precision']}" for row in runs if _wakes_blas(row)}
     threaded |= set(others) if least > THREADED_FLOPS else set()
     rests = {name: OPENMP_REST if name == "torch" else peers.blas_rest() for name in threaded}
-    taken = interleaved(timers | others, seconds=0.1 if lab.quick else 1.0, rounds=3, rests=rests)
+    taken = interleaved(timers | others, seconds=lab.choose(0.1, 0.3, 1.0), rounds=3, rests=rests)
     for row in runs:
         timing = taken.get(f"{row['strategy']} {row['precision']}")
         row["median_seconds"] = timing.median if timing else None

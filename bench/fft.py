@@ -33,6 +33,7 @@ OTHERS = (127, 1021, 4099, 65_537)
 """Primes, for which no library has passes."""
 
 QUICK = (64, 1000, 4096, 65_536)
+USUAL = (*POWERS, 60, 1000, 46_080, 1021)
 DTYPES = ("float32", "float64")
 
 LENGTHS_OF_ERRORS = (64, 256, 1000, 1024, 4096)
@@ -64,14 +65,15 @@ class Case(NamedTuple):
         return f"{of}, {amount}" if of != "primes" else of
 
 
-def cases(quick: bool) -> Iterator[Case]:
-    if quick:
+def cases(lab: Lab) -> Iterator[Case]:
+    """What is timed."""
+    if lab.quick:
         for n in QUICK:
             yield Case(n, max(1, NUMBERS // n), n == 4096, "float32")
         return
-    for n in (*POWERS, *SMOOTH, *OTHERS):
+    for n in lab.choose((), USUAL, (*POWERS, *SMOOTH, *OTHERS)):
         for real in (False, True):
-            for dtype in DTYPES:
+            for dtype in lab.choose((), DTYPES[:1], DTYPES):
                 yield Case(n, max(1, NUMBERS // n), real, dtype)
                 if 2 * n <= NUMBERS and n not in OTHERS:
                     yield Case(n, 1, real, dtype)
@@ -103,15 +105,15 @@ def _candidates(case: Case, x: np.ndarray) -> dict[str, Callable[[], Any]]:
 
 def run(lab: Lab) -> dict[str, Any]:
     """Time every case beside the peers, then plans, then measure errors."""
-    listed = list(cases(lab.quick))
+    listed = list(cases(lab))
     measured = []
     with lab.progress(TITLE) as report, mt.no_grad():
         for done, case in enumerate(listed):
             report(done / (len(listed) + 2), f"{case.function} of {case.batch} x {case.n}, {case.dtype}")
             measured.append(_measure(lab, case))
         report(len(listed) / (len(listed) + 2), "plans")
-        plans = [_plan(lab, n) for n in (QUICK if lab.quick else (*POWERS, 1000, 1021))]
-    errors = [_errors(lab, n) for n in (QUICK_LENGTHS_OF_ERRORS if lab.quick else LENGTHS_OF_ERRORS)]
+        plans = [_plan(lab, n) for n in lab.choose(QUICK, USUAL, USUAL)]
+    errors = [_errors(lab, n) for n in lab.choose(QUICK_LENGTHS_OF_ERRORS, LENGTHS_OF_ERRORS, LENGTHS_OF_ERRORS)]
     return {"compared_with_torch": peers.torch_is_installed(), "cases": measured, "plans": plans, "errors": errors}
 
 

@@ -28,7 +28,8 @@ import ml_dtypes
 import numpy as np
 
 from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import matmul
+from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
+from minitorch_backends.kernels.gemm.compiled import computed
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
@@ -40,11 +41,12 @@ try:
 except ImportError:
     torch = None
 
-LEAST_SECONDS = 2e-3
+LEAST_SECONDS = 1e-2
 """A turn repeats its call until it has lasted this long."""
 
-WARM_SECONDS = 1e-2
-"""Calls before a turn: after a rest they take up to twice as long until the operands are in the shared cache again."""
+WARM_SECONDS = 4e-2
+"""Calls before a turn: after a rest, or after another contestant, some take up to twice as long, until the operands are
+in the shared cache again. At n = 2048 10 ms are a single call, and bf16 made 1,819 GFLOP/s where it makes 2,129."""
 
 
 class Shape(NamedTuple):
@@ -262,42 +264,121 @@ def table(rows: list[dict[str, Any]]) -> None:
     console.print(out)
 
 
-def ceilings() -> dict[str, float]:
-    """What the machine can do: bytes a second of a copy out of the caches."""
+def copy_speed() -> float:
+    """GB/s, read and written, of a copy of 256 MiB by one thread."""
     source, target = np.ones(1 << 26, np.float32), np.empty(1 << 26, np.float32)
     np.copyto(target, source)
-    seconds = min(turn(lambda: np.copyto(target, source), 1) for _ in range(5))
-    return {"copy, one thread (GB/s)": 2 * source.nbytes / seconds / 1e9}
+    return 2 * source.nbytes / min(turn(lambda: np.copyto(target, source), 1) for _ in range(5)) / 1e9
 
 
-def plot(rows: list[dict[str, Any]], limits: dict[str, float], path: Path) -> None:
-    """Speed over arithmetic intensity; the line is what memory allows to one core that copies."""
+def microkernel_speed(isa: str, precision: str) -> float | None:
+    """GFLOP/s of all threads, each of which multiplies one block after another from packed operands that stay in its L2
+    cache: what a product would do that neither packs nor waits for memory. None where `isa` has no such loops."""
+    inner = computed(isa, np.dtype(np.float32), precision)
+    if cpu.refusal(isa) is not None or inner is None:
+        return None
+    plan, (pool, threads) = plans.plan_for(isa, inner, "rna", 4), threading.pool()
+    scheme, dtype = plan.scheme, np.dtype(np.float32)
+    m, n, k = threads * scheme.mc, scheme.nc, scheme.kc
+    a, b = np.ones((m, k), dtype), np.ones((k, n), dtype)
+    c = workspace.empty((m, n), dtype)
+    packed = []
+    for x, is_a, lines in ((a, True, m), (b, False, n)):
+        side = plans.side(plan, is_a, dtype, lines, k, *(x.strides if is_a else x.strides[::-1]))
+        memory = workspace.aligned_bytes(side.bytes(lines) + threads * loops.LIMITS_BYTES)
+        at, chunks = workspace.address_of(memory), plans.chunks(lines, k, side.panel_lines, side.along_k, k, threads)
+        loops.pack(
+            pool, threads, side.leaf, side.line_stride, side.k_stride, lines, k, k, workspace.address_of(x), at,
+            at + side.bytes(lines), side.panel_lines, *chunks,
+        )  # fmt: skip
+        packed.append(memory)
+    sums = scheme.mc * scheme.nc * scheme.kernel.size
+    scratch = workspace.aligned_bytes(threads * sums)
+    of_a, of_b, of_c, of_scratch = (workspace.address_of(x) for x in (*packed, c, scratch))
+    leaf = plans.block_leaf(plan, dtype, True, True)
+    call = functools.partial(
+        loops.multiply, pool, threads, leaf, m, n, k, k, scheme.mc, scheme.nc, of_a, of_b, of_c, c.strides[0],
+        0, 0, 0, 0, 0, of_scratch, sums,
+    )  # fmt: skip
+    once = turn(call, 20)
+    return 2e-9 * m * n * k / min(turn(call, max(1, int(LEAST_SECONDS / once))) for _ in range(10))
+
+
+COLOURS = {"bf16": "#D55E00", "bf16x3": "#009E73", "tf32": "#0072B2", "bf16x6": "#AA4499", "ieee": "#000000"}
+"""Of precisions, which colour-blind readers tell apart (after Okabe and Ito)."""
+
+MARKS = {
+    "amx": ("o", 1.0, "AMX tiles"),
+    "avx512": ("^", 1.0, "AVX-512, packed"),
+    "avx512_rows": ("D", 1.0, "AVX-512, few rows or columns"),
+    "avx512_narrow": ("s", 1.0, "AVX-512, few columns"),
+}
+"""By implementation: mark, opacity and name in the legend."""
+
+PEERS = {
+    "numpy fp32": ("+", "NumPy fp32"),
+    "torch fp32": ("x", "torch fp32"),
+    "torch fp32, mkldnn bf16": ("1", "torch fp32, bf16 mode"),
+    "torch bfloat16 tensors": ("2", "torch bfloat16 tensors"),
+}
+
+
+def ceilings() -> dict[str, Any]:
+    """What the machine can do: the speed of a copy, and those of the microkernels by implementation and precision."""
+    found = {isa: {name: microkernel_speed(isa, name) for name in COLOURS} for isa in ("amx", "avx512")}
+    speeds = {isa: {name: speed for name, speed in row.items() if speed} for isa, row in found.items()}
+    return {"copy, one thread (GB/s)": copy_speed(), "microkernels (GFLOP/s)": speeds}
+
+
+def plot(rows: list[dict[str, Any]], limits: dict[str, Any], path: Path) -> None:
+    """Speed over arithmetic intensity, under the roofs that memory and each microkernel set."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
 
-    figure, axes = plt.subplots(figsize=(9, 6))
-    names = ["amx bf16", "amx bf16x3", "amx tf32", "amx bf16x6", "amx ieee", "avx512 ieee", "numpy fp32", "torch fp32",
-             "torch fp32, mkldnn bf16", "torch bfloat16 tensors"]  # fmt: skip
-    for index, name in enumerate(names):
-        points = sorted((row["intensity"], row["gflops"]) for row in rows if row["name"] == name)
+    figure, axes = plt.subplots(figsize=(11, 7), layout="constrained")
+    reach = [0.8 * min(row["intensity"] for row in rows), 1.25 * max(row["intensity"] for row in rows)]
+    handles = []
+    for isa, (mark, opacity, label) in MARKS.items():
+        for precision, colour in COLOURS.items():
+            points = [(row["intensity"], row["gflops"]) for row in rows if row["name"] == f"{isa} {precision}"]
+            if points:
+                axes.scatter(*zip(*points, strict=True), marker=mark, s=30, color=colour, alpha=opacity, zorder=3)
+        handles.append(Line2D([], [], color="#555555", marker=mark, ls="", label=label))
+    for name, (mark, label) in PEERS.items():
+        points = [(row["intensity"], row["gflops"]) for row in rows if row["name"] == name]
         if points:
-            marker = "o" if name.startswith(("amx", "avx")) else "x"
-            axes.scatter(*zip(*points, strict=True), label=name, marker=marker, s=28, color=f"C{index}")
+            axes.scatter(*zip(*points, strict=True), marker=mark, s=50, color="#8a8a8a", zorder=2)
+            handles.append(Line2D([], [], color="#8a8a8a", marker=mark, ls="", label=label))
+    handles += [Line2D([], [], color=colour, lw=4, label=name) for name, colour in COLOURS.items()]
+    _roofs(axes, limits, reach)
+    axes.set(xscale="log", yscale="log", xlim=reach, ylabel="GFLOP/s")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    bandwidth = limits["copy, one thread (GB/s)"]
-    reach = [min(row["intensity"] for row in rows), max(row["intensity"] for row in rows)]
-    axes.plot(reach, [bandwidth * x for x in reach], "k--", lw=1, label=f"{bandwidth:.0f} GB/s (copy, one core)")
-    axes.set_ylim(top=2 * max(row["gflops"] for row in rows))
     axes.set_xlabel("arithmetic intensity: FLOP per byte of float32 operands and result")
-    axes.set_ylabel("GFLOP/s")
-    axes.set_title("Matrix products, packing and rounding included")
-    axes.legend(fontsize=8)
-    axes.grid(alpha=0.3)
-    figure.tight_layout()
+    axes.set_title("Matrix products, packing and rounding included; lines are measured ceilings", loc="left")
+    axes.grid(alpha=0.25)
+    figure.legend(handles=handles, loc="outside right upper", fontsize=9, frameon=False)
     figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _roofs(axes: Any, limits: dict[str, Any], reach: list[float]) -> None:
+    """A slope for memory, and for each microkernel a level from where the slope meets it."""
+    bandwidth, speeds = limits["copy, one thread (GB/s)"], limits["microkernels (GFLOP/s)"]
+    top = max([speed for row in speeds.values() for speed in row.values()], default=1e3)
+    axes.plot([reach[0], top / bandwidth], [bandwidth * reach[0], top], "--", color="#555555", lw=1)
+    middle = math.sqrt(reach[0] * 4)
+    axes.annotate(f"copy by one thread: {bandwidth:.0f} GB/s", (middle, bandwidth * middle), xytext=(4, -12),
+                  textcoords="offset points", fontsize=8, color="#555555")  # fmt: skip
+    for isa, row in speeds.items():
+        for precision, speed in row.items():
+            if isa == "amx" or precision == "ieee":
+                axes.plot([speed / bandwidth, reach[1]], [speed, speed], "-", color=COLOURS[precision], lw=1)
+                text = f"{MARKS[isa][2]}, {precision}: {speed:,.0f}"
+                axes.annotate(text, (reach[1], speed), xytext=(-3, 2), textcoords="offset points", ha="right",
+                              fontsize=8, color=COLOURS[precision])  # fmt: skip
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rich import box
 from rich.console import Console
@@ -13,7 +14,12 @@ from rich.table import Table as RichTable
 
 from .tables import Table
 
-__all__ = ["PRECISIONS", "Lab"]
+__all__ = ["EXTENTS", "PRECISIONS", "Lab"]
+
+T = TypeVar("T")
+
+EXTENTS = ("quick", "usual", "full")
+"""How much a run measures: what shows that all of it works, what shows what matters, everything."""
 
 PRECISIONS = ("ieee", "tf32", "bf16", "bf16x3", "bf16x6")
 """The precisions that are compared, in the order of tables and plots."""
@@ -23,16 +29,25 @@ class Lab:
     """The settings of one run, and its terminal.
 
     Attributes:
-        quick: whether small sizes and few repeats will do.
+        extent: one of EXTENTS.
         seed: what every random number of the run follows from.
         budget: seconds that the bare products may take.
     """
 
-    def __init__(self, *, quick: bool = False, seed: int = 0, budget: float = 40.0) -> None:
-        self.quick = quick
+    def __init__(self, *, extent: str = "usual", seed: int = 0, budget: float = 40.0) -> None:
+        self.extent = extent
         self.seed = seed
         self.budget = budget
         self.console = Console()
+
+    @property
+    def quick(self) -> bool:
+        """Whether small sizes and few repeats will do."""
+        return self.extent == "quick"
+
+    def choose(self, quick: T, usual: T, full: T) -> T:
+        """What this run measures, of the three that a part has for the extents."""
+        return {"quick": quick, "usual": usual, "full": full}[self.extent]
 
     def say(self, text: str) -> None:
         self.console.print(escape(text))

@@ -60,7 +60,9 @@ def _torchs(task: str, arrays: tuple[np.ndarray, ...]) -> dict[str, Callable[[],
 
 def _numpys(task: str, arrays: tuple[np.ndarray, ...]) -> dict[str, Callable[[], Any]]:
     if task == "lu_factor":  # NumPy has none
-        return {}
+        import scipy.linalg
+
+        return {"SciPy": partial(scipy.linalg.lu_factor, *arrays)}
     call = partial(np.linalg.svd, full_matrices=False) if task == "svd" else getattr(np.linalg, task)
     return {"NumPy": partial(call, *arrays)}
 
@@ -133,8 +135,9 @@ def _refined(lab: Lab, n: int) -> list[dict[str, Any]]:
 
 def run(lab: Lab) -> dict[str, Any]:
     """Time large matrices, batches of small ones, and refined solutions."""
-    sizes, small = ((128,), (8,)) if lab.quick else (SIZES, SMALL_SIZES)
-    dtypes = DTYPES[:1] if lab.quick else DTYPES
+    sizes, small, dtypes = lab.choose(
+        ((128,), (8,), DTYPES[:1]), (SIZES[1:3], SMALL_SIZES[::2], DTYPES[:1]), (SIZES, SMALL_SIZES, DTYPES)
+    )
     large_cases = [(task, (n, n), dtype) for dtype in dtypes for n in sizes for task in LARGE_BARS]
     small_cases = [(task, (BATCH, n, n), dtype) for dtype in dtypes for n in small for task in BATCHED_BARS]
     found = []
@@ -163,12 +166,12 @@ def tables(result: dict[str, Any]) -> list[Table]:
             (
                 _label(row),
                 row["implementation"],
-                *(seconds(row["median_seconds"].get(name)) for name in ("ours", "torch", "NumPy")),
+                *(seconds(row["median_seconds"].get(name)) for name in ("ours", "torch", "NumPy", "SciPy")),
                 ratio(row["torch_relative_to_ours"]),
             )
             for row in result[key]
         ]
-        columns = ("task", "family", "ours", "torch", "NumPy", "torch / ours")
+        columns = ("task", "family", "ours", "torch", "NumPy", "SciPy", "torch / ours")
         found.append(Table(f"{title}: median times", columns, rows, names=2))
     rows = [
         (

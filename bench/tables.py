@@ -23,6 +23,13 @@ class Table(NamedTuple):
     rows: list[tuple[str, ...]]
     names: int = 1
 
+    def without_empty_columns(self) -> Table:
+        """The table without columns of values in which no row has one, as those of a library that is not installed."""
+        columns = range(len(self.columns))
+        kept = [c for c in columns if c < self.names or any(row and row[c] for row in self.rows)]
+        rows = [tuple(row[c] for c in kept) if row else () for row in self.rows]
+        return Table(self.title, tuple(self.columns[c] for c in kept), rows, self.names)
+
 
 def seconds(value: float | None) -> str:
     """A duration with three digits and its unit."""

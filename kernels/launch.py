@@ -23,7 +23,19 @@ from numba.core import cgutils
 
 from .jit import intrinsic, njit, types
 
-__all__ = ["PATIENCE", "STATE_BYTES", "address_of_run", "call_at", "launch", "set_patience", "work"]
+__all__ = [
+    "PATIENCE",
+    "STATE_BYTES",
+    "acquire",
+    "address_of_run",
+    "announce",
+    "await_change",
+    "call_at",
+    "launch",
+    "release",
+    "set_patience",
+    "work",
+]
 
 _LINE = 64  # one field per cache line, so that waiting for one does not slow down writing another
 _GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LOCK, _LIMIT, _PATIENCE = range(
@@ -204,6 +216,43 @@ def _store_patience(pool, spins):
 
 
 @njit(cache=False)
+def acquire(lock):
+    """Take the lock at an address, which is 0 where nobody has it."""
+    spins = 0
+    while _exchange(lock, 1) != 0:
+        spins = _breathe(spins)
+
+
+@njit(cache=False)
+def release(lock):
+    """Give it back."""
+    _store(lock, 0)
+
+
+@njit(cache=False)
+def announce(counter):
+    """Change the number at an address, for those who await that."""
+    _add(counter, 1)
+
+
+@njit(cache=False)
+def await_change(counter, seen):
+    """Return when the number at an address is no longer `seen`."""
+    spins = 0
+    while _load(counter) == seen:
+        spins = _breathe(spins)
+
+
+@njit(cache=False)
+def _breathe(spins):
+    """A pause, or the rest of the time slice for who has waited for long."""
+    if spins > _SPINS:
+        _yield()
+    _pause()
+    return spins + 1
+
+
+@njit(cache=False)
 def _share(pool, function, argument, tasks, worker):
     while True:
         task = _add(pool + _NEXT, 1)
@@ -270,10 +319,7 @@ def _start(pool, threads, tasks, function, argument):
     _store(pool + _OPEN, -1)
     spins = 0
     while _load(pool + _ACTIVE) != 0:
-        spins += 1
-        if spins > _SPINS:
-            _yield()
-        _pause()
+        spins = _breathe(spins)
     _store(pool + _LOCK, 0)
 
 

@@ -320,10 +320,9 @@ class Kernel:
         the decision each time, which takes half a microsecond.
         """
         first = self.first(a, b, **keywords)
-        everywhere, observers = _everywhere, _observers.get
 
         def call(a: np.ndarray, b: np.ndarray) -> Any:
-            if first is not None and not (everywhere or observers()):
+            if not observing and first is not None:
                 try:
                     return first(a, b)
                 except Refused:  # which the general way finds again, and goes on from there

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import watch
+from .arguments import FAILURES, mistyped
 from .autograd import nodes
 from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
@@ -61,7 +62,12 @@ def unary(op: Any) -> Callable[..., Any]:
                 surplus = len(metadata) != count or len(rest) > len(positional)
                 if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
                     return apply((input, *rest), named, None)
-            out = detailed(x, **metadata)
+            try:
+                out = detailed(x, **metadata)
+            except FAILURES as error:
+                if mistake := mistyped(error, op.name, op.forward, metadata.items()):
+                    raise mistake from error
+                raise
         else:
             metadata = defaults
             out = plain(x)
@@ -92,9 +98,10 @@ def unary(op: Any) -> Callable[..., Any]:
 
 def binary(op: Any) -> Callable[..., Any]:
     """The closure of an op whose two inputs come first and whose other arguments have defaults, for one floating
-    type.
+    type: float32, float64, and of an op that takes them as they are also a half type.
     """
     forward, apply = _quiet(op, op.ufunc or op.forward), op.apply
+    halves = not op.widen and not op.promote and "f" in op.takes
     numbers = op.promote in (True, "float") and op.ufunc is not None
     metadata, plans = _defaults(op), op.plans
     first, second = op.inputs
@@ -107,7 +114,7 @@ def binary(op: Any) -> Callable[..., Any]:
             return apply(_given(input, other, *rest), named, None)
         x = input._array
         dtype = x.dtype
-        if dtype is not _FLOAT32 and dtype is not _FLOAT64:
+        if dtype is not _FLOAT32 and dtype is not _FLOAT64 and not (halves and _is_half(dtype)):
             return apply(_given(input, other), named, None)
         kind = type(other)
         if kind is Tensor or kind is Parameter:
@@ -229,6 +236,11 @@ def viewing(op: Any) -> Callable[..., Any]:
         return tensor
 
     return call
+
+
+def _is_half(dtype: np.dtype) -> bool:
+    """Whether it is float16 or bfloat16, whose kind NumPy calls void."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
 def _quiet(op: Any, forward: Callable[..., Any]) -> Callable[..., Any]:

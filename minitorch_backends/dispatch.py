@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from . import watch
+from .arguments import FAILURES, mistyped
 from .autograd.anomaly_mode import note_call
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
@@ -129,6 +130,11 @@ class Op:
             out = self.forward(**bound | given)
         except ValueError as error:
             raise self.refusal(arrays, error) from None
+        except FAILURES as error:
+            given_otherwise = ((key, bound[key]) for key in self.metadata_names)
+            if mistake := mistyped(error, self.name, self.forward, given_otherwise):
+                raise mistake from error
+            raise
         finally:
             restore(token)
         if half is not None and bound.get("dtype") is None:

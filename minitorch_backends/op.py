@@ -19,6 +19,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from .arguments import FAILURES, mistyped_call
 from .closures import binary, unary, viewing, writing
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
 from .out import written_out
@@ -66,7 +67,12 @@ def composite(
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
             if out is None:
-                return function(*args, **named)
+                try:
+                    return function(*args, **named)
+                except FAILURES as error:
+                    if mistake := mistyped_call(error, public_name, function, args, named):
+                        raise mistake from error
+                    raise
             return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
 
         installed = function if takes_out else public

@@ -124,6 +124,8 @@ class Tensor:
     def _wrapped(self, dim: int) -> int:
         """`dim`, once it is known to exist; raises IndexError otherwise."""
         ndim = self._array.ndim
+        if not hasattr(dim, "__index__"):
+            raise TypeError(f"a dimension must be an int, not {type(dim).__name__} {dim!r}")
         if not -ndim <= dim < ndim:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"

@@ -307,3 +307,14 @@ def test_bad_arguments() -> None:
         attend(q, np.ones((1, 2, 3, 4), np.float32), v)
     with pytest.raises(ValueError, match="dropout_p has to be between 0 and 1, but got 2"):
         attend(q, k, v, dropout_p=2)
+
+
+@pytest.mark.parametrize("shapes", [((2, 3, 4), (1, 2, 3, 4)), ((1, 2, 3, 4), (5, 1, 3, 4)), ((3, 4), (2, 3, 4))])
+def test_a_query_is_broadcast_over_the_batch_of_keys(shapes: Any) -> None:
+    q, k = (mt.randn(shape, requires_grad=True) for shape in shapes)
+    out = attend(q, k, k)
+    weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+    assert out.shape == (*np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2]), 3, 4)
+    assert mt.allclose(out, weights @ k, atol=1e-6)
+    out.sum().backward()
+    assert q.grad.shape == q.shape

@@ -57,7 +57,7 @@ def test_split_follows_from_the_seed():
 
 def test_results_name_what_they_depend_on(results):
     assert results["schema"] == command.SCHEMA
-    assert results["arguments"] == {"quick": True, "seed": 3, "budget_seconds": 0.5, "only": None}
+    assert results["arguments"] == {"extent": "quick", "seed": 3, "budget_seconds": 0.5, "only": None}
     assert list(results["parts"]) == list(command.PARTS)
     environment = results["environment"]
     assert environment["versions"]["numpy"] == np.__version__
@@ -184,8 +184,8 @@ def test_report_stands_by_itself(quick):
     page = (quick / "report.html").read_text(encoding="utf-8")
     pictures = sorted(path.name for path in quick.glob("*.png"))
     assert pictures == [
-        "digits-accuracy.png", "digits-margins.png", "einsum-strategies.png",
-        "products-error.png", "products-speed.png", "tf32-note.png",
+        "attention.png", "conv-algorithms.png", "digits-accuracy.png", "digits-margins.png", "einsum-strategies.png",
+        "fft-speed.png", "linalg-speed.png", "products-error.png", "products-speed.png", "tf32-note.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)
     loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)
@@ -194,6 +194,11 @@ def test_report_stands_by_itself(quick):
     assert "<script" not in page
     for heading in ("Handwritten digits", "Bare products", "Environment"):
         assert heading in page
+
+
+def test_columns_without_values_are_left_out():
+    table = tables.Table("t", ("name", "ours", "torch"), [("", "1", ""), (), ("b", "2", "")])
+    assert table.without_empty_columns() == ("t", ("name", "ours"), [("", "1"), (), ("b", "2")], 1)
 
 
 def test_cells_of_the_report_are_escaped(tmp_path):
@@ -215,6 +220,7 @@ def test_cells_of_the_report_are_escaped(tmp_path):
         (["--budget", "0"], ["'0'", "more than 0"]),
         (["--budget", "nan"], ["'nan'", "seconds"]),
         (["--fast"], ["--fast"]),
+        (["--quick", "--full"], ["--quick", "--full"]),
     ],
 )
 def test_bad_arguments_give_one_sentence(arguments, named, capsys):
@@ -244,7 +250,7 @@ def test_help_explains_parts_and_options():
     ran = subprocess.run(
         [sys.executable, "-m", "bench", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for word in [*command.PARTS, "--quick", "--out", "--seed", "--only", "--budget"]:
+    for word in [*command.PARTS, "--quick", "--full", "--out", "--seed", "--only", "--budget"]:
         assert word in ran.stdout
 
 

@@ -1,5 +1,6 @@
 """Bad input: torch's exception, a sentence with the value and the remedy, and nothing changed."""
 
+import contextlib
 import inspect
 import re
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.op import Op, registry
-from minitorch_backends.tensor import Tensor
+from minitorch_backends.tensor import Tensor, adopt
 
 from .bad_calls import BAD_CALLS, BadCall
+from .calls import as_dtype, mapped
 from .processes import python
 
 
@@ -139,3 +141,33 @@ def test_overflow_is_silent():
     )
 
     assert printed == ("inf\n", "")
+
+
+# Arguments of wrong types
+
+PUBLIC = (mt, mt.nn.functional, mt.linalg, mt.fft, Tensor)
+STRANGE = (object(), "text", 1.5, None, -1000, [], (None,))
+
+
+@pytest.mark.parametrize("name", [name for name in registry if any(hasattr(each, name) for each in PUBLIC)])
+def test_arguments_of_wrong_types_give_errors_that_torch_has(name: str) -> None:
+    """Each argument in turn of the op's first sample is replaced; what raises, raises a documented kind of error."""
+    samples = registry[name].samples
+    call = next(iter(samples() if samples else ()), None)
+    if call is None:
+        return
+    args = [mapped(each, lambda array: as_dtype(array, mt.float32)) for each in call.args]
+    named = {key: mapped(each, lambda array: as_dtype(array, mt.float32)) for key, each in call.kwargs.items()}
+    places = [*range(len(args)), *named]
+    for place in places:
+        for strange in STRANGE:
+            given, keywords = list(args), dict(named)
+            if isinstance(place, int):
+                given[place] = strange
+            else:
+                keywords[place] = strange
+            given = [mapped(each, adopt) for each in given]
+            keywords = {key: mapped(each, adopt) for key, each in keywords.items()}
+            asserting = (AssertionError,) * (name == "multi_head_attention_forward")  # as torch's does
+            with contextlib.suppress(RuntimeError, TypeError, ValueError, IndexError, *asserting):
+                registry[name].public(*given, **keywords)

@@ -23,6 +23,7 @@ RANKS = {
     "dtypes": 3,
     "tensor": 3,
     "samples": 3,
+    "arguments": 3,
     "size": 3,
     "closures": 3,
     "dispatch": 3,

@@ -98,6 +98,19 @@ def test_float64_integers_and_halves_have_no_choice():
     assert {call.decided_by for call in log} == {"precision flags act on float32 products only"}
 
 
+@pytest.mark.parametrize("dtype", [mt.float32, mt.float64, mt.float16, mt.bfloat16, mt.int32, mt.complex64])
+def test_what_a_product_called_before_is_told_again_and_obeys_flags_that_change(dtype):
+    a = mt.Tensor(np.ones((4, 4), np.float32)).to(dtype)
+    again = [a @ a for _ in range(3)]
+    with explain.record() as log:
+        again.append(a @ a)
+        with backends.cuda.matmul.flags(allow_fp16_accumulation=True):
+            again.append(a @ a)
+
+    assert [each.tolist() for each in again] == [np.full((4, 4), 4).tolist()] * 5
+    assert [call.kernel for call in log] == ["matmul", "half_matmul" if dtype is mt.float16 else "matmul"]
+
+
 @pytest.mark.parametrize(
     "name", ["mm", "addmm", "mv", "dot", "outer", "bmm", "baddbmm", "tensordot", "inner", "multi_dot"]
 )

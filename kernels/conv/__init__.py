@@ -23,6 +23,7 @@ may be off by that times the sum of |a * b|, and by the rounding of fp32 accumul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +32,9 @@ import numpy as np
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Call, Kernel, kernels
 from . import exact, explicit, fast, fourier, winograd
+from .heuristic import TABLE, Row
 from .kept import Kept, array_of
-from .shapes import output_size, steps
+from .shapes import output_size, require, steps
 from .tuner import STEERING, benchmark_cache
 
 __all__ = [
@@ -76,7 +78,8 @@ def declare(
     packs: bool = False,
     bits_depend_on: str | None = None,
 ) -> None:
-    """Declare the next best implementation of one of the three kernels.
+    """Declare the next best implementation of one of the three kernels. Shapes that are not those of one convolution
+    raise ValueError before any implementation sees them: compiled ones would read beyond arrays.
 
     Arguments:
         run, refuses: as for `Kernel.impl`, without the keywords that steer.
@@ -103,6 +106,8 @@ def declare(
             for forbidden, reason in without:
                 if forbidden == name:
                     return reason
+        if kernel in KERNELS:
+            require(kernel.name, *specs, **keywords)
         sentence = None if refuses is None else refuses(*specs, **keywords)
         if sentence is None and workspace_limit is not None and workspace is not None and not last:
             needed = workspace(*specs, **keywords)
@@ -169,78 +174,76 @@ def _of_weight_columns(
     return explicit.workspace_bytes(x.shape[0], x.shape[1], kernel_size, g.shape[2:], x.dtype.itemsize, workspace_limit)
 
 
-# Best first.
-for _tile in (4, 6):
-    declare(
-        conv,
-        f"winograd{_tile - 2}",
-        winograd.conv(_tile),
-        isa="avx2",
-        refuses=winograd.conv_refuses(_tile),
-        workspace=winograd.conv_workspace(_tile),
-        slower=winograd.slower(_tile),
-        packs=True,
-    )
-    declare(
-        conv_input_gradient,
-        f"winograd{_tile - 2}",
-        winograd.input_gradient(_tile),
-        isa="avx2",
-        refuses=winograd.input_gradient_refuses(_tile),
-        workspace=winograd.input_gradient_workspace(_tile),
-        slower=winograd.slower(_tile),
-        packs=True,
-    )
-declare(
-    conv,
-    "fft",
-    fourier.conv_fft,
-    refuses=fourier.conv_refuses,
-    workspace=fourier.conv_workspace,
-    slower=fourier.slower,
-)
-declare(
-    conv_input_gradient,
-    "fft",
-    fourier.input_gradient_fft,
-    refuses=fourier.input_gradient_refuses,
-    workspace=fourier.input_gradient_workspace,
-    slower=fourier.slower,
-)
-declare(
-    conv_weight_gradient,
-    "fft",
-    fourier.weight_gradient_fft,
-    refuses=fourier.weight_gradient_refuses,
-    workspace=fourier.weight_gradient_workspace,
-    slower=fourier.slower_weight_gradient,
-)
-declare(conv, "depthwise", fast.conv_depthwise, isa="avx512", refuses=fast.refuses_depthwise, packs=True)
-declare(
-    conv, "direct", fast.conv_direct, isa="amx", refuses=fast.refuses_direct,
-    workspace=fast.workspace_direct, packs=True,
-)  # fmt: skip
-declare(
-    conv_input_gradient, "depthwise", fast.input_gradient_depthwise, isa="avx512", refuses=fast.refuses_depthwise,
-    packs=True,
-)  # fmt: skip
-declare(
-    conv_input_gradient, "direct", fast.input_gradient_direct, isa="amx", refuses=fast.refuses_direct,
-    workspace=fast.workspace_direct, packs=True,
-)  # fmt: skip
-for _kernel, _implicit in ((conv, fast.conv_implicit), (conv_input_gradient, fast.input_gradient_implicit)):
-    declare(
-        _kernel, "implicit", _implicit, isa="avx512", refuses=fast.refuses_implicit,
-        workspace=fast.workspace_implicit, packs=True,
-    )  # fmt: skip
-declare(
-    conv_weight_gradient, "depthwise", fast.weight_gradient_depthwise, isa="avx512",
-    refuses=fast.refuses_weight_depthwise,
-)  # fmt: skip
-declare(
-    conv_weight_gradient, "direct", fast.weight_gradient_direct, isa="amx", refuses=fast.refuses_direct,
-    workspace=fast.workspace_weight_direct,
-)  # fmt: skip
-declare(conv, "explicit", explicit.conv_explicit, workspace=_of_columns, last=True)
-declare(conv_input_gradient, "explicit", explicit.input_gradient_explicit, workspace=_of_input_columns, last=True)
-declare(conv_weight_gradient, "explicit", explicit.weight_gradient_explicit, workspace=_of_weight_columns, last=True)
+_TILES = {"winograd2": 4, "winograd4": 6}
+
+_IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
+    ("conv", "fft"): {"run": fourier.conv_fft, "refuses": fourier.conv_refuses, "workspace": fourier.conv_workspace},
+    ("conv_input_gradient", "fft"): {
+        "run": fourier.input_gradient_fft, "refuses": fourier.input_gradient_refuses,
+        "workspace": fourier.input_gradient_workspace,
+    },
+    ("conv_weight_gradient", "fft"): {
+        "run": fourier.weight_gradient_fft, "refuses": fourier.weight_gradient_refuses,
+        "workspace": fourier.weight_gradient_workspace,
+    },
+    ("conv", "depthwise"): {
+        "run": fast.conv_depthwise, "isa": "avx512", "refuses": fast.refuses_depthwise, "packs": True,
+    },
+    ("conv_input_gradient", "depthwise"): {
+        "run": fast.input_gradient_depthwise, "isa": "avx512", "refuses": fast.refuses_depthwise, "packs": True,
+    },
+    ("conv_weight_gradient", "depthwise"): {
+        "run": fast.weight_gradient_depthwise, "isa": "avx512", "refuses": fast.refuses_weight_depthwise,
+    },
+    ("conv", "direct"): {
+        "run": fast.conv_direct, "isa": "amx", "refuses": fast.refuses_direct, "workspace": fast.workspace_direct,
+        "packs": True,
+    },
+    ("conv_input_gradient", "direct"): {
+        "run": fast.input_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
+        "workspace": fast.workspace_direct, "packs": True,
+    },
+    ("conv_weight_gradient", "direct"): {
+        "run": fast.weight_gradient_direct, "isa": "amx", "refuses": fast.refuses_direct,
+        "workspace": fast.workspace_weight_direct,
+    },
+    ("conv", "implicit"): {
+        "run": fast.conv_implicit, "isa": "avx512", "refuses": fast.refuses_implicit,
+        "workspace": fast.workspace_implicit, "packs": True,
+    },
+    ("conv_input_gradient", "implicit"): {
+        "run": fast.input_gradient_implicit, "isa": "avx512", "refuses": fast.refuses_implicit,
+        "workspace": fast.workspace_implicit, "packs": True,
+    },
+    ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, "last": True},
+    ("conv_input_gradient", "explicit"): {
+        "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, "last": True,
+    },
+    ("conv_weight_gradient", "explicit"): {
+        "run": explicit.weight_gradient_explicit, "workspace": _of_weight_columns, "last": True,
+    },
+}  # fmt: skip
+for _name, _tile in _TILES.items():
+    _IMPLEMENTATIONS["conv", _name] = {
+        "run": winograd.conv(_tile), "isa": "avx2", "refuses": winograd.conv_refuses(_tile),
+        "workspace": winograd.conv_workspace(_tile), "packs": True,
+    }  # fmt: skip
+    _IMPLEMENTATIONS["conv_input_gradient", _name] = {
+        "run": winograd.input_gradient(_tile), "isa": "avx2", "refuses": winograd.input_gradient_refuses(_tile),
+        "workspace": winograd.input_gradient_workspace(_tile), "packs": True,
+    }  # fmt: skip
+
+
+def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:
+    """The verdict of a row of the table on a call."""
+    if kernel is conv_weight_gradient:
+        return lambda *_, kernel_size, **__: row.refusal(math.prod(kernel_size))
+    return lambda _, weight, *__, **___: row.refusal(math.prod(weight.shape[2:]))
+
+
+for _row in TABLE:
+    for _kernel in KERNELS:
+        if _kernel.name in _row.kernels:
+            declare(
+                _kernel, _row.algorithm, slower=_slower(_row, _kernel), **_IMPLEMENTATIONS[_kernel.name, _row.algorithm]
+            )

@@ -11,7 +11,7 @@ import numpy as np
 from ..gemm.emit import I64, POINTER, load
 from ..jit import intrinsic, types
 
-__all__ = ["CHANNELS", "DEPTHWISE", "PASS", "PLAN", "ROWS", "WEIGHT", "describe", "field"]
+__all__ = ["CHANNELS", "DEPTHWISE", "PASS", "PLAN", "ROWS", "WEIGHT", "WINOGRAD", "describe", "field"]
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
@@ -23,7 +23,7 @@ PLAN = (
     # Computing and writing.
     "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
     "sums_bytes", "passes", "pass_table", "line_bytes",
-    "group_bytes", "bias_group",
+    "group_bytes", "bias_group", "in_place",
 )  # fmt: skip
 """Fields of a plan."""
 
@@ -58,12 +58,20 @@ CHANNELS = (
 )  # fmt: skip
 """Fields of a depthwise convolution of arrays with their channels last."""
 
+WINOGRAD = (
+    "leaf", "channels", "outputs", "panels", "panel_chunk", "chunks", "x_channel", "x_row", "x_column",
+    "out_channel", "out_row", "out_column", "read_offsets", "read_masks", "write_offsets", "write_masks", "value_bytes",
+    "sum_bytes", "memory", "relu",
+)  # fmt: skip
+"""Fields of a convolution by Winograd's transforms."""
+
 _PLACES = {("plan", name): place for place, name in enumerate(PLAN)}
 _PLACES |= {("pass", name): place for place, name in enumerate(PASS)}
 _PLACES |= {("weight", name): place for place, name in enumerate(WEIGHT)}
 _PLACES |= {("depthwise", name): place for place, name in enumerate(DEPTHWISE)}
 _PLACES |= {("channels", name): place for place, name in enumerate(CHANNELS)}
 _PLACES |= {("rows", name): place for place, name in enumerate(ROWS)}
+_PLACES |= {("winograd", name): place for place, name in enumerate(WINOGRAD)}
 
 
 def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:

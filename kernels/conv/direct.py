@@ -17,7 +17,7 @@ from ..gemm.packing import CONVERSIONS, OfB, TilePanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import finish, geometry, pointwise, strips, tiles, weights
+from . import finish, geometry, lines, pointwise, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry, Task
 from .kept import Kept, form_of
@@ -25,7 +25,7 @@ from .reading import (
     CHANNELS,
     aligned_zeros,
     contiguous_strides,
-    folded_dimensions,
+    folding,
     is_channels_last,
     reading,
     result_array,
@@ -66,6 +66,11 @@ def _block_leaf(precision: str) -> int:
 
 
 @functools.cache
+def _scan_leaf() -> int:
+    return leaf_address(lines.ScanLines())
+
+
+@functools.cache
 def _finish_leaf(dtype: str, last: bool) -> int:
     return leaf_address(finish.FinishBlock(AlongK() if last else Across(), ELEMENTS[dtype]))
 
@@ -86,6 +91,8 @@ class _Plan:
     parts: int
     panels: int
     no_bias: np.ndarray
+    taps_first: bool
+    """Of what is folded (`reading.Folding`)."""
     no_bias_at: int
     address: int
     """Of the descriptor."""
@@ -113,6 +120,28 @@ def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, in
         if strip * BLOCK >= max(2 * around, 128):
             return strip, -(-blocks // strip), front, front + 2 * strip + back
     return 0, 0, front, front + 2 * blocks + back
+
+
+def _strips_in_place(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
+    """As `_strips`, where nothing is packed; `position_bytes` are those of x and of the result."""
+    (one,) = shape.passes
+    blocks = shape.end(one) // BLOCK
+    count = max(-(-blocks * BLOCK * position_bytes // _STRIP_BYTES[0]), 4 * threads)
+    strip = -(-blocks // min(blocks, count))
+    return strip, -(-blocks // strip), 0, 2 * strip
+
+
+def _is_flat(task: Task, shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    """Whether positions of all images follow one another in memory, channels last, and each meets one tap: they are
+    one long row then. bfloat16 that begin on a cache line are lines of tiles as they lie there."""
+    if any(each != 1 for each in (*task.kernel, *task.stride)) or any(task.padding):
+        return False
+    expected = shape[1] * item
+    for size, stride in zip((*reversed(shape[2:]), shape[0]), (*reversed(strides[2:]), strides[0]), strict=True):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return strides[-1] == shape[1] * item
 
 
 def _task_sizes(blocks: int, panels: int, groups: int, threads: int) -> tuple[int, int]:
@@ -143,10 +172,11 @@ def _plan(
     precision: str,
     rounding: str,
     relu: bool,
+    aligned: bool,
     threads: int,
 ) -> _Plan | None:
     """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
-    strides. None where it reaches too far."""
+    strides, which begins on a cache line if it is `aligned`. None where it reaches too far."""
     inner = computed("amx", dtype, precision)
     assert inner is not None
     way = rounding if inner == "tf32" else None
@@ -155,32 +185,47 @@ def _plan(
     )
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
-    folded = 0 if gradient else folded_dimensions(task.kernel, channels)
+    item, last = dtype.itemsize, is_channels_last(shape, strides, dtype.itemsize)
+    wide, spatial = three_strides(shape, strides), input_size if gradient else task.output[5 - len(shape) :]
+    in_place = False
+    if last and _is_flat(task, shape, strides, item):
+        task = Task(1, (1, 1, shape[0] * math.prod(shape[2:])), *task[2:])
+        wide = (0, item, 0, 0, strides[-1])
+        in_place = (
+            aligned and groups == 1 and inner == "bf16" and item == 2
+            and channels % CHANNELS == 0 and task.size[2] % BLOCK == 0
+        )  # fmt: skip
+    folded, taps_first = (0, False) if gradient else folding(task, wide, channels, groups, item)
     where = geometry.gradient_geometry(task, BLOCK) if gradient else geometry.forward_geometry(task, folded, BLOCK)
-    last = is_channels_last(shape, strides, dtype.itemsize)
-    size = task.size if gradient else task.output
-    out_shape = (shape[0], groups * columns, *size)
-    rank = len(shape) - 2
-    key = ("tiles", inner, way, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
+    out_shape = (task.images, groups * columns, *(task.size if gradient else task.output))
+    key = ("tiles", inner, way, groups, folded, taps_first)
+    key += (task.stride, task.padding, task.dilation, task.size) if gradient else ()
     parts = CONVERSIONS[inner, way].tile_parts
     panels = -(-columns // BLOCK)
     no_bias = aligned_zeros((groups, panels * BLOCK))
     clears = any(not one.taps for one in where.passes)
-    common = (inner, way, where, channels * math.prod(task.kernel), last, (*out_shape[:2], *out_shape[5 - rank :]))
+    depth = channels * math.prod(task.kernel)
+    common = (inner, way, where, depth, last, (shape[0], groups * columns, *spatial), clears, parts, panels, no_bias,
+              taps_first)  # fmt: skip
     if math.prod(out_shape) == 0:
-        return _Plan(*common, clears, parts, panels, no_bias, 0, 0, 0, 0, key, ())
-    tables, wide = len(where.sources) // where.planes, three_strides(shape, strides)
-    blocks = -(-channels * tables // CHANNELS)
-    strip, strip_count, front, region = _strips(where, blocks * where.planes * parts * 64, threads)
+        return _Plan(*common, 0, 0, 0, 0, key, ())
+    blocks = -(-channels * (len(where.sources) // where.planes) // CHANNELS)
+    if in_place:
+        strip, strip_count, front, region = _strips_in_place(where, (channels + columns) * item, threads)
+    else:
+        strip, strip_count, front, region = _strips(where, blocks * where.planes * parts * 64, threads)
     read = reading(
-        where, where.sources, where.planes, wide, channels, groups, dtype, (inner, way), (front, region), threads
+        where, where.sources, where.planes, wide, channels, groups, dtype, (inner, way), (front, region), threads,
+        taps_first,
     )  # fmt: skip
-    out_strides = contiguous_strides(out_shape, dtype.itemsize, last)
-    array_bytes = 0 if read is None else read[0]["array_bytes"]
+    if read is None:
+        return None
+    out_strides = contiguous_strides(out_shape, item, last)
+    array_bytes = 64 if in_place else read[0]["array_bytes"]
     passes = _passes(
-        where, blocks, array_bytes, out_strides, last, dtype.itemsize, panels, groups, 0 if strip else threads
+        where, blocks, array_bytes, out_strides, last, item, panels, groups, 0 if strip else threads
     )  # fmt: skip
-    if read is None or passes is None:
+    if passes is None:
         return None
     sums = max(one["block_chunk"] * one["panel_chunk"] for one, _ in passes) * tiles.SUMS_BYTES
     pass_table = np.array([[one[name] for name in PASS] for one, _ in passes], np.int64)
@@ -190,11 +235,13 @@ def _plan(
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
         "relu": int(relu), "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts],
         "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table), "line_bytes": 64,
-        "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
+        "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels, "in_place": int(in_place),
     }  # fmt: skip
+    if in_place:
+        fields |= {"pack": _scan_leaf(), "line_bytes": channels * item, "region_bytes": 0}
     values, region_bytes = describe(PLAN, fields), fields["region_bytes"]
     return _Plan(
-        *common, clears, parts, panels, no_bias, address_of(no_bias), address_of(values),
+        *common, address_of(no_bias), address_of(values),
         sums + (region_bytes if strip else 0), 0 if strip else groups * region_bytes, key,
         (values, read, pass_table, passes),
     )  # fmt: skip
@@ -248,7 +295,7 @@ def _bias_rows(bias: np.ndarray, groups: int) -> np.ndarray:
 
 def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
     """The weights packed for a plan."""
-    groups, wide = len(plan.no_bias), weights.fold_weight(spread(w), plan.geometry.folded)
+    groups, wide = len(plan.no_bias), weights.fold_weight(spread(w), plan.geometry.folded, plan.taps_first)
     item, per_group = wide.itemsize, wide.shape[0] // groups
     of_outputs, of_channels = wide.strides[:2]
     if gradient:
@@ -282,7 +329,7 @@ def _convolve(
     pool, threads = threading.pool()
     plan = _plan(
         gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,
-        rounding, relu, threads,
+        rounding, relu, address_of(x) % 64 == 0, threads,
     )  # fmt: skip
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.emit import (
+    BF16,
     F32,
     I1,
     I16,
@@ -22,6 +23,7 @@ from ..gemm.emit import (
     vector,
 )
 from ..gemm.microkernels import convert
+from ..gemm.packing import _to_bf16
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
@@ -50,20 +52,24 @@ def _store_channels(typingctx, element, sums, at, offsets, columns, relu):
     def codegen(context, builder, signature, arguments):
         _, sums, at, offsets, columns, relu = arguments
         sums, at, offsets = (pointer(builder, x) for x in (sums, at, offsets))
-        left = broadcast(builder, builder.trunc(columns, I32))
+        lanes = 32 if target.stored is I16 else 16
+        left = broadcast(builder, builder.trunc(columns, I32), lanes)
         wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
-        kind, name = vector(target.stored), f"llvm.masked.store.{suffix(target.stored, 16)}.p0"
+        kind, name = vector(target.stored, lanes), f"llvm.masked.store.{suffix(target.stored, lanes)}.p0"
 
         def row(index: ir.Value, _: list) -> list:
             place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
             with builder.if_then(builder.icmp_signed("!=", place, I32(NOWHERE))):
                 here = offset(builder, at, builder.sext(place, I64))
                 source = offset(builder, sums, builder.mul(index, I64(_ROW)))
-                for half in (0, 1):
-                    value = load(builder, vector(F32), offset(builder, source, 64 * half), 64)
-                    value = convert(builder, _activated(builder, value, wanted), target)
-                    to = builder.bitcast(offset(builder, here, 16 * half * target.size), kind.as_pointer())
-                    mask = builder.icmp_signed("<", lane_numbers(16, 16 * half), left)
+                values = [load(builder, vector(F32), offset(builder, source, 64 * half), 64) for half in (0, 1)]
+                values = [_activated(builder, value, wanted) for value in values]
+                if target.stored is I16:
+                    values = [_to_bf16(builder, *values)]
+                for start, value in zip(range(0, 32, lanes), values, strict=False):
+                    value = convert(builder, value, target)
+                    to = builder.bitcast(offset(builder, here, start * target.size), kind.as_pointer())
+                    mask = builder.icmp_signed("<", lane_numbers(lanes, start), left)
                     call(builder, name, VOID, value, to, I32(target.size), mask)
             return []
 
@@ -92,7 +98,11 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
                 for row, line in enumerate(transpose(builder, rows)):
                     channel = I64(16 * half + row)
                     with builder.if_then(builder.icmp_signed("<", channel, columns), likely=True):
-                        write(_activated(builder, line, wanted), builder.mul(channel, channel_stride))
+                        value = _activated(builder, line, wanted)
+                        if target.stored is I16:
+                            value = call(builder, "llvm.x86.avx512bf16.cvtneps2bf16.512", vector(BF16), value)
+                            value = builder.bitcast(value, vector(I16))
+                        write(value, builder.mul(channel, channel_stride))
 
         with builder.if_else(builder.icmp_unsigned("==", run, I64(0xFFFF))) as (whole, partial):
             with whole:

@@ -63,22 +63,6 @@ def conv_refuses(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any
 input_gradient_refuses = weight_gradient_refuses = conv_refuses
 
 
-LEAST_TAPS = 150
-"""Taps of a kernel from which spectra are faster than direct sums."""
-
-
-def _slower(taps: int) -> str | None:
-    return None if taps >= LEAST_TAPS else f"is slower for kernels of {taps} taps; faster from {LEAST_TAPS}"
-
-
-def slower(_: ArraySpec, weight: ArraySpec, *__: ArraySpec, **___: Any) -> str | None:
-    return _slower(math.prod(weight.shape[2:]))
-
-
-def slower_weight_gradient(*_: ArraySpec, kernel_size: Sequence[int], **__: Any) -> str | None:
-    return _slower(math.prod(kernel_size))
-
-
 def _wide(size: Sequence[int], padding: Sequence[int]) -> list[int]:
     return [length + 2 * pad for length, pad in zip(size, padding or (0,) * len(size), strict=True)]
 

@@ -34,6 +34,7 @@ __all__ = [
     "forward_geometry",
     "gradient_geometry",
     "spots",
+    "tap_spots",
 ]
 
 GROUP = 16
@@ -284,7 +285,28 @@ def spots(
         offsets.append(flat.reshape(-1, GROUP))
         runs.append(_runs(offsets[-1], neighbour))
     period_stride = geometry.period * strides[0]
-    return Spots(np.stack(runs).astype(np.int32), np.stack(offsets).astype(np.int32), period_stride)
+    return Spots(np.stack(runs).astype(np.int32), _guarded(np.stack(offsets)), period_stride)
+
+
+def _guarded(offsets: np.ndarray) -> np.ndarray:
+    """As int32, with a row behind the last one, since the next group is looked up ahead."""
+    found = np.full(offsets.size + GROUP, NOWHERE, np.int32)
+    found[: offsets.size] = offsets.ravel()
+    return found[: offsets.size].reshape(offsets.shape)
+
+
+def tap_spots(places: Spots, folds: int, channels: int, step: int) -> Spots:
+    """Spots of `folds` folded taps of each plane as those of all together: in the first of two tables the offsets of
+    the first tap's channels, whether they exist or not, and in the second a bit for each value that exists. Taps are
+    `step` bytes apart, which is where their channels end; they are at most 32 values."""
+    offsets = places.offsets.reshape(-1, folds, *places.offsets.shape[1:])
+    exists = offsets != NOWHERE
+    taps = np.arange(folds).reshape(1, -1, 1, 1)
+    starts = np.where(exists, offsets.astype(np.int64) - step * taps, 0)
+    which = exists.argmax(axis=1)[:, None]
+    bits = (exists * (((1 << channels) - 1) << (channels * taps))).sum(axis=1)
+    first = np.take_along_axis(starts, which, axis=1)[:, 0]
+    return places._replace(offsets=_guarded(np.stack([first, bits.astype(np.uint32).view(np.int32)], axis=1)))
 
 
 def _runs(offsets: np.ndarray, neighbour: int) -> np.ndarray:

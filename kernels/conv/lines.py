@@ -9,18 +9,60 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import I1, I32, I64, broadcast, call, lane_numbers, load, loop, offset, store, transpose, vector, zero
-from ..gemm.packing import _parts, _widened_range
+from ..gemm.emit import (
+    I1,
+    I16,
+    I32,
+    I64,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    prefetch_to_l2,
+    splat,
+    store,
+    transpose,
+    vector,
+    zero,
+)
+from ..gemm.packing import _joined_limits, _parts, _widened_range
 from ..gemm.tags import constant, field_class, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
-from .geometry import GROUP, RUN_BYTES
+from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
 from .positions import pointer, read_positions, suffix, widened
 
-__all__ = ["LineArguments", "PackLines"]
+__all__ = ["AlongTaps", "LineArguments", "PackLines", "ScanLines", "no_range_of_halves", "range_of_halves"]
 
 _LINE, _TILE = 64, 1024
+
+
+class AlongTaps(NamedTuple):
+    """An order of reading: folded taps and channels of a position are neighbours, of which a mask says which exist. The
+    masks are where the offsets of a second table would be."""
+
+    along_k = True
+
+
+def no_range_of_halves() -> list[ir.Value]:
+    """The least magnitude less one and the greatest of no bfloat16, as bits."""
+    return [splat(I16, -1, 32), splat(I16, 0, 32)]
+
+
+def range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], found: list[ir.Value]) -> list[ir.Value]:
+    """What was found, with vectors of 32 bfloat16 taken in."""
+    bits = vector(I16, 32)
+    for value in values:
+        magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))
+        less = builder.sub(magnitude, splat(I16, 1, 32))
+        found = [
+            call(builder, "llvm.umin.v32i16", bits, found[0], less),
+            call(builder, "llvm.umax.v32i16", bits, found[1], magnitude),
+        ]
+    return found
 
 
 @intrinsic
@@ -34,7 +76,8 @@ def _pack_group(
     its table.
     """
     element = field_class(source, "element")
-    emit = _along if field_class(source, "order").along_k else _across
+    order = field_class(source, "order")
+    emit = _along if order.along_k else _across
 
     def codegen(context, builder, signature, arguments):
         _, _, at, runs, offsets, run_bytes, channels_at, count, target, part_bytes, limits_at = arguments
@@ -43,6 +86,10 @@ def _pack_group(
         )
         slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
         found = [load(builder, vector(I32), slot, 4) for slot in slots]
+        if order is AlongTaps:
+            runs = offset(builder, offsets, builder.shl(run_bytes, I64(2)))
+        elif order.along_k:
+            runs = None
         found = emit(
             builder, element, instance(conversion), found, at, runs, offsets, run_bytes, channels_at, count, target,
             part_bytes,
@@ -54,28 +101,48 @@ def _pack_group(
     return types.void(source, conversion, *[types.int64] * 9), codegen
 
 
-def _along(builder, element, conversion, found, at, runs, offsets, run_bytes, channels, count, target, part_bytes):
-    """The channels of a position are neighbours in memory: a line is read as two vectors."""
-    left = broadcast(builder, builder.trunc(count, I32))
-    kind, name = vector(element.stored), f"llvm.masked.load.{suffix(element.stored, 16)}.p0"
+def _along(
+    builder, element, conversion, found, at, masks, offsets, run_bytes, channels, count, target, part_bytes
+):  # fmt: skip
+    """The channels of a position are neighbours in memory: a line is read as two vectors, or as one of bfloat16 that
+    need no conversion. The line of the position 16 further on is asked for."""
+    copies = element.stored is I16 and conversion.target == "bf16"
+    left = broadcast(builder, builder.trunc(count, I32), 32)
+    exist = builder.icmp_signed("<", lane_numbers(32), left)
+    lanes = 32 if copies else 16
+    kind, name = vector(element.stored, lanes), f"llvm.masked.load.{suffix(element.stored, lanes)}.p0"
     first = load(builder, I64, channels, 8)
 
-    def line(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
+    def place_of(index: ir.Value) -> tuple[ir.Value, ir.Value]:
         place = load(builder, I32, offset(builder, offsets, builder.shl(index, I64(2))), 4)
-        exists = builder.icmp_signed("!=", place, I32(-(1 << 31)))
-        here = offset(builder, at, builder.add(builder.sext(place, I64), first))
+        return place, offset(builder, at, builder.add(builder.sext(place, I64), first))
+
+    def line(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
+        _, soon = place_of(builder.add(index, I64(GROUP)))
+        prefetch_to_l2(builder, soon, 32 * element.size // _LINE)
+        place, here = place_of(index)
+        if masks is None:
+            there = builder.select(builder.icmp_signed("!=", place, I32(NOWHERE)), exist, zero(vector(I1, 32)))
+        else:
+            bits = load(builder, I32, offset(builder, masks, builder.shl(index, I64(2))), 4)
+            there = builder.bitcast(bits, vector(I1, 32))
         values = []
-        for half in (0, 1):
-            mask = builder.icmp_signed("<", lane_numbers(16, 16 * half), left)
-            mask = builder.select(exists, mask, zero(vector(I1)))
-            where = builder.bitcast(offset(builder, here, 16 * half * element.size), kind.as_pointer())
-            loaded = call(builder, name, kind, where, I32(element.size), mask, zero(kind))
-            values.append(widened(builder, loaded, element))
+        for start in range(0, 32, lanes):
+            order = ir.Constant(vector(I32, lanes), list(range(start, start + lanes)))
+            where = builder.bitcast(offset(builder, here, start * element.size), kind.as_pointer())
+            mask = builder.shuffle_vector(there, there, order)
+            values.append(call(builder, name, kind, where, I32(element.size), mask, zero(kind)))
+        if copies:
+            store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), _LINE)
+            return range_of_halves(builder, values, limits)
+        values = [widened(builder, value, element) for value in values]
         for part, value in enumerate(_parts(builder, conversion, values)):
             to = offset(builder, target, builder.mul(part_bytes, I64(part)))
             store(builder, value, offset(builder, to, builder.shl(index, I64(6))), _LINE)
         return _widened_range(builder, values, limits)
 
+    if copies:
+        return _joined_limits(builder, loop(builder, I64(GROUP), no_range_of_halves(), line), found)
     return loop(builder, I64(GROUP), found, line)
 
 
@@ -177,4 +244,41 @@ class PackLines(NamedTuple):
     source: NamedTuple
     conversion: NamedTuple
     run = _pack_lines
+    arguments = LineArguments
+
+
+@intrinsic
+def _scan(typingctx, at, count, limits):
+    """Take `count` times 32 bfloat16 into the limits."""
+
+    def codegen(context, builder, signature, arguments):
+        at, count, limits_at = arguments
+        at, limits_at = pointer(builder, at), pointer(builder, limits_at)
+
+        def one(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+            here = offset(builder, at, builder.shl(index, I64(6)))
+            return range_of_halves(builder, [load(builder, vector(I16, 32), here, _LINE)], found)
+
+        found = loop(builder, count, no_range_of_halves(), one)
+        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
+        limits = [load(builder, vector(I32), slot, 4) for slot in slots]
+        for slot, limit in zip(slots, _joined_limits(builder, found, limits), strict=True):
+            store(builder, limit, slot, 4)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _scan_lines(leaf, job):
+    line_bytes, first = field("plan", job.plan, "line_bytes"), 16 * max(0, job.first)
+    last = 16 * min(job.last, field("plan", job.plan, "all_groups"))
+    if first < last:
+        _scan(job.at + first * line_bytes, (last - first) * line_bytes // 64, job.limits)
+
+
+class ScanLines(NamedTuple):
+    """Leaf: find the magnitudes of bfloat16 that are lines where they lie, so that they are in the cache."""
+
+    run = _scan_lines
     arguments = LineArguments

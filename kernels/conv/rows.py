@@ -39,6 +39,7 @@ from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .descriptor import field
 from .geometry import RUN_BYTES
+from .lines import no_range_of_halves, range_of_halves
 from .positions import pointer, read_positions, suffix, widened
 
 __all__ = ["SUMS_BYTES", "MultiplyRows", "multiply"]
@@ -77,7 +78,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
                     order = [16 * half + lane // 2 + 32 * (lane % 2) for lane in range(32)]
                     line = builder.shuffle_vector(*both, ir.Constant(vector(I32, 32), order))
                     store(builder, line, offset(builder, to, _TILE * half), _LINE)
-                return _range_of_halves(builder, both, found)
+                return range_of_halves(builder, both, found)
             for half in (0, 1):
                 both = [widened(builder, read(channel, half), element) for channel in (0, 1)]
                 for part, line in enumerate(interleaved_parts(builder, conversion, both)):
@@ -108,7 +109,10 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
         def turns(first: ir.Value, blocks: ir.Value, body: Callable) -> None:
             with builder.if_then(builder.icmp_signed(">", blocks, I64(0))):
                 limits = [load(builder, vector(I32), slot, 4) for slot in slots]
-                found = loop(builder, blocks, limits, lambda index, found: body(builder.add(first, index), found))
+                start = no_range_of_halves() if copies else limits
+                found = loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
+                if copies:
+                    found = _joined_limits(builder, found, limits)
                 for slot, value in zip(slots, found, strict=True):
                     store(builder, value, slot, 4)
 
@@ -148,20 +152,6 @@ def _pack_spots(typingctx, leaf, at, stride, channels, run, offsets, target, lim
         return context.get_dummy_value()
 
     return types.void(leaf, *[types.int64] * 7), codegen
-
-
-def _range_of_halves(builder: ir.IRBuilder, values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
-    """The limits with vectors of 32 bfloat16 taken in."""
-    bits = vector(I16, 32)
-    found = [splat(I16, -1, 32), splat(I16, 0, 32)]
-    for value in values:
-        magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))
-        less = builder.sub(magnitude, splat(I16, 1, 32))
-        found = [
-            call(builder, "llvm.umin.v32i16", bits, found[0], less),
-            call(builder, "llvm.umax.v32i16", bits, found[1], magnitude),
-        ]
-    return _joined_limits(builder, found, limits)
 
 
 @intrinsic

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Steps", "empty_output", "is_channels_last", "output_size", "padded", "steps", "windows"]
+__all__ = ["Steps", "empty_output", "is_channels_last", "output_size", "padded", "require", "steps", "windows"]
 
 
 class Steps(NamedTuple):
@@ -30,6 +30,47 @@ def output_size(size: Sequence[int], kernel: Sequence[int], at: Steps) -> tuple[
         (length + 2 * pad - gap * (taps - 1) - 1) // step + 1
         for length, taps, step, pad, gap in zip(size, kernel, *at, strict=True)
     )
+
+
+def require(
+    kernel: str,
+    first: Any,
+    second: Any,
+    bias: Any = None,
+    *,
+    groups: int = 1,
+    input_size: Sequence[int] = (),
+    kernel_size: Sequence[int] = (),
+    **keywords: Any,
+) -> None:
+    """Raise ValueError unless the arrays of a call have the shapes of one convolution: x (N, C, *S), w (O, C/groups,
+    *K) and y (N, O, *out), of which each of the three kernels takes two, and a bias (O,)."""
+    y: tuple[int, ...] | None = None
+    if kernel == "conv":
+        x, w = first.shape, second.shape
+    elif kernel == "conv_input_gradient":
+        w, y = second.shape, first.shape
+        x = (*y[:1], *(n * groups for n in w[1:2]), *input_size)
+    else:
+        x, y = first.shape, second.shape
+        w = (*y[1:2], *(n // max(groups, 1) for n in x[1:2]), *kernel_size)
+    dims = len(w) - 2
+    at = steps(dims, *(keywords.get(name, ()) for name in Steps._fields))
+    fits = 1 <= dims <= 3 and len(x) == len(w) and all(len(each) == dims for each in at)
+    fits = fits and groups > 0 and x[1] == w[1] * groups and w[0] % groups == 0
+    fits = fits and min(*at.stride, *at.dilation) > 0 and min(at.padding) >= 0
+    if fits:
+        sizes = output_size(x[2:], w[2:], at)
+        fits = min(sizes) >= 0 if y is None else y == (x[0], w[0], *sizes)
+    if not fits or (bias is not None and bias.shape != w[:1]):
+        others = ("" if y is None else f" and the result {list(y)}") + (
+            "" if bias is None else f" and the bias {list(bias.shape)}"
+        )
+        raise ValueError(
+            f"the input {list(x)}, the weight {list(w)}{others} are not those of one convolution with "
+            f"{at._asdict() | {'groups': groups}}; expected (N, C, *sizes), (O, C/groups, *kernel) and "
+            f"(N, O, *output sizes) for one to three dimensions, and a bias of (O,)"
+        )
 
 
 def is_channels_last(x: np.ndarray) -> bool:

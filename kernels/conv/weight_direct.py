@@ -19,7 +19,7 @@ from ..registry import Refused
 from . import geometry, pairs, tiles
 from .descriptor import WEIGHT, describe
 from .geometry import GROUP, Task
-from .reading import CHANNELS, describe_reading, folded_dimensions, reading, three, three_strides
+from .reading import CHANNELS, Folding, describe_reading, folding, reading, three, three_strides
 
 __all__ = ["weight_gradient"]
 
@@ -55,7 +55,7 @@ class _Plan:
     """All that does not depend on addresses and values."""
 
     precision: str
-    folded: int
+    folded: Folding
     depth: int
     addresses: tuple[int, int, int]
     """Of the descriptors: of the product, of reading x, and of reading g."""
@@ -104,8 +104,9 @@ def _plan(
         x_shape[0], three(x_shape[2:], 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1)
     )
     channels, outputs = x_shape[1] // groups, g_shape[1] // groups
-    folded = folded_dimensions(task.kernel, channels)
-    where = geometry.forward_geometry(task, folded, _STEP)
+    wide = three_strides(x_shape, x_strides)
+    folded = folding(task, wide, channels, groups, dtype.itemsize)
+    where = geometry.forward_geometry(task, folded.dimensions, _STEP)
     (one,) = where.passes
     front, back = -(-where.front // GROUP), -(-(where.back - _STEP) // GROUP)
     parts, count = CONVERSIONS[conversion].tile_parts, len(one.taps)
@@ -115,12 +116,12 @@ def _plan(
     all_steps = -(-where.end(one) // _STEP)
     partitions, steps = _partitions(all_steps, step_bytes, (front + back + 1) // 2, blocks * panels * count * groups)
     of_x = reading(
-        where, where.sources, where.planes, three_strides(x_shape, x_strides), channels, groups, dtype, conversion,
-        (front, front + 2 * steps + back), threads,
+        where, where.sources, where.planes, wide, channels, groups, dtype, conversion,
+        (front, front + 2 * steps + back), threads, folded.taps_first,
     )  # fmt: skip
     of_g = reading(
         where, (geometry.result_indices(where, one),), 1, three_strides(g_shape, g_strides), outputs, groups, dtype,
-        conversion, (0, 2 * steps), threads,
+        conversion, (0, 2 * steps), threads, False,
     )  # fmt: skip
     if of_x is None or of_g is None:
         return None
@@ -218,16 +219,19 @@ def weight_gradient(
     sentence = ranges.refusal(plan.precision, plan.depth, *found)
     if sentence is not None:
         raise Refused(sentence)
-    if plan.folded:
+    if plan.folded.dimensions:
         out = _unfolded(out, plan.folded, kernel_size)
     return out if x.dtype == np.float32 else out.astype(x.dtype)
 
 
-def _unfolded(packed: np.ndarray, folded: int, kernel: tuple[int, ...]) -> np.ndarray:
+def _unfolded(packed: np.ndarray, how: Folding, kernel: tuple[int, ...]) -> np.ndarray:
     """The gradient in the weight's own order, from one whose trailing dimensions are folded into channels."""
     outputs, channels, whole = packed.shape[0], packed.shape[1], three(kernel, 1)
-    kept, inside = whole[: 3 - folded], whole[3 - folded :]
+    kept, inside = whole[: 3 - how.dimensions], whole[3 - how.dimensions :]
     rank = len(inside)
+    if how.taps_first:
+        packed = packed.reshape(outputs, *inside, channels, *kept)
+        packed = np.moveaxis(packed, 1 + rank, 1)
     found = packed.reshape(outputs, channels, *inside, *kept)
     order = (0, 1, *range(2 + rank, 5), *range(2, 2 + rank))
     return np.ascontiguousarray(found.transpose(order)).reshape(outputs, channels, *kernel)

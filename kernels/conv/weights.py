@@ -174,13 +174,15 @@ class Form:
         self.found = greatest << 32 | least
 
 
-def fold_weight(w: np.ndarray, folded: int) -> np.ndarray:
-    """A weight (O, C, d, h, w) whose trailing `folded` kernel dimensions have become channels, (c, taps) in order."""
+def fold_weight(w: np.ndarray, folded: int, taps_first: bool) -> np.ndarray:
+    """A weight (O, C, d, h, w) whose trailing `folded` kernel dimensions have become channels, (c, taps) in order, or
+    (taps, c) with `taps_first`."""
     if not folded:
         return w
     kept = w.shape[2 : 5 - folded]
     channels = w.shape[1] * math.prod(w.shape[5 - folded :])
-    moved = np.moveaxis(w, range(5 - folded, 5), range(2, 2 + folded))
+    first = 1 if taps_first else 2
+    moved = np.moveaxis(w, range(5 - folded, 5), range(first, first + folded))
     return np.ascontiguousarray(moved).reshape(w.shape[0], channels, *kept, *[1] * folded)
 
 

@@ -1,7 +1,8 @@
 """Winograd's minimal convolutions F(2x2, 3x3) and F(4x4, 3x3): 2.25 and 4 times fewer products than direct sums.
 
 Tiles of the image and the weights are transformed, multiplied place by place, which is one product of matrices for each
-place of a tile, and transformed back. All transforms are in float32. (S. Winograd, "Arithmetic complexity of
+place of a tile, and transformed back. All transforms, and the products whatever the precision, are in float32. A block
+of tiles goes through all of it within the cache of one core (`winograd_loops`). (S. Winograd, "Arithmetic complexity of
 computations", 1980; A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", arXiv 1509.09308, with the
 points 0, 1, -1, infinity and, for tiles of six, 2 and -2.)
 
@@ -12,36 +13,19 @@ that are as good as float32's, and F(2x2) those down to bf16x3.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .. import cpu, threading
-from ..gemm import compiled, matmul
-from ..gemm.workspace import empty
+from .. import threading
 from ..registry import ArraySpec
-from .kept import array_of, form_of
-from .shapes import empty_output, is_channels_last, steps
+from .shapes import steps
 
 __all__ = ["conv", "conv_refuses", "conv_workspace", "input_gradient", "input_gradient_refuses",
            "input_gradient_workspace"]  # fmt: skip
 
-_G = {
-    4: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
-    6: (
-        (1 / 4, 0, 0), (-1 / 6, -1 / 6, -1 / 6), (-1 / 6, 1 / 6, -1 / 6), (1 / 24, 1 / 12, 1 / 6),
-        (1 / 24, -1 / 12, 1 / 6), (0, 0, 1),
-    ),
-}  # fmt: skip
-"""The transform of the weights, by the side of a tile."""
-
 _PRECISIONS = {4: ("ieee", "bf16x9", "bf16x6", "tf32x3", "bf16x3"), 6: ("ieee", "bf16x9", "bf16x6", "tf32x3")}
-
-_BLOCK_BYTES = 1 << 26
-"""Of transformed values and products, unless those of one image take more."""
 
 
 def _refusal(tile: int, x: ArraySpec, weight: ArraySpec, keywords: dict[str, Any]) -> str | None:
@@ -76,83 +60,17 @@ def input_gradient_refuses(tile: int) -> Callable[..., str | None]:
     return refuses
 
 
-def slower(tile: int) -> Callable[..., str | None]:
-    """Why others are usually better. On the 3 x 3 layers of ResNet-50 (bench/NOTES.md) direct sums on tiles take less
-    time than either, whose transforms go through memory."""
-
-    def sentence(*_: ArraySpec, **__: Any) -> str | None:
-        if tile == 6:
-            return "loses three to nine times in accuracy; cudnn.benchmark = True times it"
-        return "is slower than direct sums for most shapes; cudnn.benchmark = True times it"
-
-    return sentence
-
-
-def _bytes(tile: int, images: int, channels: int, outputs: int, size: Sequence[int]) -> int:
-    tiles = math.prod(-(-each // (tile - 2)) for each in size)
-    one = tile * tile * tiles * (channels + outputs) * 4
-    block = max(1, min(images, _BLOCK_BYTES // one))
-    return block * one + tile * tile * channels * outputs * 4
+def _bytes(tile: int, channels: int, outputs: int) -> int:
+    """About what the values and sums of the threads and the transformed weights take."""
+    return tile * tile * (threading.get_num_threads() * 128 * (channels + min(outputs, 140)) + 5 * channels * outputs)
 
 
 def conv_workspace(tile: int) -> Callable[..., int]:
-    def workspace(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, padding: Sequence[int] = (), **__: Any) -> int:
-        pads = padding or (0, 0)
-        size = [length + 2 * pad - 2 for length, pad in zip(x.shape[2:], pads, strict=True)]
-        return _bytes(tile, x.shape[0], x.shape[1], weight.shape[0], size)
-
-    return workspace
+    return lambda x, weight, *_, **__: _bytes(tile, x.shape[1], weight.shape[0])
 
 
 def input_gradient_workspace(tile: int) -> Callable[..., int]:
-    def workspace(g: ArraySpec, weight: ArraySpec, *, input_size: Sequence[int], **_: Any) -> int:
-        return _bytes(tile, g.shape[0], g.shape[1], weight.shape[1], input_size)
-
-    return workspace
-
-
-def _transformed(weight: np.ndarray, tile: int) -> np.ndarray:
-    """The weights (O, C, 3, 3) as (tile * tile, O, C), transformed in float64 and rounded once."""
-    matrix = np.array(_G[tile])
-    values = np.einsum("ir,ocrs,js->ijoc", matrix, weight.astype(np.float64), matrix, optimize=True)
-    return np.ascontiguousarray(values.reshape(tile * tile, *weight.shape[:2]).astype(np.float32))
-
-
-def _turned(weight: np.ndarray, tile: int) -> np.ndarray:
-    """The weights with which the gradient with respect to the input is a convolution."""
-    return _transformed(weight.transpose(1, 0, 2, 3)[..., ::-1, ::-1], tile)
-
-
-def _convolve(
-    x: np.ndarray, values: np.ndarray, bias: np.ndarray, tile: int, before: Sequence[int], size: Sequence[int],
-    relu: bool, keywords: dict[str, Any],
-) -> np.ndarray:  # fmt: skip
-    """The convolution of x with transformed weights, `before` zeros in front of it, to results of spatial `size`."""
-    from . import winograd_loops as loops
-
-    last, outputs = is_channels_last(x), values.shape[1]
-    y = empty_output((len(x), outputs, *size), x.dtype, last)
-    down, across = (-(-each // (tile - 2)) for each in size)
-    pool, threads = threading.pool()
-    scratch = np.empty((threads, loops.scratch_size(tile)), np.float32)
-    block = max(1, min(len(x), _BLOCK_BYTES // (tile * tile * down * across * (x.shape[1] + outputs) * 4)))
-    read: Any = loops.ReadChannels if last else loops.ReadPlanes
-    write: Any = loops.WriteChannels if last else loops.WritePlanes
-    source, target = (np.moveaxis(each, 1, -1) if last else each for each in (x, y))
-    if not source.flags.c_contiguous:
-        source = np.ascontiguousarray(source)
-    right = values.mT if last else values
-    for first in range(0, len(x), block):
-        images = source[first : first + block]
-        count = len(images) * down * across
-        shape = (tile * tile, count, x.shape[1]) if last else (tile * tile, x.shape[1], count)
-        seen = empty(shape, x.dtype)
-        job: tuple[Any, ...] = images, seen, bias, scratch, tile, *before, down, across, False
-        loops.start(pool, threads, len(images) * (down if last else x.shape[1]), read(*job))
-        products = _multiply(seen, right, keywords) if last else _multiply(right, seen, keywords)
-        job = target[first : first + block], products, bias, scratch, tile, 0, 0, down, across, relu
-        loops.start(pool, threads, len(images) * (down if last else outputs), write(*job))
-    return y
+    return lambda g, weight, *_, **__: _bytes(tile, g.shape[1], weight.shape[1])
 
 
 def conv(tile: int) -> Callable[..., np.ndarray]:
@@ -160,13 +78,13 @@ def conv(tile: int) -> Callable[..., np.ndarray]:
 
     def run(
         x: np.ndarray, weight: Any, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), relu: bool = False,
-        **keywords: Any,
+        **_: Any,
     ) -> np.ndarray:  # fmt: skip
+        from .winograd_plans import convolve
+
         at = steps(2, (), padding)
-        values = form_of(weight, f"winograd{tile}", functools.partial(_transformed, tile=tile))
         size = [length + 2 * pad - 2 for length, pad in zip(x.shape[2:], at.padding, strict=True)]
-        added = np.zeros(len(array_of(weight)), x.dtype) if bias is None else np.ascontiguousarray(bias)
-        return _convolve(x, values, added, tile, at.padding, size, relu, _of_products(keywords))
+        return convolve(x, weight, bias, tile, False, at.padding, size, relu)
 
     return run
 
@@ -175,29 +93,11 @@ def input_gradient(tile: int) -> Callable[..., np.ndarray]:
     """The gradient with respect to the input by tiles of this side."""
 
     def run(
-        g: np.ndarray, weight: Any, *, input_size: Sequence[int], padding: Sequence[int] = (), **keywords: Any
+        g: np.ndarray, weight: Any, *, input_size: Sequence[int], padding: Sequence[int] = (), **_: Any
     ) -> np.ndarray:
-        at = steps(2, (), padding)
-        values = form_of(weight, f"winograd{tile} turned", functools.partial(_turned, tile=tile))
-        before = [2 - pad for pad in at.padding]
-        none = np.zeros(values.shape[1], g.dtype)
-        return _convolve(g, values, none, tile, before, tuple(input_size), False, _of_products(keywords))
+        from .winograd_plans import convolve
+
+        before = [2 - pad for pad in steps(2, (), padding).padding]
+        return convolve(g, weight, None, tile, True, before, tuple(input_size), False)
 
     return run
-
-
-def _multiply(a: np.ndarray, b: np.ndarray, keywords: dict[str, Any]) -> np.ndarray:
-    """A batch of products; exact ones by this project's own loops at any size, since the threads of a BLAS would be in
-    the way of those of the transforms."""
-    precision = keywords.get("precision", "ieee")
-    if precision in compiled.EXACT:
-        for isa in compiled.ISAS[1:]:
-            if cpu.refusal(isa) is None:
-                from ..gemm.product import product
-
-                return product(a, b, isa=isa, precision=compiled.computed(isa, a.dtype, precision) or "ieee")
-    return matmul(a, b, **keywords)
-
-
-def _of_products(keywords: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in keywords.items() if name in ("precision", "rounding")}

@@ -1,300 +1,304 @@
-"""The transforms of Winograd's convolutions, compiled: tiles of an image to values, and products to results.
+"""Winograd's convolutions, compiled: a block of tiles is read, multiplied and written while it is in the L2 cache.
 
-Lanes are tiles of one channel, or, where channels are neighbours in memory, channels of one tile. A worker lays out the
-values of LANES of them one after the other, so that each step of a transform is a loop over neighbours.
-
-Importing this module imports Numba.
+Lanes are tiles: 16 of one channel are gathered, place by place, transformed, and stored as values (places, channels,
+tiles). The microkernels of `gemm.vectors` multiply them with panels of transformed weights, some panels at a time, for
+each place (sums: places, outputs, tiles), and what these become is scattered to the result.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
+from ..gemm.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, splat, store, vector
+from ..gemm.microkernels import multiply_panels
+from ..gemm.sources import ELEMENTS
+from ..gemm.tags import constant, field_class
+from ..gemm.vectors import Avx2Float32, Avx512Float32
+from ..jit import intrinsic, ir, njit, types
+from ..launch import call_at, launch
+from .descriptor import field
+from .positions import gathered, pointer
 
-from ..jit import njit
-from ..launch import launch
+__all__ = ["Avx2", "Avx512", "Tile4", "Tile6", "Tiles", "run"]
 
-__all__ = ["LANES", "ReadChannels", "ReadPlanes", "WriteChannels", "WritePlanes", "scratch_size", "start"]
+_LANES, _VECTOR = 16, 64
 
-LANES = 32
-
-
-def scratch_size(tile: int) -> int:
-    """Floats that a worker needs."""
-    return 3 * tile * tile * LANES
-
-
-@njit(cache=False)
-def _row(memory, part, tile, i, j):
-    """The lanes at place (i, j) of one of the three parts of a worker's memory."""
-    start = ((part * tile + i) * tile + j) * LANES
-    return memory[start : start + LANES]
+_Values = list[ir.Value]
 
 
-@njit(cache=False)
-def _input4(d0, d1, d2, d3, o0, o1, o2, o3):
-    for lane in range(LANES):
-        a, b, c, d = d0[lane], d1[lane], d2[lane], d3[lane]
-        o0[lane], o1[lane], o2[lane], o3[lane] = a - c, b + c, c - b, b - d
+class Avx512(Avx512Float32):
+    """Weights are read once for each block of tiles, which is often from beyond the L2 cache."""
+
+    ahead_a = 1
 
 
-@njit(cache=False)
-def _input6(d0, d1, d2, d3, d4, d5, o0, o1, o2, o3, o4, o5):
-    two, four, five = np.float32(2), np.float32(4), np.float32(5)
-    for lane in range(LANES):
-        a, b, c, d, e, f = d0[lane], d1[lane], d2[lane], d3[lane], d4[lane], d5[lane]
-        even, odd = e - four * c, d - four * b
-        near, far = e - c, two * (d - b)
-        o0[lane], o5[lane] = four * a - five * c + e, four * b - five * d + f
-        o1[lane], o2[lane], o3[lane], o4[lane] = even + odd, even - odd, near + far, near - far
+class Avx2(Avx2Float32):
+    ahead_a = 1
 
 
-@njit(cache=False)
-def _output4(d0, d1, d2, d3, o0, o1):
-    for lane in range(LANES):
-        a, b, c, d = d0[lane], d1[lane], d2[lane], d3[lane]
-        o0[lane], o1[lane] = a + b + c, b - c - d
+class Tile4(NamedTuple):
+    """Transforms of tiles of 4 x 4, which give 2 x 2 results."""
+
+    side, results = 4, 2
+
+    @staticmethod
+    def read(builder: ir.IRBuilder, values: _Values) -> _Values:
+        a, b, c, d = values
+        return [builder.fsub(a, c), builder.fadd(b, c), builder.fsub(c, b), builder.fsub(b, d)]
+
+    @staticmethod
+    def write(builder: ir.IRBuilder, values: _Values) -> _Values:
+        a, b, c, d = values
+        return [
+            builder.fadd(a, builder.fadd(b, c)),
+            builder.fsub(builder.fsub(b, c), d),
+        ]
 
 
-@njit(cache=False)
-def _output6(d0, d1, d2, d3, d4, d5, o0, o1, o2, o3):
-    two, four, eight = np.float32(2), np.float32(4), np.float32(8)
-    for lane in range(LANES):
-        a, b, c, d, e, f = d0[lane], d1[lane], d2[lane], d3[lane], d4[lane], d5[lane]
-        near, far, near_odd, far_odd = b + c, d + e, b - c, d - e
-        o0[lane], o1[lane] = a + near + far, near_odd + two * far_odd
-        o2[lane], o3[lane] = near + four * far, near_odd + eight * far_odd + f
+class Tile6(NamedTuple):
+    """Transforms of tiles of 6 x 6, which give 4 x 4 results."""
+
+    side, results = 6, 4
+
+    @staticmethod
+    def read(builder: ir.IRBuilder, values: _Values) -> _Values:
+        a, b, c, d, e, f = values
+        even, odd = _plus(builder, e, -4, c), _plus(builder, d, -4, b)
+        near, far = builder.fsub(e, c), builder.fmul(splat(F32, 2), builder.fsub(d, b))
+        return [
+            _plus(builder, _plus(builder, e, -5, c), 4, a),
+            builder.fadd(even, odd),
+            builder.fsub(even, odd),
+            builder.fadd(near, far),
+            builder.fsub(near, far),
+            _plus(builder, _plus(builder, f, -5, d), 4, b),
+        ]
+
+    @staticmethod
+    def write(builder: ir.IRBuilder, values: _Values) -> _Values:
+        a, b, c, d, e, f = values
+        near, far, near_odd, far_odd = (
+            builder.fadd(b, c), builder.fadd(d, e), builder.fsub(b, c), builder.fsub(d, e)
+        )  # fmt: skip
+        return [
+            builder.fadd(a, builder.fadd(near, far)),
+            _plus(builder, near_odd, 2, far_odd),
+            _plus(builder, near, 4, far),
+            builder.fadd(f, _plus(builder, near_odd, 8, far_odd)),
+        ]
 
 
-@njit(cache=False)
-def _transform_input(memory, tile):
-    """From part 0 to part 2, along columns and along rows."""
-    for j in range(tile):
-        if tile == 4:
-            _input4(
-                _row(memory, 0, 4, 0, j), _row(memory, 0, 4, 1, j), _row(memory, 0, 4, 2, j), _row(memory, 0, 4, 3, j),
-                _row(memory, 1, 4, 0, j), _row(memory, 1, 4, 1, j), _row(memory, 1, 4, 2, j), _row(memory, 1, 4, 3, j),
-            )  # fmt: skip
-        else:
-            _input6(
-                _row(memory, 0, 6, 0, j), _row(memory, 0, 6, 1, j), _row(memory, 0, 6, 2, j), _row(memory, 0, 6, 3, j),
-                _row(memory, 0, 6, 4, j), _row(memory, 0, 6, 5, j), _row(memory, 1, 6, 0, j), _row(memory, 1, 6, 1, j),
-                _row(memory, 1, 6, 2, j), _row(memory, 1, 6, 3, j), _row(memory, 1, 6, 4, j), _row(memory, 1, 6, 5, j),
-            )  # fmt: skip
-    for i in range(tile):
-        if tile == 4:
-            _input4(
-                _row(memory, 1, 4, i, 0), _row(memory, 1, 4, i, 1), _row(memory, 1, 4, i, 2), _row(memory, 1, 4, i, 3),
-                _row(memory, 2, 4, i, 0), _row(memory, 2, 4, i, 1), _row(memory, 2, 4, i, 2), _row(memory, 2, 4, i, 3),
-            )  # fmt: skip
-        else:
-            _input6(
-                _row(memory, 1, 6, i, 0), _row(memory, 1, 6, i, 1), _row(memory, 1, 6, i, 2), _row(memory, 1, 6, i, 3),
-                _row(memory, 1, 6, i, 4), _row(memory, 1, 6, i, 5), _row(memory, 2, 6, i, 0), _row(memory, 2, 6, i, 1),
-                _row(memory, 2, 6, i, 2), _row(memory, 2, 6, i, 3), _row(memory, 2, 6, i, 4), _row(memory, 2, 6, i, 5),
-            )  # fmt: skip
+def _plus(builder: ir.IRBuilder, a: ir.Value, factor: int, b: ir.Value) -> ir.Value:
+    """a + factor * b, with one rounding where the CPU has an instruction for it."""
+    return call(builder, "llvm.fmuladd.v16f32", vector(F32), b, splat(F32, factor), a)
 
 
-@njit(cache=False)
-def _transform_output(memory, tile):
-    """From part 0 to the first rows and columns of part 2, along columns and along rows."""
-    for j in range(tile):
-        if tile == 4:
-            _output4(
-                _row(memory, 0, 4, 0, j), _row(memory, 0, 4, 1, j), _row(memory, 0, 4, 2, j), _row(memory, 0, 4, 3, j),
-                _row(memory, 1, 4, 0, j), _row(memory, 1, 4, 1, j),
-            )  # fmt: skip
-        else:
-            _output6(
-                _row(memory, 0, 6, 0, j), _row(memory, 0, 6, 1, j), _row(memory, 0, 6, 2, j), _row(memory, 0, 6, 3, j),
-                _row(memory, 0, 6, 4, j), _row(memory, 0, 6, 5, j), _row(memory, 1, 6, 0, j), _row(memory, 1, 6, 1, j),
-                _row(memory, 1, 6, 2, j), _row(memory, 1, 6, 3, j),
-            )  # fmt: skip
-    for i in range(tile - 2):
-        if tile == 4:
-            _output4(
-                _row(memory, 1, 4, i, 0), _row(memory, 1, 4, i, 1), _row(memory, 1, 4, i, 2), _row(memory, 1, 4, i, 3),
-                _row(memory, 2, 4, i, 0), _row(memory, 2, 4, i, 1),
-            )  # fmt: skip
-        else:
-            _output6(
-                _row(memory, 1, 6, i, 0), _row(memory, 1, 6, i, 1), _row(memory, 1, 6, i, 2), _row(memory, 1, 6, i, 3),
-                _row(memory, 1, 6, i, 4), _row(memory, 1, 6, i, 5), _row(memory, 2, 6, i, 0), _row(memory, 2, 6, i, 1),
-                _row(memory, 2, 6, i, 2), _row(memory, 2, 6, i, 3),
+def _mask(builder: ir.IRBuilder, masks: ir.Value, place: int) -> ir.Value:
+    """Which of 16 tiles have the place: masks are 16 bits for each."""
+    return builder.bitcast(load(builder, I16, offset(builder, masks, 2 * place), 2), vector(I1))
+
+
+def _gather(builder: ir.IRBuilder, wide: bool, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
+    if wide:
+        return gathered(builder, ELEMENTS["float32"], at, offsets, mask)
+    places = _pointers(builder, at, offsets)
+    return call(builder, "llvm.masked.gather.v16f32.v16p0", vector(F32), places, I32(4), mask, splat(F32, 0))
+
+
+def _scatter(
+    builder: ir.IRBuilder, wide: bool, value: ir.Value, at: ir.Value, offsets: ir.Value, mask: ir.Value
+) -> None:
+    if wide:
+        call(builder, "llvm.x86.avx512.mask.scatter.dps.512", VOID, at, mask, offsets, value, I32(1))
+    else:
+        places = _pointers(builder, at, offsets)
+        call(builder, "llvm.masked.scatter.v16f32.v16p0", VOID, value, places, I32(4), mask)
+
+
+def _pointers(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value) -> ir.Value:
+    start = broadcast(builder, builder.ptrtoint(at, I64))
+    return builder.inttoptr(builder.add(start, builder.sext(offsets, vector(I64))), vector(F32.as_pointer()))
+
+
+def _square(builder: ir.IRBuilder, rows: int, columns: int) -> Any:
+    """Memory for a square of vectors: a function from (row, column) to a pointer."""
+    with builder.goto_entry_block():
+        space = builder.alloca(ir.ArrayType(vector(F32), rows * columns))
+    space.align = _VECTOR
+    base = builder.bitcast(space, ir.IntType(8).as_pointer())
+    return lambda i, j: offset(builder, base, _VECTOR * (i * columns + j))
+
+
+@intrinsic
+def _read_tiles(typingctx, leaf, at, row, column, offsets, masks, target, place_bytes):
+    """16 tiles of a channel, transformed: a vector at `target` for each place, `place_bytes` apart."""
+    tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
+    side = range(tile.side)
+
+    def codegen(context, builder, signature, arguments):
+        _, at, row, column, offsets, masks, target, place_bytes = arguments
+        at, offsets, masks, target = (pointer(builder, x) for x in (at, offsets, masks, target))
+        where = load(builder, vector(I32), offsets, 4)
+        half_done = _square(builder, tile.side, tile.side)
+        for j in side:
+            values = []
+            for i in side:
+                here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
+                mask = _mask(builder, masks, i * tile.side + j)
+                values.append(_gather(builder, wide, offset(builder, at, here), where, mask))
+            for i, value in enumerate(tile.read(builder, values)):
+                store(builder, value, half_done(i, j), _VECTOR)
+        for i in side:
+            values = tile.read(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
+            for j, value in enumerate(values):
+                to = offset(builder, target, builder.mul(place_bytes, I64(i * tile.side + j)))
+                store(builder, value, to, _VECTOR)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 7), codegen
+
+
+@intrinsic
+def _write_tiles(typingctx, leaf, source, place_bytes, bias, relu, at, row, column, offsets, masks):
+    """The results of 16 tiles of an output channel, from the sums of their places."""
+    tile, wide = field_class(leaf, "tile"), field_class(leaf, "kernel").lanes == _LANES
+    side, results = range(tile.side), range(tile.results)
+
+    def codegen(context, builder, signature, arguments):
+        _, source, place_bytes, bias, relu, at, row, column, offsets, masks = arguments
+        source, bias, at, offsets, masks = (pointer(builder, x) for x in (source, bias, at, offsets, masks))
+        where, added = load(builder, vector(I32), offsets, 4), broadcast(builder, load(builder, F32, bias, 4))
+        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)))
+        half_done = _square(builder, tile.results, tile.side)
+        for j in side:
+            places = [builder.mul(place_bytes, I64(i * tile.side + j)) for i in side]
+            values = [load(builder, vector(F32), offset(builder, source, place), _VECTOR) for place in places]
+            for i, value in enumerate(tile.write(builder, values)):
+                store(builder, value, half_done(i, j), _VECTOR)
+        for i in results:
+            values = tile.write(builder, [load(builder, vector(F32), half_done(i, j), _VECTOR) for j in side])
+            for j, value in enumerate(values):
+                value = builder.fadd(value, added)
+                negative = builder.and_(builder.fcmp_ordered("<", value, splat(F32, 0)), wanted)
+                value = builder.select(negative, splat(F32, 0), value)
+                here = builder.add(builder.mul(row, I64(i)), builder.mul(column, I64(j)))
+                mask = _mask(builder, masks, i * tile.results + j)
+                _scatter(builder, wide, value, offset(builder, at, here), where, mask)
+        return context.get_dummy_value()
+
+    return types.void(leaf, *[types.int64] * 9), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _multiply_places(leaf, plan, values, sums, weights, first, last):
+    """For each place the sums of panels first to last of the outputs."""
+    tag, places = leaf.kernel, constant(leaf.tile, "side") * constant(leaf.tile, "side")
+    channels, panels = field("winograd", plan, "channels"), field("winograd", plan, "panels")
+    panel_bytes, row_bytes = channels * constant(tag, "a_bytes"), 4 * constant(tag, "nr")
+    block_bytes = constant(tag, "mr") * row_bytes
+    for place in range(places):
+        b = values + place * field("winograd", plan, "value_bytes")
+        to = sums + place * field("winograd", plan, "sum_bytes")
+        for panel in range(first, last):
+            a = weights + (place * panels + panel) * panel_bytes
+            ahead = a + panel_bytes * (1 if panel + 1 < last else panels - last + first + 1)
+            multiply_panels(tag, channels, a, b, 0, False, to + (panel - first) * block_bytes, row_bytes, ahead, b)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _read_block(leaf, plan, x, block, values):
+    """The values of all channels of a block of tiles."""
+    tiles, places = constant(leaf.kernel, "nr"), constant(leaf.tile, "side") * constant(leaf.tile, "side")
+    for half in range(tiles // 16):
+        group = block * (tiles // 16) + half
+        offsets = field("winograd", plan, "read_offsets") + 64 * group
+        masks = field("winograd", plan, "read_masks") + 2 * places * group
+        for channel in range(field("winograd", plan, "channels")):
+            _read_tiles(
+                leaf, x + channel * field("winograd", plan, "x_channel"), field("winograd", plan, "x_row"),
+                field("winograd", plan, "x_column"), offsets, masks, values + 4 * tiles * channel + 64 * half,
+                field("winograd", plan, "value_bytes"),
             )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _read_planes(task, worker, job):
-    """The tiles of one channel of one image, as values (tile * tile, C, N * tiles)."""
-    channels, height, width = job.image.shape[1:]
-    n, c = task // channels, task % channels
-    tile, across, count = job.tile, job.tiles_across, job.tiles_down * job.tiles_across
-    memory, plane, step = job.scratch[worker], job.image[n, c], job.tile - 2
-    for first in range(0, count, LANES):
-        lanes = min(LANES, count - first)
-        for lane in range(lanes):
-            top, left = (first + lane) // across * step - job.top, (first + lane) % across * step - job.left
-            inside = top >= 0 and left >= 0 and top + tile <= height and left + tile <= width
-            for i in range(tile):
-                for j in range(tile):
-                    y, x = top + i, left + j
-                    value = np.float32(0)
-                    if inside or (0 <= y < height and 0 <= x < width):
-                        value = plane[np.uint64(y), np.uint64(x)]
-                    memory[np.uint64((i * tile + j) * LANES + lane)] = value
-        _transform_input(memory, tile)
-        for place in range(tile * tile):
-            target = job.values[place, c, n * count + first : n * count + first + lanes]
-            source = memory[(2 * tile * tile + place) * LANES :]
-            for lane in range(lanes):
-                target[lane] = source[lane]
+def _write_block(leaf, job, sums, first, last):
+    """The results of outputs first to last of a block of tiles."""
+    plan, tiles = job.plan, constant(leaf.kernel, "nr")
+    places = constant(leaf.tile, "results") * constant(leaf.tile, "results")
+    for output in range(first, last):
+        for half in range(tiles // 16):
+            group = job.block * (tiles // 16) + half
+            _write_tiles(
+                leaf, sums + 4 * tiles * (output - first) + 64 * half, field("winograd", plan, "sum_bytes"),
+                job.bias + 4 * output, field("winograd", plan, "relu"),
+                job.out + output * field("winograd", plan, "out_channel"), field("winograd", plan, "out_row"),
+                field("winograd", plan, "out_column"), field("winograd", plan, "write_offsets") + 64 * group,
+                field("winograd", plan, "write_masks") + 2 * places * group,
+            )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _read_channels(task, worker, job):
-    """The tiles of one row of tiles of one image (N, H, W, C), as values (tile * tile, N * tiles, C)."""
-    height, width, channels = job.image.shape[1:]
-    n, row = task // job.tiles_down, task % job.tiles_down
-    tile, memory = job.tile, job.scratch[worker]
-    top = row * (tile - 2) - job.top
-    for column in range(job.tiles_across):
-        left = column * (tile - 2) - job.left
-        at = task * job.tiles_across + column
-        for first in range(0, channels, LANES):
-            lanes = min(LANES, channels - first)
-            for i in range(tile):
-                for j in range(tile):
-                    target, y, x = _row(memory, 0, tile, i, j), top + i, left + j
-                    if 0 <= y < height and 0 <= x < width:
-                        source = job.image[n, y, x, first : first + lanes]
-                        for lane in range(lanes):
-                            target[lane] = source[lane]
-                    else:
-                        target[:] = 0
-            _transform_input(memory, tile)
-            for place in range(tile * tile):
-                source, target = memory[(2 * tile * tile + place) * LANES :], job.values[place, at, first:]
-                for lane in range(lanes):
-                    target[lane] = source[lane]
+def _tiles(leaf, job):
+    """A block of tiles, and some panels of outputs."""
+    plan, mr = job.plan, constant(leaf.kernel, "mr")
+    places = constant(leaf.tile, "side") * constant(leaf.tile, "side")
+    sums = job.memory + places * field("winograd", plan, "value_bytes")
+    _read_block(leaf, plan, job.x, job.block, job.memory)
+    for first in range(job.first, job.last, field("winograd", plan, "panel_chunk")):
+        last = min(first + field("winograd", plan, "panel_chunk"), job.last)
+        _multiply_places(leaf, plan, job.memory, sums, job.weights, first, last)
+        last_output = min(last * mr, field("winograd", plan, "outputs"))
+        _write_block(leaf, job, sums, first * mr, last_output)
+
+
+class _Arguments(NamedTuple):
+    plan: int
+    x: int
+    out: int
+    weights: int
+    bias: int
+    memory: int
+    block: int
+    first: int
+    last: int
+
+
+class Tiles(NamedTuple):
+    """Leaf: results of a block of tiles. Fields: a microkernel of `gemm.vectors`, and `Tile4` or `Tile6`."""
+
+    kernel: NamedTuple
+    tile: NamedTuple
+    run = _tiles
+    arguments = _Arguments
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _write_planes(task, worker, job):
-    """The results of one channel of one image, from products (tile * tile, O, N * tiles)."""
-    channels, height, width = job.image.shape[1:]
-    n, c = task // channels, task % channels
-    tile, across, count = job.tile, job.tiles_across, job.tiles_down * job.tiles_across
-    memory, plane, step, bias = job.scratch[worker], job.image[n, c], job.tile - 2, job.bias[c]
-    for first in range(0, count, LANES):
-        lanes = min(LANES, count - first)
-        for place in range(tile * tile):
-            source = job.values[place, c, n * count + first : n * count + first + lanes]
-            target = memory[place * LANES :]
-            for lane in range(lanes):
-                target[lane] = source[lane]
-        _transform_output(memory, tile)
-        for lane in range(lanes):
-            top, left = (first + lane) // across * step, (first + lane) % across * step
-            for i in range(min(step, height - top)):
-                for j in range(min(step, width - left)):
-                    value = memory[np.uint64(((2 * tile + i) * tile + j) * LANES + lane)] + bias
-                    if job.relu and value < 0:
-                        value = np.float32(0)
-                    plane[np.uint64(top + i), np.uint64(left + j)] = value
+def _task(task, worker, job):
+    plan, chunks = job.plan, field("winograd", job.plan, "chunks")
+    panels = field("winograd", plan, "panels")
+    each = (panels + chunks - 1) // chunks
+    first = task % chunks * each
+    call_at(
+        field("winograd", plan, "leaf"),
+        _Arguments(
+            plan, job.x, job.out, job.weights, job.bias, job.memory + worker * field("winograd", plan, "memory"),
+            task // chunks, first, min(first + each, panels),
+        ),
+    )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
-def _write_channels(task, worker, job):
-    """The results of one row of tiles of one image (N, H, W, O), from products (tile * tile, N * tiles, O)."""
-    height, width, channels = job.image.shape[1:]
-    n, row = task // job.tiles_down, task % job.tiles_down
-    tile, memory, step = job.tile, job.scratch[worker], job.tile - 2
-    top = row * step
-    for column in range(job.tiles_across):
-        left, at = column * step, task * job.tiles_across + column
-        for first in range(0, channels, LANES):
-            lanes = min(LANES, channels - first)
-            for place in range(tile * tile):
-                source, target = job.values[place, at, first:], memory[place * LANES :]
-                for lane in range(lanes):
-                    target[lane] = source[lane]
-            _transform_output(memory, tile)
-            bias = job.bias[first:]
-            for i in range(min(step, height - top)):
-                for j in range(min(step, width - left)):
-                    source, target = _row(memory, 2, tile, i, j), job.image[n, top + i, left + j, first:]
-                    for lane in range(lanes):
-                        value = source[lane] + bias[lane]
-                        target[lane] = np.float32(0) if job.relu and value < 0 else value
-
-
-class ReadPlanes(NamedTuple):
-    """Job: Tiles of an image (N, C, H, W), to values (tile * tile, C, N * tiles)."""
-
-    image: np.ndarray
-    values: np.ndarray
-    bias: np.ndarray
-    scratch: np.ndarray
-    tile: int
-    top: int
-    left: int
-    tiles_down: int
-    tiles_across: int
-    relu: bool
-    run = _read_planes
-
-
-class ReadChannels(NamedTuple):
-    """Job: Tiles of an image (N, H, W, C), to values (tile * tile, N * tiles, C)."""
-
-    image: np.ndarray
-    values: np.ndarray
-    bias: np.ndarray
-    scratch: np.ndarray
-    tile: int
-    top: int
-    left: int
-    tiles_down: int
-    tiles_across: int
-    relu: bool
-    run = _read_channels
-
-
-class WritePlanes(NamedTuple):
-    """Job: Results (N, O, H, W), from products (tile * tile, O, N * tiles)."""
-
-    image: np.ndarray
-    values: np.ndarray
-    bias: np.ndarray
-    scratch: np.ndarray
-    tile: int
-    top: int
-    left: int
-    tiles_down: int
-    tiles_across: int
-    relu: bool
-    run = _write_planes
-
-
-class WriteChannels(NamedTuple):
-    """Job: Results (N, H, W, O), from products (tile * tile, N * tiles, O)."""
-
-    image: np.ndarray
-    values: np.ndarray
-    bias: np.ndarray
-    scratch: np.ndarray
-    tile: int
-    top: int
-    left: int
-    tiles_down: int
-    tiles_across: int
-    relu: bool
-    run = _write_channels
+class _Job(NamedTuple):
+    plan: int
+    x: int
+    out: int
+    weights: int
+    bias: int
+    memory: int
+    run = _task
 
 
 @njit
-def start(pool, threads, tasks, job):
-    """Run a job of this module, on so many threads."""
-    launch(pool, threads, tasks, job)
+def run(pool, threads, tasks, plan, x, out, weights, bias, memory):
+    """Convolve. All are addresses but `threads` and `tasks`."""
+    launch(pool, threads, tasks, _Job(plan, x, out, weights, bias, memory))

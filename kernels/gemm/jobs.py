@@ -83,10 +83,23 @@ def _convert_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool) -> int:
 
 
 @functools.cache
-def _pack_leaf(plan: plans.Plan, dtype: np.dtype, along_k: bool, unit: bool) -> int:
-    order, spacing = AlongK() if along_k else Across(), Contiguous() if unit else Strided()
+def _pack_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool) -> int:
     panel = VectorPanel(OfB(), plan.b_panel.conversion, plan.scheme.kernel)
-    return loops.leaf_address(loops.PackRange(Source(order, spacing, ELEMENTS[dtype.name]), panel))
+    source = Source(AlongK(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
+    return loops.leaf_address(loops.PackRange(source, panel))
+
+
+def _conversion(plan: plans.Plan, dtype: np.dtype, operand: str, lines: tuple, aligned: bool) -> dict[str, int]:
+    """The fields that have an operand converted: `lines` are how many, their length, and both strides. Lines that
+    follow one another are converted as one, which has no ends to mask; rows that vectors read begin on cache lines."""
+    count, length, line_stride, stride = lines
+    size = 8 if dtype.itemsize == 8 else 4
+    target_line = plans.up(length * size, 64) if aligned else length * size
+    if stride == dtype.itemsize and line_stride == length * stride and target_line == length * size:
+        count, length = 1, count * length
+    leaf = _convert_leaf(plan, dtype, stride == dtype.itemsize)
+    values = (leaf, count, length, line_stride, stride, target_line)
+    return {f"{name}_{operand}": value for name, value in zip(small_vectors.CONVERT_FIELDS, values, strict=True)}
 
 
 def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps) -> Job:
@@ -97,18 +110,17 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     fields.update(leaf=_leaf(plan, dtype), m=m, n=n, k=k, c_row=n * dtype.itemsize, a_row=a_row, a_k=a_k)
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
-        lines, length, line, stride = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
-        target_line = plans.up(length * size, 64)
-        fields.update(
-            convert_a=_convert_leaf(plan, dtype, stride == dtype.itemsize),
-            lines_a=lines, length_a=length, line_a=line, stride_a=stride, target_line_a=target_line,
-            a_row=target_line if by_rows else size, a_k=size if by_rows else target_line, a_bytes=lines * target_line,
-        )  # fmt: skip
-    if as_is and (b_column == size or n == 1):
-        fields.update(b_k=b_k, b_panel=2 * kernel.lanes * size)
+        lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
+        fields.update(_conversion(plan, dtype, "a", lines, False), a_bytes=plans.up(m * k * size, 64))
+        fields.update(zip(("a_row", "a_k"), (k * size, size) if by_rows else (size, m * size), strict=True))
+    along_k, rows = abs(b_k) <= abs(b_column) and n > 1, 2 * kernel.lanes * size
+    if not along_k and (b_column == size or n == 1) and as_is:
+        fields.update(b_k=b_k, b_panel=rows)
+    elif not along_k:
+        fields.update(_conversion(plan, dtype, "b", (k, n, b_k, b_column), True))
+        fields.update(b_k=fields["target_line_b"], b_panel=rows)
     else:
-        along_k = abs(b_k) <= abs(b_column) and n > 1
-        leaf = _pack_leaf(plan, dtype, along_k, (b_k if along_k else b_column) == dtype.itemsize)
+        leaf = _pack_leaf(plan, dtype, b_k == dtype.itemsize)
         fields.update(pack_b=leaf, line_b=b_column, along_b=b_k, b_k=kernel.b_bytes, b_panel=k * kernel.b_bytes)
     of_b = plans.up(n, kernel.nr) // kernel.nr * k * kernel.b_bytes
     fields.update(run=_strips(), workspace_bytes=plans.up(fields["a_bytes"] + of_b, 64))

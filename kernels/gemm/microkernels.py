@@ -93,7 +93,9 @@ class Affine(NamedTuple):
 
 
 def convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
-    """Accumulators rounded to the element's type, to nearest even, subnormals kept."""
+    """Accumulators rounded to the element's type, to nearest even, subnormals kept; 16 bits are taken as they are."""
+    if value.type.element is I16:
+        return value
     if element.stored is F16:
         return builder.fptrunc(value, vector(F16, value.type.count))
     if element.stored is not I16:

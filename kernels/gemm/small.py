@@ -22,10 +22,12 @@ ISAS = ("amx", "avx512", "avx2")
 SIDE, DEPTH = 128, 256
 """The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits."""
 
-_LEAST_FOR_TILES = 30_000
-"""Products (m * k * n) from which tiles do a single one faster than vectors, which round to one part alone: in bf16 at
-n = 16, 32, 48, 64 vectors take 1.1, 1.6, 2.9, 4.6 us and tiles 1.4, 1.5, 1.9, 2.4. In batches tiles win at every size:
-1024 products at n = 8, 16, 32: 37 and 30, 78 and 44, 420 and 250 us."""
+_LEAST_FOR_TILES = {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000}
+"""Products (m * k * n) from which tiles do a single one faster than vectors, which round to one part alone. At n = 16,
+24, 32, 40, 48, 56, 64, microseconds by vectors: bf16 0.30, 0.65, 0.81, 1.57, 1.98, 3.5, 4.2, tf32 0.29, 0.64, 0.75,
+1.40, 1.85, 3.4, 4.2; by tiles: bf16 0.37, 0.53, 0.49, 1.27, 1.18, 2.0, 1.6 (what Python does next takes 0.3 longer),
+tf32, of two parts and four terms, 0.44, 0.96, 0.93, 1.87, 2.06, 3.3, 2.5. In batches tiles win at every size: 1024
+products at n = 8, 16, 32: 37 and 30, 78 and 44, 420 and 250 us."""
 
 _MOST_BY_VECTORS = 600_000
 """Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
@@ -75,8 +77,9 @@ def refuses(isa: str) -> Callable[..., str | None]:
 def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: int) -> str | None:
     if exact:
         return "leaves exact products to vectors: nine terms take tiles longer"
-    if count < 4 and products < _LEAST_FOR_TILES and computed("avx512", dtype, precision) is not None:
-        return f"leaves {count} x {products:,} products to vectors; faster in batches, or from {_LEAST_FOR_TILES:,}"
+    least = _LEAST_FOR_TILES.get(computed("amx", dtype, precision) or "", 0)
+    if count < 4 and products < least and computed("avx512", dtype, precision) is not None:
+        return f"leaves {count} x {products:,} products to vectors; faster in batches, or from {least:,}"
     return None
 
 

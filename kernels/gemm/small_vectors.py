@@ -1,9 +1,10 @@
 """Products too small to be worth panels: strips of rows in vector registers, read from where the operands lie.
 
-A strip is up to 8 rows of the result and one or two vectors of its columns. Values of A are broadcast from memory, of
-any strides; rows of B are read as vectors, and so need neighbouring columns. Operands that have to be rounded, widened
-or transposed are so in one pass into memory of the worker: A in its own order (`ConvertLines`), B as the panels of
-`packing.VectorPanel`. Sums run along K in one chain, as in one step of `loops.py`: the bits are the same.
+A strip is up to 8 rows of the result and one to three vectors of its columns. Values of A are broadcast from memory,
+of any strides; rows of B are read as vectors, and so need neighbouring columns. Operands that have to be rounded or
+widened are so in one pass into memory of the worker, in their own order (`ConvertLines`); a B whose columns are no
+neighbours becomes the panels of `packing.VectorPanel`, of two vectors. Sums run along K in one chain, as in one step of
+`loops.py`: the bits are the same.
 
 Measured, 32 x 32 x 32 on one core: 0.3 us where packing both operands and multiplying panels takes 0.9, and OpenBLAS
 0.8.
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at
-from .emit import F64, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, vector, zero
+from .emit import F64, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, store, vector, zero
 from .loops import PackArguments
 from .microkernels import Rows, convert
 from .packing import converted
@@ -23,7 +24,7 @@ from .segments import HEADER, SegmentArguments, read
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["FIELDS", "ConvertLines", "MultiplySmall", "Strips"]
+__all__ = ["CONVERT_FIELDS", "FIELDS", "ConvertLines", "MultiplySmall", "Strips"]
 
 
 @intrinsic(prefer_literal=True)
@@ -68,14 +69,30 @@ def _strip(typingctx, tag, element, rows, vectors, a, a_row, a_k, b, b_k, c, c_r
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply_small(leaf, job):
-    """The whole result; B is read in panels of two vectors of columns, `b_panel` bytes apart."""
+    """The whole result. B is read in panels of two vectors of columns, `b_panel` bytes apart; where its rows are whole,
+    by three vectors unless that would leave one: 24 accumulators for 8 + 3 loads. [48, 48] @ [48, 48] takes 1.5 us by
+    threes and 1.9 by pairs."""
     tag, element, lanes = leaf.kernel, leaf.element, constant(leaf.kernel, "lanes")
-    size = constant(element, "size")
-    for j in range(0, job.n, 2 * lanes):
+    size, j = constant(element, "size"), 0
+    threes = constant(tag, "tall") and job.b_panel == 2 * lanes * constant(tag, "size")
+    while j < job.n:
         b, left, i = job.b + j // (2 * lanes) * job.b_panel, job.n - j, 0
+        if threes:
+            b = job.b + j * constant(tag, "size")
+        three = threes and left > 2 * lanes and (left <= 3 * lanes or left > 4 * lanes)
         while i < job.m:
             a, c, rows = job.a + i * job.a_row, job.c + i * job.c_row + j * size, job.m - i
-            if left > lanes:
+            if three:
+                if rows >= 8:
+                    _strip(tag, element, 8, 3, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
+                    i += 8
+                elif rows >= 4:
+                    _strip(tag, element, 4, 3, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
+                    i += 4
+                else:
+                    _strip(tag, element, 1, 3, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
+                    i += 1
+            elif left > lanes:
                 if rows >= 8 and constant(tag, "tall"):
                     _strip(tag, element, 8, 2, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
                     i += 8
@@ -95,6 +112,7 @@ def _multiply_small(leaf, job):
                 else:
                     _strip(tag, element, 1, 1, a, job.a_row, job.a_k, b, job.b_k, c, job.c_row, left, job.k)
                     i += 1
+        j += 3 * lanes if three else 2 * lanes
 
 
 class _SmallArguments(NamedTuple):
@@ -120,25 +138,53 @@ class MultiplySmall(NamedTuple):
     arguments = _SmallArguments
 
 
+_AT_ONCE = 4
+"""Vectors of a line that are converted in one turn of the loop."""
+
+
 @intrinsic
 def _convert_line(typingctx, source, conversion, at, stride, length, target):
-    """Convert `length` values along K of one line."""
+    """Convert `length` values along K of one line. Whole vectors of neighbours are read without a mask."""
 
     def codegen(context, builder, signature, arguments):
         _, _, at, stride, length, target = arguments
         at, target = builder.inttoptr(at, POINTER), builder.inttoptr(target, POINTER)
-        lanes, size = (8, 8) if field_class(source, "element").working is F64 else (16, 4)
+        element, unit = field_class(source, "element"), field_class(source, "spacing").unit
+        lanes, size = (8, 8) if element.working is F64 else (16, 4)
 
-        def part(index: ir.Value, _: list) -> list:
-            first = builder.mul(index, I64(lanes))
-            here = offset(builder, at, builder.mul(first, stride))
-            reader = Reader(builder, source, here, (I64(0), stride), I64(1), builder.sub(length, first))
-            value = converted(builder, reader.along(I64(0)), instance(conversion))
-            to = builder.bitcast(offset(builder, target, builder.mul(first, I64(size))), value.type.as_pointer())
-            builder.store(value, to, align=size)
+        def some(first: ir.Value, count: int, left: ir.Value | None) -> None:
+            """`count` vectors from one on; where so many values are `left`, those of them."""
+            here = offset(builder, at, builder.mul(builder.mul(first, I64(lanes)), stride))
+            to = offset(builder, target, builder.mul(first, I64(lanes * size)))
+            reader = Reader(builder, source, here, (I64(0), stride), I64(1), left)
+            read = [reader.whole(index) if left is None else reader.along(I64(0)) for index in range(count)]
+            for index, value in enumerate(converted(builder, each, instance(conversion)) for each in read):
+                store(builder, value, offset(builder, to, index * lanes * size), size)
+
+        def several(count: int, first: ir.Value, turns: ir.Value) -> ir.Value:
+            """So many turns of `count` vectors; the next vector."""
+
+            def one(index: ir.Value, _: list) -> list:
+                some(builder.add(first, builder.mul(index, I64(count))), count, None)
+                return []
+
+            with builder.if_then(builder.icmp_signed(">", turns, I64(0))):
+                loop(builder, turns, [], one)
+            return builder.add(first, builder.mul(turns, I64(count)))
+
+        done, whole = I64(0), builder.sdiv(length, I64(lanes))
+        if unit:
+            done = several(_AT_ONCE, done, builder.sdiv(whole, I64(_AT_ONCE)))
+            done = several(1, done, builder.sub(whole, done))
+
+        def masked(index: ir.Value, _: list) -> list:
+            first = builder.add(done, index)
+            some(first, 1, builder.sub(length, builder.mul(first, I64(lanes))))
             return []
 
-        loop(builder, builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), [], part)
+        rest = builder.sub(builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), done)
+        with builder.if_then(builder.icmp_signed(">", rest, I64(0))):
+            loop(builder, rest, [], masked)
         return context.get_dummy_value()
 
     return types.void(source, conversion, *[types.int64] * 4), codegen
@@ -172,14 +218,25 @@ class ConvertLines(NamedTuple):
     arguments = _ConvertArguments
 
 
+CONVERT_FIELDS = ("convert", "lines", "length", "line_stride", "stride", "target_line")
 FIELDS = (
-    *HEADER, "leaf", "m", "n", "k", "c_row",
-    "convert_a", "lines_a", "length_a", "line_a", "stride_a", "target_line_a", "a_row", "a_k",
-    "pack_b", "line_b", "along_b", "b_k", "b_panel", "a_bytes",
+    *HEADER, "leaf", "m", "n", "k", "c_row", "a_row", "a_k", "b_k", "b_panel", "a_bytes",
+    *(f"{name}_a" for name in CONVERT_FIELDS), *(f"{name}_b" for name in CONVERT_FIELDS), "pack_b", "line_b", "along_b",
 )  # fmt: skip
-"""What the int64 of a job mean. convert_a and pack_b are 0 where the operand is read where it lies."""
+"""What the int64 of a job mean. convert_a, convert_b and pack_b are 0 where the operand is read where it lies."""
 
 _FIRST = len(HEADER)
+_CONVERT_A, _CONVERT_B = FIELDS.index("convert_a"), FIELDS.index("convert_b")
+_PACK = FIELDS.index("pack_b")
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _convert(fields, at, target):
+    """Convert the operand at an address as the fields say."""
+    arguments = _ConvertArguments(
+        read(fields, 1), read(fields, 2), at, read(fields, 3), read(fields, 4), target, read(fields, 5)
+    )
+    call_at(read(fields, 0), arguments)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -187,23 +244,28 @@ def _strips(_, segment):
     """The products of a segment."""
     at, workspace = segment.job + 8 * _FIRST, segment.workspace
     leaf, m, n, k, c_row = read(at, 0), read(at, 1), read(at, 2), read(at, 3), read(at, 4)
-    convert_a, pack_b, b_k = read(at, 5), read(at, 13), read(at, 16)
+    b_k, of_b = read(at, 7), workspace + read(at, 9)
+    convert_a, convert_b = segment.job + 8 * _CONVERT_A, segment.job + 8 * _CONVERT_B
+    pack_b = segment.job + 8 * _PACK
     step_a, step_b, step_c = read(segment.job, 3), read(segment.job, 4), read(segment.job, 5)
     for item in range(segment.count):
         a, b, c = segment.a + item * step_a, segment.b + item * step_b, segment.c + item * step_c
-        if convert_a != 0:
+        if read(convert_a, 0) != 0:
             if item == 0 or step_a != 0:
-                call_at(
-                    convert_a,
-                    _ConvertArguments(read(at, 6), read(at, 7), a, read(at, 8), read(at, 9), workspace, read(at, 10)),
-                )
+                _convert(convert_a, a, workspace)
             a = workspace
-        if pack_b != 0:
-            to = workspace + read(at, 18)
+        if read(convert_b, 0) != 0:
             if item == 0 or step_b != 0:
-                call_at(pack_b, PackArguments(read(at, 14), read(at, 15), n, k, k, b, to, workspace, 0, n, 0, k))
-            b = to
-        call_at(leaf, _SmallArguments(m, n, k, a, read(at, 11), read(at, 12), b, b_k, read(at, 17), c, c_row))
+                _convert(convert_b, b, of_b)
+            b = of_b
+        elif read(pack_b, 0) != 0:
+            if item == 0 or step_b != 0:
+                call_at(
+                    read(pack_b, 0),
+                    PackArguments(read(pack_b, 1), read(pack_b, 2), n, k, k, b, of_b, workspace, 0, n, 0, k),
+                )
+            b = of_b
+        call_at(leaf, _SmallArguments(m, n, k, a, read(at, 5), read(at, 6), b, b_k, read(at, 8), c, c_row))
 
 
 class Strips(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..jit import ir
-from .emit import F16, F32, F64, I1, I16, I32, I64, broadcast, call, lane_numbers, offset, splat, vector, zero
+from .emit import F16, F32, F64, I1, I16, I32, I64, broadcast, call, lane_numbers, load, offset, splat, vector, zero
 from .tags import field_class
 
 
@@ -100,6 +100,11 @@ class Reader:
         at = offset(builder, at, builder.mul(self.line_stride, I64(first)))
         return self._read(at, self.line_stride, self._mask(self.lines_left, first, k, self.k_left))
 
+    def whole(self, index: int) -> ir.Value:
+        """The vector at so many vectors after the first place, all of which exists and whose values are neighbours."""
+        at = offset(self.builder, self.at, index * self.lanes * self.element.size)
+        return self._widened(load(self.builder, vector(self.element.stored, self.lanes), at, self.element.size))
+
     def stored(self, index: ir.Value, lanes: int) -> ir.Value:
         """Neighbouring 16-bit values as they are: `lanes` places along K of one line, or lines at one place."""
         builder, (stride, other) = self.builder, (self.line_stride, self.k_stride)
@@ -133,8 +138,13 @@ class Reader:
             start = broadcast(builder, builder.ptrtoint(at, I64), lanes)
             at = builder.inttoptr(builder.add(start, steps), vector(kind.as_pointer(), lanes))
             found = call(builder, f"llvm.masked.gather.{suffix}.v{lanes}p0", values, at, align, mask, zero(values))
+        return self._widened(found)
+
+    def _widened(self, stored: ir.Value) -> ir.Value:
+        """Stored values as those that are worked with."""
+        builder, kind = self.builder, self.element.stored
         if kind is F16:
-            return builder.fpext(found, vector(F32, lanes))
+            return builder.fpext(stored, vector(F32, self.lanes))
         if kind is I16:  # bfloat16: the upper half of a float32
-            return builder.bitcast(builder.shl(builder.zext(found, vector(I32)), splat(I32, 16)), vector(F32))
-        return found
+            return builder.bitcast(builder.shl(builder.zext(stored, vector(I32)), splat(I32, 16)), vector(F32))
+        return stored

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import ir
-from .emit import F32, F64, I32, I64, broadcast, call, load, loop, offset, store, vector, zero
+from .emit import F32, F64, I32, I64, broadcast, call, load, loop, offset, prefetch_to_l2, store, vector, zero
 
 __all__ = [
     "Avx2Float32",
@@ -56,6 +56,8 @@ class Avx512Float32(NamedTuple):
         def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             a_at = offset(builder, a, builder.mul(index, I64(cls.a_bytes)))
             b_at = offset(builder, b, builder.mul(index, I64(cls.b_bytes)))
+            if cls.ahead_a:
+                prefetch_to_l2(builder, offset(builder, ahead_a, builder.mul(index, I64(cls.a_bytes))), cls.ahead_a)
             of_b = [load(builder, kind, offset(builder, b_at, c * vector_bytes), cls.size) for c in range(columns)]
             after = []
             for row in range(cls.mr):

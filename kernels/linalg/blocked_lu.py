@@ -2,7 +2,7 @@
 
 Sources: S. Toledo, "Locality of reference in LU decomposition with partial pivoting", SIAM J. Matrix Anal. Appl. 18,
 1997 (recursion over columns); J. Kurzak, J. Dongarra, "Implementing linear algebra routines on multi-core processors
-with pipelining and a look ahead", PARA 2006; LAPACK's getrf for pivots and info.
+with pipelining and a look ahead", PARA 2006 (`strips.py`); LAPACK's getrf for pivots and info.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from ..jit import njit
 from ..launch import launch
 from .lanes import read, splat, write
 from .lu_panel import factor_panel
-from .squares import exchange_rows, store_any
+from .squares import exchange_rows, permutation, store_any
+from .strips import finish, progress, take
 from .triangular import solve
 from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packed
 
-__all__ = ["invert", "lu", "lu_solve", "permutation"]
+__all__ = ["invert", "lu", "lu_solve"]
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -47,101 +48,83 @@ def _by_halves(p, m, n, a, row, pivots):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _update_task(task, worker, job):
-    """Update a strip of columns by the block that is factored; the first strip is then factored itself, while other
-    workers update what is right of it, and packed for the next update."""
-    p, size, row, count = alone(job.p, worker), job.p.size, job.row, job.done - job.first
-    start, width = job.done, job.following
-    if task > 0 or job.following == 0:
-        start += job.following + (task - (job.following > 0)) * job.strip
-        width = min(job.strip, job.n - start)
-    diagonal, top = job.a + job.first * (row + size), job.a + job.first * row + start * size
-    exchange_rows(p.tag, 0, 1, job.pivots[job.first :], 0, count, width, top, row)
-    solve(p, count, width, diagonal, row, size, True, True, False, top, row)
-    height, below = job.m - job.done, job.a + job.done * row + start * size
-    subtract_packed(p, height, width, count, job.packed, top, row, size, below, row)
-    if start == job.done and job.following > 0:
-        failed = _by_halves(p, height, width, below, row, job.pivots[job.done :])
-        if failed and job.info[0] == 0:
-            job.info[0] = job.done + failed
-        pack_left(p, height - width, width, below + width * row, row, size, job.next)
+def _update(p, job, block, start, width):
+    """Apply a block to columns right of it."""
+    size, row, first = p.size, job.row, block * job.strip
+    count, top = min(job.strip, job.k - first), job.a + first * job.row + start * p.size
+    exchange_rows(p.tag, 0, 1, job.pivots[first:], 0, count, width, top, row)
+    solve(p, count, width, job.a + first * (row + size), row, size, True, True, False, top, row)
+    packed = job.packed + block % job.kept * job.packed_bytes
+    subtract_packed(p, job.m - first - count, width, count, packed, top, row, size, top + count * row, row)
 
 
-class _Update(NamedTuple):
-    """Columns first to done of the m x n matrix are factored, `following` columns come next."""
+@njit(cache=False, no_cpython_wrapper=True)
+def _factor(p, job, block):
+    """Factor a strip of columns that is up to date, and pack it for the updates of others."""
+    size, row, first = p.size, job.row, block * job.strip
+    count, at = min(job.strip, job.k - first), job.a + first * (job.row + p.size)
+    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:])
+    if failed and job.info[0] == 0:
+        job.info[0] = first + failed
+    packed = job.packed + block % job.kept * job.packed_bytes
+    pack_left(p, job.m - first - count, count, at + count * row, row, size, packed)
+    _update(p, job, block, first + count, min(job.strip, job.n - first) - count)  # of a wide matrix, the last block
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _work_task(task, worker, job):
+    p, size = alone(job.p, worker), job.p.size
+    strips, blocks = (job.n + job.strip - 1) // job.strip, (job.k + job.strip - 1) // job.strip
+    while True:
+        strip, first, last = take(job.state, strips, blocks, job.kept, True)
+        if strip < 0:
+            return
+        if first == strip:
+            _factor(p, job, strip)
+        elif first < strip:
+            _update(p, job, first, strip * job.strip, min(job.strip, job.n - strip * job.strip))
+        for block in range(first, last if first > strip else first):  # the rows left of a block, exchanged as its own
+            at, rows = block * job.strip, min(job.strip, job.k - block * job.strip)
+            left = job.a + at * job.row + strip * job.strip * size
+            exchange_rows(p.tag, 0, 1, job.pivots[at:], 0, rows, job.strip, left, job.row)
+        finish(job.state, strip, first, last)
+
+
+class _Work(NamedTuple):
+    """Columns of an m x n matrix with k = min(m, n) pivots, in strips; what `_factor` packs of a block takes
+    `packed_bytes`, and there is memory for `kept` of them."""
 
     p: Products
     m: int
     n: int
-    first: int
-    done: int
-    following: int
+    k: int
     strip: int
     a: int
     row: int
     pivots: object
     info: object
+    state: object
     packed: int
-    next: int
-    run = _update_task
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _exchange_left_task(task, worker, job):
-    first = task * job.strip
-    at, k = job.a + first * job.p.size, job.pivots.size
-    exchange_rows(job.p.tag, 0, 1, job.pivots, first + job.strip, k, min(job.strip, k - first), at, job.row)
-
-
-class _ExchangeLeft(NamedTuple):
-    """Exchange the rows of each block as those of the blocks right of it were."""
-
-    p: Products
-    strip: int
-    a: int
-    row: int
-    pivots: object
-    run = _exchange_left_task
+    packed_bytes: int
+    kept: int
+    run = _work_task
 
 
 @njit
-def lu(p, m, n, a, row, pivots, strip, packed, spare):
+def lu(p, m, n, a, row, pivots, strip, packed, packed_bytes, kept):
     """Factor the m x n matrix at `a` in its place, in blocks of `strip` columns; the pivots, from 1, go to the int32
     array. Returns info.
 
-    Each block but the first is factored by one worker while the others still apply the block before it. Bits do not
-    depend on the threads. At `packed` and at `spare` is memory for a packed block.
+    Bits do not depend on the threads. At `packed` is memory for `kept` packed blocks.
     """
-    size, k, info = p.size, min(m, n), np.zeros(1, np.int64)
-    head = min(strip, k)
-    info[0] = _by_halves(p, m, head, a, row, pivots)
-    if n > head:
-        pack_left(p, m - head, head, a + head * row, row, size, packed)
-    for first in range(0, k, strip):
-        done = min(first + strip, k)
-        if done == n:
-            break
-        following = min(strip, k - done)
-        tasks = (following > 0) + (n - done - following + strip - 1) // strip
-        launch(
-            p.pool, p.threads, tasks,
-            _Update(p, m, n, first, done, following, strip, a, row, pivots, info, packed, spare),
-        )  # fmt: skip
-        packed, spare = spare, packed
+    k = min(m, n)
+    state, info = progress((n + strip - 1) // strip), np.zeros(1, np.int64)
+    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, packed_bytes, kept)
+    _factor(p, work, 0)
+    launch(p.pool, p.threads, p.threads, work)
     for i in range(strip, k):
         pivots[i] += i // strip * strip
-    launch(p.pool, p.threads, (k - 1) // strip, _ExchangeLeft(p, strip, a, row, pivots))
     return info[0]
-
-
-@njit
-def permutation(pivots):
-    """Where each row comes from after the exchanges of row i with row pivots[i] - 1."""
-    order = np.arange(pivots.shape[0])
-    for i in range(pivots.shape[0]):
-        other = pivots[i] - 1
-        order[i], order[other] = order[other], order[i]
-    return order
 
 
 @njit
@@ -219,9 +202,8 @@ def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip):
     """The inverse at `out` from the factors at `a`: U^-1 L^-1 P. At x is memory for as many numbers, for the first two;
     each worker finds `strip` columns of them at a time."""
     launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, n, strip, a, row, x, x_row))
-    columns = np.arange(n)
-    for i in range(n - 1, -1, -1):
-        other = pivots[i] - 1
-        columns[i], columns[other] = columns[other], columns[i]
+    order, columns = permutation(pivots), np.empty(n, np.int64)
+    for i in range(n):
+        columns[order[i]] = i
     job = _GatherColumns(p.tag, columns, x, x_row, out, out_row)
     launch(p.pool, p.threads, (n + _ROWS - 1) // _ROWS, job)

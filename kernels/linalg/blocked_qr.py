@@ -1,4 +1,4 @@
-"""Householder QR in the compact WY form, compiled: blocks by one worker, strips of what is right of them by the others.
+"""Householder QR in the compact WY form, compiled; workers share strips of columns as `strips.py` says.
 
 H_1 H_2 ... H_k = I - V T V.T, where the columns of V are the vectors and T is upper triangular (R. Schreiber, C. Van
 Loan, "A storage-efficient WY representation for products of Householder transformations", SIAM J. Sci. Stat. Comput.,
@@ -16,6 +16,7 @@ from ..jit import njit
 from ..launch import launch
 from .few_sides import dot
 from .squares import copy, copy_transposed
+from .strips import finish, progress, take
 from .updates import Products, alone, multiply, multiply_packed, pack_left, subtract, subtract_packed
 
 __all__ = ["PANEL", "WIDE", "Memory", "apply_reflections", "householder", "load_reflections"]
@@ -24,7 +25,7 @@ PANEL = 32
 """Columns of a panel. Half of it doubles the products of little depth, twice of it what one thread does alone."""
 
 WIDE = 96
-"""Columns of a block, a multiple of `PANEL`. One worker factors the next block while the others apply the last one."""
+"""Columns of a block, a multiple of `PANEL`."""
 
 _ORDER = {"reassoc", "contract"}
 
@@ -276,53 +277,61 @@ def _block(p, begin, end, m, at, row, taus, memory, triangle, at_triangle):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _factor_block(p, begin, end, m, at, row, taus, memory):
-    at_triangle = memory.at_triangles + begin * WIDE * p.size
-    _block(p, begin, end, m, at, row, taus, memory, memory.triangles[begin // WIDE], at_triangle)
-    _pack_vectors(p, m - begin, end - begin, memory, begin)
+def _update(p, memory, job, block, start, width):
+    """Apply a block to at most WIDE columns right of it."""
+    begin = block * WIDE
+    c, count = job.at + begin * job.row + start * p.size, min(WIDE, job.columns - begin)
+    if width > 0:
+        _apply_packed(p, memory, begin, count, job.m - begin, True, width, c, job.row)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _update_task(task, worker, job):
-    """Apply a block to some columns right of it; the first of them are then factored themselves, while other workers
-    go on."""
+def _factor(p, memory, job, block):
+    """Factor a strip of columns that is up to date."""
+    begin = block * WIDE
+    end, at_triangle = min(begin + WIDE, job.columns), memory.at_triangles + begin * WIDE * p.size
+    _block(p, begin, end, job.m, job.at, job.row, job.taus, memory, memory.triangles[block], at_triangle)
+    _pack_vectors(p, job.m - begin, end - begin, memory, begin)
+    _update(p, memory, job, block, end, min(begin + WIDE, job.n) - end)  # where less than the strip is to be factored
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _work_task(task, worker, job):
     p, memory = _alone(job.p, job.memory, worker)
-    start, width = job.end, job.following
-    if task > 0 or job.following == 0:
-        start += job.following + (task - (job.following > 0)) * WIDE
-        width = min(WIDE, job.n - start)
-    c = job.at + job.begin * job.row + start * p.size
-    _apply_packed(p, memory, job.begin, job.end - job.begin, job.m - job.begin, True, width, c, job.row)
-    if start == job.end and job.following > 0:
-        _factor_block(p, start, start + width, job.m, job.at, job.row, job.taus, memory)
+    strips, blocks = (job.n + WIDE - 1) // WIDE, (job.columns + WIDE - 1) // WIDE
+    while True:
+        strip, first, last = take(job.state, strips, blocks, blocks, False)
+        if strip < 0:
+            return
+        if first == strip:
+            _factor(p, memory, job, strip)
+        else:
+            _update(p, memory, job, first, strip * WIDE, min(WIDE, job.n - strip * WIDE))
+        finish(job.state, strip, first, last)
 
 
-class _Update(NamedTuple):
-    """The columns begin to end of the m x n matrix are factored, `following` columns come next."""
+class _Work(NamedTuple):
+    """The first `columns` columns of the m x n matrix are factored, in strips; one worker at a time does so."""
 
     p: Products
     memory: Memory
     m: int
     n: int
-    begin: int
-    end: int
-    following: int
+    columns: int
     at: int
     row: int
     taus: object
-    run = _update_task
+    state: object
+    run = _work_task
 
 
 @njit
 def householder(p, m, n, at, row, columns, taus, memory):
     """Factor the first `columns` (at most m) columns of the m x n matrix at the address `at`, in place; the others
     become Q.T times what they were. taus: `columns` numbers. The V and T of each block stay in `memory`."""
-    _factor_block(p, 0, min(WIDE, columns), m, at, row, taus, memory)
-    for begin in range(0, columns, WIDE):
-        end = min(begin + WIDE, columns)
-        following = min(WIDE, columns - end)
-        tasks = (following > 0) + (n - end - following + WIDE - 1) // WIDE
-        launch(p.pool, p.threads, tasks, _Update(p, memory, m, n, begin, end, following, at, row, taus))
+    job = _Work(p, memory, m, n, columns, at, row, taus, progress((n + WIDE - 1) // WIDE))
+    _factor(p, memory, job, 0)
+    launch(p.pool, p.threads, p.threads, job)
 
 
 @njit

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..jit import njit
 from ..launch import launch
+from .squares import permutation
 
-__all__ = ["FEW", "dot", "largest_row_sum", "solve_few"]
+__all__ = ["FEW", "dot", "largest_row_sum", "solve_by_factors", "solve_few"]
 
 FEW = 8
 """Right sides up to which this is quicker than packing for products: at n = 2048 in float32 a solution with both
@@ -114,6 +117,24 @@ def solve_few(pool, threads, t, x, lower, unit, transposed):
             if begin < end:
                 tasks = (end - begin + _COLUMNS - 1) // _COLUMNS
                 launch(pool, threads, tasks, _Columns(t, x, first, last, begin, end))
+
+
+@njit
+def solve_by_factors(pool, threads, t, pivots, b, transposed):
+    """The solutions (sides, n) of A x = b (or of A.T x = b) for each row of b, by the LU factors in t."""
+    order, x = permutation(pivots), np.empty_like(b)
+    for c in range(b.shape[0]):
+        for i in range(b.shape[1]):
+            x[c, i] = b[c, i if transposed else order[i]]
+    solve_few(pool, threads, t, x, not transposed, not transposed, transposed)
+    solve_few(pool, threads, t, x, transposed, transposed, transposed)
+    if not transposed:
+        return x
+    found = np.empty_like(b)
+    for c in range(b.shape[0]):
+        for i in range(b.shape[1]):
+            found[c, order[i]] = x[c, i]
+    return found
 
 
 @njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)

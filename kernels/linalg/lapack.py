@@ -123,7 +123,7 @@ def triangular_solve(
 
     x = _of(b, *b.shape[-2:])
     run = getattr(blas, _LETTERS[b.dtype.str[1:]] + "trsm")
-    options = {"side": not left, "lower": not upper, "trans_a": int(transpose), "diag": int(unitriangular)}
+    options = {"side": not left, "lower": not upper, "trans_a": int(transpose), "diag": bool(unitriangular)}
     for factor, right, out in zip(_each(a), _each(b), _each(x), strict=True):
         if right.size:
             out[...] = run(1.0, _fortran(factor), _fortran(right), overwrite_b=True, **options)
@@ -264,11 +264,25 @@ def eig(a: np.ndarray, *, vectors: bool = True, **_: Any) -> Eig:
     run = _routine("geev", a)
     for index, (matrix, values) in enumerate(zip(_each(a), _each(w, 1), strict=True)):
         if n:
-            *found, _, right, _flat(info)[index] = run(_fortran(matrix), compute_vl=False, compute_vr=vectors)
+            scale = _scale(matrix)
+            copy = np.asfortranarray(matrix * scale)
+            *found, _, right, _flat(info)[index] = run(copy, compute_vl=False, compute_vr=vectors, overwrite_a=True)
             values.real, values.imag = found if len(found) == 2 else (found[0].real, found[0].imag)
+            values /= scale
             if V is not None:
                 _stack(V)[index] = right if len(found) == 1 else _paired(right, found[1])
     return Eig(w, V, info, {"routine": "geev"})
+
+
+def _scale(matrix: np.ndarray) -> Any:
+    """The power of two that brings the largest entry near 1, where it is so large or small that geev would scale the
+    matrix itself; OpenBLAS's geev (0.3.30) then leaves the eigenvalues scaled."""
+    kind = np.finfo(matrix.dtype)
+    largest = float(np.abs(matrix).max())
+    safe = math.sqrt(float(kind.tiny)) / float(kind.eps)
+    if not 0 < largest < math.inf or safe < largest < 1 / safe:
+        return kind.dtype.type(1)
+    return kind.dtype.type(2.0 ** -max(min(math.frexp(largest)[1], kind.maxexp - 2), kind.minexp + 2))
 
 
 def _paired(columns: np.ndarray, imaginary: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from ..jit import njit
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
 from .squares import copy_transposed
 
-__all__ = ["column_bytes", "factor_panel", "load_panel"]
+__all__ = ["factor_panel"]
 
 _V = VECTOR_BYTES
 
@@ -166,14 +166,14 @@ def _update_panel(tag, x, ld, start, width, columns, rows, small):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def column_bytes(p, rows):
+def _column_bytes(p, rows):
     """Bytes between columns in scratch memory: what four vectors from any row on need, and no power of two, which would
     share cache sets."""
     return (rows * p.size + 4 * _V - 1) // (4 * _V) * 4 * _V + 5 * _V
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def load_panel(p, rows, columns, a, row, x, ld):
+def _load_panel(p, rows, columns, a, row, x, ld):
     """Copy a panel column-major to the scratch memory at x, zeros below."""
     copy_transposed(p.tag, rows, columns, a, row, x, ld)
     for j in range(columns):
@@ -185,9 +185,9 @@ def load_panel(p, rows, columns, a, row, x, ld):
 def factor_panel(p, rows, columns, a, row, pivots, offset):
     """Factor a panel at `a` in its place; its pivots, from 1 + offset, go to pivots[offset:]. Returns info."""
     tag, lanes = p.tag, constant(p.tag, "lanes")
-    small, ld, info = p.scratch, column_bytes(p, rows), 0
+    small, ld, info = p.scratch, _column_bytes(p, rows), 0
     x = p.scratch + 16 * _V
-    load_panel(p, rows, columns, a, row, x, ld)
+    _load_panel(p, rows, columns, a, row, x, ld)
     for start in range(0, min(rows, columns), lanes):
         width = min(lanes, min(rows, columns) - start)
         failed = _sub_panel(tag, x, ld, start, width, columns, rows, pivots, offset, small)

@@ -79,6 +79,9 @@ def _strip(n: int, precision: str = "ieee", **_: Any) -> int:
     return 128 if n < 2048 or precision != "ieee" else 256
 
 
+_KEPT = 8
+"""Packed blocks that updates may still wait for."""
+
 _INVERSE_STRIP = 128
 """Columns of an inverse that one worker finds at a time."""
 
@@ -101,13 +104,13 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
     swaps = pivots.reshape(-1, min(m, n))
     strip = _strip(min(m, n), **options(keywords))
-    with Session(a.dtype, m, n, **options(keywords), alone=[(m, strip, strip)]) as p:
-        blocks = empty((2, left_bytes(p, m, min(strip, n))), np.dtype(np.uint8))
-        packed_at = address_of(blocks[0]), address_of(blocks[1])
+    with Session(a.dtype, m, n, **options(keywords), alone=((m, strip, strip),)) as p:
+        block_bytes = left_bytes(p, m, min(strip, n))
+        blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
         for index, (matrix, out) in enumerate(_each(a, packed)):
             _copied(p, matrix, out)
             info.reshape(-1)[index] = blocked_lu.lu(
-                p, m, n, address_of(out), out.strides[0], swaps[index], strip, *packed_at
+                p, m, n, address_of(out), out.strides[0], swaps[index], strip, address_of(blocks), block_bytes, _KEPT
             )
     return LU(packed, pivots, info, {"routine": "getrf, blocked"})
 
@@ -143,17 +146,25 @@ def triangular_solve(
     return x
 
 
+def _lines(matrix: np.ndarray) -> np.ndarray:
+    """A matrix with all that lies between its rows, for compiled code, which takes arrays without gaps."""
+    matrix = _rows(matrix)
+    row, size = matrix.strides[0], matrix.itemsize
+    return np.lib.stride_tricks.as_strided(matrix, (matrix.shape[0], row // size), (row, size))
+
+
 def _few_sides(matrix: np.ndarray, right: np.ndarray, lower: bool, unit: bool, transposed: bool) -> np.ndarray:
     """A triangular system with few right sides (n, k)."""
     from .few_sides import solve_few
 
-    state, threads = pool()
-    matrix, x = _rows(matrix), right.T.copy()
-    row = matrix.strides[0]
-    lines = np.lib.stride_tricks.as_strided(matrix, (matrix.shape[0], row // matrix.itemsize), (row, matrix.itemsize))
-    with np.errstate(all="ignore"):
-        solve_few(state, threads if matrix.size > 1 << 14 else 1, lines, x, lower, unit, transposed)
+    x = right.T.copy()
+    solve_few(*_threads_for(matrix), _lines(matrix), x, lower, unit, transposed)
     return x.T
+
+
+def _threads_for(matrix: np.ndarray) -> tuple[int, int]:
+    state, threads = pool()
+    return state, threads if matrix.size > 1 << 14 else 1
 
 
 @contract.lu_solve.impl("magma", refuses=declined)
@@ -161,19 +172,15 @@ def lu_solve(
     packed: np.ndarray, pivots: np.ndarray, b: np.ndarray, *, transpose: bool = False, **keywords: Any
 ) -> np.ndarray:
     from . import blocked_lu
-    from .few_sides import FEW
+    from .few_sides import FEW, solve_by_factors
     from .updates import Session
 
     (n, width), x = b.shape[-2:], empty(b.shape, b.dtype)
     swaps = np.ascontiguousarray(pivots).reshape(-1, n)
     if width <= FEW:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):
-            order = blocked_lu.permutation(swaps[index])
-            if transpose:
-                half = _few_sides(factor, right, False, False, True)
-                out[order] = _few_sides(factor, half, True, True, True)
-            else:
-                out[...] = _few_sides(factor, _few_sides(factor, right[order], True, True, False), False, False, False)
+            places = (*_threads_for(factor), _lines(factor), swaps[index])
+            out[...] = solve_by_factors(*places, np.ascontiguousarray(right.T), transpose).T
         return x
     with Session(b.dtype, max(n, width), n, **options(keywords)) as p:
         for index, (factor, right, out) in enumerate(_each(packed, b, x)):
@@ -244,7 +251,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     packed, pivots, info, _ = lu_factor(a, **keywords)
     n, inverse, x = a.shape[-1], empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
     swaps, strip = pivots.reshape(-1, n), _INVERSE_STRIP
-    with Session(a.dtype, n, n, **options(keywords), alone=[(n, strip, n)]) as p:
+    with Session(a.dtype, n, n, **options(keywords), alone=((n, strip, n),)) as p:
         for index, (factor, out) in enumerate(_each(packed, inverse)):
             if info.reshape(-1)[index]:
                 _copied(p, factor, out, _UPPER)  # as LAPACK's getri leaves it

@@ -53,7 +53,7 @@ def reflections(dtype: np.dtype, m: int, count: int, **keywords: Any) -> Iterato
     from .updates import Session, left_bytes
 
     blocks = -(-count // WIDE)
-    with Session(dtype, max(m, WIDE), WIDE, **keywords, alone=[(m, WIDE, WIDE), (WIDE, WIDE, m)]) as products:
+    with Session(dtype, max(m, WIDE), WIDE, **keywords, alone=((m, WIDE, WIDE), (WIDE, WIDE, m))) as products:
         turned_bytes = left_bytes(products, WIDE, m)
         block_bytes = turned_bytes + left_bytes(products, m, WIDE)
         triangles, panel = empty((blocks, WIDE, WIDE), dtype), empty((PANEL * m,), dtype)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..gemm.emit import I64, POINTER, load, store, transpose, vector
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, njit, types
 from ..launch import launch
 from .lanes import _Lanes, read, splat, write
 
-__all__ = ["copy", "copy_rows", "copy_transposed", "exchange_rows", "load_any", "store_any"]
+__all__ = ["copy", "copy_rows", "copy_transposed", "exchange_rows", "load_any", "permutation", "store_any"]
 
 
 @intrinsic
@@ -172,3 +174,13 @@ def copy_rows(tag, pool, threads, rows, columns, source, source_row, target, tar
     zeros. In place, too."""
     job = _Copy(tag, rows, columns, source, source_row, target, target_row, part)
     launch(pool, threads, (rows + _ROWS - 1) // _ROWS, job)
+
+
+@njit
+def permutation(pivots):
+    """Where each row comes from after the exchanges of row i with row pivots[i] - 1."""
+    order = np.arange(pivots.shape[0])
+    for i in range(pivots.shape[0]):
+        other = pivots[i] - 1
+        order[i], order[other] = order[other], order[i]
+    return order

@@ -193,19 +193,9 @@ def solve(p, n, width, t, t_row, t_column, lower, unit, right, b, b_row):
             part = t + target * s_row + known * s_column
             if right:
                 subtract(
-                    p,
-                    width,
-                    ahead,
-                    span,
-                    b + known * size,
+                    p, width, ahead, span, b + known * size, b_row, size, part, s_column, s_row, b + target * size,
                     b_row,
-                    size,
-                    part,
-                    s_column,
-                    s_row,
-                    b + target * size,
-                    b_row,
-                )
+                )  # fmt: skip
             else:
                 subtract(
                     p, ahead, width, span, part, s_row, s_column, b + known * b_row, b_row, size,

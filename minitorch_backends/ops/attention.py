@@ -92,6 +92,8 @@ def scaled_dot_product_attention(
     if not all(isinstance(each, Tensor) for each in given):
         found = ", ".join(type(each).__name__ for each in given)
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
+    if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
+        query = _in_common_batch(query, key, value)
     scale, known = _scale(query, scale), None
     if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, is_causal, scale, enable_gqa)
@@ -114,6 +116,15 @@ def scaled_dot_product_attention(
         return adopt(_run(name, arrays, scale, is_causal, None)[0])
     kept = recorded({"precision": None}, "matmul")["precision"]
     return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
+
+
+def _in_common_batch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The query, expanded to the batch of the result; those that do not broadcast stay for `_check` to refuse."""
+    try:
+        batch = np.broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))
+    except ValueError:
+        return query
+    return query.expand(*batch, *query.shape[-2:]) if query.ndim > 1 else query
 
 
 class _Known(NamedTuple):
@@ -161,7 +172,11 @@ def _check(
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(f"query, key and value must be at least 2-D, and their shapes are {shapes}")
-    if not query.dtype == key.dtype == value.dtype or query.dtype.category != FLOATING:
+    if query.dtype.category != FLOATING:
+        raise RuntimeError(
+            f"scaled_dot_product_attention() is not implemented for {query.dtype!r}; expected floating tensors"
+        )
+    if not query.dtype == key.dtype == value.dtype:
         found = ", ".join(repr(each.dtype) for each in (query, key, value))
         raise RuntimeError(f"expected query, key and value to have one floating dtype, but got {found}")
     if not 0 <= dropout_p <= 1:

@@ -198,7 +198,7 @@ def _near() -> Iterator[Sample]:
     ),
     samples=_near,
 )
-def isclose(input: Array, other: Array, rtol=1e-5, atol=1e-8, equal_nan=False):
+def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> np.ndarray:
     """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN."""
     if input.dtype.kind == "b":
         return input == other

@@ -12,6 +12,7 @@ import numpy as np
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
+from .dims import wrap_dim
 from .matmul import matmul, of_dims, shape_error
 
 __all__ = ["chain_matmul", "inner", "kron", "tensordot"]
@@ -62,6 +63,7 @@ def _contractions() -> Iterator[Sample]:
     yield sample(between(-1, 1, 4, 3, 2).T, between(-1, 1, 4, 5, seed=1), dims=1)
     yield sample(between(-1, 1, 2, 3), between(-1, 1, 4, 3, seed=1), dims=([1], [1]))
     yield sample(between(-1, 1, 2), between(-1, 1, 3, seed=1), dims=0)
+    yield sample(between(-1, 1), between(-1, 1, 3, seed=1), dims=0)
     yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, 3, seed=1), dims=1)
 
 
@@ -69,7 +71,10 @@ def _contractions() -> Iterator[Sample]:
     method=False, takes="ifc", reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims), samples=_contractions
 )
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = None) -> Tensor:
-    """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions."""
+    """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions.
+
+    A summed dimension of size 1 meets any size. Raises RuntimeError for other sizes that differ.
+    """
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise RuntimeError(
@@ -77,7 +82,14 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
                 f"{list(b.shape)}, and got {dims}"
             )
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    summed_a, summed_b = ([dim % each.ndim for dim in listed] for listed, each in zip(dims, (a, b), strict=True))
+    summed_a, summed_b = (
+        [wrap_dim(dim, each.ndim) for dim in listed] for listed, each in zip(dims, (a, b), strict=True)
+    )
+    for dim_a, dim_b in zip(summed_a, summed_b, strict=False):
+        if a.shape[dim_a] == 1 != b.shape[dim_b]:
+            b = b.sum(dim_b, True)
+        elif b.shape[dim_b] == 1 != a.shape[dim_a]:
+            a = a.sum(dim_a, True)
     if [a.shape[dim] for dim in summed_a] != [b.shape[dim] for dim in summed_b]:
         raise RuntimeError(
             f"tensordot: contracted dimensions need to match, but {dims} of shapes {list(a.shape)} and "
@@ -87,8 +99,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
     kept_b = [dim for dim in range(b.ndim) if dim not in summed_b]
     inner_size = math.prod(a.shape[dim] for dim in summed_a)
     shape_a, shape_b = [a.shape[dim] for dim in kept_a], [b.shape[dim] for dim in kept_b]
-    rows = a.permute(*kept_a, *summed_a).reshape(math.prod(shape_a), inner_size)
-    columns = b.permute(*summed_b, *kept_b).reshape(inner_size, math.prod(shape_b))
+    rows = a.permute([*kept_a, *summed_a]).reshape(math.prod(shape_a), inner_size)
+    columns = b.permute([*summed_b, *kept_b]).reshape(inner_size, math.prod(shape_b))
     return matmul(rows, columns, precision=precision).reshape(shape_a + shape_b)
 
 

@@ -245,23 +245,6 @@ def _named(dims: int, stride: Sizes, padding: Sizes, dilation: Sizes, groups: in
     return {**steps_of(dims, stride, padding, dilation)._asdict(), "groups": groups}
 
 
-def _require_sizes(x: Sizes, w: Sizes, y: Sizes | None, steps: dict[str, Any]) -> None:
-    """Raise ValueError unless x (N, C, *S), w (O, C/groups, *K) and, where there is one, y (N, O, *out) are the shapes
-    of one convolution, outside of which kernels would read."""
-    groups, dims = steps["groups"], len(w) - 2
-    fits = dims > 0 and len(x) == len(w) and groups > 0 and x[1] == w[1] * groups and w[0] % groups == 0
-    if fits:
-        along = zip(x[2:], w[2:], steps["stride"], steps["padding"], steps["dilation"], strict=True)
-        sizes = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in along)
-        fits = y is None or y == (x[0], w[0], *sizes)
-    if not fits:
-        result = "" if y is None else f" and the result {list(y)}"
-        raise ValueError(
-            f"the input {list(x)}, the weight {list(w)}{result} are not those of one convolution with {steps}; "
-            f"expected (N, C, *sizes), (O, C/groups, *kernel) and (N, O, *output sizes) for one to three dimensions"
-        )
-
-
 @op(
     method=False, takes="ifc", widen=False, warns=False, product="conv",
     input=_to_input, weight=_to_weight, bias=_of_bias,
@@ -283,7 +266,6 @@ def convolution(
     """
     arrays = (input, weight) if bias is None else (input, weight, bias)
     steps = _named(weight.ndim - 2, stride, padding, dilation, groups)
-    _require_sizes(input.shape, weight.shape, None, steps)
     return run(conv, *arrays, precision=precision, **steps)
 
 
@@ -305,8 +287,6 @@ def convolution_input_gradient(
 ):
     """The transpose of `convolution` in its input, of spatial sizes `input_size`: a transposed convolution."""
     steps = _named(len(input_size), stride, padding, dilation, groups)
-    x = (*grad_output.shape[:1], *(n * groups for n in weight.shape[1:2]), *input_size)
-    _require_sizes(x, weight.shape, grad_output.shape, steps)
     return run(conv_input_gradient, grad_output, weight, precision=precision, input_size=input_size, **steps)
 
 
@@ -328,6 +308,4 @@ def convolution_weight_gradient(
 ):
     """The transpose of `convolution` in its weight, whose spatial sizes are `kernel_size`."""
     steps = _named(len(kernel_size), stride, padding, dilation, groups)
-    w = (*grad_output.shape[1:2], *(n // max(groups, 1) for n in input.shape[1:2]), *kernel_size)
-    _require_sizes(input.shape, w, grad_output.shape, steps)
     return run(conv_weight_gradient, input, grad_output, precision=precision, kernel_size=kernel_size, **steps)

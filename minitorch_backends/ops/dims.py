@@ -12,8 +12,12 @@ __all__ = ["shape_of", "wrap_dim", "wrap_dims"]
 def wrap_dim(dim: int, ndim: int) -> int:
     """`dim` counted from the front. Raises IndexError out of range; a tensor without dimensions has 0 and -1."""
     limit = ndim or 1
+    try:
+        dim = index(dim)
+    except TypeError:
+        raise TypeError(f"a dimension must be an int, not {type(dim).__name__} {dim!r}") from None
     if -limit <= dim < limit:
-        return index(dim) + (limit if dim < 0 else 0)
+        return dim + (limit if dim < 0 else 0)
     raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
 
 

@@ -26,11 +26,23 @@ __all__ = [
 ]
 
 
+def tensors_of(name: str, tensors: Any) -> list[Tensor]:
+    """The tensors of a sequence; raises TypeError for anything else, as nobody has looked at what users gave."""
+    if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
+        raise TypeError(f"{name}(): argument 'tensors' must be a sequence of Tensors, not {type(tensors).__name__}")
+    for position, each in enumerate(tensors):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"{name}(): expected Tensor as element {position} of 'tensors', but got {each!r}")
+    return list(tensors)
+
+
+def _several(name: str, tensors: tuple[Any, ...]) -> list[Tensor]:
+    """Several tensors, or those of the one sequence that was given."""
+    return tensors_of(name, tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
+
+
 def _at_least(atleast: Any, tensors: tuple[Any, ...]) -> Any:
-    """The function for each of several tensors, or of the one sequence of them that was given."""
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
-    return tuple(atleast(each) for each in tensors)
+    return tuple(map(atleast, _several(atleast.__name__, tensors)))
 
 
 _any_shape = shaped(((),), ((3,),), ((2, 3),), (gapped(),), ((2, 0, 3),))
@@ -89,10 +101,9 @@ def _broadcast_samples() -> Any:
 @composite(method=False, reference=_broadcast_reference, samples=_broadcast_samples)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Views of the tensors, expanded to their common shape."""
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
-    shape = broadcast_shapes(*(each._array.shape for each in tensors))
-    return tuple(expand(each, shape) for each in tensors)
+    several = _several("broadcast_tensors", tensors)
+    shape = broadcast_shapes(*(each._array.shape for each in several))
+    return tuple(expand(each, shape) for each in several)
 
 
 def _meshgrid_samples() -> Any:
@@ -111,11 +122,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first
     two axes.
     """
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
-    vectors = [atleast_1d(each) for each in tensors]
+    vectors = [atleast_1d(each) for each in _several("meshgrid", tensors)]
     if any(each._array.ndim != 1 for each in vectors):
         raise RuntimeError(
             f"meshgrid expects vectors or scalars, and got shapes {[list(each.shape) for each in vectors]}"
@@ -143,7 +152,7 @@ def _product_reference(*tensors: np.ndarray) -> np.ndarray:
 @composite(method=False, reference=_product_reference, samples=_vectors)
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All combinations of one element of each vector, one in a row, the last one changing fastest."""
-    if any(each._array.ndim != 1 for each in tensors):
+    if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
         raise RuntimeError(f"cartesian_prod expects vectors, and got shapes {[list(each.shape) for each in tensors]}")
     if len(tensors) == 1:
         return tensors[0]

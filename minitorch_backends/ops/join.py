@@ -10,7 +10,7 @@ from ..op import Arrays, composite, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor
 from .dims import wrap_dim
-from .grid import atleast_1d, atleast_2d, atleast_3d
+from .grid import atleast_1d, atleast_2d, atleast_3d, tensors_of
 from .shape import reshape
 from .slices import narrow, unbind
 
@@ -24,6 +24,11 @@ def _sequence_of(name: str, tensors: Any) -> list[Any]:
     if not tensors:
         raise RuntimeError(f"{name}(): expected a non-empty list of Tensors, and got {tensors!r}")
     return tensors
+
+
+def _tensors_of(name: str, tensors: Any) -> list[Any]:
+    """`_sequence_of` where nobody has looked at what users gave."""
+    return _sequence_of(name, tensors_of(name, tensors))
 
 
 def _pieces(g: Tensor, shapes: list[tuple[int, ...]], dim: int) -> list[Tensor]:
@@ -134,14 +139,14 @@ def _list_samples() -> Any:
 @composite(method=False, reference=np.hstack, samples=_list_samples)
 def hstack(tensors: Any) -> Tensor:
     """The tensors side by side: along the second dimension, or the first of vectors."""
-    tensors = [atleast_1d(each) for each in _sequence_of("hstack", tensors)]
+    tensors = [atleast_1d(each) for each in _tensors_of("hstack", tensors)]
     return cat(tensors, 0 if tensors[0]._array.ndim == 1 else 1)
 
 
 @composite(method=False, reference=np.vstack, samples=_list_samples)
 def vstack(tensors: Any) -> Tensor:
     """The tensors below one another: along the first dimension; vectors are rows."""
-    return cat([atleast_2d(each) for each in _sequence_of("vstack", tensors)], 0)
+    return cat([atleast_2d(each) for each in _tensors_of("vstack", tensors)], 0)
 
 
 row_stack = vstack
@@ -150,13 +155,13 @@ row_stack = vstack
 @composite(method=False, reference=np.dstack, samples=_list_samples)
 def dstack(tensors: Any) -> Tensor:
     """The tensors behind one another: along the third dimension."""
-    return cat([atleast_3d(each) for each in _sequence_of("dstack", tensors)], 2)
+    return cat([atleast_3d(each) for each in _tensors_of("dstack", tensors)], 2)
 
 
 @composite(method=False, reference=np.column_stack, samples=_list_samples)
 def column_stack(tensors: Any) -> Tensor:
     """The tensors side by side, vectors and scalars as columns."""
     columns = [
-        reshape(each, (-1, 1)) if each._array.ndim < 2 else each for each in _sequence_of("column_stack", tensors)
+        reshape(each, (-1, 1)) if each._array.ndim < 2 else each for each in _tensors_of("column_stack", tensors)
     ]
     return cat(columns, 1)

@@ -252,7 +252,13 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     Raises RuntimeError for a mask that is not boolean and for a source with too few elements.
     """
     _refuse_mask("masked_scatter", mask)
-    places = np.broadcast_to(mask._array, input._array.shape or (1,)).nonzero()
+    try:
+        places = np.broadcast_to(mask._array, input._array.shape or (1,)).nonzero()
+    except ValueError:
+        raise RuntimeError(
+            f"masked_scatter: a mask of shape {list(mask.shape)} does not broadcast to the tensor's shape "
+            f"{list(input.shape)}; expand the tensor first"
+        ) from None
     count = places[0].size
     if source._array.size < count:
         raise RuntimeError(

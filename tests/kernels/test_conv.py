@@ -208,6 +208,32 @@ def test_columns_keep_below_the_limit_of_the_workspace(shape: str) -> None:
             assert np.allclose(result, plain, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_shapes_that_do_not_belong_together_raise_before_any_algorithm_reads(kernel: str) -> None:
+    arrays, keywords = arguments(KERNELS[kernel], SHAPES["grouped"])
+    wrong: list[tuple[list[np.ndarray], dict[str, Any]]] = [
+        ([arrays[0][:, :-1], arrays[1]], keywords),
+        ([arrays[0], arrays[1][:-1]], keywords),
+        ([arrays[0][0], arrays[1]], keywords),
+        (arrays, keywords | {"groups": 0}),
+        (arrays, keywords | {"stride": (0, 1)}),
+        (arrays, keywords | {"dilation": (1,)}),
+        (arrays, keywords | {"padding": (-1, 0)}),
+    ]
+    if kernel == "conv":
+        wrong.append(([*arrays, normal(len(arrays[1]) - 1)], keywords))
+        wrong.append(([arrays[0][..., :1], arrays[1]], keywords | {"padding": (0, 0), "dilation": (1, 2)}))
+    else:
+        size = "input_size" if kernel == "conv_input_gradient" else "kernel_size"
+        wrong.append((arrays, keywords | {size: tuple(each + 9 for each in keywords[size])}))
+    for others, options in wrong:
+        with pytest.raises(ValueError, match="not those of one convolution"):
+            KERNELS[kernel](*others, **options)
+        for name in KERNELS[kernel].implementations:
+            with pytest.raises((ValueError, Refused), match=r"not those of one convolution|needs \w+, and the CPU"):
+                KERNELS[kernel][name](*others, **options)
+
+
 def test_what_is_not_allowed_is_refused_with_the_reason() -> None:
     kernel = Kernel("steered", reference=lambda: None, bound={})
     del kernels["steered"]

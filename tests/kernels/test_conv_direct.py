@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.conv import KERNELS, Kept, conv, conv_input_gradient, conv_weight_gradient
 from minitorch_backends.kernels.conv.geometry import EVERY_OTHER, NOWHERE, Task, forward_geometry, spots
+from minitorch_backends.kernels.gemm.workspace import address_of
 from minitorch_backends.kernels.registry import Kernel, Refused
 
 COMPILED = [
@@ -33,6 +34,8 @@ CASES: dict[str, dict[str, Any]] = {
     "strides over rows and columns": {"x": (2, 33, 12, 11), "w": (8, 33, 3, 2), "stride": (2, 3), "padding": (1, 0)},
     "a stride beyond the kernel": {"x": (1, 18, 10, 10), "w": (6, 18, 1, 2), "stride": (3, 3)},
     "folded taps": {"x": (2, 3, 17, 19), "w": (10, 3, 5, 5), "stride": (2, 2), "padding": (2, 2)},
+    "folded taps of one channel": {"x": (2, 1, 15, 18), "w": (7, 1, 3, 5), "padding": (1, 2)},
+    "folded taps of one dimension": {"x": (2, 4, 40), "w": (5, 4, 7), "stride": (2,), "padding": (3,)},
     "dilated groups": {"x": (1, 12, 11, 9), "w": (10, 6, 3, 3), "dilation": (2, 1), "padding": (2, 1), "groups": 2},
     "one position": {"x": (3, 33, 4, 3), "w": (35, 33, 4, 3)},
     "one dimension": {"x": (2, 24, 50), "w": (16, 24, 7), "stride": (2,), "padding": (3,)},
@@ -265,3 +268,44 @@ def test_runs_of_positions() -> None:
     assert spots(where, where.sources, (64, 64, 100, 8), 4).runs.tolist() == two
     assert spots(where, where.sources, (64, 64, 100, 4), 4).runs[0, 0, 1] == -1
     assert spots(where, where.sources, (64, 64, 1 << 30, 1 << 30), 4) is None
+
+
+def in_place(x: np.ndarray, shift: int) -> np.ndarray:
+    """A copy with the channels last in memory, which begins `shift` bytes behind a cache line."""
+    memory = np.empty(x.nbytes + 128, np.uint8)
+    start = (shift - address_of(memory)) % 64
+    found = np.moveaxis(memory[start : start + x.nbytes].view(x.dtype).reshape(*x.shape[:1], *x.shape[2:], -1), -1, 1)
+    found[...] = x
+    return found
+
+
+def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
+    shapes = (2, 64, 8, 8), (32, 64, 1, 1), (2, 32, 8, 8)
+    x, w, g = (random(*shape, seed=7).astype(ml_dtypes.bfloat16) for shape in shapes)
+    try:
+        packed = conv["direct"](in_place(x, 2), w), conv_input_gradient["direct"](in_place(g, 2), w, input_size=(8, 8))
+    except Refused:
+        pytest.skip("this CPU has no tiles")
+    assert np.array_equal(conv["direct"](in_place(x, 0), w), packed[0])
+    assert np.array_equal(conv_input_gradient["direct"](in_place(g, 0), w, input_size=(8, 8)), packed[1])
+    assert np.allclose(packed[0].astype(np.float64), conv.reference(x, w), rtol=2e-2, atol=2e-2)
+    x[1, 33, 7, 7] = 1e-39
+    with pytest.raises(Refused, match="flush"):
+        conv["direct"](in_place(x, 0), w)
+
+
+@pytest.mark.parametrize("name", ["winograd2", "winograd4"])
+def test_blocks_of_tiles_and_chunks_of_outputs(name: str) -> None:
+    for shape, outputs in (((3, 5, 37, 29), 33), ((1, 4, 13, 9), 300)):
+        x, w = random(*shape, seed=1), random(outputs, shape[1], 3, 3, seed=2)
+        try:
+            found = conv[name](x, w, padding=(1, 1), every=True)
+        except Refused:
+            pytest.skip("this CPU has no AVX2")
+        assert np.allclose(found, conv.reference(x, w, padding=(1, 1)), rtol=1e-4, atol=2e-4)
+        before = threading.get_num_threads()
+        try:
+            threading.set_num_threads(before + 2)
+            assert np.array_equal(conv[name](x, w, padding=(1, 1), every=True), found)
+        finally:
+            threading.set_num_threads(before)

@@ -132,3 +132,21 @@ def test_svd(name: str, implementation: str, dtype: str) -> None:
                 assert not result.info.any()
                 assert (np.diff(result.S) <= 0).all()
                 assert (result.S >= 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("name", "implementation"), implementations("eig", "eigh", "svd"))
+def test_values_scale_with_a_matrix_of_extreme_entries(name: str, implementation: str, dtype: str) -> None:
+    """A power of two times a matrix has that power times its values, however near it is to the ends of the range."""
+    kind = np.finfo(dtype)
+    a = random(2, 5, 5, dtype=dtype)
+    a = a + adjoint(a)
+    run, field = getattr(linalg, name)[implementation], {"svd": "S"}.get(name, "w")
+    try:
+        expected = np.sort(getattr(run(a, vectors=False), field), -1)
+    except Refused:
+        return
+    for exponent in (kind.maxexp - 8, kind.minexp + 8):
+        scaled = np.sort(getattr(run(a * kind.dtype.type(2.0**exponent), vectors=False), field), -1)
+        back = scaled * kind.dtype.type(2.0**-exponent)
+        assert np.allclose(back, expected, rtol=0, atol=200 * kind.eps * abs(expected).max()), exponent

@@ -54,6 +54,7 @@ REFUSED_HERE = {
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "i"),
     **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), "bi"),
     "interpolate": "bic",
+    "scaled_dot_product_attention": "bic",
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
     "vander": "b",

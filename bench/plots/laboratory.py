@@ -1,57 +1,16 @@
-"""The plots of the report. Colour-blind readers tell the colours apart (after Okabe and Ito), and the marks differ."""
+"""The plots of what precisions do to answers and errors, and of orders of contraction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-__all__ = ["PLOTS", "Plot", "draw"]
+from .style import MARKS, PEER_MARKS, Plot, show_sizes
 
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "savefig.dpi": 160,
-}
-
-MARKS = {
-    "ieee": ("#000000", "o"),
-    "tf32": ("#0072B2", "s"),
-    "bf16": ("#D55E00", "D"),
-    "bf16x3": ("#009E73", "^"),
-    "bf16x6": ("#AA4499", "v"),
-}
-PEER_MARKS = {
-    "NumPy fp32": ("#5f5f5f", "P"),
-    "torch fp32": ("#8a8a8a", "X"),
-    "torch bf16 tensors": ("#8a8a8a", "*"),
-    "torch mkldnn bf16": ("#8a8a8a", "h"),
-}
-
-
-class Plot(NamedTuple):
-    """One picture: the name of its file, what it shows in a sentence, and how it is drawn from a part's result."""
-
-    name: str
-    caption: str
-    size: tuple[float, float]
-    draw: Callable[[Figure, Any], None]
+__all__ = ["PLOTS"]
 
 
 def _mark(row: dict[str, Any]) -> tuple[str, str]:
@@ -167,7 +126,7 @@ def _speed(figure: Figure, result: dict[str, Any]) -> None:
         style = "-" if row["ours"] else ":"
         right.plot(sizes, speeds, style, marker=marker, color=colour, label=name, markersize=7, linewidth=1.5)
     right.set(title="Speed relative to NumPy's fp32 product", yscale="log", xlabel="n", ylabel="times NumPy's speed")
-    _sizes(right, result["sizes"])
+    show_sizes(right, result["sizes"])
     right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     right.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if value in (0.2, 0.5, 2, 5, 20, 50) else "")
     handles, labels = left.get_legend_handles_labels()
@@ -194,7 +153,7 @@ def _errors(figure: Figure, result: dict[str, Any]) -> None:
     right.set_ylim(0, max(1.6, 1.1 * right.get_ylim()[1]))
     right.axhline(1, color="#999999", linewidth=1)
     for axes in (left, right):
-        _sizes(axes, result["sizes"])
+        show_sizes(axes, result["sizes"])
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 
 
@@ -208,12 +167,6 @@ def _over_sizes(result: dict[str, Any], key: str, ours: bool = False) -> dict[st
                 sizes.append(entry["size"])
                 values.append(row[key])
     return series
-
-
-def _sizes(axes: Axes, sizes: list[int]) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-    axes.margins(x=0.08)
 
 
 # PyTorch's TF32 note
@@ -252,7 +205,7 @@ def _note(figure: Figure, result: dict[str, Any]) -> None:
         ylabel="largest error",
     )
     axes.set_ylim(top=2.2 * axes.get_ylim()[1])
-    _sizes(axes, [*sizes, documented["size"]])
+    show_sizes(axes, [*sizes, documented["size"]])
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
@@ -325,14 +278,4 @@ PLOTS: dict[str, list[Plot]] = {
         ),
     ],
 }
-"""By part, in the order of the report."""
-
-
-def draw(plot: Plot, result: dict[str, Any], folder: Path) -> Path:
-    """Draw one plot into `folder`, and return the path of the picture."""
-    path = folder / f"{plot.name}.png"
-    with rc_context(STYLE):
-        figure = Figure(figsize=plot.size, layout="constrained")
-        plot.draw(figure, result)
-        figure.savefig(path)
-    return path
+"""By part."""

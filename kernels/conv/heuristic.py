@@ -1,0 +1,42 @@
+"""Which algorithm is the default: the first of the rows of `TABLE` for a kernel and its number of taps that does not
+refuse the call. What was measured stands in bench/NOTES.md, "Convolutions"."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+__all__ = ["TABLE", "Row"]
+
+_BOTH = ("conv", "conv_input_gradient")
+_ALL = (*_BOTH, "conv_weight_gradient")
+
+
+class Row(NamedTuple):
+    """One algorithm of some kernels.
+
+    Attributes:
+        least_taps: taps of a kernel from which it is a default; infinity for never.
+        otherwise: why it is none below.
+    """
+
+    algorithm: str
+    kernels: tuple[str, ...]
+    least_taps: float = 0
+    otherwise: str = ""
+
+    def refusal(self, taps: int) -> str | None:
+        """Why the algorithm is not the default for a kernel of so many taps, or None."""
+        return f"{self.otherwise}; cudnn.benchmark = True times it" if taps < self.least_taps else None
+
+
+TABLE = (
+    Row("winograd2", _BOTH, math.inf, "transforms its weights, which costs more than it saves unless they are kept"),
+    Row("winograd4", _BOTH, math.inf, "loses three to nine times in accuracy"),
+    Row("fft", _ALL, 150, "is slower for kernels of fewer than 150 taps"),
+    Row("depthwise", _ALL),
+    Row("direct", _ALL),
+    Row("implicit", _BOTH),
+    Row("explicit", _ALL),
+)
+"""Best first."""

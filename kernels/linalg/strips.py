@@ -1,0 +1,88 @@
+"""Who does what in a blocked factorisation: strips of columns that pass its blocks, without barriers between blocks.
+
+Strip j of the matrix is updated by the blocks 0 to j - 1 one after another, and is then factored, which makes block j.
+A worker that is free factors the next strip if that is up to date, else it takes the next step of the first strip that
+waits for one. So the chain of factored strips, which bounds small matrices, waits for nothing that others could have
+done before (J. Kurzak, P. Luszczek, J. Dongarra, "LU factorization with partial pivoting for a multicore system with
+accelerators", IEEE Trans. Parallel Distrib. Syst. 24, 2013, section 3: dynamic scheduling of block columns). Each strip
+sees its blocks in order, so that bits do not depend on the threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit import njit
+from ..launch import acquire, announce, await_change, release
+
+__all__ = ["finish", "progress", "take"]
+
+_LOCK, _FINISHED, _FACTORED, _STRIPS = 0, 8, 9, 16  # a line for the lock, one for the counters, then two for each strip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def progress(strips):
+    """The state of so many strips, of which the first is factored."""
+    state = np.zeros(_STRIPS + 2 * strips, np.int64)
+    state[_FACTORED] = state[_STRIPS] = 1
+    return state
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _next_strip(state, strips, blocks, kept, passing):
+    """A strip that somebody can work on now, -1 where there is none now, or -2 where everything is done."""
+    factored, least, complete = state[_FACTORED], blocks, True
+    for j in range(strips):
+        done = state[_STRIPS + 2 * j]
+        complete = complete and done == (blocks if passing else min(j + 1, blocks))
+        if j >= factored:
+            least = min(least, done)
+    if complete:
+        return -2
+    waits = factored - least >= kept  # for the memory of block `least`
+    chain = _STRIPS + 2 * factored
+    if factored < blocks and state[chain] == factored and state[chain + 1] == 0 and not waits:
+        return factored
+    for j in range(factored, strips):
+        done = state[_STRIPS + 2 * j]
+        if state[_STRIPS + 2 * j + 1] == 0 and done < factored and (done == least or not waits):
+            return j
+    for j in range(factored if passing else 0):
+        if state[_STRIPS + 2 * j + 1] == 0 and state[_STRIPS + 2 * j] < factored:
+            return j
+    return -1
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def take(state, strips, blocks, kept, passing):
+    """What a worker does next: (strip, first, last). Where first is the strip it is to be factored, else the blocks
+    first to last are to be applied to it. Strip -1: everything is done. Waits for other workers if it must.
+
+    blocks: how many strips are factored. kept: how many blocks there is memory for. passing: whether the later blocks
+    are to be applied to a strip that is factored, as exchanges of rows are.
+    """
+    at = state.ctypes.data
+    while True:
+        acquire(at)
+        seen, strip = state[_FINISHED], _next_strip(state, strips, blocks, kept, passing)
+        if strip >= 0:
+            first, factored = state[_STRIPS + 2 * strip], state[_FACTORED]
+            state[_STRIPS + 2 * strip + 1] = 1
+            release(at)
+            return strip, first, factored if first > strip else first + 1
+        release(at)
+        if strip == -2:
+            return -1, 0, 0
+        await_change(at + 8 * _FINISHED, seen)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def finish(state, strip, first, last):
+    """Tell the others that what `take` gave is done."""
+    at = state.ctypes.data
+    acquire(at)
+    state[_STRIPS + 2 * strip], state[_STRIPS + 2 * strip + 1] = last, 0
+    if first == strip:
+        state[_FACTORED] += 1
+    announce(at + 8 * _FINISHED)
+    release(at)
