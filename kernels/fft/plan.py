@@ -14,8 +14,8 @@ from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Interleaved, Pass, Split, Square, Twiddled, radix, vectors
 from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
-from .loops import FIELDS, KINDS, REALS
 from .registers import leaf_of
+from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle
 
 __all__ = ["Passes", "Plan", "make_plan", "plan_long"]

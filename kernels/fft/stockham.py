@@ -97,7 +97,7 @@ def run(
 ) -> None:  # fmt: skip
     """Run a plan. Source and target: address, bytes between transforms, bytes between the numbers of one (for those
     that lie along an axis that is not the last). Both are `batch` rows, or (batch, n, inner)."""
-    from .loops import transform
+    from .tasks import transform
 
     bytes_of_one, pool, threads, in_steps = plan.n * 2 * plan.size, 0, 1, False
     if batch * inner * bytes_of_one >= LEAST_SHARED:
@@ -246,7 +246,7 @@ def _few(
     shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
     """The same for a few numbers, by a function of five arguments, on one thread."""
-    from .loops import transform_few
+    from .tasks import transform_few
 
     template, empty, nothing = address_of(numbers), np.empty, np.empty(1, np.uint8)
 
