@@ -16,7 +16,7 @@ from .tensor import Tensor
 
 __all__ = ["FAILURES", "mistyped", "mistyped_call"]
 
-FAILURES = (TypeError, AttributeError, KeyError, RecursionError)
+FAILURES = (TypeError, ValueError, AttributeError, KeyError, RecursionError)
 """What an argument of the wrong type brings about."""
 
 

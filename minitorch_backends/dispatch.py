@@ -128,12 +128,12 @@ class Op:
         token = silence()
         try:
             out = self.forward(**bound | given)
-        except ValueError as error:
-            raise self.refusal(arrays, error) from None
         except FAILURES as error:
             given_otherwise = ((key, bound[key]) for key in self.metadata_names)
             if mistake := mistyped(error, self.name, self.forward, given_otherwise):
                 raise mistake from error
+            if isinstance(error, ValueError):
+                raise self.refusal(arrays, error) from None
             raise
         finally:
             restore(token)
@@ -281,8 +281,9 @@ class Op:
     def refusal(self, arrays: Sequence[Any], error: ValueError) -> Exception:
         """What to raise when NumPy has refused the arrays of an op that broadcasts: torch's error, with the sizes."""
         shapes = [list(np.shape(array)) for array in arrays if array is not None]
+        meant = self.promote or self.ufunc or "broadcast" in str(error)
         reversed_sizes = zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)
-        for from_end, sizes in enumerate(reversed_sizes if self.promote or self.ufunc else ()):
+        for from_end, sizes in enumerate(reversed_sizes if meant else ()):
             different = [size for size in dict.fromkeys(sizes) if size != 1]
             if len(different) > 1:
                 return RuntimeError(

@@ -39,16 +39,20 @@ __all__ = ["LANES", "Channels", "ChannelsWeight", "run"]
 LANES = 16
 _CELL_BYTES, _TAP_BYTES = 8 * CELL_FIELDS, 16
 
+_VECTORS = 4
+"""Of channels that are convolved together where there are so many, so that a tap is looked up once for all of them."""
+
 
 class _Lanes:
-    """Emits the reading, adding and writing of one vector of channels, of which `count` exist."""
+    """Emits the reading, adding and writing of one vector of channels, of which `count` exist, or all for None."""
 
-    def __init__(self, builder: ir.IRBuilder, leaf: Any, count: ir.Value) -> None:
+    def __init__(self, builder: ir.IRBuilder, leaf: Any, count: ir.Value | None) -> None:
         self.builder, self.element = builder, field_class(leaf, "element")
         self.conversion = field_class(leaf, "conversion")
         self.kind = vector(self.element.working, LANES)
         self.size = 8 if self.element.working is F64 else 4
-        self.mask = builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, builder.trunc(count, I32), LANES))
+        left = I32(LANES) if count is None else builder.trunc(count, I32)
+        self.mask = builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, left, LANES))
 
     def stored(self, at: ir.Value) -> ir.Value:
         """Values of an operand as they are."""
@@ -57,6 +61,11 @@ class _Lanes:
         name = f"llvm.masked.load.{suffix(element.stored, LANES)}.p0"
         at = builder.bitcast(at, kind.as_pointer())
         return widened(builder, call(builder, name, kind, at, I32(element.size), self.mask, zero(kind)), element)
+
+    @property
+    def operand_bytes(self) -> int:
+        """Of a vector of what taps meet."""
+        return LANES * (self.element.size if self.conversion.target is None else self.size)
 
     def operand(self, at: ir.Value) -> ir.Value:
         """Values of what taps meet: an operand, or what `_round` has made of it."""
@@ -84,33 +93,42 @@ def _pairs(builder: ir.IRBuilder, taps: ir.Value, index: ir.Value) -> list[ir.Va
 
 
 @intrinsic(prefer_literal=True)
-def _convolve_cell(typingctx, leaf, positions, x, out, taps, count, weights, bias, steps, channels, relu):
-    """A vector of channels of one cell; `steps` are the bytes from position to position of x and of the result."""
-    places = range(positions.literal_value)
+def _convolve_cell(typingctx, leaf, positions, vectors, x, out, taps, count, weights, bias, steps, channels, relu):
+    """Some vectors of channels of one cell: one, of which so many exist, or several whole ones. `steps` are the bytes
+    from position to position of x and of the result, and from vector to vector of the weights."""
+    places, several = range(positions.literal_value), range(vectors.literal_value)
 
     def codegen(context, builder, signature, arguments):
-        _, _, x, out, taps, count, weights, bias, steps, channels, relu = arguments
+        _, _, _, x, out, taps, count, weights, bias, steps, channels, relu = arguments
         x, out, taps, weights, bias = (pointer(builder, a) for a in (x, out, taps, weights, bias))
-        read_step, write_step = (builder.extract_value(steps, which) for which in (0, 1))
-        lanes = _Lanes(builder, leaf, channels)
+        read_step, write_step, weight_step = (builder.extract_value(steps, which) for which in range(3))
+        lanes = _Lanes(builder, leaf, channels if len(several) == 1 else None)
         starts = [offset(builder, x, builder.mul(read_step, I64(place))) for place in places]
 
         def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
             to_value, to_weight = _pairs(builder, taps, index)
-            weight = lanes.working(offset(builder, weights, to_weight))
-            values = [lanes.operand(offset(builder, start, to_value)) for start in starts]
-            return [lanes.add(value, weight, total) for value, total in zip(values, totals, strict=True)]
+            after = []
+            for which in several:
+                at = builder.add(to_weight, builder.mul(weight_step, I64(which)))
+                weight = lanes.working(offset(builder, weights, at))
+                for place, start in enumerate(starts):
+                    here = offset(builder, offset(builder, start, to_value), which * lanes.operand_bytes)
+                    after.append(lanes.add(lanes.operand(here), weight, totals[which * len(starts) + place]))
+            return after
 
         none = zero(lanes.kind)
         wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
-        for place, total in enumerate(loop(builder, count, [lanes.working(bias)] * len(starts), tap)):
+        biases = [lanes.working(offset(builder, bias, which * LANES * lanes.size)) for which in several]
+        totals = loop(builder, count, [each for each in biases for _ in places], tap)
+        for index, total in enumerate(totals):
+            which, place = divmod(index, len(starts))
             negative = builder.and_(builder.fcmp_ordered("<", total, none), wanted)
             to = offset(builder, out, builder.mul(write_step, I64(place)))
-            lanes.write(builder.select(negative, none, total), to)
+            lanes.write(builder.select(negative, none, total), offset(builder, to, which * LANES * lanes.element.size))
         return context.get_dummy_value()
 
     integer = types.int64
-    return types.void(leaf, positions, *[integer] * 6, types.UniTuple(integer, 2), integer, integer), codegen
+    return types.void(leaf, positions, vectors, *[integer] * 6, types.UniTuple(integer, 3), integer, integer), codegen
 
 
 @intrinsic(prefer_literal=True)
@@ -196,18 +214,28 @@ def _convolve(leaf, job):
     unit, relu, all_taps = field("channels", plan, "working"), field("channels", plan, "relu"), job.taps
     channels, size = field("channels", plan, "channels"), constant(leaf.element, "size")
     source_size = unit if _rounds(leaf) else size
-    steps = field("channels", plan, "read_step"), field("channels", plan, "write_step")
+    weight_step = field("channels", plan, "weight_stride")
+    steps = field("channels", plan, "read_step"), field("channels", plan, "write_step"), weight_step
     for at in range(read64(strip), read64(strip + 8), _CELL_BYTES):
         positions, taps, count = read64(at + 16), all_taps + _TAP_BYTES * read64(at + 24), read64(at + 32)
         here, to = x + read64(at), job.out + read64(at + 8)
-        weights, bias = job.weights, job.bias
-        for channel in range(0, channels, LANES):
-            if positions == CELL:
-                _convolve_cell(leaf, CELL, here, to, taps, count, weights, bias, steps, channels - channel, relu)
+        weights, bias, left = job.weights, job.bias, channels
+        while left > 0:
+            if left < LANES * _VECTORS or unit == 8:
+                vectors = 1
+                if positions == CELL:
+                    _convolve_cell(leaf, CELL, 1, here, to, taps, count, weights, bias, steps, left, relu)
+                else:
+                    _convolve_cell(leaf, 1, 1, here, to, taps, count, weights, bias, steps, left, relu)
             else:
-                _convolve_cell(leaf, 1, here, to, taps, count, weights, bias, steps, channels - channel, relu)
-            here, to = here + LANES * source_size, to + LANES * size
-            weights, bias = weights + field("channels", plan, "weight_stride"), bias + LANES * unit
+                vectors = _VECTORS
+                if positions == CELL:
+                    _convolve_cell(leaf, CELL, _VECTORS, here, to, taps, count, weights, bias, steps, left, relu)
+                else:
+                    _convolve_cell(leaf, 1, _VECTORS, here, to, taps, count, weights, bias, steps, left, relu)
+            here, to = here + vectors * LANES * source_size, to + vectors * LANES * size
+            weights, bias = weights + vectors * weight_step, bias + vectors * LANES * unit
+            left -= vectors * LANES
 
 
 @njit(cache=False, no_cpython_wrapper=True)

@@ -45,6 +45,10 @@ def _max_unpool(
     )
     if output_size is not None:
         wanted = tuple(output_size)[-dims:]
+        if len(wanted) != dims:
+            raise ValueError(
+                f"{name}: output_size should be {dims} or {dims + 2} sizes, and it is {tuple(output_size)}"
+            )
         for dim, (each, usual, step) in enumerate(zip(wanted, size, steps, strict=True)):
             if not usual - step < each < usual + step:
                 raise ValueError(
@@ -52,6 +56,8 @@ def _max_unpool(
                     f"{usual + step})"
                 )
         size = wanted
+    if min(size) < 0:
+        raise ValueError(f"{name}: sizes of the result must not be negative, and they are {size}")
     places = indices._array
     if places.size and not 0 <= places.min() <= places.max() < math.prod(size):
         worst = int(places.max()) if places.max() >= math.prod(size) else int(places.min())

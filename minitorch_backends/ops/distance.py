@@ -10,6 +10,7 @@ import numpy as np
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .floating import floating_composite
+from .grid import broadcast_shapes
 from .loss import reduced, reduced_array
 
 __all__ = [
@@ -55,7 +56,7 @@ def _cosine_reference(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 @floating_composite(reference=_cosine_reference, samples=_cosine_samples)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along `dim`; lengths below `eps` count as `eps`."""
-    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    shape = broadcast_shapes(x1.shape, x2.shape)
     first, second = (each.expand(shape) for each in (x1, x2))
     first, second = (each / each.norm(2, dim, keepdim=True).clamp(min=eps) for each in (first, second))
     return (first * second).sum(dim)

@@ -42,6 +42,8 @@ CASES: dict[str, dict[str, Any]] = {
     "three dimensions": {"x": (1, 17, 4, 5, 6), "w": (18, 17, 2, 3, 3), "padding": (1, 1, 1)},
     "strips": {"x": (2, 64, 60, 60), "w": (16, 64, 3, 3), "padding": (1, 1)},
     "one tap": {"x": (2, 35, 19, 17), "w": (40, 35, 1, 1)},
+    "one tap, one image": {"x": (1, 35, 9, 17), "w": (40, 35, 1, 1)},
+    "one tap, many channels": {"x": (2, 260, 3, 4), "w": (256, 260, 1, 1)},
     "one tap of groups, every second": {"x": (2, 34, 37, 36), "w": (38, 17, 1, 1), "stride": (2, 2), "groups": 2},
     "depthwise": {"x": (2, 21, 12, 19), "w": (21, 1, 3, 3), "padding": (1, 1), "groups": 21},
     "depthwise, wide padding": {

@@ -200,7 +200,15 @@ def _ormqr_samples() -> Iterator[Sample]:
 
 @composite(takes="fc", reference=_multiplied, samples=_ormqr_samples)
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`."""
+    """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.
+
+    input: (..., m, n) with m >= n; tau: (..., n); other: (..., m, k), or (..., k, m). Raises RuntimeError otherwise.
+    """
+    if input.ndim < 2 or other.ndim < 2 or input.shape[-2] < input.shape[-1]:
+        raise RuntimeError(
+            "ormqr(): input must be (..., m, n) with m >= n, and other (..., m, k) or (..., k, m); their shapes are "
+            f"{list(input.shape)} and {list(other.shape)}"
+        )
     m, n = input._array.shape[-2:]
     columns = adopt(np.zeros((*input._array.shape[:-1], m - n), input._array.dtype))
     Q = orthogonal.householder_product(cat([input, columns], -1), tau)
