@@ -21,6 +21,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -265,10 +266,12 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 
 def copy_speed() -> float:
-    """GB/s, read and written, of a copy of 256 MiB by one thread."""
-    source, target = np.ones(1 << 26, np.float32), np.empty(1 << 26, np.float32)
-    np.copyto(target, source)
-    return 2 * source.nbytes / min(turn(lambda: np.copyto(target, source), 1) for _ in range(5)) / 1e9
+    """GB/s, read and written, of a copy of 256 MiB by all threads."""
+    threads = threading.get_num_threads()
+    sources, targets = ([np.ones((1 << 26) // threads, np.float32) for _ in range(threads)] for _ in range(2))
+    with ThreadPoolExecutor(threads) as pool:
+        seconds = min(turn(lambda: list(pool.map(np.copyto, targets, sources)), 1) for _ in range(7))
+    return 2 * sum(source.nbytes for source in sources) / seconds / 1e9
 
 
 def microkernel_speed(isa: str, precision: str) -> float | None:
@@ -308,12 +311,14 @@ COLOURS = {"bf16": "#D55E00", "bf16x3": "#009E73", "tf32": "#0072B2", "bf16x6": 
 """Of precisions, which colour-blind readers tell apart (after Okabe and Ito)."""
 
 MARKS = {
-    "amx": ("o", 1.0, "AMX tiles"),
-    "avx512": ("^", 1.0, "AVX-512, packed"),
-    "avx512_rows": ("D", 1.0, "AVX-512, few rows or columns"),
-    "avx512_narrow": ("s", 1.0, "AVX-512, few columns"),
+    "amx": ("o", "AMX tiles"),
+    "amx_small": ("p", "AMX tiles, small"),
+    "avx512": ("^", "AVX-512"),
+    "avx512_small": ("v", "AVX-512, small"),
+    "avx512_rows": ("D", "AVX-512, few rows or columns"),
+    "avx512_narrow": ("s", "AVX-512, few columns"),
 }
-"""By implementation: mark, opacity and name in the legend."""
+"""By implementation: mark and name in the legend."""
 
 PEERS = {
     "numpy fp32": ("+", "NumPy fp32"),
@@ -327,7 +332,7 @@ def ceilings() -> dict[str, Any]:
     """What the machine can do: the speed of a copy, and those of the microkernels by implementation and precision."""
     found = {isa: {name: microkernel_speed(isa, name) for name in COLOURS} for isa in ("amx", "avx512")}
     speeds = {isa: {name: speed for name, speed in row.items() if speed} for isa, row in found.items()}
-    return {"copy, one thread (GB/s)": copy_speed(), "microkernels (GFLOP/s)": speeds}
+    return {"copy (GB/s)": copy_speed(), "microkernels (GFLOP/s)": speeds}
 
 
 def plot(rows: list[dict[str, Any]], limits: dict[str, Any], path: Path) -> None:
@@ -341,11 +346,11 @@ def plot(rows: list[dict[str, Any]], limits: dict[str, Any], path: Path) -> None
     figure, axes = plt.subplots(figsize=(11, 7), layout="constrained")
     reach = [0.8 * min(row["intensity"] for row in rows), 1.25 * max(row["intensity"] for row in rows)]
     handles = []
-    for isa, (mark, opacity, label) in MARKS.items():
+    for isa, (mark, label) in MARKS.items():
         for precision, colour in COLOURS.items():
             points = [(row["intensity"], row["gflops"]) for row in rows if row["name"] == f"{isa} {precision}"]
             if points:
-                axes.scatter(*zip(*points, strict=True), marker=mark, s=30, color=colour, alpha=opacity, zorder=3)
+                axes.scatter(*zip(*points, strict=True), marker=mark, s=30, color=colour, zorder=3)
         handles.append(Line2D([], [], color="#555555", marker=mark, ls="", label=label))
     for name, (mark, label) in PEERS.items():
         points = [(row["intensity"], row["gflops"]) for row in rows if row["name"] == name]
@@ -359,26 +364,25 @@ def plot(rows: list[dict[str, Any]], limits: dict[str, Any], path: Path) -> None
     axes.set_xlabel("arithmetic intensity: FLOP per byte of float32 operands and result")
     axes.set_title("Matrix products, packing and rounding included; lines are measured ceilings", loc="left")
     axes.grid(alpha=0.25)
-    figure.legend(handles=handles, loc="outside right upper", fontsize=9, frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=9, frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
 
 def _roofs(axes: Any, limits: dict[str, Any], reach: list[float]) -> None:
     """A slope for memory, and for each microkernel a level from where the slope meets it."""
-    bandwidth, speeds = limits["copy, one thread (GB/s)"], limits["microkernels (GFLOP/s)"]
+    bandwidth, speeds = limits["copy (GB/s)"], limits["microkernels (GFLOP/s)"]
     top = max([speed for row in speeds.values() for speed in row.values()], default=1e3)
     axes.plot([reach[0], top / bandwidth], [bandwidth * reach[0], top], "--", color="#555555", lw=1)
     middle = math.sqrt(reach[0] * 4)
-    axes.annotate(f"copy by one thread: {bandwidth:.0f} GB/s", (middle, bandwidth * middle), xytext=(4, -12),
+    axes.annotate(f"copy by all threads: {bandwidth:.0f} GB/s", (middle, bandwidth * middle), xytext=(8, -12),
                   textcoords="offset points", fontsize=8, color="#555555")  # fmt: skip
     for isa, row in speeds.items():
         for precision, speed in row.items():
             if isa == "amx" or precision == "ieee":
                 axes.plot([speed / bandwidth, reach[1]], [speed, speed], "-", color=COLOURS[precision], lw=1)
-                text = f"{MARKS[isa][2]}, {precision}: {speed:,.0f}"
-                axes.annotate(text, (reach[1], speed), xytext=(-3, 2), textcoords="offset points", ha="right",
-                              fontsize=8, color=COLOURS[precision])  # fmt: skip
+                axes.annotate(f"{MARKS[isa][1]}, {precision}: {speed:,.0f}", (reach[1], speed), xytext=(5, -3),
+                              textcoords="offset points", fontsize=8, color=COLOURS[precision])  # fmt: skip
 
 
 def main() -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from .autograd import nodes
 from .autograd.inference import refuse_inference
 from .autograd.modes import grad_mode, no_grad
 from .dtypes import dtype_of
 from .inplace import about_to_write, bump
+from .kernels.gemm.workspace import offered
 from .tensor import Tensor
 
 __all__ = ["written_out"]
+
+LEAST_OFFERED = 1 << 16
+"""Bytes of a target from which its memory is offered: the copy of a smaller one takes a microsecond or two."""
 
 
 def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tuple) -> Any:
@@ -36,7 +42,7 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad; leave out= away, or call it under no_grad()"
         )
-    with no_grad():
+    with no_grad(), _offer(targets, arguments):
         results = compute()
     listed = results if isinstance(results, (tuple, list)) else (results,)
     if len(listed) != len(targets):
@@ -53,13 +59,27 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
     return type(results)(*targets) if hasattr(results, "_fields") else out
 
 
+def _offer(targets: tuple, arguments: tuple) -> AbstractContextManager[None]:
+    """Offer the memory of the only target to a product that is computed, which then needs no copy: n = 512, 1024, 2048,
+    4096 in bf16 take 0.30, 1.3, 15.6, 89 ms and took 0.38, 2.5, 19.1, 97. Not where an argument may lie in it, or where
+    somebody keeps the values that are overwritten."""
+    target = targets[0]._array
+    if len(targets) > 1 or target.nbytes < LEAST_OFFERED or not target.flags.c_contiguous:
+        return nullcontext()
+    arrays = [each._array if isinstance(each, Tensor) else each for each in _flat(arguments)]
+    if nodes.keep_originals is not None or any(np.may_share_memory(each, target) for each in arrays):
+        return nullcontext()
+    return offered(target)
+
+
+def _flat(values: tuple) -> list[Any]:
+    """Tensors and arrays among the values, and in lists and tuples of them."""
+    flat = [each for value in values for each in (value if isinstance(value, (tuple, list)) else (value,))]
+    return [each for each in flat if isinstance(each, (Tensor, np.ndarray))]
+
+
 def _tensors(values: tuple) -> list[Tensor]:
-    return [
-        tensor
-        for value in values
-        for tensor in (value if isinstance(value, (tuple, list)) else (value,))
-        if isinstance(tensor, Tensor)
-    ]
+    return [each for each in _flat(values) if isinstance(each, Tensor)]
 
 
 def _write(name: str, result: np.ndarray, target: Tensor) -> None:
@@ -73,6 +93,12 @@ def _write(name: str, result: np.ndarray, target: Tensor) -> None:
                 stacklevel=4,
             )
         target._array = result.astype(target._array.dtype)
-    else:
+    elif not _is_in_place(result, target._array):
         target._array[...] = result
     bump(target)
+
+
+def _is_in_place(result: np.ndarray, target: np.ndarray) -> bool:
+    """Whether a result was made in the memory of a target of its shape."""
+    same = result.dtype == target.dtype and result.strides == target.strides
+    return same and result.ctypes.data == target.ctypes.data

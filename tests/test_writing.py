@@ -135,3 +135,50 @@ def test_out_is_refused_with_gradients(function: Any) -> None:
         function(a.detach(), a.detach(), out=mt.zeros(2, 2, dtype=mt.int64))
     with pytest.raises(TypeError, match="must be a Tensor"):
         function(a.detach(), a.detach(), out=[[0.0]])
+
+
+SIDES = (160, 96, 192)
+
+
+def offered_products() -> list[Any]:
+    return [
+        pytest.param(lambda a, b, out: mt.matmul(a, b, out=out), id="matmul"),
+        pytest.param(lambda a, b, out: mt.mm(a, b, out=out), id="mm"),
+        pytest.param(lambda a, b, out: mt.addmm(mt.ones(b.shape[1]), a, b, out=out), id="addmm"),
+        pytest.param(lambda a, b, out: mt.linalg.multi_dot([a, b, mt.eye(b.shape[1])], out=out), id="multi_dot"),
+        pytest.param(lambda a, b, out: mt.einsum("ij,jk->ik", a, b, out=out), id="einsum"),
+        pytest.param(lambda a, b, out: mt.matmul(a.unsqueeze(0), b, out=out.unsqueeze(0)), id="batch"),
+    ]
+
+
+@pytest.mark.parametrize("precision", ["ieee", "bf16"])
+@pytest.mark.parametrize("call", offered_products())
+def test_large_products_are_made_in_out(call: Any, precision: str) -> None:
+    """Whatever lies in `out`, wherever it lies: in memory of its own, in that of an operand, between other values."""
+    m, k, n = SIDES
+    a, b = mt.randn(m, k), mt.randn(k, n)
+    with mt.backends.flags(fp32_precision=precision):
+        wanted = call(a, b, mt.empty(m, n)).reshape(m, n)
+        frame = mt.full((m + 2, n + 3), 7.0)
+        for out in (mt.full((m, n), float("nan")), frame[1:-1, 2:-1], mt.zeros(n, m).T):
+            call(a, b, out)
+            assert out.equal(wanted)
+        assert frame.eq(7).sum() == frame.numel() - m * n
+        both = mt.zeros(2 * m * n)
+        both[: m * k] = a.reshape(-1)
+        for start in (0, m * k // 2, m * k):
+            out = both[start : start + m * n].reshape(m, n)
+            within = both[: m * k].reshape(m, k)
+            within.copy_(a)
+            call(within, b, out)
+            assert out.equal(wanted)
+
+
+def test_values_that_an_implementation_refuses_reach_out_all_the_same() -> None:
+    a = mt.randn(SIDES[0], SIDES[1])
+    b = mt.randn(SIDES[1], SIDES[2])
+    a[3, 5], a[100, 7] = 1e-41, float("inf")
+    with mt.backends.flags(fp32_precision="bf16"):
+        out = mt.zeros(SIDES[0], SIDES[2])
+        mt.mm(a, b, out=out)
+        assert out._array.tobytes() == (a @ b)._array.tobytes()

@@ -77,11 +77,11 @@ def _product(a: np.ndarray, b: np.ndarray, isa: str) -> np.ndarray:
     from . import loops, plans
     from .narrow_loops import multiply_narrow
     from .product import addresses
-    from .workspace import address_of, empty, return_workspace, take_workspace
+    from .workspace import address_of, result, return_workspace, take_workspace
 
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    c = empty((*batch, m, n), a.dtype)
+    c = result((*batch, m, n), a.dtype)
     if not (c.size and k):
         c[...] = 0
         return c

@@ -14,7 +14,7 @@ from .. import threading
 from ..registry import Refused
 from . import loops, plans, ranges, strips
 from .plans import Plan, Side
-from .workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
+from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
 __all__ = ["Packed", "addresses", "product"]
 
@@ -317,7 +317,7 @@ def product(
                 *a.shape[:-1], n
             )
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    c = empty((*batch, m, n), a.dtype)
+    c = result((*batch, m, n), a.dtype)
     if addend is not None:
         addend = np.broadcast_to(addend, c.shape) if beta else None
     if c.size == 0:

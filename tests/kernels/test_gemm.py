@@ -14,6 +14,7 @@ from minitorch_backends.kernels.gemm import (
     pack,
     ranges,
     warmup,
+    workspace,
 )
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
@@ -321,3 +322,18 @@ def test_a_second_process_compiles_nothing(tmp_path):
     (misses, files), (misses_again, files_again) = (map(int, printed.out.split()) for printed in (first, second))
     assert misses > 0
     assert (misses_again, files_again) == (0, files)
+
+
+@every_isa
+def test_a_product_is_made_in_the_memory_that_is_offered_once(isa):
+    a, b = np.ones((40, 300), np.float32), np.ones((300, 200), np.float32)
+    target, too_wide = np.zeros((5, 1600), np.float32), np.zeros((40, 200), np.float64)
+    with workspace.offered(target):
+        first, second = (product(a, b, isa=isa) for _ in range(2))
+    third = product(a, b, isa=isa)
+    with workspace.offered(too_wide):
+        fourth = product(a, b, isa=isa)
+
+    assert [np.shares_memory(each, target) for each in (first, second, third)] == [True, False, False]
+    assert all((each == 300).all() for each in (target, first, second, third, fourth))
+    assert not too_wide.any()
