@@ -52,7 +52,7 @@ def _cap_target() -> None:
 if "numba" not in sys.modules:
     _cap_target()
 
-import numba  # noqa: E402  (after the target is set)
+import numba.core.ccallback  # noqa: E402  (after the target is set)
 from llvmlite import ir  # noqa: E402
 from numba import prange, types  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402

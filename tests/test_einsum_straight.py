@@ -58,3 +58,29 @@ def test_straight_programs_leave_values_to_the_next_implementation() -> None:
         small = mt.einsum("ij,jk,kl->il", *tensors)
     expected = np.linalg.multi_dot([each.numpy().astype(np.float64) for each in tensors])
     np.testing.assert_allclose(small.numpy(), expected, rtol=0, atol=0.02 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ik", "ij,ij->ij"])
+def test_the_limit_of_memory_is_a_flag(equation: str) -> None:
+    """It holds for calls that every shorter way knows, for gradients, and gives way to the limit of a call."""
+    a = mt.tensor(normal(7, 7, dtype=np.float32))
+    needed = mt.einsum_plan(equation, (7, 7), (7, 7)).peak_elements * 4
+    for limit in (None, needed, None):
+        with backends.flags(einsum_memory_limit=limit):
+            for _ in range(5):
+                mt.einsum(equation, a, a)
+        with backends.flags(einsum_memory_limit=needed - 1):
+            for _ in range(4):
+                with pytest.raises(
+                    RuntimeError, match=f"take {needed} bytes at once, and memory_limit is {needed - 1};"
+                ):
+                    mt.einsum(equation, a, a)
+            mt.einsum(equation, a, a, memory_limit=needed)
+    x = a.clone().requires_grad_()
+    out = mt.einsum(equation, x, a).sum()
+    with backends.flags(einsum_memory_limit=needed - 1), pytest.raises(RuntimeError, match="einsum_memory_limit"):
+        out.backward()
+    for bad in (-1, 1.5, True, "all"):
+        with pytest.raises((RuntimeError, TypeError), match="einsum_memory_limit"):
+            backends.einsum_memory_limit = bad
+    assert backends.einsum_memory_limit is None

@@ -85,3 +85,29 @@ def test_a_convolution_is_a_product_of_spectra() -> None:
     np.testing.assert_allclose(out.detach().numpy(), np.convolve(x.numpy(), kernel.detach().numpy()), atol=1e-12)
     out[3].backward()
     np.testing.assert_allclose(kernel.grad.numpy(), [x[3 - j] if j <= 3 else 0 for j in range(9)], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_calls_that_are_remembered(name: str) -> None:
+    """A second call of one shape goes a shorter way: with the same bits, observed, counted, under new flags, with
+    gradients, and with the errors of the first."""
+    transform, cache = getattr(mt.fft, name), mt.backends.cuda.cufft_plan_cache
+    x = mt.randn(3, 64, dtype=mt.float32 if name == "rfft" else mt.complex64)
+    first = transform(x)
+    assert transform(x).equal(first)
+    assert transform(x, norm="backward", dim=1).equal(first)
+    with mt.explain.record() as calls:
+        transform(x)
+    assert [call.kernel for call in calls] == ["fft"]
+    cache.clear()
+    transform(x), transform(x)
+    assert (cache.misses, cache.hits, cache.size) == (1, 1, 1)
+    with cache.flags(max_size=0):
+        assert transform(x).equal(first)
+        assert (cache.misses, cache.hits, cache.size) == (2, 1, 0)
+    with_gradient = x.clone().requires_grad_()
+    assert transform(with_gradient).requires_grad
+    with pytest.raises(RuntimeError, match="Invalid number of data points"):
+        transform(x[:, : 1 if name == "irfft" else 0])
+    with pytest.raises(TypeError, match="must be int"):
+        transform(x, dim=-1.0)

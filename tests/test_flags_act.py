@@ -77,6 +77,13 @@ def chain() -> Observation:
     return observed(lambda: mt.einsum("ab,bc,cd,de->ae", *matrices))
 
 
+def chain_within_limits() -> Observation:
+    try:
+        return chain()
+    except RuntimeError as refusal:
+        return b"", [(str(refusal),)]
+
+
 def attended(dtype: Any = mt.float32) -> Observation:
     mt.manual_seed(0)
     q, k, v = (mt.randn(1, 2, 20, 8).to(dtype) for _ in range(3))
@@ -207,6 +214,7 @@ FLIPS: dict[str, list[Flip]] = {
     "mkldnn.allow_tf32": [Flip(False, True)],
     "mkldnn.fp32_precision": [Flip("ieee", "bf16")],
     "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],
+    "einsum_memory_limit": [Flip(None, 1000, observe=chain_within_limits)],
     "opt_einsum.enabled": [Flip(False, True, observe=chain)],
     "opt_einsum.strategy": [Flip(None, "auto", observe=chain), Flip(None, "greedy", observe=chain)],
     "xla.mat_mul_precision": [Flip("default", "high"), Flip("high", "highest")],

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .style import MARKS, PEER_MARKS, Plot, show_sizes
+from .style import MARKS, PEER_MARKS, Plot, plain_numbers, show_sizes
 
 __all__ = ["PLOTS"]
 
@@ -212,6 +213,14 @@ def _note(figure: Figure, result: dict[str, Any]) -> None:
 _STRATEGY_MARKS = "osD^vPX*"
 
 
+def _whole_steps(panel: Axes) -> None:
+    """Have a logarithmic y axis reach from a tick of 1, 2, 5, 10 ... below all values to one above."""
+    low, high = np.log10(panel.get_ylim())
+    ticks = [step * 10.0**power for power in range(int(low) - 2, int(high) + 2) for step in (1, 2, 5)]
+    panel.set_ylim(max(tick for tick in ticks if tick <= 10**low), min(tick for tick in ticks if tick >= 10**high))
+    plain_numbers(panel)
+
+
 def _contractions(figure: Figure, result: Any) -> None:
     """Time against error, one panel for each network; a mark for each strategy, a colour for each precision."""
     axes = figure.subplots(2, (len(result["networks"]) + 1) // 2, squeeze=False).ravel()
@@ -224,6 +233,7 @@ def _contractions(figure: Figure, result: Any) -> None:
                 panel.loglog(row["error"], 1e3 * row["median_seconds"], mark, color=MARKS[row["precision"]][0])
         panel.set_xlabel("relative error")
         panel.set_ylabel("ms")
+        _whole_steps(panel)
     for panel in axes[len(result["networks"]) :]:
         panel.set_axis_off()
     used = dict.fromkeys(row["precision"] for entry in result["networks"] for row in entry["runs"])

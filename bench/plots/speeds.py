@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from .style import MARKS, Plot, show_sizes
+from .style import MARKS, Plot, plain_numbers, show_sizes
 
 __all__ = ["PLOTS"]
 
@@ -34,13 +34,6 @@ def _names(axes: Axes, names: list[str]) -> None:
     aslant = {"rotation": 35, "ha": "right", "rotation_mode": "anchor", "fontsize": 9}
     axes.set_xticks(range(len(names)), names, **(aslant if max(map(len, names)) > 9 else {}))
     axes.margins(x=0.08)
-
-
-def _plain_numbers(axes: Axes) -> None:
-    """A logarithmic y axis with 0.5, 1, 2, 5, 10 ... written out."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:,g}" if f"{value:e}"[0] in "25" else "")
 
 
 # Attention
@@ -77,7 +70,7 @@ def _algorithms(figure: Figure, result: dict[str, Any]) -> None:
         for row in rows:
             axes.plot(row["error"], factor * row[key], shapes[row["algorithm"]], color=MARKS[row["precision"]][0], ms=8)
         axes.set(xscale="log", xlabel="rms error relative to the result")
-        _plain_numbers(axes)
+        plain_numbers(axes)
     left.set(title="Time of each algorithm", ylabel="ms")
     right.set(title="Memory it takes meanwhile", ylabel="MB")
     used = [name for name in MARKS if any(row["precision"] == name for row in rows)]
@@ -105,7 +98,7 @@ def _linear_algebra(figure: Figure, result: dict[str, Any]) -> None:
                 [min(_others(row)) / row["median_seconds"]["ours"] for row in some],
                 shapes[size], color=DTYPES[dtype], markersize=7, label=f"n = {size:,}, {dtype}",
             )  # fmt: skip
-        _plain_numbers(axes)
+        plain_numbers(axes)
         axes.axhline(1, color="#999999", linewidth=1)
         axes.set(title=title)
         _names(axes, tasks)

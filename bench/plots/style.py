@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-__all__ = ["MARKS", "PEER_MARKS", "STYLE", "Plot", "show_sizes"]
+__all__ = ["MARKS", "PEER_MARKS", "STYLE", "Plot", "plain_numbers", "show_sizes"]
 
 STYLE = {
     "font.family": "sans-serif",
@@ -55,3 +55,10 @@ def show_sizes(axes: Axes, sizes: list[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.margins(x=0.08)
+
+
+def plain_numbers(axes: Axes) -> None:
+    """A logarithmic y axis with 0.5, 1, 2, 5, 10 ... written out."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:,g}" if f"{value:e}"[0] in "25" else "")

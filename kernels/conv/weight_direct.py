@@ -20,6 +20,7 @@ from ..registry import Refused
 from . import geometry, pairs, tiles
 from .descriptor import WEIGHT, describe
 from .geometry import GROUP, Task
+from .halves import as_bfloat16
 from .reading import CHANNELS, Folding, describe_reading, folding, reading, three, three_strides
 
 __all__ = ["weight_gradient"]
@@ -248,7 +249,7 @@ def weight_gradient(
         raise Refused(sentence)
     if plan.folded.dimensions:
         out = _unfolded(out, plan.folded, kernel_size)
-    return out if x.dtype == np.float32 else out.astype(x.dtype)
+    return as_bfloat16(out, x.dtype) if x.dtype.name == "bfloat16" else out.astype(x.dtype, copy=False)
 
 
 def _unfolded(packed: np.ndarray, how: Folding, kernel: tuple[int, ...]) -> np.ndarray:

@@ -94,14 +94,21 @@ def _complex_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: i
 
 
 def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
-    """Real numbers, or half their spectrum, as complex ones: twice the work, of which the half is used."""
+    """Real numbers, or half their spectra: two rows as one of complex numbers, or each row as one."""
+    from . import pairs
+
     x = np.moveaxis(x, axis, -1)
-    if inverse:
-        out = _complex_axis(stockham.mirrored(x, n), x.ndim - 1, True, scale, kept).real.copy()
+    rows = x.reshape(-1, x.shape[-1])
+    powers = pairs.powers_for(rows) if len(rows) > 1 else None
+    if powers is None:
+        z = stockham.mirrored(rows, n) if inverse else rows.astype(complex_of(x.dtype))
+        z = _complex_axis(z, 1, inverse, scale, kept)
+        out = z.real.copy() if inverse else z[:, : n // 2 + 1].copy()
     else:
-        whole = _complex_axis(x.astype(complex_of(x.dtype)), x.ndim - 1, False, scale, kept)
-        out = whole[..., : n // 2 + 1].copy()
-    return np.moveaxis(out, -1, axis)
+        z = pairs.spectra_joined(rows, n, powers) if inverse else pairs.joined(rows, powers)
+        z = _complex_axis(z, 1, inverse, scale, kept)
+        out = pairs.parted(z, powers) if inverse else pairs.parted_spectra(z, powers)
+    return np.moveaxis(out.reshape(*x.shape[:-1], -1), -1, axis)
 
 
 def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
@@ -121,8 +128,8 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
 def fft_bluestein(
     x: np.ndarray, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> np.ndarray:
-    """One axis after the other, those with small factors by Stockham's algorithm; real numbers as complex ones, and so
-    odd lengths as well. Of real numbers the last axis comes first, of half a spectrum it comes last."""
+    """One axis after the other, those with small factors by Stockham's algorithm; real numbers of any length, two
+    rows as one of complex ones. Of real numbers the last axis comes first, of half a spectrum it comes last."""
     lengths = lengths_of(x.shape, kind, axes, last)
     scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
     order = list(zip(axes, lengths, strict=True))

@@ -16,7 +16,8 @@ from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .butterflies import Arithmetic, Complex
 from .codelets import vectors
-from .loops import Job, get, whole
+from .loops import whole
+from .table import ONE, Job, get
 from .tangle import Rows
 
 __all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "leaves", "transform_by_chirp"]
@@ -26,7 +27,6 @@ CHIRP_FIELDS = ("plan", "n", "m", "size", "lanes", "chirp", "spectrum", "multipl
 conjugate over m; the leaves of products; bytes for a thread."""
 
 _PLAN, _N, _M, _SIZE, _LANES, _CHIRP, _SPECTRUM, _MULTIPLY, _MULTIPLY_ONE, _WORKER_BYTES = range(10)
-_ONE = 0x3FF0000000000000  # the bits of 1.0
 
 
 class MultiplyArguments(NamedTuple):
@@ -119,14 +119,14 @@ def _chirp_task(task, worker, job):
     first = job.memory + worker * get(table, _WORKER_BYTES)
     second = first + 2 * m * size
     memory = second + 2 * m * size
-    there = Job(plan, 0, _ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0)
-    back = Job(plan, 1, _ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0)
+    there = Job(plan, 0, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0)
+    back = Job(plan, 1, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0)
     for item in range(task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         source, target = job.source + item * job.source_step, job.target + item * job.target_step
-        _all_products(table, source, chirp, first, n, job.swap, 0, _ONE)
+        _all_products(table, source, chirp, first, n, job.swap, 0, ONE)
         _clear(first + 2 * n * size, (m - n) * 2 * size // 8)
         whole(there, first, second, memory)
-        _all_products(table, second, spectrum, second, m, 0, 0, _ONE)
+        _all_products(table, second, spectrum, second, m, 0, 0, ONE)
         whole(back, second, first, memory)
         _all_products(table, first, chirp, target, n, 0, job.swap, job.scale)
 

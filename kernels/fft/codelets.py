@@ -75,6 +75,10 @@ class Radix5(NamedTuple):
     radix = 5
 
 
+class Radix6(NamedTuple):
+    radix = 6
+
+
 class Radix7(NamedTuple):
     radix = 7
 
@@ -83,8 +87,20 @@ class Radix8(NamedTuple):
     radix = 8
 
 
+class Radix9(NamedTuple):
+    radix = 9
+
+
+class Radix10(NamedTuple):
+    radix = 10
+
+
 class Radix11(NamedTuple):
     radix = 11
+
+
+class Radix12(NamedTuple):
+    radix = 12
 
 
 class Radix13(NamedTuple):
@@ -95,7 +111,12 @@ class Radix16(NamedTuple):
     radix = 16
 
 
-_RADICES = {each.radix: each for each in (Radix2, Radix3, Radix4, Radix5, Radix7, Radix8, Radix11, Radix13, Radix16)}
+_RADICES = {
+    each.radix: each
+    for each in (
+        Radix2, Radix3, Radix4, Radix5, Radix6, Radix7, Radix8, Radix9, Radix10, Radix11, Radix12, Radix13, Radix16,
+    )
+}  # fmt: skip
 
 
 def vectors(size: int, vector_bytes: int) -> Any:

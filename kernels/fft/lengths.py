@@ -7,7 +7,7 @@ import math
 
 from .. import cpu
 
-__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "sharing"]
+__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "narrow_lanes", "sharing"]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -17,27 +17,31 @@ def lanes_of(size: int) -> int:
     return _VECTOR_BYTES[cpu.capability()] // size
 
 
-_POWERS = {5: (8, 4), 6: (8, 8), 7: (16, 8), 9: (8, 8, 8), 10: (16, 8, 8)}
-"""Radices of powers of two where the largest first are not the best; see bench/NOTES.md."""
+_COSTS = {
+    2: 1.0, 3: 1.05, 4: 1.05, 5: 1.15, 6: 1.25, 7: 1.35, 8: 1.2, 9: 1.5, 10: 1.5, 11: 1.9, 12: 1.55, 13: 2.2, 16: 1.6,
+}  # fmt: skip
+"""What a pass of each radix costs: as much as any takes to read and write rows, and its arithmetic; bench/NOTES.md has
+what was measured."""
+
+
+@functools.cache
+def _cheapest(n: int) -> tuple[float, tuple[int, ...]]:
+    """The cost of the passes of length n, and their radices, the largest first."""
+    if n == 1:
+        return 0.0, ()
+    found = []
+    for r, cost in _COSTS.items():
+        if n % r == 0:
+            rest, radices = _cheapest(n // r)
+            found.append((cost + rest, tuple(sorted((r, *radices), reverse=True))))
+    return min(found, default=(math.inf, ()))
 
 
 @functools.cache
 def factors(n: int) -> tuple[int, ...] | None:
     """The radices of the passes of length n, whose product it is; None where a prime factor has no pass."""
-    found: list[int] = []
-    twos = (n & -n).bit_length() - 1
-    odd = n >> twos
-    for prime in (13, 11, 7, 5, 3):
-        while odd % prime == 0:
-            found.append(prime)
-            odd //= prime
-    if odd > 1:
-        return None
-    while twos:
-        chosen = _POWERS.get(twos, (16 if twos >= 4 else 1 << twos,))
-        found[:0] = chosen
-        twos -= int(math.log2(math.prod(chosen)))
-    return tuple(found) or (1,)
+    cost, radices = _cheapest(n)
+    return None if cost == math.inf else radices or (1,)
 
 
 @functools.cache
@@ -55,6 +59,16 @@ def matrix(n: int, lanes: int) -> tuple[int, int] | None:
             if new < cost:
                 best, cost = (a, b), new
     return best
+
+
+@functools.cache
+def narrow_lanes(n: int, size: int) -> int | None:
+    """The lanes of the longest vectors, shorter than the CPU's, for which n has a matrix; None where there are none, of
+    16 bytes or more."""
+    lanes = lanes_of(size) // 2
+    while lanes * size >= 16 and matrix(n, lanes) is None:
+        lanes //= 2
+    return lanes if lanes * size >= 16 else None
 
 
 MATRICES = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}

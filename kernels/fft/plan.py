@@ -13,9 +13,9 @@ import numpy as np
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Interleaved, Pass, Split, Square, Twiddled, radix, vectors
-from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix
-from .loops import FIELDS, KINDS, REALS
+from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
 from .registers import leaf_of
+from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle
 
 __all__ = ["Passes", "Plan", "make_plan", "plan_long"]
@@ -49,9 +49,9 @@ class Passes(NamedTuple):
         return self.table.nbytes + sum(each.nbytes for each in self.held)
 
 
-def passes(n: int, dtype: np.dtype, source: Any, target: Any) -> Passes:
+def passes(n: int, dtype: np.dtype, source: Any, target: Any, lanes: int) -> Passes:
     """Those of columns of n rows, the first of which reads `source` rows and the last writes `target` rows."""
-    tag, radices = vectors(dtype.itemsize, lanes_of(dtype.itemsize) * dtype.itemsize), factors(n)
+    tag, radices = vectors(dtype.itemsize, lanes * dtype.itemsize), factors(n)
     assert radices is not None
     rows, held, s, length = [], [], 1, n
     for index, r in enumerate(radices):
@@ -69,8 +69,8 @@ class Plan(NamedTuple):
     """A division of a length, and what its loops are given.
 
     Attributes:
-        kind: "whole" (in registers), "short" (lanes of a vector), "long" (a matrix of a x b), or "along" (columns as
-            they lie).
+        kind: "whole" (in registers), "short" (lanes of a vector), "long" (a matrix of a x b, by vectors that may be
+            shorter than the CPU's), or "along" (columns as they lie).
         table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
             of whole rows; roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first
@@ -130,7 +130,7 @@ def plan_short(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     size = dtype.itemsize
     lanes = lanes_of(size)
     ends = Interleaved if kind == "along" else Split
-    down = passes(n, dtype, ends, ends)
+    down = passes(n, dtype, ends, ends, lanes)
     place, count = down.place
     fields = {"n": n, "size": size, "lanes": lanes, "down": place, "down_count": count, "a": n, "b": 1}
     fields["column_bytes"] = (4 if real else 3) * n * 2 * size * lanes
@@ -150,15 +150,15 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     return _plan("whole", real, fields, 0, (held,))
 
 
-def plan_long(n: int, dtype: np.dtype, real: str = "") -> Plan:
-    """For transforms that are matrices."""
+def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0) -> Plan:
+    """For transforms that are matrices, by vectors of all the lanes that the CPU has, or of so many."""
     size = dtype.itemsize
-    lanes = lanes_of(size)
+    lanes = lanes or lanes_of(size)
     divided = matrix(n, lanes)
     assert divided is not None
     a, b = divided
     row = 2 * size * lanes
-    down, across = passes(a, dtype, Interleaved, Twiddled), passes(b, dtype, Split, Interleaved)
+    down, across = passes(a, dtype, Interleaved, Twiddled, lanes), passes(b, dtype, Split, Interleaved, lanes)
     rows, lane = np.arange(a), np.arange(lanes)
     starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
     of_lanes = _aligned(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
@@ -181,4 +181,6 @@ def make_plan(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     """The plan of one of the kinds."""
     if kind in ("short", "along"):
         return plan_short(n, dtype, kind, real)
+    if kind == "narrow":
+        return plan_long(n, dtype, real, narrow_lanes(n, dtype.itemsize) or 0)
     return (plan_whole if kind == "whole" else plan_long)(n, dtype, real)

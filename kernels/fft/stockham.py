@@ -15,7 +15,7 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_in_registers, lanes_of, matrix
+from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -55,7 +55,8 @@ after a pause twice as long, for waking a thread takes 40 us."""
 
 
 def kind_of(n: int, batch: int, size: int) -> str | None:
-    """The class of a batch of transforms of n numbers along the last axis: "whole", "long", "short", or None."""
+    """The class of a batch of transforms of n numbers along the last axis: "whole", "long", "short", "narrow", or None.
+    Few transforms that are too short for whole vectors of columns take shorter ones ("narrow")."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
@@ -65,7 +66,7 @@ def kind_of(n: int, batch: int, size: int) -> str | None:
     short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
     if long and not (short and n <= LONGEST_SHORT and lanes * size < 64):
         return "long"
-    return "short" if short else None
+    return "short" if short else "narrow" if narrow_lanes(n, size) else None
 
 
 def _search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Callable[[], Plan]]:
@@ -96,7 +97,7 @@ def run(
 ) -> None:  # fmt: skip
     """Run a plan. Source and target: address, bytes between transforms, bytes between the numbers of one (for those
     that lie along an axis that is not the last). Both are `batch` rows, or (batch, n, inner)."""
-    from .loops import transform
+    from .tasks import transform
 
     bytes_of_one, pool, threads, in_steps = plan.n * 2 * plan.size, 0, 1, False
     if batch * inner * bytes_of_one >= LEAST_SHARED:
@@ -231,7 +232,7 @@ def _specialise(
         run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, factor)
         return out
 
-    if found != "whole" or batch * count * 2 * dtype.itemsize >= LEAST_SHARED or not DATA_FOLLOWS_HEADER:
+    if batch * count * 2 * real_of(dtype).itemsize >= LEAST_SHARED or not DATA_FOLLOWS_HEADER:
         return call
     numbers = np.array([inverse, factor, source_step, target_step, batch], np.int64)
 
@@ -244,16 +245,21 @@ def _specialise(
 def _few(
     shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """The same for a few numbers in registers, by a function of four arguments on one thread, which needs no memory."""
-    from .loops import transform_few
+    """The same for a few numbers, by a function of five arguments, on one thread."""
+    from .tasks import transform_few
 
-    template, empty = address_of(numbers), np.empty
+    template, empty, nothing = address_of(numbers), np.empty, np.empty(1, np.uint8)
 
     def call(x: np.ndarray, numbers: np.ndarray = numbers) -> np.ndarray:
         if not x.flags.c_contiguous:
             return general(x)
         out, used = empty(shape, dtype), plan()  # a plan that is not kept lives as long as it is named here
-        transform_few(used.place, template, id(x) + HEADER, id(out) + HEADER)
+        memory = workspace.take_workspace(used.worker_bytes) if used.worker_bytes else nothing
+        try:
+            transform_few(used.place, template, id(x) + HEADER, id(out) + HEADER, id(memory) + HEADER)
+        finally:
+            if memory is not nothing:
+                workspace.return_workspace(memory)
         return out
 
     return call

@@ -20,7 +20,7 @@ from .jobs import Job
 from .segments import SegmentArguments, extraordinary, read, reset
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes
 
-__all__ = ["AVAILABLE", "builtin"]
+__all__ = ["AVAILABLE", "WORKSPACE_BYTES", "builtin", "new_builtin", "workspace_address"]
 
 AVAILABLE = DATA_FOLLOWS_HEADER and getattr(sys, "_is_gil_enabled", lambda: True)()
 """Whether objects lie as this module expects, and one thread at a time runs Python."""
@@ -70,7 +70,6 @@ class _Method(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x80
-_method = _Method(b"product", _call.address, _METH_FASTCALL, None)
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.argtypes = [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
 _new_function.restype = ctypes.py_object
@@ -85,5 +84,19 @@ def builtin(job: Job, strides_a: tuple[int, ...], strides_b: tuple[int, ...]) ->
 
     The job must live as long, and want no more than `WORKSPACE_BYTES` of workspace.
     """
-    fields = (job.address, address_of(_workspace), len(strides_a), *strides_a, *strides_b)
-    return _new_function(_method, np.array(fields, np.int64), None)
+    fields = (job.address, workspace_address(), len(strides_a), *strides_a, *strides_b)
+    return new_builtin(_call.address, np.array(fields, np.int64))
+
+
+_methods: dict[int, _Method] = {}  # which functions point to
+
+
+def new_builtin(code: int, behind: np.ndarray) -> Callable:
+    """A function whose compiled code (behind, arguments, their number) is at an address."""
+    method = _methods.setdefault(code, _Method(b"product", code, _METH_FASTCALL, None))
+    return _new_function(method, behind, None)
+
+
+def workspace_address() -> int:
+    """Of `WORKSPACE_BYTES`, for who holds the interpreter lock."""
+    return address_of(_workspace)

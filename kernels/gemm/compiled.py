@@ -73,12 +73,19 @@ _LEAST_LINES, _LEAST_LINES_IN_BATCH = 8, 65
 once more for little. In batches: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256
 in place of 1024 0.58, 0.51 and 0.56."""
 
+_LEAST_LINES_ON_TILES = 64
+"""The same for nine terms on tiles, beside vectors (milliseconds on tiles and on vectors): [64000, 40] @ [40, 40] 1.6
+and 1.4, [40, 40] @ [40, 64000] 3.2 and 1.3, [56, 2048] @ [2048, 2048] 2.3 and 2.1; with 64 in place of 40 1.9 and 2.1,
+2.3 and 2.7."""
+
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
     m, k, n = *a.shape[-2:], b.shape[-1]
     if min(m, n) < (_LEAST_LINES if b.ndim == 2 else _LEAST_LINES_IN_BATCH):
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
+    if isa == "amx" and min(m, n) < _LEAST_LINES_ON_TILES:
+        return f"leaves [{m}, {k}] @ [{k}, {n}] to vectors: blocks of {_LEAST_LINES_ON_TILES} lines would be half empty"
     products = m * k * n * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
     if products < _LEAST_PRODUCTS[isa]:
         return f"leaves {products:,} products to BLAS; it is faster from {_LEAST_PRODUCTS[isa]:,}"

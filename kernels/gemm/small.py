@@ -61,8 +61,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
         products = m * k * n
         if isa == "amx":
             return _refusal_of_tiles(a.dtype, precision, exact, count, products)
-        if exact and m == n == 1 and count > 1:
-            return "leaves batches of dot products to BLAS"
+        if exact and m == n == 1 and count > 1 and count * k > _ALWAYS:
+            return f"leaves batches of dot products to BLAS from {_ALWAYS:,} products on"
         if exact and count < 4 and min(m, n) < _LEAST_LINES and products > _ALWAYS:
             return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
         if exact and a.shape[:-2] != b.shape[:-2] and count * products < _LEAST_BROADCAST:

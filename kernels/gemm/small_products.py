@@ -84,6 +84,18 @@ def specialised(
     known: dict[tuple, tuple[Callable, Callable]] = {}
     usual: Callable = _not_yet
 
+    def job_of(strides_a: tuple[int, ...], strides_b: tuple[int, ...]) -> Job | None:
+        """The job of arrays with these strides; None where the matrices of a batch lie at no regular steps."""
+        steps = ALONE
+        if (strides_a, strides_b) == contiguous:
+            steps = whole
+        elif len(shape) > 3:
+            return None
+        elif len(shape) == 3:
+            several = shape[0] > 1
+            steps = Steps(shape[0], several * strides_a[0], several * strides_b[0], several * m * n * size)
+        return job_for(*of_matrices, (*strides_a[-2:], *strides_b[-2:]), steps)
+
     def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         c = make(shape, dtype)
         return c if usual(a, b, c) is c else otherwise(a, b, c)
@@ -94,13 +106,10 @@ def specialised(
         strides = a.strides, b.strides
         ways = known.get(strides)
         if ways is None:
-            if strides == contiguous:
-                steps = whole
-            elif len(shape) > 3:  # the matrices of a batch lie at no regular steps
+            job = job_of(*strides)
+            if job is None:
                 return product(a, b, isa, precision, rounding)
-            else:
-                steps = Steps(shape[0], _step(a), _step(b), _step(c)) if len(shape) == 3 else ALONE
-            ways = _ways(job_for(*of_matrices, (*a.strides[-2:], *b.strides[-2:]), steps), strides, k)
+            ways = _ways(job, strides, k)
             if len(known) == _STRIDES_KEPT:
                 known.clear()
             if not known:
@@ -109,6 +118,7 @@ def specialised(
         quick, checked = ways
         return c if quick(a, b, c) is c else checked(a, b, c)
 
+    multiply.job_of = job_of  # type: ignore[attr-defined]  # for who calls it without Python
     return multiply
 
 

@@ -97,6 +97,12 @@ Flag(
     Whole(0, or_none=True),
     "bytes that a convolution may take besides its arguments and its result; None: as many as its algorithm wants",
 )
+Flag(
+    "einsum_memory_limit",
+    None,
+    Whole(0, or_none=True),
+    "bytes that the intermediates of an einsum may take at once, or it raises; None: 80 % of the free memory",
+)
 
 
 # CUDA: matrix products

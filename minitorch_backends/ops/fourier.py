@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .dims import wrap_dim
 from .padding import constant_pad
 from .slices import narrow
-from .transforms import halved_transform, real_transform, transform
+from .transforms import halved_transform, real_transform, straight, transform
 
 __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft"]
 
@@ -144,10 +144,6 @@ def one_dim(*, half: bool = False) -> Any:
 
 
 def _complex(name: str, input: Any, n: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
-    if n is None and norm is None and type(dim) is int and dim == -1 and type(input) is Tensor:  # 3 us shorter
-        x = input._array
-        if x.dtype.kind == "c" and x.ndim and x.shape[-1]:
-            return transform(input, (x.ndim - 1,), "none" if forward else "size", forward)
     input, scaling = complex_input(name, input), scaling_of(norm, forward)
     axis = dim_of(name, input, dim)
     length = _length(name, n, input.shape[axis])
@@ -160,12 +156,28 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
     Raises RuntimeError for no data points, half types and an unknown norm, IndexError for a dim that does not exist.
     """
+    if (
+        n is None
+        and norm is None
+        and type(dim) is int
+        and dim == -1
+        and (out := straight(input, "forward", "none")) is not None
+    ):
+        return out
     return _complex("fft", input, n, dim, norm, True)
 
 
 @composite(method=False, reference=np.fft.ifft, samples=one_dim())
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`, with its errors."""
+    if (
+        n is None
+        and norm is None
+        and type(dim) is int
+        and dim == -1
+        and (out := straight(input, "inverse", "size")) is not None
+    ):
+        return out
     return _complex("ifft", input, n, dim, norm, False)
 
 
@@ -181,6 +193,14 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
     Raises RuntimeError for complex tensors as well.
     """
+    if (
+        n is None
+        and norm is None
+        and type(dim) is int
+        and dim == -1
+        and (out := straight(input, "real", "none")) is not None
+    ):
+        return out
     return _real("rfft", real_input("rfft", input), n, dim, scaling_of(norm, True))
 
 
@@ -202,6 +222,14 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
     The imaginary parts at frequency 0 and (for even n) n/2 count for nothing. Errors are those of `fft`.
     """
+    if (
+        n is None
+        and norm is None
+        and type(dim) is int
+        and dim == -1
+        and (out := straight(input, "halved", "size")) is not None
+    ):
+        return out
     return _halved("irfft", complex_input("irfft", input), n, dim, scaling_of(norm, False))
 
 

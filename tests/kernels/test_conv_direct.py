@@ -296,6 +296,24 @@ def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
         conv["direct"](in_place(x, 0), w)
 
 
+def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:
+    from minitorch_backends.kernels import cpu
+
+    if cpu.refusal("avx512") is not None:
+        pytest.skip("only tiles have such sums")
+    from minitorch_backends.kernels.conv.halves import as_bfloat16
+
+    bits = np.random.default_rng(5).integers(0, 1 << 32, 70_013, dtype=np.uint32)
+    bits[:8] = 0x3F808000, 0x3F818000, 0x7F800000, 0xFF800000, 0x00000001, 0x7F7FFFFF, 0x80000000, 0x3F808001
+    sums = bits.view(np.float32)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        expected = sums.astype(ml_dtypes.bfloat16)
+        found = as_bfloat16(sums, expected.dtype)
+        missing = np.isnan(sums) & np.isnan(found.astype(np.float32))
+    assert np.all(missing | (found.view(np.uint16) == expected.view(np.uint16)))
+    assert missing.sum() == np.isnan(sums).sum()
+
+
 @pytest.mark.parametrize("name", ["winograd2", "winograd4"])
 def test_blocks_of_tiles_and_chunks_of_outputs(name: str) -> None:
     for shape, outputs in (((3, 5, 37, 29), 33), ((1, 4, 13, 9), 300)):

@@ -8,7 +8,7 @@ import pytest
 from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.fft import bluestein, contract, fft, stockham
 from minitorch_backends.kernels.fft.bluestein import smooth_length
-from minitorch_backends.kernels.fft.lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix
+from minitorch_backends.kernels.fft.lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
 DTYPES = {"complex64": 2.0**-24, "complex128": 2.0**-53}
@@ -43,7 +43,7 @@ def test_every_length_by_scipy(kind: str, dtype: str) -> None:
 def shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Short lengths as lanes, long ones as matrices, others along an axis; ragged and exact numbers of vectors."""
     lanes = lanes_of(np.dtype(dtype).itemsize // 2)
-    short = [((lanes + ragged, n), (1,)) for n in (lanes, lanes + 2, 13) for ragged in (0, 3)]
+    short = [((lanes + ragged, n), (1,)) for n in (lanes, lanes + 2, 13, 72, 90) for ragged in (0, 3)]
     long = [((2, lanes * lanes), (1,)), ((3, (lanes + 4) * (lanes + 5)), (1,))]
     along = [((2, 6, lanes + 1), (1,)), ((35, lanes), (0,))]
     return [*short, *long, *along, ((4, lanes * lanes, 2), (1,)), ((2, lanes, lanes * lanes), (1, 2))]
@@ -86,6 +86,28 @@ def test_stockham_of_real_numbers(kind: str, dtype: str, monkeypatch: pytest.Mon
         count = np.prod([shape[axis] for axis in axes])
         assert_within(fft["stockham"](given, **options), fft.reference(given, **options), dtype, count)
         np.testing.assert_array_equal(given, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+def test_few_transforms(kind: str, dtype: str) -> None:
+    """Shorter vectors where lengths are too short for whole ones, and the short way through the registry, with the bits
+    of the general one."""
+    size, taken = np.dtype(dtype).itemsize // 2, set()
+    for n, batch in ((12, 1), (20, 2), (60, 1), (130, 3), (210, 1), (338, 2), (1000, 1), (40, lanes_of(size) + 3)):
+        found = stockham.kind_of(n, batch, size)
+        if found is None:
+            continue
+        taken.add(found)
+        last = n if kind in ("forward", "inverse") else 2 * n
+        options = {"kind": kind, "axes": (1,), "scaling": "size", "last": last if kind == "halved" else 0}
+        x = numbers(batch, last // 2 + 1 if kind == "halved" else last, dtype=dtype)
+        x = x.real.copy() if kind == "real" else x
+        assert fft.decide(x, **options).candidates[0].name == "stockham"
+        out = fft(x, **options)
+        assert_within(out, fft.reference(x, **options), dtype, last)
+        np.testing.assert_array_equal(out, fft["stockham"](x, **options))
+    assert taken == {"short", "long"} | ({"narrow"} if narrow_lanes(60, size) else set())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -194,6 +216,27 @@ def test_refusals() -> None:
     for array, sentence in ((x[:50, :17], "numbers are few"), (numbers(2000, 1), "no passes for length 1")):
         verdicts = fft.decide(array, kind="forward", axes=(1,), prefer="bluestein").refusals
         assert sentence in dict(verdicts)["bluestein"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["real", "halved"])
+@pytest.mark.parametrize("n", [61, 62, 64, 105])
+def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str) -> None:
+    """The error of each row is relative to its own norm, whatever its partner's, of an odd number of rows as well; and
+    what is no number stays in its row."""
+    x = numbers(33, n, dtype=dtype)
+    x = x.real.copy() if kind == "real" else x[:, : n // 2 + 1].copy()
+    x *= (10.0 ** (np.arange(33) % 7 * 5 - 15))[:, None]
+    options = {"kind": kind, "axes": (1,), "scaling": "root", "last": n}
+    wanted = fft.reference(x, **options)
+    out = fft["bluestein"](x, **options)
+    for row, expected in zip(out, wanted, strict=True):
+        assert_within(row, expected, dtype, 4 * n)
+    for bad in (np.nan, np.inf, 0.0):
+        x[4] = bad
+        out = fft["bluestein"](x, **options)
+        assert (out[4] == 0).all() if bad == 0 else not np.isfinite(out[4]).all()
+        assert_within(np.delete(out, 4, 0), np.delete(wanted, 4, 0), dtype, n)
 
 
 def test_lengths_are_divided() -> None:

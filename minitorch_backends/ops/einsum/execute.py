@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...dtypes import BOOL, dtype_of, promote_types
+from ...flags import current
 from ...tensor import Tensor, adopt
 from .layout import Pair
 from .limit import NEVER_REFUSED, refuse_too_large
@@ -30,7 +31,7 @@ class Program:
         first: for each operand that must be summed or reshaped first, its place and what does it.
         steps: (what contracts two arrays at a precision, the values it takes, those that nothing needs afterwards).
         last: brings the last value to the result's order and shape.
-        bytes: the predicted peak; `asks_for_memory`: whether that much is asked for before each run.
+        bytes: the predicted peak.
 
     Raises RuntimeError for a product of different dtypes and NotImplementedError for one of booleans.
     """
@@ -55,7 +56,11 @@ class Program:
         labels = plan.steps[-1].pair.result if plan.steps else plan.preparations[0].labels
         self.last = arrangement(labels, plan.core_output, plan.result_shape)
         self.bytes = plan.peak_elements * max((kind.itemsize for kind in kinds), default=0)
-        self.asks_for_memory = self.bytes > NEVER_REFUSED
+
+    def asks_for_memory(self) -> bool:
+        """Whether each run under the flags in force asks first how much memory it may take."""
+        limit = current().read("einsum_memory_limit")
+        return self.bytes > (NEVER_REFUSED if limit is None else min(limit, NEVER_REFUSED))
 
     def run(
         self, arrays: Sequence[np.ndarray], precision: str | None = None, memory_limit: int | None = None
@@ -72,8 +77,10 @@ class Program:
         return self.last(values[-1])
 
     def refuse(self, memory_limit: int | None) -> None:
-        """Raise RuntimeError where the intermediates would take more memory than they may."""
-        if memory_limit is not None or self.asks_for_memory:
+        """Raise RuntimeError where the intermediates would take more memory than the call, or the flag, lets them."""
+        if memory_limit is None:
+            memory_limit = current().read("einsum_memory_limit")
+        if memory_limit is not None or self.bytes > NEVER_REFUSED:
             refuse_too_large(self.bytes, memory_limit)
 
     def run_measured(

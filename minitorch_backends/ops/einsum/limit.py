@@ -34,7 +34,7 @@ def refuse_too_large(needed: int, limit: int | None) -> None:
         if needed > limit:
             raise RuntimeError(
                 f"einsum(): the intermediates would take {needed:,} bytes at once, and memory_limit is {limit:,}; "
-                "raise it, or try another strategy"
+                "raise it, or backends.einsum_memory_limit, or try another strategy"
             )
         return
     if needed <= NEVER_REFUSED:

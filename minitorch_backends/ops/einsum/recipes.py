@@ -12,6 +12,8 @@ from ...kernels.registry import Refused
 from ...tensor import Tensor
 from .diagonals import take_diagonals
 from .equation import Labels, sizes_of
+from .execute import Program
+from .known import remember
 from .paths import strategy_in_force
 from .programs import KEPT, Cache, program_for, tally
 from .straight import straightened
@@ -35,6 +37,7 @@ class Recipe:
         terms: the labels of the operands' dimensions; `inputs`: each label once; `output`: those of the result.
         axes: where one operand is only seen in another order, that order; None elsewhere.
         straight: the flags that its program was written out for, and the function; (None, None) without one.
+        program: what `remember` may still make known to the builtin, or None.
 
     Raises RuntimeError for shapes that do not fit the labels.
     """
@@ -49,6 +52,8 @@ class Recipe:
             self.axes = tuple(self.inputs[0].index(label) for label in self.output)
         self.straight = self._of_operands = _NONE
         self._seen: State | None = None
+        self.program: Program | None = None
+        self._remembered = 0
 
     def views(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The operands with each label once."""
@@ -71,8 +76,16 @@ class Recipe:
             self._of_operands = now, straightened(program)
             if not self.takes_diagonals and self._of_operands[1] is not None:
                 self.straight = self._of_operands
+                self.program, self._remembered = program if len(arrays) == 2 else None, 0
         self._seen = now
         return program.run(arrays)
+
+    def remember(self, state: State, equation: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        """Have the builtin of `known.py` answer the next calls like this one, where it can."""
+        if self.program is not None and remember(state, equation, self.program, a, b, out, self._remembered):
+            self._remembered += 1
+        else:
+            self.program = None
 
 
 recipes = Cache(KEPT)

@@ -24,7 +24,7 @@ def straightened(program: Program) -> Callable[..., np.ndarray] | None:
     """The program as a function of its operands' arrays, for the flags in force; None where it must look at more than
     these with each call. The function raises `Refused` where a kernel finds values that it cannot take.
     """
-    if program.asks_for_memory:
+    if program.asks_for_memory():
         return None
     names: dict[str, Any] = {"silence": silence, "restore": restore}
 

@@ -1,0 +1,67 @@
+"""The numbers of a plan, as compiled loops read them, and the job that every task is given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..jit import intrinsic, ir, types
+
+__all__ = [
+    "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
+    "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW", "SHORT",
+    "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WORKER_BYTES", "A", "B", "Job", "N", "get",
+]  # fmt: skip
+
+FIELDS = (
+    "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
+    "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole",
+)  # fmt: skip
+"""What the int64 of a plan's table mean: `Plan` says it."""
+
+KINDS = ("short", "long", "along", "whole")
+REALS = ("", "real", "halved")
+
+KIND, REAL, N, LANES, SIZE, ROW, SQUARE, DOWN, DOWN_COUNT, ACROSS, ACROSS_COUNT, A, B = range(13)
+ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE = range(13, 20)
+SHORT, LONG, ALONG, IN_REGISTERS = range(4)
+FORWARD, HALVED = 1, 2
+
+ONE = 0x3FF0000000000000  # the bits of 1.0
+
+
+@intrinsic
+def get(typingctx, address, index):
+    """The int64 at an index from an address on. Tables travel as addresses: an array in a job would be counted by all
+    threads at once, which took longer than the transforms."""
+
+    def codegen(context, builder, signature, arguments):
+        table = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.load(builder.gep(table, [arguments[1]]))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+class Job(NamedTuple):
+    """What every task is given.
+
+    Attributes:
+        table: the address of the plan's numbers.
+        swap: whether real and imaginary parts change places, which makes the inverse transform.
+        source_step, source_row: bytes between transforms, and along an axis that is not the last between its numbers.
+        chunk: units of work (groups of transforms, transforms, vectors of columns) in a task.
+    """
+
+    table: int
+    swap: int
+    scale: int
+    source: int
+    source_step: int
+    source_row: int
+    target: int
+    target_step: int
+    target_row: int
+    batch: int
+    inner: int
+    chunk: int
+    memory: int
+    work: int
