@@ -81,7 +81,7 @@ def _timed(lab: Lab, task: str, *shape: int, dtype: str) -> dict[str, Any]:
         seconds=0.0,
         shortest=1e-3 if lab.quick else 1e-2,  # several calls after one that wakes the threads
         rounds=3 if lab.quick or cost > 2e10 else 7,
-        rests={"torch": OPENMP_REST, "NumPy": peers.blas_rest()},
+        rests={"torch": OPENMP_REST, "NumPy": peers.blas_rest(), "SciPy": peers.OPENBLAS_REST},
     )
     medians = {name: timing.median for name, timing in timings.items()}
     peer = medians.get("torch")
