@@ -74,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m bench",
         description="The laboratory: what each precision of the live flags does to answers, errors and speed.\n"
         "It prints tables, and writes results.json, plots (PNG) and report.html, which stands by itself.",
-        epilog=f"parts:\n{parts}\n\nThe whole run takes some three minutes on two cores, and the first one a minute\n"
-        "more, in which kernels are compiled; --full takes fifteen. Speeds need a quiet machine.",
+        epilog=f"parts:\n{parts}\n\nThe whole run takes some three minutes on two cores, and the first one two\n"
+        "more, in which kernels are compiled; --full takes half an hour. Speeds need a quiet machine.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
