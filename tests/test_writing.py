@@ -182,3 +182,15 @@ def test_values_that_an_implementation_refuses_reach_out_all_the_same() -> None:
         out = mt.zeros(SIDES[0], SIDES[2])
         mt.mm(a, b, out=out)
         assert out._array.tobytes() == (a @ b)._array.tobytes()
+
+
+def test_intermediates_that_einsum_keeps_do_not_lie_in_out() -> None:
+    a, b, c, d = (mt.randn(160, 160) for _ in range(4))
+    chain = "ij,jk,kl->il"
+    with mt.no_grad():
+        wanted, other = mt.einsum(chain, a, b, c), mt.einsum(chain, a, b, d)
+        out = mt.zeros(160, 160)
+        assert mt.einsum(chain, a, b, c, share=True, out=out).equal(wanted)
+        out.zero_()
+        assert mt.einsum(chain, a, b, c, share=True).equal(wanted)
+        assert mt.einsum(chain, a, b, d, share=True).equal(other)

@@ -116,9 +116,9 @@ _offer = _Offer()
 
 
 @contextmanager
-def offered(target: np.ndarray) -> Iterator[None]:
+def offered(target: np.ndarray | None) -> Iterator[None]:
     """Let the first product of the block that is as large as `target`, a contiguous array, be made in its memory, so
-    that nobody has to copy it there.
+    that nobody has to copy it there. None withdraws what was offered, where products are kept beyond the call.
 
     Whoever offers sees to it that no operand lies in this memory, and copies the result if it was made elsewhere: the
     offer may go to an intermediate product, or to one whose values are refused half way.

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...backends.permission import precision_of
 from ...flags import current
+from ...kernels.gemm.workspace import offered
 from ...tensor import Tensor
 from .execute import Program
 
@@ -54,15 +55,16 @@ def run_with_constants(
         values[place] = prepare(values[place])
     sources: list[frozenset[int]] = [frozenset((place,)) for place in range(len(arrays))]
     intermediates: dict[int, np.ndarray] = {}
-    for contract, left, right, done in program.steps:
-        value, source = len(values), sources[left] | sources[right]
-        known = last is not None and all(constant[place] for place in source) and last.values.get(value)
-        made = known if isinstance(known, np.ndarray) else contract(values[left], values[right], precision)
-        values.append(made)
-        sources.append(source)
-        for used in done:
-            values[used] = None
-        if len(source) < len(arrays):
-            intermediates[value] = made
+    with offered(None):  # what is kept must not lie in the caller's `out`
+        for contract, left, right, done in program.steps:
+            value, source = len(values), sources[left] | sources[right]
+            known = last is not None and all(constant[place] for place in source) and last.values.get(value)
+            made = known if isinstance(known, np.ndarray) else contract(values[left], values[right], precision)
+            values.append(made)
+            sources.append(source)
+            for used in done:
+                values[used] = None
+            if len(source) < len(arrays):
+                intermediates[value] = made
     _kept[program] = _Kept(tuple(map(weakref.ref, tensors)), versions, how, intermediates)
     return program.last(values[-1])
