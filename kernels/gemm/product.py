@@ -24,8 +24,10 @@ _PACKED_LIMIT = 1 << 27
 _SPREAD_MICROSECONDS = 20.0
 """Work below this stays on the caller's thread: waking another one takes longer."""
 
-_BATCHED_BYTES = 1 << 20
-"""Products whose packed operands and sums take less are done by one thread each, within its L2 cache."""
+_BATCHED_BYTES, _MOST_SCRATCH = 1 << 20, 8 << 20
+"""Products whose packed operands and sums take less are done by one thread each, within its L2 cache; where no thread
+would wait for the last one, up to so many, since a product that is divided waits twice for the other threads. Speed of
+one for each relative to dividing, batches of 16: 1.07 to 1.35 (bench/NOTES.md, "By tiles, and in batches")."""
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
@@ -244,9 +246,9 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     _check(plan, a.depth, *found)
 
 
-_FEW_COLUMNS, _ROWS_AT_ONCE, _MOST_SCRATCH = 128, 128, 4 << 20
+_FEW_COLUMNS, _ROWS_AT_ONCE = 128, 128
 """Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
-it is in its cache, within so many bytes; panels of B are packed by each task for itself. Measured in bench/NOTES.md,
+it is in its cache; panels of B are packed by each task for itself. Measured in bench/NOTES.md,
 "Few columns"."""
 
 
@@ -254,6 +256,13 @@ def _gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
     """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
     few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * _ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
     return few and _batch_arguments(plan, a._replace(lines=_ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH
+
+
+def _gains_by_thread(plan: Plan, a: Side, b: Side, count: int) -> bool:
+    """Whether a batch of products that do not fit in one core's cache keeps all threads busy with one product each."""
+    threads = threading.pool()[1]
+    level = count >= 4 * threads or (count >= 4 and count % threads == 0)
+    return level and _batch_arguments(plan, a, b)[1][0] <= _MOST_SCRATCH
 
 
 def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> None:
@@ -345,16 +354,19 @@ def _run(
 ) -> None:
     """Do the products of all matrices, together or one after the other, into c."""
     side_a, side_b = _sides(plan, a, b)
-    brief, at_a, at_b = _is_brief(plan, side_a, side_b), address_of(a), address_of(b)
+    at_a, at_b = address_of(a), address_of(b)
     if not batch:
         places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
     else:
         added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
         places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
-    if brief or (places.shape[1] >= 4 and _fits(plan, side_a, side_b)):
+    count = places.shape[1]
+    if _is_brief(plan, side_a, side_b) or (count >= 4 and _fits(plan, side_a, side_b)):
         _batch(plan, side_a, side_b, target, places)
-    elif _gains_by_rows(plan, side_a, side_b, places.shape[1]):
+    elif _gains_by_rows(plan, side_a, side_b, count):
         _batch_of_rows(plan, side_a, side_b, target, places)
+    elif _gains_by_thread(plan, side_a, side_b, count):
+        _batch(plan, side_a, side_b, target, places)
     else:
         for one_a, one_b, one_c, one_addend in places.T.tolist():
             _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
