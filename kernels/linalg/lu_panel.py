@@ -7,10 +7,12 @@ from ..gemm.tags import constant
 from ..jit import njit
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
 from .squares import copy_transposed
+from .updates import pack_left
 
-__all__ = ["factor_panel"]
+__all__ = ["factor_panel", "pack_panel"]
 
 _V = VECTOR_BYTES
+_SMALL = 16 * _V
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -185,8 +187,7 @@ def _load_panel(p, rows, columns, a, row, x, ld):
 def factor_panel(p, rows, columns, a, row, pivots, offset):
     """Factor a panel at `a` in its place; its pivots, from 1 + offset, go to pivots[offset:]. Returns info."""
     tag, lanes = p.tag, constant(p.tag, "lanes")
-    small, ld, info = p.scratch, _column_bytes(p, rows), 0
-    x = p.scratch + 16 * _V
+    small, x, ld, info = p.scratch, p.scratch + _SMALL, _column_bytes(p, rows), 0
     _load_panel(p, rows, columns, a, row, x, ld)
     for start in range(0, min(rows, columns), lanes):
         width = min(lanes, min(rows, columns) - start)
@@ -195,3 +196,10 @@ def factor_panel(p, rows, columns, a, row, pivots, offset):
         _update_panel(tag, x, ld, start, width, columns, rows, small)
     copy_transposed(tag, columns, rows, x, ld, a, row)
     return info
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def pack_panel(p, rows, columns, target):
+    """What `pack_left` makes of the rows below the diagonal of the panel that was factored last."""
+    ld = _column_bytes(p, rows)
+    pack_left(p, rows - columns, columns, p.scratch + _SMALL + columns * p.size, p.size, ld, target)

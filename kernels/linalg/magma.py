@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,25 +94,49 @@ def _apart(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return empty((*batch, n + padding), dtype)[..., :n]
 
 
+class _Factors(NamedTuple):
+    """Memory for the LU factors of a stack of matrices, and how they are found."""
+
+    packed: np.ndarray
+    pivots: np.ndarray
+    info: np.ndarray
+    strip: int
+
+    @classmethod
+    def of(cls, a: np.ndarray, **keywords: Any) -> _Factors:
+        k, strip = min(a.shape[-2:]), _strip(min(a.shape[-2:]), **keywords)
+        pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
+        return cls(_apart(a.shape, a.dtype), pivots, info, strip)
+
+    def alone(self) -> tuple[int, int, int]:
+        """The shape of products for a session."""
+        return self.packed.shape[-2], self.strip, self.strip
+
+    def each(self, p: Any, a: np.ndarray) -> Iterator[tuple[Any, ...]]:
+        """For each matrix the arguments of `blocked_lu.lu`."""
+        from .updates import left_bytes
+
+        m, n = a.shape[-2:]
+        block_bytes = left_bytes(p, m, min(self.strip, n))
+        blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
+        kept, swaps = (self.strip, address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
+        for index, (matrix, out) in enumerate(_each(a, self.packed)):
+            rows = _rows(matrix)
+            places = address_of(rows), rows.strides[0], address_of(out), out.strides[0]
+            yield p, m, n, *places, swaps[index], *kept
+
+
 @contract.lu_factor.impl("magma", refuses=declined)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
-    from . import blocked_lu
-    from .updates import Session, left_bytes
+    from .blocked_lu import lu
+    from .updates import Session
 
-    m, n = a.shape[-2:]
-    packed, info = _apart(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
-    pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
-    swaps = pivots.reshape(-1, min(m, n))
-    strip = _strip(min(m, n), **options(keywords))
-    with Session(a.dtype, m, n, **options(keywords), alone=((m, strip, strip),)) as p:
-        block_bytes = left_bytes(p, m, min(strip, n))
-        blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
-        for index, (matrix, out) in enumerate(_each(a, packed)):
-            _copied(p, matrix, out)
-            info.reshape(-1)[index] = blocked_lu.lu(
-                p, m, n, address_of(out), out.strides[0], swaps[index], strip, address_of(blocks), block_bytes, _KEPT
-            )
-    return LU(packed, pivots, info, {"routine": "getrf, blocked"})
+    named = options(keywords)
+    factors = _Factors.of(a, **named)
+    with Session(a.dtype, *a.shape[-2:], **named, alone=(factors.alone(),)) as p:
+        for index, arguments in enumerate(factors.each(p, a)):
+            factors.info.flat[index] = lu(*arguments)
+    return LU(*factors[:3], {"routine": "getrf, blocked"})
 
 
 @contract.triangular_solve.impl("magma", refuses=declined)
@@ -199,12 +223,37 @@ def lowered(precision: str, refine: bool) -> bool:
 @contract.solve.impl("magma", refuses=declined)
 def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
     """Refined where the precision of the factors is below float32's."""
+    from .few_sides import FEW
+
     low = lowered(precision, refine)
-    packed, pivots, info, _ = lu_factor(a, precision=precision, to_be_refined=low, **keywords)
-    x, report = lu_solve(packed, pivots, b), {"routine": "getrf, getrs, blocked"}
+    keywords |= {"precision": precision, "to_be_refined": low}
+    if b.shape[-1] <= FEW:
+        x, packed, pivots, info = _few_solutions(a, b, **options(keywords))
+    else:
+        packed, pivots, info, _ = lu_factor(a, **keywords)
+        x = lu_solve(packed, pivots, b)
+    report = {"routine": "getrf, getrs, blocked"}
     if low and not info.any():
         report |= _refined_solutions(a, b, x, packed, pivots, precision)
     return Solution(x, packed, pivots, info, report)
+
+
+def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarray, ...]:
+    """Solutions for few right sides, and the factors. Whatever Python has to do is done before the first compiled
+    function is called, and after the last: those empty the caches, and it takes three times as long between them."""
+    from .blocked_lu import lu
+    from .few_sides import solve_by_factors
+    from .updates import Session
+
+    factors, x = _Factors.of(a, **named), empty(b.shape, b.dtype)
+    swaps, info = factors.pivots.reshape(-1, a.shape[-1]), factors.info.reshape(-1)
+    with Session(a.dtype, *a.shape[-2:], **named, alone=(factors.alone(),)) as p:
+        systems = zip(factors.each(p, a), _each(factors.packed, b, x), strict=True)
+        for index, (arguments, (packed, right, out)) in enumerate(systems):
+            then = (*_threads_for(packed), _lines(packed), swaps[index], np.ascontiguousarray(right.T), False)
+            info[index] = lu(*arguments)
+            out[...] = solve_by_factors(*then).T
+    return x, *factors[:3]
 
 
 def _refined_solutions(
@@ -245,21 +294,29 @@ def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywor
 
 
 def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    from . import blocked_lu
+    from .blocked_lu import invert, lu
+    from .prepared import places
     from .updates import Session
 
-    packed, pivots, info, _ = lu_factor(a, **keywords)
-    n, inverse, x = a.shape[-1], empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
-    swaps, strip = pivots.reshape(-1, n), _INVERSE_STRIP
-    with Session(a.dtype, n, n, **options(keywords), alone=((n, strip, n),)) as p:
-        for index, (factor, out) in enumerate(_each(packed, inverse)):
-            if info.reshape(-1)[index]:
-                _copied(p, factor, out, _UPPER)  # as LAPACK's getri leaves it
+    named, n, strip = options(keywords), a.shape[-1], _INVERSE_STRIP
+    factors, inverse, x = _Factors.of(a, **named), empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
+    swaps, info = factors.pivots.reshape(-1, n), factors.info.reshape(-1)
+    with Session(a.dtype, n, n, **named, alone=(factors.alone(), (n, strip, n))) as p:
+        starts, count = places(p, n)
+        memory = empty((count,), np.dtype(np.uint8))
+        starts += address_of(memory)
+        for index, (arguments, (packed, out)) in enumerate(
+            zip(factors.each(p, a), _each(factors.packed, inverse), strict=True)
+        ):
+            matrices = packed, x, out
+            addresses, rows = map(address_of, matrices), (each.strides[0] for each in matrices)
+            then = p, n, *addresses, *rows, swaps[index], strip, starts
+            info[index] = lu(*arguments)
+            if info[index]:
+                _copied(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
             else:
-                places = (address_of(each) for each in (factor, x, out))
-                rows = factor.strides[0], x.strides[0], out.strides[0]
-                blocked_lu.invert(p, n, *places, *rows, swaps[index], strip)
-    return inverse, info
+                invert(*then)
+    return inverse, factors.info
 
 
 @contract.cholesky_solve.impl("magma", refuses=declined)

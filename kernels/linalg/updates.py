@@ -50,7 +50,7 @@ class Leaves(NamedTuple):
     a_across: int
     b_along: int
     b_across: int
-    affine: int
+    less: int
     plain: int
     mr: int
     nr: int
@@ -141,19 +141,18 @@ def _blocks(leaves, m, n, threads):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _multiply_packed(p, threads, add, m, n, k, packed_a, packed_b, c, c_row):
+def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     with_ = p.leaves
     sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
-    minus_one, one = -0x4010000000000000, 0x3FF0000000000000
     mc, nc = _blocks(with_, m, n, threads)
     loops.multiply(
-        p.pool, threads, with_.affine if add else with_.plain, m, n, k, with_.kc, mc, nc, packed_a, packed_b,
-        c, c_row, minus_one, one, c, c_row, p.size, p.sums, sums,
+        p.pool, threads, with_.less if less else with_.plain, m, n, k, with_.kc, mc, nc, packed_a, packed_b,
+        c, c_row, 0, 0, 0, 0, 0, p.sums, sums,
     )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _product(p, add, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
+def _product(p, less, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     if m <= 0 or n <= 0 or k <= 0:
         return
     with_ = p.leaves
@@ -166,7 +165,7 @@ def _product(p, add, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
         for i in range(0, m, rows):
             height, at = min(rows, m - i), c + i * c_row + j * p.size
             _pack(p, threads, True, a_row, a_column, height, k, a + i * a_row, p.packed_a)
-            _multiply_packed(p, threads, add, height, width, k, p.packed_a, p.packed_b, at, c_row)
+            _multiply_packed(p, threads, less, height, width, k, p.packed_a, p.packed_b, at, c_row)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -262,7 +261,7 @@ def _layout(
     scheme, kernel = plan.scheme, plan.scheme.kernel
     pack = [plans._pack_leaf(plan, a, dtype, along, True) for a in (True, False) for along in (True, False)]
     leaves = Leaves(
-        *pack, plans.block_leaf(plan, dtype, False, True), plans.block_leaf(plan, dtype, True, True), kernel.mr,
+        *pack, plans.less_leaf(plan, dtype), plans.block_leaf(plan, dtype, True, True), kernel.mr,
         kernel.nr, scheme.mc, scheme.nc, scheme.kc, kernel.step, kernel.a_bytes, kernel.b_bytes,
         int(plan.products_per_microsecond),
     )  # fmt: skip
