@@ -208,16 +208,23 @@ class _Invert(NamedTuple):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _gather_columns_task(task, worker, job):
-    tag, size = job.tag, constant(job.tag, "size")
-    n = job.columns.size
-    for i in range(task * _ROWS, min((task + 1) * _ROWS, n)):
+    tag, n = job.tag, job.columns.size
+    for i in range(task * _ROWS, min((task + 1) * _ROWS, n), 4):
+        last = min(4, n - i) - 1  # where there are less than four rows, the last is copied again
+        b, c, d = min(1, last), min(2, last), last
         source, target = job.x + i * job.x_row, job.out + i * job.out_row
+        x0, x1, x2, x3 = source, source + b * job.x_row, source + c * job.x_row, source + d * job.x_row
+        y0, y1, y2, y3 = target, target + b * job.out_row, target + c * job.out_row, target + d * job.out_row
         for j in range(n):
-            write(tag, target + j * size, read(tag, source + job.columns[j] * size))
+            at, to = job.columns[j], j * constant(tag, "size")
+            write(tag, y0 + to, read(tag, x0 + at))
+            write(tag, y1 + to, read(tag, x1 + at))
+            write(tag, y2 + to, read(tag, x2 + at))
+            write(tag, y3 + to, read(tag, x3 + at))
 
 
 class _GatherColumns(NamedTuple):
-    """Column j of the square matrix `out` is column columns[j] of x."""
+    """Column j of the square matrix `out` is the column of x that is columns[j] bytes from its first."""
 
     tag: NamedTuple
     columns: object
@@ -237,6 +244,6 @@ def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip, starts):
     launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, upper, n, strip, a, row, x, x_row))
     order, columns = permutation(pivots), np.empty(n, np.int64)
     for i in range(n):
-        columns[order[i]] = i
+        columns[order[i]] = i * p.size
     job = _GatherColumns(p.tag, columns, x, x_row, out, out_row)
     launch(p.pool, p.threads, (n + _ROWS - 1) // _ROWS, job)

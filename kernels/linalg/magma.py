@@ -87,11 +87,11 @@ _INVERSE_STRIP = 128
 
 
 def _apart(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose rows do not share the sets of a cache, as those of 1, 2, 4 ... KiB do; so the last but one stride
-    may be larger than a row."""
+    """An array whose rows do not share the sets of a cache, as those of 1, 2, 4 ... KiB do; so its rows may be
+    longer."""
     *batch, n = shape
     padding = 128 // dtype.itemsize if n * dtype.itemsize % 1024 == 0 else 0
-    return empty((*batch, n + padding), dtype)[..., :n]
+    return empty((*batch, n + padding), dtype)
 
 
 class _Factors(NamedTuple):
@@ -101,12 +101,15 @@ class _Factors(NamedTuple):
     pivots: np.ndarray
     info: np.ndarray
     strip: int
+    lines: np.ndarray
+    """`packed` with all that lies between its rows."""
 
     @classmethod
     def of(cls, a: np.ndarray, **keywords: Any) -> _Factors:
         k, strip = min(a.shape[-2:]), _strip(min(a.shape[-2:]), **keywords)
         pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
-        return cls(_apart(a.shape, a.dtype), pivots, info, strip)
+        lines = _apart(a.shape, a.dtype)
+        return cls(lines[..., : a.shape[-1]], pivots, info, strip, lines)
 
     def alone(self) -> tuple[int, int, int]:
         """The shape of products for a session."""
@@ -117,7 +120,7 @@ class _Factors(NamedTuple):
         from .updates import left_bytes
 
         m, n = a.shape[-2:]
-        block_bytes = left_bytes(p, m, min(self.strip, n))
+        block_bytes = left_bytes(p.leaves, m, min(self.strip, n))
         blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
         kept, swaps = (self.strip, address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
         for index, (matrix, out) in enumerate(_each(a, self.packed)):
@@ -248,9 +251,9 @@ def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarr
     factors, x = _Factors.of(a, **named), empty(b.shape, b.dtype)
     swaps, info = factors.pivots.reshape(-1, a.shape[-1]), factors.info.reshape(-1)
     with Session(a.dtype, *a.shape[-2:], **named, alone=(factors.alone(),)) as p:
-        systems = zip(factors.each(p, a), _each(factors.packed, b, x), strict=True)
-        for index, (arguments, (packed, right, out)) in enumerate(systems):
-            then = (*_threads_for(packed), _lines(packed), swaps[index], np.ascontiguousarray(right.T), False)
+        systems = zip(factors.each(p, a), _each(factors.lines, b, x), strict=True)
+        for index, (arguments, (lines, right, out)) in enumerate(systems):
+            then = (*_threads_for(lines), lines, swaps[index], np.ascontiguousarray(right.T), False)
             info[index] = lu(*arguments)
             out[...] = solve_by_factors(*then).T
     return x, *factors[:3]
@@ -302,9 +305,9 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     factors, inverse, x = _Factors.of(a, **named), empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
     swaps, info = factors.pivots.reshape(-1, n), factors.info.reshape(-1)
     with Session(a.dtype, n, n, **named, alone=(factors.alone(), (n, strip, n))) as p:
-        starts, count = places(p, n)
+        offsets, count = places(p.leaves, n)
         memory = empty((count,), np.dtype(np.uint8))
-        starts += address_of(memory)
+        starts = offsets + address_of(memory)
         for index, (arguments, (packed, out)) in enumerate(
             zip(factors.each(p, a), _each(factors.packed, inverse), strict=True)
         ):

@@ -5,6 +5,7 @@ The order of the blocks is that of `triangular.py`.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ..jit import njit
 from ..launch import launch
 from .triangular import load_block, solve_block
-from .updates import BLOCK, Products, left_bytes, pack_left, subtract_packed
+from .updates import BLOCK, Leaves, Products, left_bytes, pack_left, subtract_packed
 
 __all__ = ["Prepared", "places", "prepare", "solve_prepared"]
 
@@ -38,10 +39,11 @@ def _step(n, q):
     return done, span, min(span, n - done)
 
 
-def places(products: Products, n: int) -> tuple[np.ndarray, int]:
+@functools.lru_cache(256)
+def places(leaves: Leaves, n: int) -> tuple[np.ndarray, int]:
     """Offsets of the blocks of a prepared triangle of n rows, and the bytes of all."""
     steps = [_step.py_func(n, q) for q in range(-(-n // BLOCK))]
-    sizes = [_TRIANGLE_BYTES + left_bytes(products, max(ahead, 0), span) for _, span, ahead in steps]
+    sizes = [_TRIANGLE_BYTES + left_bytes(leaves, max(ahead, 0), span) for _, span, ahead in steps]
     ends = np.cumsum(sizes, dtype=np.int64)
     return ends - sizes, int(ends[-1])
 

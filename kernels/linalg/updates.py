@@ -225,9 +225,9 @@ def _packed(lines: int, depth: int, panel_lines: int, number_bytes: int, step: i
     return plans.up(plans.up(lines, panel_lines) // panel_lines * plans.up(depth, step) * number_bytes, 64)
 
 
-def left_bytes(products: Products, m: int, k: int) -> int:
+def left_bytes(leaves: Leaves, m: int, k: int) -> int:
     """What `pack_left` writes."""
-    return _packed(m, k, products.leaves.mr, products.leaves.a_bytes, products.leaves.step)
+    return _packed(m, k, leaves.mr, leaves.a_bytes, leaves.step)
 
 
 def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) -> list[int]:
@@ -249,6 +249,8 @@ class _Layout(NamedTuple):
     tag: Any
     leaves: Leaves
     starts: np.ndarray
+    nothing_found: np.ndarray
+    """What `Products.found` and `Products.workers_found` begin with."""
     total: int
 
 
@@ -271,7 +273,9 @@ def _layout(
         own = zip(*(_parts(leaves, dtype.itemsize, *shape, 1) for shape in shapes), strict=True)
         parts += [[*map(max, own)]] * threads
     sizes = np.array(parts, np.int64)
-    return _Layout(plan, tag_of(dtype), leaves, sizes.cumsum().reshape(-1, 5) - sizes, int(sizes.sum()))
+    nothing_found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
+    starts = sizes.cumsum().reshape(-1, 5) - sizes
+    return _Layout(plan, tag_of(dtype), leaves, starts, nothing_found, int(sizes.sum()))
 
 
 class Session:
@@ -295,11 +299,13 @@ class Session:
     ) -> None:
         state, threads = pool()
         self._depth = max(m, n)
-        self._plan, tag, leaves, starts, total = _layout(dtype, max(m, n, 1), precision, rounding, alone, threads)
+        self._plan, tag, leaves, starts, nothing_found, total = _layout(
+            dtype, max(m, n, 1), precision, rounding, alone, threads
+        )
         self._checked = self._plan.isa == "amx" and not to_be_refined
         self._memory = take_workspace(total)
         starts = starts + address_of(self._memory)
-        self.found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
+        self.found = nothing_found.copy()
         self.products = Products(
             tag, state, threads, dtype.itemsize, leaves, *starts[0].tolist(), self.found[0], starts[1:], self.found[1:]
         )
