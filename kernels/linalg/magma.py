@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..gemm import matmul
-from ..gemm.workspace import address_of, empty
+from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, unobserved
 from ..threading import pool
 from . import contract
@@ -86,12 +86,10 @@ _INVERSE_STRIP = 128
 """Columns of an inverse that one worker finds at a time."""
 
 
-def _apart(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose rows do not share the sets of a cache, as those of 1, 2, 4 ... KiB do; so its rows may be
-    longer."""
-    *batch, n = shape
-    padding = 128 // dtype.itemsize if n * dtype.itemsize % 1024 == 0 else 0
-    return empty((*batch, n + padding), dtype)
+def _row_bytes(n: int, dtype: np.dtype) -> int:
+    """From row to row of n numbers which are not to share the sets of a cache, as those of 1, 2, 4 ... KiB do."""
+    count = n * dtype.itemsize
+    return count if count % 1024 else count + 128
 
 
 class _Factors(NamedTuple):
@@ -108,7 +106,7 @@ class _Factors(NamedTuple):
     def of(cls, a: np.ndarray, **keywords: Any) -> _Factors:
         k, strip = min(a.shape[-2:]), _strip(min(a.shape[-2:]), **keywords)
         pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
-        lines = _apart(a.shape, a.dtype)
+        lines = empty((*a.shape[:-1], _row_bytes(a.shape[-1], a.dtype) // a.itemsize), a.dtype)
         return cls(lines[..., : a.shape[-1]], pivots, info, strip, lines)
 
     def alone(self) -> tuple[int, int, int]:
@@ -121,12 +119,15 @@ class _Factors(NamedTuple):
 
         m, n = a.shape[-2:]
         block_bytes = left_bytes(p.leaves, m, min(self.strip, n))
-        blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
+        blocks = take_workspace(_KEPT * block_bytes)
         kept, swaps = (self.strip, address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
-        for index, (matrix, out) in enumerate(_each(a, self.packed)):
-            rows = _rows(matrix)
-            places = address_of(rows), rows.strides[0], address_of(out), out.strides[0]
-            yield p, m, n, *places, swaps[index], *kept
+        try:
+            for index, (matrix, out) in enumerate(_each(a, self.packed)):
+                rows = _rows(matrix)
+                places = address_of(rows), rows.strides[0], address_of(out), out.strides[0]
+                yield p, m, n, *places, swaps[index], *kept
+        finally:
+            return_workspace(blocks)
 
 
 @contract.lu_factor.impl("magma", refuses=declined)
@@ -302,23 +303,23 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
     from .updates import Session
 
     named, n, strip = options(keywords), a.shape[-1], _INVERSE_STRIP
-    factors, inverse, x = _Factors.of(a, **named), empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
+    factors, inverse, x_row = _Factors.of(a, **named), empty(a.shape, a.dtype), _row_bytes(n, a.dtype)
     swaps, info = factors.pivots.reshape(-1, n), factors.info.reshape(-1)
     with Session(a.dtype, n, n, **named, alone=(factors.alone(), (n, strip, n))) as p:
         offsets, count = places(p.leaves, n)
-        memory = empty((count,), np.dtype(np.uint8))
-        starts = offsets + address_of(memory)
+        memory = take_workspace(count + n * x_row)
+        starts, x = offsets + address_of(memory), address_of(memory) + count
         for index, (arguments, (packed, out)) in enumerate(
             zip(factors.each(p, a), _each(factors.packed, inverse), strict=True)
         ):
-            matrices = packed, x, out
-            addresses, rows = map(address_of, matrices), (each.strides[0] for each in matrices)
-            then = p, n, *addresses, *rows, swaps[index], strip, starts
+            rows = packed.strides[0], x_row, out.strides[0]
+            then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
             info[index] = lu(*arguments)
             if info[index]:
                 _copied(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
             else:
                 invert(*then)
+        return_workspace(memory)
     return inverse, factors.info
 
 
