@@ -15,7 +15,7 @@ from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import launch
 from .lanes import read, splat, write
-from .lu_panel import factor_panel, pack_panel
+from .lu_panel import eliminate_side, factor_panel, pack_panel
 from .prepared import Prepared, prepare, solve_prepared
 from .squares import copy, exchange_rows, permutation, store_any
 from .strips import finish, progress, take
@@ -26,13 +26,16 @@ __all__ = ["invert", "lu", "lu_solve"]
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _by_halves(p, m, n, a, row, pivots):
-    """Factor in the block order of `triangular.py`, by deep products. Returns info."""
+def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
+    """Factor in the block order of `triangular.py`, by deep products; each panel is applied to `sides` right sides at
+    once. Returns info."""
     size, k, info = p.size, min(m, n), 0
     for first in range(0, k, BLOCK):
         count = min(BLOCK, k - first)
         done = first + count
         failed = factor_panel(p, m - first, count, a + first * (row + size), row, pivots, first)
+        for side in range(sides):
+            eliminate_side(p, m - first, count, pivots, first, b + side * b_row + first * size)
         if failed and info == 0:
             info = first + failed
         exchange_rows(p.tag, p.pool, p.threads, pivots, first, done, first, a, row)
@@ -64,7 +67,8 @@ def _factor(p, job, block):
     """Factor a strip of columns that is up to date, and pack it for the updates of others."""
     size, row, first = p.size, job.row, block * job.strip
     count, at = min(job.strip, job.k - first), job.a + first * (job.row + p.size)
-    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:])
+    b = job.b + first * size
+    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:], job.sides, b, job.b_row)
     if failed and job.info[0] == 0:
         job.info[0] = first + failed
     packed = job.packed + block % job.kept * job.packed_bytes
@@ -96,7 +100,7 @@ def _work_task(task, worker, job):
 
 class _Work(NamedTuple):
     """Columns of an m x n matrix with k = min(m, n) pivots, in strips; what `_factor` packs of a block takes
-    `packed_bytes`, and there is memory for `kept` of them."""
+    `packed_bytes`, and there is memory for `kept` of them. Right sides are `b_row` bytes apart."""
 
     p: Products
     m: int
@@ -111,6 +115,9 @@ class _Work(NamedTuple):
     packed: int
     packed_bytes: int
     kept: int
+    sides: int
+    b: int
+    b_row: int
     run = _work_task
 
 
@@ -143,15 +150,15 @@ class _Begin(NamedTuple):
 
 
 @njit
-def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, packed_bytes, kept):
+def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, packed_bytes, kept, sides, b, b_row):
     """The factors at `a` of the m x n matrix at `source`, in blocks of `strip` columns; the pivots, from 1, go to the
-    int32 array. Returns info.
+    int32 array. Returns info. Right sides at `b`, each of m numbers in whole cache lines, become L^-1 P b.
 
     Bits do not depend on the threads. At `packed` is memory for `kept` packed blocks.
     """
     k = min(m, n)
     state, info = progress((n + strip - 1) // strip), np.zeros(1, np.int64)
-    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, packed_bytes, kept)
+    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, packed_bytes, kept, sides, b, b_row)
     tasks = 1 + (m + _ROWS - 1) // _ROWS if n > strip else 1
     launch(p.pool, p.threads, tasks, _Begin(work, source, source_row))
     launch(p.pool, p.threads, p.threads, work)

@@ -114,7 +114,7 @@ class _Factors(NamedTuple):
         return self.packed.shape[-2], self.strip, self.strip
 
     def each(self, p: Any, a: np.ndarray) -> Iterator[tuple[Any, ...]]:
-        """For each matrix the arguments of `blocked_lu.lu`."""
+        """For each matrix the arguments of `blocked_lu.lu`, but for right sides."""
         from .updates import left_bytes
 
         m, n = a.shape[-2:]
@@ -135,11 +135,11 @@ def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
     from .blocked_lu import lu
     from .updates import Session
 
-    named = options(keywords)
+    named, (m, n) = options(keywords), a.shape[-2:]
     factors = _Factors.of(a, **named)
-    with Session(a.dtype, *a.shape[-2:], **named, alone=(factors.alone(),)) as p:
+    with Session(a.dtype, m, n, **named, alone=(factors.alone(),)) as p:
         for index, arguments in enumerate(factors.each(p, a)):
-            factors.info.flat[index] = lu(*arguments)
+            factors.info.flat[index] = lu(*arguments, 0, 0, 0)
     return LU(*factors[:3], {"routine": "getrf, blocked"})
 
 
@@ -246,17 +246,21 @@ def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarr
     """Solutions for few right sides, and the factors. Whatever Python has to do is done before the first compiled
     function is called, and after the last: those empty the caches, and it takes three times as long between them."""
     from .blocked_lu import lu
-    from .few_sides import solve_by_factors
+    from .few_sides import solve_few
     from .updates import Session
 
+    (n, sides), lanes = b.shape[-2:], 64 // b.itemsize
+    y = empty((sides, -(-n // lanes) * lanes), b.dtype)
     factors, x = _Factors.of(a, **named), empty(b.shape, b.dtype)
-    swaps, info = factors.pivots.reshape(-1, a.shape[-1]), factors.info.reshape(-1)
-    with Session(a.dtype, *a.shape[-2:], **named, alone=(factors.alone(),)) as p:
+    info = factors.info.reshape(-1)
+    with Session(a.dtype, n, n, **named, alone=(factors.alone(),)) as p:
         systems = zip(factors.each(p, a), _each(factors.lines, b, x), strict=True)
         for index, (arguments, (lines, right, out)) in enumerate(systems):
-            then = (*_threads_for(lines), lines, swaps[index], np.ascontiguousarray(right.T), False)
-            info[index] = lu(*arguments)
-            out[...] = solve_by_factors(*then).T
+            y[:, :n] = right.T
+            then = *_threads_for(lines), lines, y, False, False, False
+            info[index] = lu(*arguments, sides, address_of(y), y.strides[0])
+            solve_few(*then)
+            out[...] = y[:, :n].T
     return x, *factors[:3]
 
 
@@ -314,7 +318,7 @@ def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
         ):
             rows = packed.strides[0], x_row, out.strides[0]
             then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
-            info[index] = lu(*arguments)
+            info[index] = lu(*arguments, 0, 0, 0)
             if info[index]:
                 _copied(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
             else:
