@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at, launch
-from .loops import column, first_of, first_step, groups_of, second_step, tangle, tangle_all, tangle_blocks, turn, whole
+from .loops import (
+    column,
+    first_of,
+    first_step,
+    groups_of,
+    meets_squares,
+    second_step,
+    tangle,
+    tangle_all,
+    tangle_blocks,
+    turn,
+    turned_column,
+    whole,
+)
 from .registers import WholeArguments
 from .table import (
     COLUMN_BYTES,
@@ -85,23 +98,27 @@ def _short_task(task, worker, job):
     )  # fmt: skip
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     turned, own, own_step = buffer + 2 * n * row, buffer + 3 * n * row, n * 2 * size
+    in_squares = meets_squares(table)
     for group in range(task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
         first = first_of(group, lanes, job.batch)
         source, target = job.source + first * job.source_step, job.target + first * job.target_step
+        at, step, to, to_step = source, job.source_step, target, job.target_step
         if real == HALVED:
             tangle_all(table, source, job.source_step, own, own_step, lanes)
-            turn(table, own, own_step, turned, ONE, True)
+            at, step = own, own_step
+        elif real == FORWARD:
+            to, to_step = own, own_step
+        if in_squares:
+            turned_column(table, at, step, to, to_step, job.swap, job.scale, buffer)
         else:
-            turn(table, source, job.source_step, turned, ONE, True)
-        column(
-            get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
-            row, 0, 0,
-        )  # fmt: skip
+            turn(table, at, step, turned, ONE, True)
+            column(
+                get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
+                row, 0, 0,
+            )  # fmt: skip
+            turn(table, to, to_step, turned, job.scale, False)
         if real == FORWARD:
-            turn(table, own, own_step, turned, job.scale, False)
             tangle_all(table, own, own_step, target, job.target_step, lanes)
-        else:
-            turn(table, target, job.target_step, turned, job.scale, False)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -199,18 +216,22 @@ def _in_steps(pool, threads, table, swap, scale, source, target, memory):
 
 
 @njit
-def transform(
-    pool, threads, table, swap, scale, source, source_step, source_row, target, target_step, target_row, batch, inner,
-    in_steps, memory,
-):  # fmt: skip
+def transform(pool, threads, table, numbers, source, target, memory):
     """Transform `batch` rows, or (batch, n, inner) along the middle axis, by the plan whose table is at an address.
-    `memory` is the plan's bytes for each thread; where the threads share the steps of a transform (in_steps), its
-    column bytes for each thread and then its work bytes."""
+
+    `numbers` is the address of `stockham.NUMBERS`; source, target and memory are where their addresses are read. Memory
+    is the plan's bytes for each thread; where the threads share the steps of a transform (in_steps), its column bytes
+    for each thread and then its work bytes."""
+    swap, factor, source_step, target_step, batch = (
+        get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
+    )  # fmt: skip
+    source_row, target_row, inner, in_steps = get(numbers, 5), get(numbers, 6), get(numbers, 7), get(numbers, 8)
+    source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
     kind, lanes = get(table, KIND), get(table, LANES)
     if in_steps:
         for item in range(batch):
             at, to = source + item * source_step, target + item * target_step
-            _in_steps(pool, threads, table, swap, scale, at, to, memory)
+            _in_steps(pool, threads, table, swap, factor, at, to, memory)
         return
     if kind in (LONG, IN_REGISTERS):
         units = batch
@@ -220,7 +241,7 @@ def transform(
         units = batch * groups_of(inner, lanes)
     chunk, tasks = _share(units, threads)
     rest = (
-        table, swap, scale, source, source_step, source_row, target, target_step, target_row, batch, inner, chunk,
+        table, swap, factor, source, source_step, source_row, target, target_step, target_row, batch, inner, chunk,
         memory, 0,
     )  # fmt: skip
     if kind == LONG:
@@ -235,8 +256,7 @@ def transform(
 
 @njit
 def transform_few(table, numbers, source, target, memory):
-    """Transform rows on this thread. `numbers` is the address of: swap, factor, bytes between transforms of the source
-    and of the target, and how many there are; source, target and memory are where their addresses are read."""
+    """The same of rows, on this thread, in less time."""
     swap, factor, source_step, target_step, batch = (
         get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
     )  # fmt: skip
