@@ -214,19 +214,13 @@ class Interleaved(NamedTuple):
 
 
 class PassArguments(NamedTuple):
-    """Bytes between neighbouring rows are the steps, between those that one butterfly reads source_k, and writes
-    target_j. With `within`, p = 0 is not the first of the pass, and its results are turned too."""
-
     source: int
     source_step: int
-    source_k: int
     target: int
     target_step: int
-    target_j: int
     twiddles: int
     m: int
     s: int
-    within: int
     swap_in: int
     swap_out: int
     scale: int
@@ -303,10 +297,9 @@ def _pass(leaf, job):
     for p in range(m):
         for q in range(s):
             _butterfly(
-                leaf, job.source + (q + s * p) * job.source_step, job.source_k,
-                job.target + (q + s * r * p) * job.target_step, job.target_j,
-                job.twiddles + 2 * p * (r - 1) * size, p + job.within > 0, job, job.lanes + q * row,
-                job.phase + 2 * q * size,
+                leaf, job.source + (q + s * p) * job.source_step, s * m * job.source_step,
+                job.target + (q + s * r * p) * job.target_step, s * job.target_step,
+                job.twiddles + 2 * p * (r - 1) * size, p > 0, job, job.lanes + q * row, job.phase + 2 * q * size,
             )  # fmt: skip
 
 

@@ -48,13 +48,11 @@ __all__ = [
     "first_of",
     "first_step",
     "groups_of",
-    "meets_squares",
     "second_step",
     "tangle",
     "tangle_all",
     "tangle_blocks",
     "turn",
-    "turned_column",
     "whole",
 ]
 
@@ -72,11 +70,10 @@ def column(
         to = target if last else buffer + i % 2 * length * row
         to_step = target_step if last else row
         pass_ = passes + 32 * i
-        m, s = get(pass_, _M), get(pass_, _S)
         call_at(
             get(pass_, _LEAF),
             PassArguments(
-                at, step, s * m * step, to, to_step, s * to_step, get(pass_, _TWIDDLES), m, s, 0,
+                at, step, to, to_step, get(pass_, _TWIDDLES), get(pass_, _M), get(pass_, _S),
                 swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase,
             ),
         )  # fmt: skip
@@ -188,52 +185,3 @@ def turn(table, at, step, split, scale, inwards):
             call_at(square, SquareArguments(plain, step, rows, row // 2, scale, count, next_plain, next_split))
         else:
             call_at(square, SquareArguments(rows, row // 2, plain, step, scale, count, next_split, next_plain))
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def meets_squares(table):
-    """Whether the first pass and the last have whole squares for each of the rows of a butterfly, and no more than two
-    passes lie between them."""
-    passes, count, width = get(table, DOWN), get(table, DOWN_COUNT), get(table, LANES) // 2
-    return 1 < count <= 4 and get(passes, _M) >= width and get(passes + 32 * (count - 1), _S) >= width
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def turned_column(table, source, source_step, target, target_step, swap, scale, buffer):
-    """The rows of `lanes` transforms, transformed: `turn`, `column` and `turn` again, but squares are transposed next
-    to the butterflies that read or write them, in memory for those alone. `meets_squares` must hold."""
-    n, lanes, size, row, square = (
-        get(table, N), get(table, LANES), get(table, SIZE), get(table, ROW), get(table, SQUARE),
-    )  # fmt: skip
-    passes, count, width, side = get(table, DOWN), get(table, DOWN_COUNT), lanes // 2, buffer + 2 * n * row
-    m, roots = get(passes, _M), get(passes, _TWIDDLES)
-    r = n // m
-    for block in range(groups_of(m, width)):
-        p = first_of(block, width, m)
-        at = source + p * 2 * size
-        call_at(square, SquareArguments(at, source_step, side, row // 2, ONE, r, m * 2 * size, width * row))
-        call_at(
-            get(passes, _LEAF),
-            PassArguments(
-                side, row, width * row, buffer + r * p * row, row, row, roots + 2 * p * (r - 1) * size, width, 1, p,
-                swap, 0, scale, 0, 0,
-            ),
-        )  # fmt: skip
-    if count > 2:
-        other = buffer + n * row
-        column(passes + 32, count - 2, buffer, row, 0, other, row, 0, 0, side, n, row, 0, 0)
-        buffer = other
-    pass_ = passes + 32 * (count - 1)
-    s = get(pass_, _S)
-    r = n // s
-    for block in range(groups_of(s, width)):
-        q = first_of(block, width, s)
-        call_at(
-            get(pass_, _LEAF),
-            PassArguments(
-                buffer + q * row, row, s * row, side, row, width * row, get(pass_, _TWIDDLES), 1, width, 0, 0, swap,
-                scale, 0, 0,
-            ),
-        )  # fmt: skip
-        to = target + q * 2 * size
-        call_at(square, SquareArguments(side, row // 2, to, target_step, scale, r, width * row, s * 2 * size))

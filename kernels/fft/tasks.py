@@ -8,20 +8,7 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at, launch
-from .loops import (
-    column,
-    first_of,
-    first_step,
-    groups_of,
-    meets_squares,
-    second_step,
-    tangle,
-    tangle_all,
-    tangle_blocks,
-    turn,
-    turned_column,
-    whole,
-)
+from .loops import column, first_of, first_step, groups_of, second_step, tangle, tangle_all, tangle_blocks, turn, whole
 from .registers import WholeArguments
 from .table import (
     COLUMN_BYTES,
@@ -98,27 +85,23 @@ def _short_task(task, worker, job):
     )  # fmt: skip
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     turned, own, own_step = buffer + 2 * n * row, buffer + 3 * n * row, n * 2 * size
-    in_squares = meets_squares(table)
     for group in range(task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
         first = first_of(group, lanes, job.batch)
         source, target = job.source + first * job.source_step, job.target + first * job.target_step
-        at, step, to, to_step = source, job.source_step, target, job.target_step
         if real == HALVED:
             tangle_all(table, source, job.source_step, own, own_step, lanes)
-            at, step = own, own_step
-        elif real == FORWARD:
-            to, to_step = own, own_step
-        if in_squares:
-            turned_column(table, at, step, to, to_step, job.swap, job.scale, buffer)
+            turn(table, own, own_step, turned, ONE, True)
         else:
-            turn(table, at, step, turned, ONE, True)
-            column(
-                get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
-                row, 0, 0,
-            )  # fmt: skip
-            turn(table, to, to_step, turned, job.scale, False)
+            turn(table, source, job.source_step, turned, ONE, True)
+        column(
+            get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
+            row, 0, 0,
+        )  # fmt: skip
         if real == FORWARD:
+            turn(table, own, own_step, turned, job.scale, False)
             tangle_all(table, own, own_step, target, job.target_step, lanes)
+        else:
+            turn(table, target, job.target_step, turned, job.scale, False)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
