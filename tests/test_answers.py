@@ -28,7 +28,7 @@ def _layouts(x: np.ndarray) -> list[np.ndarray]:
 
 
 def _answers(a: mt.Tensor, b: mt.Tensor) -> mt.Tensor | None:
-    return answers.answer(current(), "matmul", a, b)
+    return answers.answer(current(), answers.MATMUL, a, b)
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +124,11 @@ def test_products_for_several_threads_are_not_its_own() -> None:
     for _ in range(5):
         mt.einsum("bij,bjk->bik", x, y)
     assert answers.answer(current(), "bij,bjk->bik", x, y) is None
+
+
+def test_no_equation_is_answered_as_a_product() -> None:
+    a, b = (mt.from_numpy(each) for each in _operands((8, 8), (8, 8)))
+    for _ in range(3):
+        a @ b
+    with pytest.raises(RuntimeError, match="matmul"):
+        mt.einsum("matmul", a, b)

@@ -242,7 +242,7 @@ class Table:
     def add(
         self,
         state: Any,
-        equation: str,
+        equation: object,
         operands: tuple[np.ndarray, np.ndarray],
         shape: tuple[int, ...],
         work: Job | Multiply,
@@ -276,7 +276,7 @@ class Table:
         return True
 
 
-def _at(equation: str, *arrays: np.ndarray) -> int:
+def _at(equation: object, *arrays: np.ndarray) -> int:
     """`_place`, in Python."""
     key = id(equation) >> 4
     for pair in (pair for array in arrays for pair in zip(array.shape, array.strides, strict=True)):

@@ -14,7 +14,10 @@ import numpy as np
 from ..flags import State
 from ..tensor import Tensor
 
-__all__ = ["answer", "remember"]
+__all__ = ["MATMUL", "answer", "remember"]
+
+MATMUL = object()
+"""The name of calls of `matmul`: names are told apart by identity, and no equation that a user writes is this one."""
 
 _SLOTS = ("_array", "_node", "_state", "_cell")
 
@@ -31,7 +34,12 @@ _table: Any = None
 
 
 def remember(
-    state: State, name: str, operands: tuple[np.ndarray, np.ndarray], out: np.ndarray, work: Any, swapped: bool = False
+    state: State,
+    name: object,
+    operands: tuple[np.ndarray, np.ndarray],
+    out: np.ndarray,
+    work: Any,
+    swapped: bool = False,
 ) -> bool:
     """Have `answer` know calls like this one, whose result was `out`; `work` is what `calls.Table.add` takes, of both
     operands in turn or `swapped`. Whether it does now."""

@@ -116,7 +116,7 @@ def _answered(declared: Op) -> Callable[..., Any]:
 
     def call(input: Any = absent, other: Any = absent, /, *rest: Any, **named: Any) -> Any:
         if not (rest or named or registry.observing or watch.calls) and other is not absent and watch.born is None:
-            found = answers.answer(current(), "matmul", input, other)
+            found = answers.answer(current(), answers.MATMUL, input, other)
             if found is not None:
                 return found
         return general(input, other, *rest, **named)
