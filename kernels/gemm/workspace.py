@@ -68,9 +68,10 @@ def aligned_bytes(count: int) -> np.ndarray:
     return raw[start : start + count]
 
 
-def _keep(idle: list[np.ndarray], memory: np.ndarray) -> None:
-    """Put memory back. A list's append and pop are atomic, so that threads need no lock."""
-    if memory.size + sum(other.size for other in tuple(idle)) <= KEPT_BYTES:
+def _keep(idle: list[np.ndarray], memory: np.ndarray, most: int = KEPT_BYTES) -> None:
+    """Put memory back. A list's append and pop are atomic, so that threads need no lock. The limit is bound, for
+    results that die at exit, when the module may be empty."""
+    if memory.size + sum(other.size for other in tuple(idle)) <= most:
         idle.append(memory)
 
 
@@ -86,7 +87,7 @@ class _Lease:
     def __array_interface__(self) -> dict[str, Any]:
         return self.memory.__array_interface__
 
-    def __del__(self, keep: Any = _keep, results: Any = _results) -> None:  # bound: at exit the module may be empty
+    def __del__(self, keep: Any = _keep, results: Any = _results) -> None:  # bound, as in `_keep`
         keep(results, self.memory)
 
 
