@@ -68,6 +68,7 @@ class _Plan(NamedTuple):
     conversion: tuple[str, str | None]
     out_shape: tuple[int, ...]
     clears: bool
+    no_bias: np.ndarray
     tasks: int
     address: int
     memory_bytes: int
@@ -116,9 +117,10 @@ def _window_plan(
     """The plan of a convolution of 3 x 3 taps, or of a gradient, which is one of g with the taps in reverse order."""
     conversion, (images, channels, height, width) = _setting(dtype, precision, rounding), shape
     rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(shape[2:], padding, strict=True))
-    out_shape, item = (images, channels, rows, columns), dtype.itemsize
+    out_shape, item, working = (images, channels, rows, columns), dtype.itemsize, np.dtype(np.float32)
+    none = _laid_out(np.zeros((channels, 1), working))
     if math.prod(out_shape) == 0:
-        return _Plan(channels, np.dtype(np.float32), conversion, out_shape, False, 0, 0, 0, 0, ())
+        return _Plan(channels, working, conversion, out_shape, False, none, 0, 0, 0, 0, ())
     to = contiguous_strides((images, channels, 1, rows, columns), item, True)
     rounds = CONVERSIONS[conversion].target is not None
     unit, wide = 4 if rounds else item, three_strides(shape, strides)
@@ -144,7 +146,7 @@ def _window_plan(
         "left": padding[1],
     })  # fmt: skip
     return _Plan(
-        channels, np.dtype(np.float32), conversion, out_shape, False, images * len(table), address_of(values),
+        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values),
         threads * memory, 0, (values, strip_table),
     )  # fmt: skip
 
@@ -215,18 +217,18 @@ def _plan(
     rank = len(shape) - 2
     return _Plan(
         channels, working, conversion, (*out_shape[:2], *out_shape[5 - rank :]), not cells.complete,
-        shape[0] * strips, address_of(values), threads * memory, -(-channels // LANES) * count * LANES * unit,
-        (values, ordered, table, taps),
+        _laid_out(np.zeros((channels, 1), working)), shape[0] * strips, address_of(values), threads * memory,
+        -(-channels // LANES) * count * LANES * unit, (values, ordered, table, taps),
     )  # fmt: skip
 
 
-def _laid_out(values: np.ndarray, plan: _Plan) -> np.ndarray:
+def _laid_out(values: np.ndarray) -> np.ndarray:
     """Numbers (channels, count) as vectors of channels: (blocks, count, LANES)."""
-    blocks = -(-plan.channels // LANES)
+    blocks = -(-len(values) // LANES)
     found = aligned_bytes(blocks * values.shape[1] * LANES * values.itemsize).view(values.dtype)
     found = found.reshape(blocks, values.shape[1], LANES)
     wide = np.zeros((blocks * LANES, values.shape[1]), values.dtype)
-    wide[: plan.channels] = values
+    wide[: len(values)] = values
     found[...] = wide.reshape(blocks, LANES, -1).mT
     return found
 
@@ -235,7 +237,7 @@ def _weights(w: np.ndarray, plan: _Plan) -> np.ndarray:
     from ..rounding import round_to
 
     flat = w.astype(plan.working).reshape(plan.channels, -1)
-    return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion), plan)
+    return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion))
 
 
 def _alone(bias: np.ndarray, relu: bool) -> np.ndarray:
@@ -279,8 +281,7 @@ def convolve(
         return _weights(array[..., ::-1, ::-1] if turned else array, plan)
 
     weights = form_of(w, ("depthwise, channels last", plan.conversion, turned), laid_out)
-    added = np.zeros((plan.channels, 1), plan.working) if bias is None else bias.astype(plan.working)[:, None]
-    added = _laid_out(added, plan)
+    added = plan.no_bias if bias is None else _laid_out(bias.astype(plan.working)[:, None])
     memory = take_workspace(plan.memory_bytes)
     try:
         depthwise_last.run(

@@ -104,12 +104,8 @@ def _convolve_cell(
                 negative = builder.and_(builder.fcmp_ordered("<", total, zero(lanes.kind)), wanted)
                 to = at(out, out_steps, written, *divmod(result, COLUMNS))
                 lanes.write(builder.select(negative, zero(lanes.kind), total), to)
-            moves = (
-                lanes.operand_bytes,
-                LANES * lanes.element.size,
-                LANES * lanes.size * _TAPS**2,
-                LANES * lanes.size,
-            )
+            element, size = lanes.element.size, lanes.size
+            moves = lanes.operand_bytes, LANES * element, LANES * size * _TAPS**2, LANES * size
             return [offset(builder, at, move) for at, move in zip(pointers, moves, strict=True)]
 
         loop(builder, vectors, [x, out, weights, bias], body)
