@@ -35,6 +35,7 @@ from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
+from .plots.style import MARKS as PRECISION_MARKS
 from .timing import OPENBLAS_REST, OPENMP_REST
 
 try:
@@ -307,8 +308,7 @@ def microkernel_speed(isa: str, precision: str) -> float | None:
     return 2e-9 * m * n * k / min(turn(call, max(1, int(LEAST_SECONDS / once))) for _ in range(10))
 
 
-COLOURS = {"bf16": "#D55E00", "bf16x3": "#009E73", "tf32": "#0072B2", "bf16x6": "#AA4499", "ieee": "#000000"}
-"""Of precisions, which colour-blind readers tell apart (after Okabe and Ito)."""
+COLOURS = {precision: colour for precision, (colour, _) in PRECISION_MARKS.items()}
 
 MARKS = {
     "amx": ("o", "AMX tiles"),

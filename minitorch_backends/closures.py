@@ -24,7 +24,7 @@ from .backends.permission import recorded as recorded_arguments
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
-__all__ = ["binary", "unary", "viewing", "writing"]
+__all__ = ["ABSENT", "binary", "unary", "viewing", "writing"]
 
 # Sums and products that overflow give Inf without a word, as in torch. To silence NumPy around each of them, as is done
 # for ops that may leave their domain (`op(warns=True)`), would take 0.2 us of the 0.5 that `a + b` takes.
@@ -33,7 +33,7 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"minitorch_ba
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _COMPLEX64, _COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
 _new, _asarray, _ndarray, _mode = object.__new__, np.asarray, np.ndarray, grad_mode.get
-_ABSENT: Any = object()
+ABSENT: Any = object()
 
 
 def unary(op: Any) -> Callable[..., Any]:
@@ -46,7 +46,7 @@ def unary(op: Any) -> Callable[..., Any]:
     needs_more = len(defaults) < count
     narrow, wide = (_FLOAT32, _FLOAT64) if "f" in op.takes else (_COMPLEX64, _COMPLEX128)
 
-    def call(input: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
+    def call(input: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
         if (kind is not Tensor and kind is not Parameter) or watch.calls:
             return apply(_given(input, *rest), named, None)
@@ -108,7 +108,7 @@ def binary(op: Any) -> Callable[..., Any]:
     with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded = with_first or with_second
 
-    def call(input: Any = _ABSENT, other: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
+    def call(input: Any = ABSENT, other: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
         if rest or named or (kind is not Tensor and kind is not Parameter) or watch.calls:
             return apply(_given(input, other, *rest), named, None)
@@ -207,7 +207,7 @@ def viewing(op: Any) -> Callable[..., Any]:
     """The closure of an op that makes one view of its only input, of any dtype."""
     forward, apply, bind, names = op.forward, op.apply, op.bind, op.metadata_names
 
-    def call(input: Any = _ABSENT, /, *rest: Any, **named: Any) -> Any:
+    def call(input: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
         if (kind is not Tensor and kind is not Parameter) or watch.calls:
             return apply(_given(input, *rest), named, None)
@@ -260,7 +260,7 @@ def _quiet(op: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
 
 def _given(*values: Any) -> tuple:
     """The positional arguments that were given."""
-    return tuple(value for value in values if value is not _ABSENT)
+    return tuple(value for value in values if value is not ABSENT)
 
 
 def _defaults(op: Any) -> dict[str, Any]:

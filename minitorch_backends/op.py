@@ -25,7 +25,7 @@ from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
 from .out import written_out
 from .tensor import Tensor
 
-__all__ = ["Array", "Arrays", "Composite", "composite", "op", "registry"]
+__all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op", "registry"]
 
 registry: dict[str, Op | Composite] = {}
 """Every op by its public name, in the order of declaration; the suite runs over it."""
@@ -117,6 +117,7 @@ def op(
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
+    closure: Callable[[Op], Callable[..., Any]] | None = None,
     **rules: Callable[..., Any],
 ) -> Any:
     """Declare an op; used as `@op(...)` on its forward.
@@ -143,6 +144,7 @@ def op(
             tests.
         tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,
             where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
+        closure: makes what users call, in place of the closures for one and two inputs and of the general path.
         rules: for each input, the gradient, as the module's docstring explains.
     """
 
@@ -164,7 +166,7 @@ def op(
         }
         declared = Op(_on_copy(forward) if mutates else forward, rules, options)
         registry[declared.name] = declared
-        public = functools.wraps(forward)(_closure(declared))
+        public = functools.wraps(forward)((closure or _closure)(declared))
         public.__name__ = public.__qualname__ = declared.name
         public.op, declared.public = declared, public  # type: ignore[attr-defined]
         _install(declared, public, inplace, method, operators)

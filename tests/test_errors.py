@@ -171,3 +171,25 @@ def test_arguments_of_wrong_types_give_errors_that_torch_has(name: str) -> None:
             asserting = (AssertionError,) * (name == "multi_head_attention_forward")  # as torch's does
             with contextlib.suppress(RuntimeError, TypeError, ValueError, IndexError, *asserting):
                 registry[name].public(*given, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: mt.nn.functional.elu(x, "a"), r"elu\(\): argument 'alpha' must be number, not str 'a'"),
+        (lambda x: mt.nn.functional.nll_loss(x, 3), r"nll_loss\(\): argument 'target' must be Tensor, not int 3"),
+        (lambda x: mt.linalg.vander(x[0], N="a"), r"argument 'N' must be int or None, not str 'a'"),
+        (lambda x: mt.cdist(x, x, (1,)), r"cdist\(\): argument 'p' must be number, not tuple \(1,\)"),
+        (lambda x: x.cumsum(None), r"a dimension must be an int, not NoneType None"),
+        (lambda x: mt.hstack((x, 3)), r"hstack\(\): expected Tensor as element 1 of 'tensors', but got 3"),
+    ],
+)
+def test_the_argument_of_a_wrong_type_is_named(call: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call(mt.ones(2, 3))
+
+
+def test_errors_that_were_meant_are_not_replaced() -> None:
+    with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1, but got 7") as raised:
+        mt.nn.functional.dropout(mt.ones(2), 7)
+    assert raised.value.__cause__ is None

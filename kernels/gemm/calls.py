@@ -34,6 +34,9 @@ DIMS = 4
 ENTRIES = 512
 """Calls that are remembered, a power of two; of those that share a place the last one."""
 
+_MOST_MICROSECONDS = 30.0
+"""Of a job: what takes longer is done by several threads, and without the interpreter lock."""
+
 _TYPE, _DATA, _NDIM, _DIMENSIONS, _STRIDES, _DTYPE = (
     HEADER - 8,
     HEADER,
@@ -112,13 +115,15 @@ def _multiply(work, size, a, b, c):
 
 
 @njit(cache=False)
-def _place(equation, dims_a, ndim_a, dims_b, ndim_b):
-    """Where in the table a call stands."""
+def _place(equation, a, ndim_a, b, ndim_b):
+    """Where in the table a call of two arrays stands."""
     key = equation >> 4
+    dims, strides = read(a + _DIMENSIONS, 0), read(a + _STRIDES, 0)
     for dim in range(ndim_a):
-        key = key * 31 + read(dims_a, dim)
+        key = (key * 31 + read(dims, dim)) * 31 + read(strides, dim)
+    dims, strides = read(b + _DIMENSIONS, 0), read(b + _STRIDES, 0)
     for dim in range(ndim_b):
-        key = key * 31 + read(dims_b, dim)
+        key = (key * 31 + read(dims, dim)) * 31 + read(strides, dim)
     return (key ^ key >> 9) & (ENTRIES - 1)
 
 
@@ -146,7 +151,7 @@ def _call(behind, arguments, _):
         if read(a + _TYPE, 0) != dtype or read(b + _TYPE, 0) != dtype:
             break
         ndim_a, ndim_b = read(a + _NDIM, 0) & 0xFFFFFFFF, read(b + _NDIM, 0) & 0xFFFFFFFF
-        place = _place(equation, read(a + _DIMENSIONS, 0), ndim_a, read(b + _DIMENSIONS, 0), ndim_b)
+        place = _place(equation, a, ndim_a, b, ndim_b)
         entry, dtype = table + 8 * (_HEAD + place * _ENTRY), read(a + _DTYPE, 0)
         if read(entry, _EQUATION) != equation or read(entry, _STATE) != state or read(entry, _DTYPE_OF) != dtype:
             break
@@ -250,13 +255,13 @@ class Table:
             return False
         if isinstance(work, Job):
             what, address, kept = 0, work.address, work
-            if work.workspace_bytes > WORKSPACE_BYTES:
+            if work.workspace_bytes > WORKSPACE_BYTES or work.microseconds >= _MOST_MICROSECONDS:
                 return False
         else:
             kept = np.array(work, np.int64)
             what, address = a.itemsize, address_of(kept)
         fields = (id(state), id(a.dtype), a.ndim, b.ndim, swapped, what, address, len(shape))
-        place = _at(equation, a.shape, b.shape)
+        place = _at(equation, a, b)
         entry = self._memory[_HEAD + place * _ENTRY :][:_ENTRY]
         if not self._lock.acquire(blocking=False):  # another thread adds one
             return False
@@ -271,10 +276,11 @@ class Table:
         return True
 
 
-def _at(equation: str, *shapes: tuple[int, ...]) -> int:
+def _at(equation: str, *arrays: np.ndarray) -> int:
     """`_place`, in Python."""
     key = id(equation) >> 4
-    for length in (length for shape in shapes for length in shape):
-        key = (key * 31 + length) & 0xFFFFFFFFFFFFFFFF
+    for pair in (pair for array in arrays for pair in zip(array.shape, array.strides, strict=True)):
+        for value in pair:
+            key = (key * 31 + value) & 0xFFFFFFFFFFFFFFFF
     key -= (key >> 63) << 64
     return (key ^ key >> 9) & (ENTRIES - 1)

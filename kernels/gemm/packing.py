@@ -131,7 +131,24 @@ def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Va
     """Values rounded to the conversion's target, for vector units; NaN stays one."""
     if conversion.target is None:
         return value
+    if conversion.target == "tf32x3":
+        return _in_two_tf32(builder, value)
     return builder.select(builder.fcmp_unordered("uno", value, value), value, rounded(builder, value, conversion))
+
+
+def _in_two_tf32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Float32 values, whatever their size, as the sums of their two tf32 parts: small ones are split far from where
+    floats become coarser, next to the largest float parts are truncated, and Inf and NaN stay."""
+    lanes = value.type.count
+    magnitude = builder.and_(builder.bitcast(value, vector(I32, lanes)), splat(I32, 0x7FFFFFFF, lanes))
+    one, small = splat(F32, 1.0, lanes), builder.icmp_unsigned("<", magnitude, splat(I32, (127 - 60) << 23, lanes))
+    scaled = builder.fmul(value, builder.select(small, splat(F32, 2.0**80, lanes), one))
+    near = builder.fmul(rounded(builder, scaled, InTwoTf32), builder.select(small, splat(F32, 2.0**-80, lanes), one))
+    first = _round_bits(builder, value, "rz", 13)
+    below = builder.fadd(first, _round_bits(builder, builder.fsub(value, first), "rz", 13))
+    large = builder.icmp_unsigned(">=", magnitude, splat(I32, 0x7F7FF000, lanes))
+    special = builder.icmp_unsigned(">=", magnitude, splat(I32, 0x7F800000, lanes))
+    return builder.select(special, value, builder.select(large, below, near))
 
 
 def _to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:

@@ -22,12 +22,17 @@ ISAS = ("amx", "avx512", "avx2")
 SIDE, DEPTH = 128, 256
 """The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits."""
 
-_LEAST_FOR_TILES = {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000}
-"""Products (m * k * n) from which tiles do a single one faster than vectors, which round to one part alone. At n = 16,
+_LEAST_FOR_TILES = {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000, "bf16x6": 600_000, "tf32x3": 600_000}
+"""Products (m * k * n) from which tiles do a single one faster than vectors. At n = 16,
 24, 32, 40, 48, 56, 64, microseconds by vectors: bf16 0.30, 0.65, 0.81, 1.57, 1.98, 3.5, 4.2, tf32 0.29, 0.64, 0.75,
 1.40, 1.85, 3.4, 4.2; by tiles: bf16 0.37, 0.53, 0.49, 1.27, 1.18, 2.0, 1.6 (what Python does next takes 0.3 longer),
-tf32, of two parts and four terms, 0.44, 0.96, 0.93, 1.87, 2.06, 3.3, 2.5. In batches tiles win at every size: 1024
-products at n = 8, 16, 32: 37 and 30, 78 and 44, 420 and 250 us."""
+tf32, of two parts and four terms, 0.44, 0.96, 0.93, 1.87, 2.06, 3.3, 2.5. At n = 32, 48, 64, 72, 80 bf16x6 takes
+vectors, which do not split, 0.81, 1.95, 4.3, 6.6, 8.5 and tiles 1.3, 3.1, 4.4, 9.9, 10.6."""
+
+_LEAST_IN_BATCHES = {"bf16x6": 200_000, "tf32x3": 200_000}
+"""The same in batches of four and more, where the other precisions go by tiles at every size: in bf16 1024 products at
+n = 8, 16, 32 take vectors 37, 78, 420 us and tiles 30, 44, 250. In bf16x6 1024 at n = 16, 32 and 256 at 48, 64 take
+vectors 80, 430, 310, 710 and tiles 190, 550, 400, 670."""
 
 _MOST_BY_VECTORS = 600_000
 """Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
@@ -42,13 +47,25 @@ _LEAST_LINES, _ALWAYS = 8, 1000
 1.07; 64 3.9, 4.4; 128 34, 45; [1, 64] @ [64, 64] transposed 1.1, 0.7; [128, 128] @ [128, 4] 4.7, 2.4."""
 
 
+_BY_VECTORS = {"bf16x6": "ieee", "tf32x3": "tf32x3"}
+"""What vectors compute for splits that leave out no more products than fp32 sums round away: the product of the sums of
+the parts, which leaves out none. Three bf16 parts are the operand itself."""
+
+
+def _computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
+    """`compiled.computed`, and for small products also what vectors have a shorter way for."""
+    if isa != "amx" and dtype == np.float32 and precision in _BY_VECTORS:
+        return _BY_VECTORS[precision]
+    return computed(isa, dtype, precision)
+
+
 def refuses(isa: str) -> Callable[..., str | None]:
     """Why `isa` does not multiply arrays of these shapes and dtypes without panels."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
-        if computed(isa, a.dtype, precision) is None:
+        if _computed(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
         (m, k), n, count = a.shape[-2:], b.shape[-1], 1
         if b.ndim == 2:
@@ -77,9 +94,9 @@ def refuses(isa: str) -> Callable[..., str | None]:
 def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: int) -> str | None:
     if exact:
         return "leaves exact products to vectors: nine terms take tiles longer"
-    least = _LEAST_FOR_TILES.get(computed("amx", dtype, precision) or "", 0)
-    if count < 4 and products < least and computed("avx512", dtype, precision) is not None:
-        return f"leaves {count} x {products:,} products to vectors; faster in batches, or from {least:,}"
+    least = (_LEAST_FOR_TILES if count < 4 else _LEAST_IN_BATCHES).get(_computed("amx", dtype, precision) or "", 0)
+    if products < least and _computed("avx512", dtype, precision) is not None:
+        return f"leaves {count} x {products:,} products to vectors; faster from {least:,}"
     return None
 
 
@@ -89,7 +106,7 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         from .small_products import product
 
-        return product(a, b, isa, computed(isa, a.dtype, precision), rounding)
+        return product(a, b, isa, _computed(isa, a.dtype, precision), rounding)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_small_{isa}"
     return multiply
@@ -105,6 +122,6 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
             return None
         from .small_products import specialised
 
-        return specialised(isa, computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
+        return specialised(isa, _computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
 
     return choose

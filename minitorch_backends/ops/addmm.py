@@ -10,7 +10,8 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .matmul import adjoint, fused_sum, matmul, of_dims, product, refuse_mixed, shape_error
+from .matmul import adjoint, matmul, of_dims, refuse_mixed, shape_error
+from .products import fused_sum, product
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 

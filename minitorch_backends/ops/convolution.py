@@ -22,7 +22,7 @@ from ..kernels.registry import Kernel
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .matmul import choice_of
+from .products import choice_of
 
 __all__ = ["convolution", "convolution_input_gradient", "convolution_weight_gradient", "run"]
 

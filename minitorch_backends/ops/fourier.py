@@ -156,13 +156,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
     Raises RuntimeError for no data points, half types and an unknown norm, IndexError for a dim that does not exist.
     """
-    if (
-        n is None
-        and norm is None
-        and type(dim) is int
-        and dim == -1
-        and (out := straight(input, "forward", "none")) is not None
-    ):
+    if (out := straight(input, n, dim, norm, "forward", "none")) is not None:
         return out
     return _complex("fft", input, n, dim, norm, True)
 
@@ -170,13 +164,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 @composite(method=False, reference=np.fft.ifft, samples=one_dim())
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of `fft`, with its errors."""
-    if (
-        n is None
-        and norm is None
-        and type(dim) is int
-        and dim == -1
-        and (out := straight(input, "inverse", "size")) is not None
-    ):
+    if (out := straight(input, n, dim, norm, "inverse", "size")) is not None:
         return out
     return _complex("ifft", input, n, dim, norm, False)
 
@@ -193,13 +181,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
     Raises RuntimeError for complex tensors as well.
     """
-    if (
-        n is None
-        and norm is None
-        and type(dim) is int
-        and dim == -1
-        and (out := straight(input, "real", "none")) is not None
-    ):
+    if (out := straight(input, n, dim, norm, "real", "none")) is not None:
         return out
     return _real("rfft", real_input("rfft", input), n, dim, scaling_of(norm, True))
 
@@ -222,13 +204,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
     The imaginary parts at frequency 0 and (for even n) n/2 count for nothing. Errors are those of `fft`.
     """
-    if (
-        n is None
-        and norm is None
-        and type(dim) is int
-        and dim == -1
-        and (out := straight(input, "halved", "size")) is not None
-    ):
+    if (out := straight(input, n, dim, norm, "halved", "size")) is not None:
         return out
     return _halved("irfft", complex_input("irfft", input), n, dim, scaling_of(norm, False))
 

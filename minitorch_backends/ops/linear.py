@@ -14,7 +14,7 @@ from ..kernels.registry import ArraySpec
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .matmul import float32_call
+from .products import float32_call
 
 __all__ = ["PackedWeight", "linear"]
 

@@ -1,176 +1,25 @@
 """Matrix products. All of them end in one function, `product`, which asks the flags for the precision and calls the
-kernel.
+kernel, but small ones that `answers` knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from .. import watch
-from ..backends.permission import Choice, chosen, precision_of
+from .. import closures, watch
 from ..dtypes import dtype_of
-from ..flags import State, current
-from ..kernels.gemm import addmm as kernel_addmm
-from ..kernels.gemm import gains_by_packing
-from ..kernels.gemm import matmul as kernel
-from ..kernels.gemm.blas import dots, product_of_dots
-from ..kernels.gemm.half import half_matmul
-from ..kernels.precision import PRECISIONS, named
-from ..kernels.registry import ArraySpec, Kernel
-from ..op import Array, composite, op
+from ..flags import current
+from ..kernels import registry
+from ..op import Array, Op, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
+from . import answers
+from .products import product
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
-
-_FLOAT32 = np.dtype(np.float32)
-_EXACT = Choice("ieee", "precision flags act on float32 products only")
-_REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
-
-_CALLS_KEPT = 512
-"""Pairs of shapes for which a state of the flags keeps what is called, for each dtype, under NumPy's number of it."""
-
-
-def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
-    """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a
-    choice.
-    """
-    if precision is None and a.dtype is b.dtype:
-        call = _kept_call(a, b)
-        return call(a, b) if call is not None else _new_call(a, b)(a, b)
-    planned = _plan(a, precision)
-    return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
-
-
-def _kept_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """What a product of these shapes and of the dtype of both called before, at the flags in force."""
-    kept = current().derived.get(a.dtype.num)
-    return None if kept is None else kept.get((a.shape, b.shape))
-
-
-def _new_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """What products of two shapes and of one dtype call at the flags in force; kept by their state, where the direction
-    of the pass does not matter. Found anew each time, float64 products took 4 us longer and bfloat16 ones 8."""
-    state, planned = current(), _plan(a)
-    specs = ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype)
-    call = planned.kernel.prepared(*specs, planned.decided_by, **planned.keywords)
-    if a.dtype is not _FLOAT32 or "float32 product" in state.derived:
-        kept = state.derived.setdefault(a.dtype.num, {})
-        if len(kept) >= _CALLS_KEPT:
-            kept.clear()
-        kept[a.shape, b.shape] = call
-    return call
-
-
-def straight_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
-    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while
-    nobody observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go
-    on to the next implementation.
-    """
-    if a.dtype.itemsize == 2:
-        return None
-    if a.dtype is not _FLOAT32:
-        return kernel.first(a, b, **_keywords(current(), "ieee"))
-    state = current()
-    keywords = float32_call(state)[1]
-    return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
-
-
-def straight_dots(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
-    """What makes of (..., k) and (..., k) the sums (...) that `straight_product` makes of (..., 1, k) and (..., k, 1),
-    where such a function is all there is to it; else None.
-    """
-    return dots if straight_product(a, b) is product_of_dots else None
-
-
-def fused_sum(
-    a: np.ndarray, b: np.ndarray, addend: np.ndarray, alpha: float, beta: float, precision: str | None
-) -> np.ndarray | None:
-    """alpha * (a @ b) + beta * addend, added while the product is stored; of half types it is rounded once.
-
-    None where flags have sums of half types rounded on the way, and, of other types, where something else than the
-    loops that add makes the product.
-    """
-    if a.dtype.kind == "c" or a.dtype.kind in "biu":
-        return None
-    planned = _plan(a, precision)
-    if planned.kernel is not kernel:
-        return None
-    if a.dtype.name not in _REDUCTIONS and (
-        "prefer" in planned.keywords
-        or not gains_by_packing(ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype), **planned.keywords)
-    ):
-        return None
-    sums: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta)}
-    return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)
-
-
-def float32_call(state: State) -> tuple[str, dict[str, Any]]:
-    """Who decides, and the keywords of the kernel, for products at the precision of the flags in force."""
-    choice = precision_of("matmul")
-    call = choice.decided_by, _keywords(state, choice.precision)
-    if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
-        state.derived["float32 product"] = call
-    return call
-
-
-class _Plan(NamedTuple):
-    """Which kernel is called for two operands, with which keywords, and who decided."""
-
-    kernel: Kernel
-    keywords: dict[str, Any]
-    decided_by: str | None
-
-
-def _plan(a: np.ndarray, precision: str | None = None) -> _Plan:
-    """How a product of arrays of the dtype of `a` is called."""
-    state, choice = current(), _EXACT
-    if a.dtype == _FLOAT32:
-        if precision is None:
-            decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-            return _Plan(kernel, keywords, decided_by)
-        choice = choice_of(precision, "matmul")
-    elif (sums := _half_sums(state, a.dtype.name)) is not None:
-        return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
-    return _Plan(kernel, _keywords(state, choice.precision), choice.decided_by)
-
-
-def _keywords(state: State, precision: str) -> dict[str, Any]:
-    """How the flags have the kernel called at a precision. Defaults are left out: each would cost 0.3 us a call."""
-    keywords: dict[str, Any] = {} if precision == "ieee" else {"precision": precision}
-    if precision == "tf32":
-        keywords["rounding"] = state.read("tf32_rounding")
-    if state.read("cuda.blas_library") == "cublaslt":
-        keywords["prefer"] = "blas"
-    return keywords
-
-
-def choice_of(precision: str, product: str) -> Choice:
-    """The precision that a call names, for a kind of product; raises ValueError for names that there are not."""
-    if type(precision) is str:
-        try:
-            precision = named(precision).name
-        except ValueError:
-            known = ", ".join(map(repr, PRECISIONS))
-            raise ValueError(
-                f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}"
-            ) from None
-    return chosen(precision, product)
-
-
-def _half_sums(state: State, dtype: str) -> Choice | None:
-    """Where the flags let the sums of half products be rounded on the way, and who decided; None for nowhere."""
-    if dtype not in _REDUCTIONS or state.read("emulate") not in (None, "cuda"):
-        return None
-    if dtype == "float16" and state.read("cuda.matmul.allow_fp16_accumulation"):
-        return Choice("half", "cuda.matmul.allow_fp16_accumulation = True")
-    value, decided_by = state.resolve(_REDUCTIONS[dtype])
-    if value != "reduced" or (decided_by is None and state.read("emulate") is None):
-        return None
-    return Choice("parts", f"{decided_by} = 'reduced'" if decided_by else "emulate = 'cuda', whose default it is")
 
 
 def refuse_mixed(a: np.ndarray, b: np.ndarray) -> None:
@@ -261,7 +110,22 @@ def _vectors() -> Iterator[Sample]:
 # The ops
 
 
+def _answered(declared: Op) -> Callable[..., Any]:
+    """The closure of two inputs, which is asked what the table does not answer."""
+    general, absent = closures.binary(declared), closures.ABSENT
+
+    def call(input: Any = absent, other: Any = absent, /, *rest: Any, **named: Any) -> Any:
+        if not (rest or named or registry.observing or watch.calls) and other is not absent and watch.born is None:
+            found = answers.answer(current(), "matmul", input, other)
+            if found is not None:
+                return found
+        return general(input, other, *rest, **named)
+
+    return call
+
+
 @op(
+    closure=_answered,
     operators=("__matmul__", "__rmatmul__"),
     takes="ifc",
     widen=False,
@@ -325,7 +189,7 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
 def mm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of two matrices; see `matmul`."""
     of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
-    return matmul(input, mat2, precision=precision)
+    return times(input, mat2, precision)
 
 
 def _batches() -> Iterator[Sample]:
@@ -340,7 +204,7 @@ def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
     of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm(): expected batches of equal size, and got {input.shape[0]} and {mat2.shape[0]}")
-    return matmul(input, mat2, precision=precision)
+    return times(input, mat2, precision)
 
 
 @composite(
@@ -353,14 +217,14 @@ def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
 def mv(input: Tensor, vec: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     of_dims("mv", ("input", input, 2), ("vec", vec, 1))
-    return matmul(input, vec, precision=precision)
+    return times(input, vec, precision)
 
 
 @composite(takes="ifc", reference=np.dot, samples=_vectors)
 def dot(input: Tensor, tensor: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, without conjugation."""
     of_dims("dot", ("input", input, 1), ("tensor", tensor, 1))
-    return matmul(input, tensor, precision=precision)
+    return times(input, tensor, precision)
 
 
 @composite(takes="ifc", reference=np.vdot, samples=_vectors)

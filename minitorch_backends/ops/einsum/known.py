@@ -1,21 +1,20 @@
-"""Calls of two small operands that one builtin function answers (`kernels/gemm/calls.py`): which ones, and how."""
+"""Einsums of two small operands that one builtin function answers (`ops/answers.py`): which ones, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...flags import State
 from ...kernels.registry import Refused
-from ...tensor import Tensor
+from .. import answers
 from .steps import Multiplication, Product
 
 if TYPE_CHECKING:
     from .execute import Program
 
-__all__ = ["answer", "remember"]
+__all__ = ["remember"]
 
 MOST_NUMBERS = 4096
 """Of a result: beyond, NumPy's loops over elements are faster than those of the builtin."""
@@ -24,39 +23,17 @@ MOST_LAYOUTS = 8
 """Times that one recipe is remembered, for equations that are equal and not the same, and for strides."""
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-_SLOTS = ("_array", "_node", "_state", "_cell")
-
-
-def _unknown(*_: Any) -> None:
-    """Before the first call that is remembered, whose time the compilation is part of."""
-
-
-answer: Callable[..., Tensor | None] = _unknown
-"""`answer(state, equation, x, y)`: the result, or None for a call that is not remembered or must be looked at."""
-
-_table: Any = None
 
 
 def remember(
     state: State, equation: str, program: Program, a: np.ndarray, b: np.ndarray, out: np.ndarray, times: int
 ) -> bool:
-    """Have `answer` know calls like this one, whose result was `out`; `times`: how often that was done for the recipe.
+    """Have the table know calls like this one, whose result was `out`; `times`: how often that was done for the recipe.
     Whether it does now."""
-    if times >= MOST_LAYOUTS or type(equation) is not str or not out.flags.c_contiguous or not _table_exists():
+    if times >= MOST_LAYOUTS or type(equation) is not str or not out.flags.c_contiguous:
         return False
     work, swapped = _work(program, a, b, out)
-    return work is not None and _table.add(state, equation, (a, b), out.shape, work, swapped)
-
-
-def _table_exists() -> bool:
-    global _table, answer
-    if _table is None:
-        from ...kernels.gemm import calls
-
-        array, node, *rest = _SLOTS
-        _table = calls.Table(Tensor, array, node, rest) if calls.available(Tensor, _SLOTS) else False
-        answer = _table.call if _table else _unknown
-    return bool(_table)
+    return work is not None and answers.remember(state, equation, (a, b), out, work, swapped)
 
 
 def _work(program: Program, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Any, bool]:
@@ -74,7 +51,7 @@ def _work(program: Program, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tu
 
 def _job(step: Product, a: np.ndarray, b: np.ndarray) -> Any:
     """The job of the product kernel that the step ends in, at strides that reach the matrices in the operands."""
-    from ..matmul import straight_product
+    from ..products import straight_product
 
     views = step.first(a), step.second(b)
     job_of = getattr(straight_product(*step.specs), "job_of", None)

@@ -81,7 +81,7 @@ class Recipe:
         return program.run(arrays)
 
     def remember(self, state: State, equation: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-        """Have the builtin of `known.py` answer the next calls like this one, where it can."""
+        """Have the table of `answers.py` answer the next calls like this one, where it can."""
         if self.program is not None and remember(state, equation, self.program, a, b, out, self._remembered):
             self._remembered += 1
         else:

@@ -14,7 +14,7 @@ from ...dtypes import INTEGER, dtype_of
 from ...kernels.gemm.blas import dot, dots, matmul_of_batches, matmul_of_strided
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
-from ..matmul import product, straight_dots, straight_product
+from ..products import product, straight_dots, straight_product
 from ..reduce import summed
 from .equation import Labels
 from .layout import Pair

@@ -12,7 +12,7 @@ from ...backends.permission import Choice, precision_of
 from ...flags import State, current
 from ...kernels.linalg.choice import preferred
 from ...kernels.registry import Kernel
-from ..matmul import choice_of
+from ..products import choice_of
 from .cross_check import cross_check
 
 __all__ = ["call", "call_at_precision", "permitted", "swapped"]

@@ -13,7 +13,8 @@ from ...op import Array, composite, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
 from ..join import cat
-from ..matmul import adjoint, product
+from ..matmul import adjoint
+from ..products import product
 from .calls import call
 from .checks import declared, of_floating, of_square
 from .samples import eye_plus, squares

@@ -11,7 +11,8 @@ from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
-from ..matmul import adjoint, product
+from ..matmul import adjoint
+from ..products import product
 from .calls import call
 from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh
