@@ -123,8 +123,15 @@ def declare(
             given["workspace_limit"] = keywords["workspace_limit"]
         return run(*(arrays if packs else map(array_of, arrays)), **given)
 
+    def specialise(*specs: ArraySpec, **keywords: Any) -> Callable[..., np.ndarray] | None:
+        """The function of the arrays alone, which takes a sixth less time in small calls than `unsteered`."""
+        if not isinstance(run, fast.Compiled):
+            return None
+        given = {name: value for name, value in keywords.items() if name not in STEERING}
+        return run.prepared(specs[0].ndim - 2, given)
+
     unsteered.__name__ = unsteered.__qualname__ = f"{kernel.name}_{name}"
-    kernel.impl(name, isa=isa, refuses=refusal)(unsteered)
+    kernel.impl(name, isa=isa, refuses=refusal, specialise=specialise)(unsteered)
 
 
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:

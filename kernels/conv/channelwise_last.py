@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
-from . import depthwise_last
+from . import depthwise_last, windows
 from .cells import CELL, CELL_FIELDS, cells_of
 from .depthwise_last import LANES
 from .descriptor import CHANNELS, describe
@@ -67,6 +68,7 @@ class _Plan(NamedTuple):
     conversion: tuple[str, str | None]
     out_shape: tuple[int, ...]
     clears: bool
+    no_bias: np.ndarray
     tasks: int
     address: int
     memory_bytes: int
@@ -78,6 +80,75 @@ class _Plan(NamedTuple):
 def _leaf(weight: bool, dtype: str, precision: str, rounding: str | None) -> int:
     tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding]
     return leaf_address((depthwise_last.ChannelsWeight if weight else depthwise_last.Channels)(*tags))
+
+
+@functools.cache
+def _window_leaf(stride: int, dtype: str, precision: str, rounding: str | None) -> int:
+    window = windows.Every() if stride == 1 else windows.EveryOther()
+    return leaf_address(windows.Windows(ELEMENTS[dtype], CONVERSIONS[precision, rounding], window))
+
+
+def _has_windows(
+    gradient: bool,
+    dtype: np.dtype,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> bool:
+    """Whether results are found in windows of 3 x 3 values: with a stride those of a gradient are not."""
+    if kernel != (3, 3) or dilation != (1, 1) or stride not in ((1, 1), (2, 2)) or dtype == np.float64:
+        return False
+    return max(padding) <= 2 and not (gradient and stride != (1, 1))
+
+
+@functools.lru_cache(512)
+def _window_plan(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    stride: int,
+    padding: tuple[int, ...],
+    precision: str,
+    rounding: str,
+    relu: bool,
+    threads: int,
+) -> _Plan:
+    """The plan of a convolution of 3 x 3 taps, or of a gradient, which is one of g with the taps in reverse order."""
+    conversion, (images, channels, height, width) = _setting(dtype, precision, rounding), shape
+    rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(shape[2:], padding, strict=True))
+    out_shape, item, working = (images, channels, rows, columns), dtype.itemsize, np.dtype(np.float32)
+    none = _laid_out(np.zeros((channels, 1), working))
+    if math.prod(out_shape) == 0:
+        return _Plan(channels, working, conversion, out_shape, False, none, 0, 0, 0, 0, ())
+    to = contiguous_strides((images, channels, 1, rows, columns), item, True)
+    rounds = CONVERSIONS[conversion].target is not None
+    unit, wide = 4 if rounds else item, three_strides(shape, strides)
+    row_step, column_step = (step // item * unit for step in wide[3:])
+    cells = -(-rows // windows.ROWS)
+    most = max(1, _STRIP_BYTES // max(1, windows.ROWS * stride * abs(row_step)))
+    strips = max(-(-cells // most), min(cells, -(-4 * threads // images)))
+    each = windows.ROWS * -(-cells // strips)
+    table = []
+    for first in range(0, rows, each):
+        last = min(first + each, rows)
+        covered = first + windows.ROWS * -(-(last - first) // windows.ROWS)
+        low, high = max(0, stride * first - padding[0]), min(height, stride * (covered - 1) - padding[0] + 3) - 1
+        table.append((first, last, low * wide[3], high * wide[3] + (width - 1) * wide[4]))
+    strip_table = np.array(table, np.int64)
+    span = int((strip_table[:, 3] - strip_table[:, 2]).max()) // item + channels + LANES
+    memory = -(-span * 4 // 64) * 64 if rounds else 0
+    values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
+        "leaf": _window_leaf(stride, dtype.name, *conversion), "strips": len(table),
+        "strip_table": address_of(strip_table), "read_step": column_step, "write_step": to[4], "channels": channels,
+        "working": 4, "relu": int(relu), "x_image": wide[0], "out_image": to[0], "memory": memory, "rows": height,
+        "columns": width, "out_columns": columns, "row_step": row_step, "out_row": to[3], "up": padding[0],
+        "left": padding[1],
+    })  # fmt: skip
+    return _Plan(
+        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values),
+        threads * memory, 0, (values, strip_table),
+    )  # fmt: skip
 
 
 @functools.lru_cache(512)
@@ -137,7 +208,7 @@ def _plan(
     span = int((table[:, 3] - table[:, 2]).max(initial=0)) // item + channels + LANES
     memory = 0 if source == item and CONVERSIONS[conversion].target is None else -(-span * unit // 64) * 64
     count = int(np.prod(kernel))
-    values = describe(CHANNELS, {
+    values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
         "leaf": _leaf(kind == "weight", dtype.name, *conversion), "strips": strips, "strip_table": address_of(table),
         "taps": address_of(taps), "read_step": cells.read_step, "write_step": cells.write_step, "channels": channels,
         "working": unit, "weight_stride": count * LANES * unit, "relu": int(relu), "x_image": wide[0],
@@ -146,18 +217,18 @@ def _plan(
     rank = len(shape) - 2
     return _Plan(
         channels, working, conversion, (*out_shape[:2], *out_shape[5 - rank :]), not cells.complete,
-        shape[0] * strips, address_of(values), threads * memory, -(-channels // LANES) * count * LANES * unit,
-        (values, ordered, table, taps),
+        _laid_out(np.zeros((channels, 1), working)), shape[0] * strips, address_of(values), threads * memory,
+        -(-channels // LANES) * count * LANES * unit, (values, ordered, table, taps),
     )  # fmt: skip
 
 
-def _laid_out(values: np.ndarray, plan: _Plan) -> np.ndarray:
+def _laid_out(values: np.ndarray) -> np.ndarray:
     """Numbers (channels, count) as vectors of channels: (blocks, count, LANES)."""
-    blocks = -(-plan.channels // LANES)
+    blocks = -(-len(values) // LANES)
     found = aligned_bytes(blocks * values.shape[1] * LANES * values.itemsize).view(values.dtype)
     found = found.reshape(blocks, values.shape[1], LANES)
     wide = np.zeros((blocks * LANES, values.shape[1]), values.dtype)
-    wide[: plan.channels] = values
+    wide[: len(values)] = values
     found[...] = wide.reshape(blocks, LANES, -1).mT
     return found
 
@@ -166,7 +237,7 @@ def _weights(w: np.ndarray, plan: _Plan) -> np.ndarray:
     from ..rounding import round_to
 
     flat = w.astype(plan.working).reshape(plan.channels, -1)
-    return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion), plan)
+    return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion))
 
 
 def _alone(bias: np.ndarray, relu: bool) -> np.ndarray:
@@ -190,7 +261,12 @@ def convolve(
     """The convolution of x (N, C, *S) with w (C, 1, *K), or with `gradient` its gradient with respect to the input;
     arrays have their channels last in memory."""
     pool, threads = threading.pool()
-    plan = _plan(
+    windowed = _has_windows(gradient, x.dtype, w.shape[2:], stride, padding, dilation)
+    if windowed:
+        around = tuple(2 - pad for pad in padding) if gradient else padding
+        plan = _window_plan(x.shape, x.strides, x.dtype, stride[0], around, precision, rounding, relu, threads)
+    else:
+        plan = _plan(
         "input" if gradient else "forward", x.shape, x.strides, x.dtype, w.shape[2:], input_size, None, stride, padding,
         dilation, precision, rounding, relu, threads,
     )  # fmt: skip
@@ -199,9 +275,13 @@ def convolve(
         return out
     if plan.clears:
         out[...] = 0 if bias is None else _alone(bias, relu).reshape(-1, *(1,) * (x.ndim - 2))
-    weights = form_of(w, ("depthwise, channels last", plan.conversion), lambda array: _weights(array, plan))
-    added = np.zeros((plan.channels, 1), plan.working) if bias is None else bias.astype(plan.working)[:, None]
-    added = _laid_out(added, plan)
+    turned = windowed and gradient
+
+    def laid_out(array: np.ndarray) -> np.ndarray:
+        return _weights(array[..., ::-1, ::-1] if turned else array, plan)
+
+    weights = form_of(w, ("depthwise, channels last", plan.conversion, turned), laid_out)
+    added = plan.no_bias if bias is None else _laid_out(bias.astype(plan.working)[:, None])
     memory = take_workspace(plan.memory_bytes)
     try:
         depthwise_last.run(

@@ -34,7 +34,7 @@ from .descriptor import field
 from .memory import clear, read64
 from .positions import pointer, suffix, widened
 
-__all__ = ["LANES", "Channels", "ChannelsWeight", "run"]
+__all__ = ["LANES", "Channels", "ChannelsWeight", "Lanes", "StripArguments", "rounds", "run", "source_of"]
 
 LANES = 16
 _CELL_BYTES, _TAP_BYTES = 8 * CELL_FIELDS, 16
@@ -43,7 +43,7 @@ _VECTORS = 4
 """Of channels that are convolved together where there are so many, so that a tap is looked up once for all of them."""
 
 
-class _Lanes:
+class Lanes:
     """Emits the reading, adding and writing of one vector of channels, of which `count` exist, or all for None."""
 
     def __init__(self, builder: ir.IRBuilder, leaf: Any, count: ir.Value | None) -> None:
@@ -70,6 +70,14 @@ class _Lanes:
     def operand(self, at: ir.Value) -> ir.Value:
         """Values of what taps meet: an operand, or what `_round` has made of it."""
         return self.stored(at) if self.conversion.target is None else load(self.builder, self.kind, at, self.size)
+
+    def some_of_operand(self, at: ir.Value) -> ir.Value:
+        """As `operand`, where the mask says so, and zero elsewhere."""
+        if self.conversion.target is None:
+            return self.stored(at)
+        name = f"llvm.masked.load.{suffix(self.element.working, LANES)}.p0"
+        at = self.builder.bitcast(at, self.kind.as_pointer())
+        return call(self.builder, name, self.kind, at, I32(self.size), self.mask, zero(self.kind))
 
     def working(self, at: ir.Value) -> ir.Value:
         return load(self.builder, self.kind, at, self.size)
@@ -102,7 +110,7 @@ def _convolve_cell(typingctx, leaf, positions, vectors, x, out, taps, count, wei
         _, _, _, x, out, taps, count, weights, bias, steps, channels, relu = arguments
         x, out, taps, weights, bias = (pointer(builder, a) for a in (x, out, taps, weights, bias))
         read_step, write_step, weight_step = (builder.extract_value(steps, which) for which in range(3))
-        lanes = _Lanes(builder, leaf, channels if len(several) == 1 else None)
+        lanes = Lanes(builder, leaf, channels if len(several) == 1 else None)
         starts = [offset(builder, x, builder.mul(read_step, I64(place))) for place in places]
 
         def tap(index: ir.Value, totals: list[ir.Value]) -> list[ir.Value]:
@@ -140,7 +148,7 @@ def _weigh_cell(typingctx, leaf, positions, x, g, taps, count, sums, steps, chan
         _, _, x, g, taps, count, sums, steps, channels = arguments
         x, g, taps, sums = (pointer(builder, a) for a in (x, g, taps, sums))
         read_step, write_step = (builder.extract_value(steps, which) for which in (0, 1))
-        lanes = _Lanes(builder, leaf, channels)
+        lanes = Lanes(builder, leaf, channels)
         starts = [offset(builder, x, builder.mul(read_step, I64(place))) for place in places]
         factors = [lanes.stored(offset(builder, g, builder.mul(write_step, I64(place)))) for place in places]
         factors = [converted(builder, factor, lanes.conversion) for factor in factors]
@@ -171,7 +179,7 @@ def _round(typingctx, leaf, at, count, target):
 
         def one(index: ir.Value, _: list) -> list:
             first = builder.mul(index, I64(LANES))
-            lanes = _Lanes(builder, leaf, builder.sub(count, first))
+            lanes = Lanes(builder, leaf, builder.sub(count, first))
             value = lanes.stored(offset(builder, at, builder.mul(first, I64(lanes.element.size))))
             to = offset(builder, target, builder.mul(first, I64(lanes.size)))
             store(builder, converted(builder, value, lanes.conversion), to, lanes.size)
@@ -184,7 +192,7 @@ def _round(typingctx, leaf, at, count, target):
 
 
 @intrinsic
-def _rounds(typingctx, leaf):
+def rounds(typingctx, leaf):
     """Whether operands are rounded first."""
     needed = field_class(leaf, "conversion").target is not None
 
@@ -195,10 +203,10 @@ def _rounds(typingctx, leaf):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _source(leaf, job):
+def source_of(leaf, job):
     """Where the values that a strip meets are read: the address of byte 0 of the image."""
     plan = job.plan
-    if not _rounds(leaf):
+    if not rounds(leaf):
         return job.x
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     low, high, size = read64(strip + 16), read64(strip + 24), constant(leaf.element, "size")
@@ -209,11 +217,11 @@ def _source(leaf, job):
 @njit(cache=False, no_cpython_wrapper=True)
 def _convolve(leaf, job):
     """The results of one strip."""
-    plan, x = job.plan, _source(leaf, job)
+    plan, x = job.plan, source_of(leaf, job)
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     unit, relu, all_taps = field("channels", plan, "working"), field("channels", plan, "relu"), job.taps
     channels, size = field("channels", plan, "channels"), constant(leaf.element, "size")
-    source_size = unit if _rounds(leaf) else size
+    source_size = unit if rounds(leaf) else size
     weight_step = field("channels", plan, "weight_stride")
     steps = field("channels", plan, "read_step"), field("channels", plan, "write_step"), weight_step
     for at in range(read64(strip), read64(strip + 8), _CELL_BYTES):
@@ -241,11 +249,11 @@ def _convolve(leaf, job):
 @njit(cache=False, no_cpython_wrapper=True)
 def _weigh(leaf, job):
     """The sums of one strip, (blocks of channels, taps, LANES) at `weights`; g is what `out` is for a convolution."""
-    plan, x = job.plan, _source(leaf, job)
+    plan, x = job.plan, source_of(leaf, job)
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     unit, all_taps, sum_stride = field("channels", plan, "working"), job.taps, field("channels", plan, "weight_stride")
     channels, size = field("channels", plan, "channels"), constant(leaf.element, "size")
-    source_size = unit if _rounds(leaf) else size
+    source_size = unit if rounds(leaf) else size
     steps = field("channels", plan, "read_step"), field("channels", plan, "write_step")
     clear(job.weights, (channels + LANES - 1) // LANES * sum_stride)
     for at in range(read64(strip), read64(strip + 8), _CELL_BYTES):
@@ -259,7 +267,7 @@ def _weigh(leaf, job):
             here, g, sums = here + LANES * source_size, g + LANES * size, sums + sum_stride
 
 
-class _Arguments(NamedTuple):
+class StripArguments(NamedTuple):
     plan: int
     x: int
     out: int
@@ -276,7 +284,7 @@ class Channels(NamedTuple):
     element: NamedTuple
     conversion: NamedTuple
     run = _convolve
-    arguments = _Arguments
+    arguments = StripArguments
 
 
 class ChannelsWeight(NamedTuple):
@@ -285,7 +293,7 @@ class ChannelsWeight(NamedTuple):
     element: NamedTuple
     conversion: NamedTuple
     run = _weigh
-    arguments = _Arguments
+    arguments = StripArguments
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -294,7 +302,7 @@ def _task(task, worker, job):
     image = task // strips
     call_at(
         field("channels", plan, "leaf"),
-        _Arguments(
+        StripArguments(
             plan, job.x + image * field("channels", plan, "x_image"),
             job.out + image * field("channels", plan, "out_image"), field("channels", plan, "taps"),
             job.weights + task * job.sums_bytes, job.bias, job.memory + worker * field("channels", plan, "memory"),

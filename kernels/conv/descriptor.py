@@ -54,7 +54,7 @@ ROWS = (
 
 CHANNELS = (
     "leaf", "strips", "strip_table", "taps", "read_step", "write_step", "channels", "working", "weight_stride", "relu",
-    "x_image", "out_image", "memory",
+    "x_image", "out_image", "memory", "rows", "columns", "out_columns", "row_step", "out_row", "up", "left",
 )  # fmt: skip
 """Fields of a depthwise convolution of arrays with their channels last."""
 

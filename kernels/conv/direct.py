@@ -13,8 +13,8 @@ from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS, OfB, TilePanel
-from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..gemm.packing import CONVERSIONS
+from ..gemm.sources import ELEMENTS, Across, AlongK
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import finish, geometry, lines, pointwise, strips, tiles, weights
@@ -52,12 +52,6 @@ _WHOLE_BYTES = 1 << 19
 
 _LEAST_BIAS = 2.0**-102
 """Tiles flush subnormal sums: 24 bits above the least normal number that is the rounding of the sum."""
-
-
-@functools.cache
-def _weights_leaf(precision: str, rounding: str | None, dtype: str, along_k: bool, unit: bool) -> int:
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
-    return leaf_address(weights.PackWeights(source, TilePanel(OfB(), CONVERSIONS[precision, rounding])))
 
 
 @functools.cache
@@ -295,18 +289,9 @@ def _bias_rows(bias: np.ndarray, groups: int) -> np.ndarray:
 
 def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
     """The weights packed for a plan."""
-    groups, wide = len(plan.no_bias), weights.fold_weight(spread(w), plan.geometry.folded, plan.taps_first)
-    item, per_group = wide.itemsize, wide.shape[0] // groups
-    of_outputs, of_channels = wide.strides[:2]
-    if gradient:
-        side = weights.Side(per_group * of_outputs, of_channels, of_outputs, wide.shape[1], per_group)
-    else:
-        side = weights.Side(per_group * of_outputs, of_outputs, of_channels, per_group, wide.shape[1])
-    along_k = abs(side.k_stride) <= abs(side.line_stride)
-    unit = (side.k_stride if along_k else side.line_stride) == item
-    leaf = _weights_leaf(plan.precision, plan.rounding, wide.dtype.name, along_k, unit)
-    panel = (BLOCK, CHANNELS, CHANNELS, 64 * plan.parts)
-    return weights.Form(leaf, address_of(wide), side, groups, panel, weights.tap_offsets(wide, plan.geometry.passes))
+    wide = weights.fold_weight(spread(w), plan.geometry.folded, plan.taps_first)
+    taps = weights.tap_offsets(wide, plan.geometry.passes)
+    return weights.tile_form(wide, gradient, len(plan.no_bias), plan.precision, plan.rounding, taps)
 
 
 def _convolve(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from ..registry import ArraySpec
 from .shapes import steps
 
 __all__ = [
+    "Compiled",
     "conv_depthwise",
     "conv_direct",
     "conv_implicit",
@@ -112,69 +115,58 @@ def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "iee
     return parts * (3 * _packed_bytes(x, x.shape[1], 2) + 2 * _packed_bytes(g, g.shape[1], 2)) + _SUMS_BYTES
 
 
-def _keywords(dims: int, keywords: dict[str, Any]) -> dict[str, Any]:
-    """The keywords with `stride`, `padding` and `dilation` as tuples of one number for each dimension."""
-    at = steps(dims, *(keywords.get(name, ()) for name in ("stride", "padding", "dilation")))
-    return {**keywords, **at._asdict()}
+class Compiled(NamedTuple):
+    """An implementation that is imported, with the compiler, when it is called first.
+
+    Attributes:
+        function: imports and returns it.
+        defaults: of keywords that it always takes.
+    """
+
+    function: Callable[[], Callable[..., np.ndarray]]
+    defaults: dict[str, Any] | None = None
+
+    def __call__(self, x: np.ndarray, *others: Any, **keywords: Any) -> np.ndarray:
+        return self.prepared(x.ndim - 2, keywords)(x, *others)
+
+    def prepared(self, dims: int, keywords: dict[str, Any]) -> Callable[..., np.ndarray]:
+        """The function of the arrays alone: `stride`, `padding` and `dilation` are tuples of one number for each
+        dimension."""
+        at = steps(dims, *(keywords.get(name, ()) for name in ("stride", "padding", "dilation")))
+        return functools.partial(self.function(), **{**(self.defaults or {}), **keywords, **at._asdict()})
 
 
-def conv_direct(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
-    """The convolution on tiles."""
-    from .direct import convolve
+def _direct() -> Any:
+    from . import direct
 
-    return convolve(x, weight, bias, **_keywords(x.ndim - 2, keywords))
-
-
-def input_gradient_direct(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
-    """The gradient with respect to the input on tiles."""
-    from .direct import input_gradient
-
-    return input_gradient(g, weight, **_keywords(g.ndim - 2, keywords))
+    return direct
 
 
-def weight_gradient_direct(
-    x: np.ndarray, g: np.ndarray, *, kernel_size: tuple[int, ...], **keywords: Any
-) -> np.ndarray:
-    """The gradient with respect to the weight on tiles."""
-    from .weight_direct import weight_gradient
+def _channelwise() -> Any:
+    from . import channelwise
 
-    return weight_gradient(x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, keywords))
+    return channelwise
 
 
-def conv_depthwise(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
-    """The convolution channel by channel."""
-    from .channelwise import convolve
+def _implicit() -> Any:
+    from . import implicit
 
-    return convolve(x, weight, bias, **_keywords(x.ndim - 2, {"groups": 1, **keywords}))
-
-
-def input_gradient_depthwise(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
-    """The gradient with respect to the input channel by channel."""
-    from .channelwise import input_gradient
-
-    return input_gradient(g, weight, **_keywords(g.ndim - 2, {"groups": 1, **keywords}))
+    return implicit
 
 
-def weight_gradient_depthwise(
-    x: np.ndarray, g: np.ndarray, *, kernel_size: tuple[int, ...], **keywords: Any
-) -> np.ndarray:
-    """The gradient with respect to the weight channel by channel."""
-    from .channelwise import weight_gradient
+def _of_weight() -> Any:
+    from . import weight_direct
 
-    return weight_gradient(
-        x, g, kernel_size=tuple(kernel_size), **_keywords(x.ndim - 2, {"groups": 1, **keywords})
-    )  # fmt: skip
+    return weight_direct
 
 
-def conv_implicit(x: np.ndarray, weight: Any, bias: np.ndarray | None = None, **keywords: Any) -> np.ndarray:
-    """The convolution as an implicit product on vector units."""
-    from .implicit import convolve
+_ONE_GROUP = {"groups": 1}
 
-    return convolve(x, weight, bias, **_keywords(x.ndim - 2, keywords))
-
-
-def input_gradient_implicit(g: np.ndarray, weight: Any, **keywords: Any) -> np.ndarray:
-    """The gradient with respect to the input as an implicit product on vector units."""
-    from .implicit import input_gradient
-
-    return input_gradient(g, weight, **_keywords(g.ndim - 2, keywords))
+conv_direct = Compiled(lambda: _direct().convolve)
+input_gradient_direct = Compiled(lambda: _direct().input_gradient)
+weight_gradient_direct = Compiled(lambda: _of_weight().weight_gradient)
+conv_depthwise = Compiled(lambda: _channelwise().convolve, _ONE_GROUP)
+input_gradient_depthwise = Compiled(lambda: _channelwise().input_gradient, _ONE_GROUP)
+weight_gradient_depthwise = Compiled(lambda: _channelwise().weight_gradient, _ONE_GROUP)
+conv_implicit = Compiled(lambda: _implicit().convolve)
+input_gradient_implicit = Compiled(lambda: _implicit().input_gradient)

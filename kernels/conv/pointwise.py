@@ -12,8 +12,8 @@ from .. import threading
 from ..gemm import ranges
 from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
-from ..gemm.packing import CONVERSIONS, OfA, TilePanel
-from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
+from ..gemm.packing import CONVERSIONS
+from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 from ..registry import Refused
 from . import rows, tiles, weights
@@ -96,12 +96,6 @@ def _leaf(precision: str, rounding: str | None, dtype: str) -> int:
     return leaf_address(rows.MultiplyRows(tiles.KERNELS[precision], ELEMENTS[dtype], conversion))
 
 
-@functools.cache
-def _weights_leaf(precision: str, rounding: str | None, dtype: str, along_k: bool, unit: bool) -> int:
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
-    return leaf_address(weights.PackWeights(source, TilePanel(OfA(), CONVERSIONS[precision, rounding])))
-
-
 def _strip(blocks: int, block_bytes: int, copies: int, threads: int) -> int:
     """Blocks of a strip, where each image has so many and there are so many images and groups."""
     count = -(-blocks // max(1, _STRIP_BYTES // block_bytes))
@@ -162,20 +156,6 @@ def _plan(
     )  # fmt: skip
 
 
-def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
-    """The weights packed for a plan."""
-    per_group, (of_outputs, of_channels) = w.shape[0] // plan.groups, w.strides[:2]
-    if gradient:
-        side = weights.Side(per_group * of_outputs, of_channels, of_outputs, w.shape[1], per_group)
-    else:
-        side = weights.Side(per_group * of_outputs, of_outputs, of_channels, per_group, w.shape[1])
-    along_k = abs(side.k_stride) <= abs(side.line_stride)
-    unit = (side.k_stride if along_k else side.line_stride) == w.itemsize
-    leaf = _weights_leaf(plan.precision, plan.rounding, w.dtype.name, along_k, unit)
-    k_bytes = 64 * CONVERSIONS[plan.precision, plan.rounding].tile_parts
-    return weights.Form(leaf, address_of(w), side, plan.groups, (_BLOCK, _BLOCK, _BLOCK, k_bytes), ((0,),))
-
-
 def _bias_blocks(values: np.ndarray) -> np.ndarray:
     """Rows of a bias, those of whole panels, as what tiles begin with: 32 equal values for each."""
     found = aligned_bytes(values.size * 128).view(np.float32).reshape(-1, 32)
@@ -206,7 +186,11 @@ def convolve(
     if out.size == 0:
         return out
     key = ("rows", plan.precision, plan.rounding, groups, gradient)
-    form: Any = form_of(w, key, lambda array: _form(array, plan, gradient))
+
+    def packed(array: np.ndarray) -> weights.Form:
+        return weights.tile_form(array, gradient, groups, plan.precision, plan.rounding, ((0,),), as_a=True)
+
+    form = form_of(w, key, packed)
     blocks = None if bias is None else _bias_blocks(bias)
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
     try:

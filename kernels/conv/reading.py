@@ -75,7 +75,8 @@ def result_array(shape: tuple[int, ...], dtype: np.dtype, last: bool) -> np.ndar
     """An uninitialised array (N, C, *spatial), contiguous, or with the channels last in memory."""
     if not last:
         return empty(shape, dtype)
-    return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+    rank = len(shape)
+    return empty((shape[0], *shape[2:], shape[1]), dtype).transpose(0, rank - 1, *range(1, rank - 1))
 
 
 class Folding(NamedTuple):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import threading
-from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
-from ..gemm.packing import pack_panel
+from ..gemm.loops import LIMITS_BYTES, found_limits, leaf_address, reset_limits
+from ..gemm.packing import CONVERSIONS, OfA, OfB, TilePanel, pack_panel
+from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tags import constant
 from ..gemm.workspace import address_of, aligned_bytes
 from ..jit import njit
@@ -17,7 +19,10 @@ from ..launch import call_at, launch
 from .geometry import Pass
 from .memory import read64
 
-__all__ = ["Form", "PackWeights", "Side", "fold_weight", "pack_weights", "tap_offsets"]
+__all__ = ["Form", "PackWeights", "Side", "fold_weight", "pack_weights", "tap_offsets", "tile_form"]
+
+_PANEL = 32
+"""Lines of a panel for tiles, and channels of a step."""
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -172,6 +177,35 @@ class Form:
             here = found & 0xFFFFFFFF
             least = min(least, here) if least and here else least or here
         self.found = greatest << 32 | least
+
+
+@functools.cache
+def _tile_leaf(as_a: bool, precision: str, rounding: str | None, dtype: str, along_k: bool, unit: bool) -> int:
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+    return leaf_address(PackWeights(source, TilePanel(OfA() if as_a else OfB(), CONVERSIONS[precision, rounding])))
+
+
+def tile_form(
+    w: np.ndarray,
+    gradient: bool,
+    groups: int,
+    precision: str,
+    rounding: str | None,
+    taps: tuple[tuple[int, ...], ...],
+    as_a: bool = False,
+) -> Form:
+    """A weight (O, C / groups, ...) as panels for tiles: of its outputs, or with `gradient` of its channels. `taps` has
+    for each pass the distances of its taps in bytes; `as_a` says which operand of a product it is."""
+    per_group, (of_outputs, of_channels) = w.shape[0] // groups, w.strides[:2]
+    if gradient:
+        side = Side(per_group * of_outputs, of_channels, of_outputs, w.shape[1], per_group)
+    else:
+        side = Side(per_group * of_outputs, of_outputs, of_channels, per_group, w.shape[1])
+    along_k = abs(side.k_stride) <= abs(side.line_stride)
+    unit = (side.k_stride if along_k else side.line_stride) == w.itemsize
+    leaf = _tile_leaf(as_a, precision, rounding, w.dtype.name, along_k, unit)
+    panel = (_PANEL, _PANEL, _PANEL, 64 * CONVERSIONS[precision, rounding].tile_parts)
+    return Form(leaf, address_of(w), side, groups, panel, taps)
 
 
 def fold_weight(w: np.ndarray, folded: int, taps_first: bool) -> np.ndarray:

@@ -46,6 +46,13 @@ CASES: dict[str, dict[str, Any]] = {
     "one tap, many channels": {"x": (2, 260, 3, 4), "w": (256, 260, 1, 1)},
     "one tap of groups, every second": {"x": (2, 34, 37, 36), "w": (38, 17, 1, 1), "stride": (2, 2), "groups": 2},
     "depthwise": {"x": (2, 21, 12, 19), "w": (21, 1, 3, 3), "padding": (1, 1), "groups": 21},
+    "depthwise, every second": {
+        "x": (2, 37, 11, 14),
+        "w": (37, 1, 3, 3),
+        "stride": (2, 2),
+        "padding": (1, 1),
+        "groups": 37,
+    },
     "depthwise, wide padding": {
         "x": (1, 18, 3, 11),
         "w": (18, 1, 3, 2),
@@ -118,6 +125,28 @@ def test_layouts_and_shapes(kernel: str, name: str, case: str, precision: str) -
         result = run(BY_NAME[kernel], name, [layout(arrays[0]), *arrays[1:]], options)
         assert result.shape == exact.shape
         assert (np.abs(result - exact) <= allowed).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16], ids=lambda dtype: np.dtype(dtype).name)
+def test_windows_at_every_edge(dtype: Any, stride: int) -> None:
+    """Depthwise 3 x 3, channels last: images that end anywhere in a cell, of all and of some channels of a vector."""
+    for height, width, up, left in itertools.product((1, 2, 5, 8), (1, 4, 7, 10), (0, 1, 2), (0, 1, 2)):
+        if height + 2 * up < 3 or width + 2 * left < 3:
+            continue
+        keywords = {"stride": (stride, stride), "padding": (up, left), "groups": 19}
+        x, w = (random(*shape, seed=1).astype(dtype) for shape in ((2, 19, height, width), (19, 1, 3, 3)))
+        result = run(conv, "depthwise", [last(x), w], keywords)
+        exact = conv.reference(x, w, **keywords)
+        unit = 2.0**-20 if dtype is np.float32 else 2.0**-8
+        allowed = unit * conv.reference(np.abs(x), np.abs(w), **keywords) + 2.0**-30
+        assert (np.abs(result.astype(np.float64) - exact) <= allowed).all(), keywords
+        g = last(random(*exact.shape, seed=3).astype(dtype))
+        keywords["input_size"] = height, width
+        result = run(conv_input_gradient, "depthwise", [g, w], keywords)
+        exact = conv_input_gradient.reference(g, w, **keywords)
+        allowed = unit * conv_input_gradient.reference(np.abs(g), np.abs(w), **keywords) + 2.0**-30
+        assert (np.abs(result.astype(np.float64) - exact) <= allowed).all(), keywords
 
 
 @pytest.mark.parametrize(("kernel", "name", "case"), pairs("padded rows", "strips", "one tap", "depthwise"))

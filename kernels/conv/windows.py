@@ -1,0 +1,169 @@
+"""Depthwise convolutions of 3 x 3 taps of arrays whose channels are neighbours in memory: windows in registers.
+
+A cell is 2 x 4 positions of the result. Its nine weights stay in registers, and so do its results; each value that it
+meets is read once and added to all of them. Where a cell reaches beyond the image, masks leave out what is not there.
+
+A task is a strip of rows of one image, as in `depthwise_last`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.emit import I64, broadcast, loop, offset, zero
+from ..gemm.tags import constant, field_class
+from ..jit import intrinsic, ir, njit, types
+from .depthwise_last import LANES, Lanes, StripArguments, rounds, source_of
+from .descriptor import field
+from .memory import read64
+from .positions import pointer
+
+__all__ = ["ROWS", "Every", "EveryOther", "Windows"]
+
+ROWS, COLUMNS = 2, 4
+"""Positions of a cell."""
+
+_TAPS = 3
+
+
+class Every(NamedTuple):
+    """A stride of one."""
+
+    stride = 1
+
+
+class EveryOther(NamedTuple):
+    """A stride of two."""
+
+    stride = 2
+
+
+class _Cell:
+    """Which values the results of a cell meet."""
+
+    def __init__(self, stride: int) -> None:
+        self.rows, self.columns = (stride * (count - 1) + _TAPS for count in (ROWS, COLUMNS))
+        self.met: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for result in range(ROWS * COLUMNS):
+            row, column = divmod(result, COLUMNS)
+            for tap in range(_TAPS * _TAPS):
+                place = stride * row + tap // _TAPS, stride * column + tap % _TAPS
+                self.met.setdefault(place, []).append((result, tap))
+
+
+def _exist(builder: ir.IRBuilder, first: ir.Value, count: int, size: ir.Value) -> list[ir.Value]:
+    """Which of `count` places from `first` on are 0 or more and below `size`."""
+    places = [builder.add(first, I64(place)) for place in range(count)]
+    return [builder.icmp_unsigned("<", place, size) for place in places]
+
+
+@intrinsic(prefer_literal=True)
+def _convolve_cell(
+    typingctx, leaf, checked, x, steps, first, sizes, out, out_steps, left, weights, bias, vectors, channels, relu
+):  # fmt: skip
+    """One cell, for so many vectors of channels, at least one; with `checked`, of which `channels` exist in each.
+
+    `x` and `out` are the addresses of the first value and of the first result; `steps` and `out_steps` the bytes from
+    row to row and from column to column. With `checked`, `first` is the row and column of the first value in an image
+    of `sizes`, and `left` how many rows and columns of results there are.
+    """
+    masked, stride = bool(checked.literal_value), field_class(leaf, "window").stride
+    cell = _Cell(stride)
+
+    def codegen(context, builder, signature, arguments):
+        _, _, x, steps, first, sizes, out, out_steps, left, weights, bias, vectors, channels, relu = arguments
+        x, out, weights, bias = (pointer(builder, a) for a in (x, out, weights, bias))
+        steps, first, sizes, out_steps, left = (
+            [builder.extract_value(both, which) for which in (0, 1)] for both in (steps, first, sizes, out_steps, left)
+        )
+        lanes = Lanes(builder, leaf, channels if masked else None)
+        some = lanes.mask
+        read = [_exist(builder, *each) for each in zip(first, (cell.rows, cell.columns), sizes, strict=True)]
+        written = [_exist(builder, I64(0), *each) for each in zip((ROWS, COLUMNS), left, strict=True)]
+        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
+
+        def at(base: ir.Value, steps: list[ir.Value], exist: list[list[ir.Value]], row: int, column: int) -> ir.Value:
+            """The address of a place, which the mask leaves out if it does not exist."""
+            if masked:
+                lanes.mask = builder.and_(
+                    some, broadcast(builder, builder.and_(exist[0][row], exist[1][column]), LANES)
+                )  # fmt: skip
+            return offset(
+                builder, offset(builder, base, builder.mul(steps[0], I64(row))), builder.mul(steps[1], I64(column))
+            )
+
+        def body(_: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
+            x, out, weights, bias = pointers
+            totals = [lanes.working(bias)] * (ROWS * COLUMNS)
+            factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(_TAPS**2)]
+            for place, meets in sorted(cell.met.items()):
+                value = lanes.some_of_operand(at(x, steps, read, *place))
+                for result, tap in meets:
+                    totals[result] = lanes.add(value, factors[tap], totals[result])
+            for result, total in enumerate(totals):
+                negative = builder.and_(builder.fcmp_ordered("<", total, zero(lanes.kind)), wanted)
+                to = at(out, out_steps, written, *divmod(result, COLUMNS))
+                lanes.write(builder.select(negative, zero(lanes.kind), total), to)
+            element, size = lanes.element.size, lanes.size
+            moves = lanes.operand_bytes, LANES * element, LANES * size * _TAPS**2, LANES * size
+            return [offset(builder, at, move) for at, move in zip(pointers, moves, strict=True)]
+
+        loop(builder, vectors, [x, out, weights, bias], body)
+        return context.get_dummy_value()
+
+    integer, two = types.int64, types.UniTuple(types.int64, 2)
+    return types.void(
+        leaf, checked, integer, two, two, two, integer, two, two, integer, integer, integer, integer, integer
+    ), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _convolve(leaf, job):
+    """The results of one strip."""
+    plan, x, stride = job.plan, source_of(leaf, job), constant(leaf.window, "stride")
+    strip = field("channels", plan, "strip_table") + 32 * job.strip
+    unit, channels = field("channels", plan, "working"), field("channels", plan, "channels")
+    size = constant(leaf.element, "size")
+    source_size = unit if rounds(leaf) else size
+    steps = field("channels", plan, "row_step"), field("channels", plan, "read_step")
+    out_steps = field("channels", plan, "out_row"), field("channels", plan, "write_step")
+    sizes = field("channels", plan, "rows"), field("channels", plan, "columns")
+    columns, relu = field("channels", plan, "out_columns"), field("channels", plan, "relu")
+    rows_met, columns_met = (ROWS - 1) * stride + 3, (COLUMNS - 1) * stride + 3
+    vectors, last_row = channels // LANES, read64(strip + 8)
+    rest = channels - vectors * LANES
+    for row in range(read64(strip), last_row, ROWS):
+        up = row * stride - field("channels", plan, "up")
+        inside = up >= 0 and up + rows_met <= sizes[0] and row + ROWS <= last_row
+        for column in range(0, columns, COLUMNS):
+            first = up, column * stride - field("channels", plan, "left")
+            left = last_row - row, columns - column
+            here = x + first[0] * steps[0] + first[1] * steps[1]
+            to = job.out + row * out_steps[0] + column * out_steps[1]
+            if vectors > 0:
+                if inside and first[1] >= 0 and first[1] + columns_met <= sizes[1] and left[1] >= COLUMNS:
+                    _convolve_cell(
+                        leaf, 0, here, steps, first, sizes, to, out_steps, left, job.weights, job.bias, vectors, LANES,
+                        relu,
+                    )  # fmt: skip
+                else:
+                    _convolve_cell(
+                        leaf, 1, here, steps, first, sizes, to, out_steps, left, job.weights, job.bias, vectors, LANES,
+                        relu,
+                    )  # fmt: skip
+            if rest > 0:
+                _convolve_cell(
+                    leaf, 1, here + vectors * LANES * source_size, steps, first, sizes, to + vectors * LANES * size,
+                    out_steps, left, job.weights + vectors * 9 * LANES * unit, job.bias + vectors * LANES * unit, 1,
+                    rest, relu,
+                )  # fmt: skip
+
+
+class Windows(NamedTuple):
+    """Leaf: a strip. Fields: an element type, a conversion of operands, and a stride."""
+
+    element: NamedTuple
+    conversion: NamedTuple
+    window: NamedTuple
+    run = _convolve
+    arguments = StripArguments
