@@ -101,6 +101,33 @@ def test_data_that_flash_refuses_goes_to_a_kernel_that_is_allowed() -> None:
             attend(q, k, v)
 
 
+@pytest.mark.parametrize("precision", ["ieee", "tf32", "bf16", "bf16x3"])
+def test_known_signatures_have_the_bits_of_new_ones(precision: str) -> None:
+    """Strides, values that tiles refuse, and observers included."""
+    q, k, v = tensors(*[(1, 2, 40, 16)] * 3)
+    turned = [each.transpose(1, 2).contiguous().transpose(1, 2) for each in (q, k, v)]
+    large = v.clone()
+    large[0, 0, 0, 0] = 1e37
+    large[0, 1, 0, 0] = 1e-42
+    with backends.flags(fp32_precision=precision):
+        for causal in (False, True):
+            for each in (v, large):
+                with explain.record() as log:  # what observers see goes the general way
+                    expected = attend(q, k, each, is_causal=causal)
+                assert len(log) == 1
+                for given in ((q, k, each), (q, k, each), turned if each is v else (q, k, each)):
+                    np.testing.assert_array_equal(attend(*given, is_causal=causal).numpy(), expected.numpy())
+
+
+def test_a_known_signature_is_recorded_where_gradients_are() -> None:
+    q, k, v = tensors(*[(1, 2, 6, 4)] * 3)
+    attend(q, k, v)
+    out = attend(q, k, v.requires_grad_())
+    assert out.requires_grad
+    with mt.no_grad():
+        assert not attend(q, k, v).requires_grad
+
+
 # Values
 
 

@@ -20,28 +20,22 @@ products of half types in half types, rounding between its steps.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
 from . import chunked, flash, gradient, plain, refusals
+from .plain import Attended
 
 __all__ = ["Attended", "attention", "attention_gradient", "exact_attention"]
-
-
-class Attended(NamedTuple):
-    """out: (..., L, Ev). lse: (..., L), of float32 (float64 for float64); +inf for a row that sees nothing."""
-
-    out: np.ndarray
-    lse: np.ndarray
 
 
 def exact_attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
     """By the plain algorithm in float64."""
     kept = {name: keywords[name] for name in ("scale", "causal") if name in keywords}
-    return Attended(*plain.attention(*[each.astype(np.float64) for each in arrays], **kept))
+    return plain.attention(*[each.astype(np.float64) for each in arrays], **kept)
 
 
 def _exact_gradient(*arrays: np.ndarray, **keywords: Any) -> tuple:
@@ -54,20 +48,8 @@ attention = Kernel("attention", reference=exact_attention, bound=_BOUND)
 attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bound=_BOUND)
 
 
-@attention.impl("flash", refuses=refusals.flash)
-def _flash(q: np.ndarray, k: np.ndarray, v: np.ndarray, **keywords: Any) -> Attended:
-    return Attended(*flash.attention(q, k, v, **keywords))
-
-
-@attention.impl("efficient", refuses=refusals.efficient)
-def _efficient(*arrays: np.ndarray, **keywords: Any) -> Attended:
-    return Attended(*chunked.attention(*arrays, **keywords))
-
-
-@attention.impl("math", refuses=refusals.plain)
-def _math(*arrays: np.ndarray, **keywords: Any) -> Attended:
-    return Attended(*plain.attention(*arrays, **keywords))
-
-
+attention.impl("flash", refuses=refusals.flash, specialise=flash.specialised)(flash.attention)
+attention.impl("efficient", refuses=refusals.efficient)(chunked.attention)
+attention.impl("math", refuses=refusals.plain)(plain.attention)
 attention_gradient.impl("flash", refuses=refusals.flash_gradient)(gradient.attention_gradient)
 attention_gradient.impl("efficient")(chunked.attention_gradient)

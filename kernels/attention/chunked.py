@@ -14,7 +14,7 @@ import numpy as np
 
 from ..gemm import matmul
 from ..registry import unobserved
-from .plain import hidden
+from .plain import Attended, hidden
 
 __all__ = ["attention", "attention_gradient"]
 
@@ -86,9 +86,7 @@ def _problems(
         )  # fmt: skip
 
 
-def attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any) -> Attended:
     """The result and the log-sum-exps."""
     out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
     lse = np.empty(q.shape[:3], np.float64 if q.dtype == np.float64 else np.float32)
@@ -96,7 +94,7 @@ def attention(
         for problem, (own_out, own_lse) in _problems(q, k, v, mask, (out, lse), keywords):
             for rows in problem.rows():
                 own_out[..., rows, :], own_lse[..., rows] = _rows(problem, rows)
-    return out, lse
+    return Attended(out, lse)
 
 
 def _rows(problem: _Problem, rows: slice) -> tuple[np.ndarray, np.ndarray]:

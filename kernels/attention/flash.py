@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,15 +18,19 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.compiled import EXACT, ISAS, computed
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
-from ..registry import Refused
+from ..registry import ArraySpec, Refused
+from .plain import Attended
 
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
 
-__all__ = ["WEIGHTS", "attention", "check", "plan_for", "unit_for", "workspace_bytes"]
+__all__ = ["WEIGHTS", "attention", "check", "plan_for", "specialised", "unit_for", "workspace_bytes"]
 
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
+
+_LAYOUTS_KEPT = 64
+"""Combinations of strides for which what is prepared for a pair of shapes is at hand."""
 
 _LOG2_E = math.log2(math.e)
 _SINGLE, _UNSIGNED = struct.Struct("<f"), struct.Struct("<I")
@@ -73,11 +78,11 @@ def check(plan: Plan, *products: tuple[int, int, int]) -> None:
 
 
 class _Call(NamedTuple):
-    """All that does not depend on addresses and on the scale."""
+    """All that does not depend on addresses."""
 
     plan: Plan
-    leaf: int
-    tasks: int
+    run: Callable[..., bool]
+    """The compiled loops, `forward.attend`."""
     memory_bytes: int
     numbers: np.ndarray
     template: int
@@ -86,9 +91,16 @@ class _Call(NamedTuple):
 
 @functools.lru_cache(1024)
 def _prepared(
-    dtype: np.dtype, precision: str, rounding: str, causal: bool, threads: int, shapes: tuple, strides: tuple
+    dtype: np.dtype,
+    precision: str,
+    rounding: str,
+    scale: float,
+    causal: bool,
+    threads: int,
+    shapes: tuple,
+    *strides: tuple[int, ...],
 ) -> _Call:
-    from ..gemm import plans
+    from ..gemm import plans, ranges
     from ..gemm.loops import LIMITS_BYTES, leaf_address
     from ..gemm.plans import up
     from ..gemm.sources import ELEMENTS
@@ -132,15 +144,21 @@ def _prepared(
     for name, side, stride in zip("qkv", sides, strides, strict=True):
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
+    values["leaf"] = leaf_address(
+        forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name])  # type: ignore[call-arg, arg-type]
+    )
+    values["tasks"], [values["scale"]] = units * parts, _UNSIGNED.unpack(_SINGLE.pack(scale * _LOG2_E))
+    values["least"], values["greatest"] = (
+        ranges.admitted(plan.precision, max(depth, seen)) if plan.isa == "amx" else (0, 0xFFFFFFFF)
+    )
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
-    leaf = leaf_address(forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name]))  # type: ignore[call-arg, arg-type]
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
-    return _Call(plan, leaf, units * parts, total, numbers, address_of(numbers))
+    return _Call(plan, forward.attend, total, numbers, address_of(numbers))
 
 
 def workspace_bytes(dtype: np.dtype, precision: str, causal: bool, threads: int, shapes: tuple, strides: tuple) -> int:
     """Memory that a call takes besides its results; shapes and strides are those of q, k and v."""
-    return _prepared(dtype, precision, "rna", causal, threads, shapes, strides).memory_bytes
+    return _prepared(dtype, precision, "rna", 1.0, causal, threads, shapes, *strides).memory_bytes
 
 
 def attention(
@@ -153,34 +171,55 @@ def attention(
     precision: str = "ieee",
     rounding: str = "rna",
     **_: Any,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Attended:
     """The result and the log-sum-exps. Raises `Refused` for values that tiles do not take."""
-    from .forward import attend
-
     if scale < 0:
         q, scale = -q, -scale
     pool, threads = threading.pool()
-    shapes, strides = (q.shape, k.shape, v.shape), (q.strides, k.strides, v.strides)
-    call = _prepared(q.dtype, precision, rounding, causal, threads, shapes, strides)
-    out, lse = empty(q.shape, q.dtype), np.empty(q.shape[:3], np.float32)
-    arrays = q, k, v, out, lse
-    places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]
-    [scale_bits] = _UNSIGNED.unpack(_SINGLE.pack(scale * _LOG2_E))
-    memory = take_workspace(call.memory_bytes)
+    shapes = q.shape, k.shape, v.shape
+    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, q.strides, k.strides, v.strides)
+    return _attend(call, pool, threads, q, k, v)
+
+
+def specialised(
+    q: ArraySpec,
+    k: ArraySpec,
+    v: ArraySpec,
+    *,
+    scale: float,
+    causal: bool = False,
+    precision: str = "ieee",
+    rounding: str = "rna",
+    **_: Any,
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Attended] | None:
+    """`attention` of arrays of these shapes and dtypes, which looks up no more than their strides."""
+    if scale < 0:
+        return None
+    shapes = q.shape, k.shape, v.shape
+    prepared = functools.partial(_prepared, q.dtype, precision, rounding, scale, causal)
+    kept: dict[tuple, _Call] = {}
+
+    def run(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Attended:
+        pool, threads = threading.pool()
+        key = q.strides, k.strides, v.strides, threads
+        call = kept.get(key)
+        if call is None:
+            if len(kept) >= _LAYOUTS_KEPT:
+                kept.clear()
+            call = kept[key] = prepared(threads, shapes, *key[:3])
+        return _attend(call, pool, threads, q, k, v)
+
+    return run
+
+
+def _attend(call: _Call, pool: int, threads: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Attended:
+    out, lse, memory = empty(q.shape, q.dtype), np.empty(q.shape[:3], _FLOAT32), take_workspace(call.memory_bytes)
     try:
-        found = attend(
-            pool,
-            threads,
-            call.tasks,
-            call.leaf,
-            call.template,
-            *places,
-            DATA_FOLLOWS_HEADER,
-            address_of(memory),
-            scale_bits,
-        )
+        arrays = q, k, v, out, lse
+        places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]
+        if not call.run(pool, threads, call.template, *places, DATA_FOLLOWS_HEADER, address_of(memory)):
+            of_q, of_k, of_v = memory[:24].view(np.int64).tolist()
+            check(call.plan, (q.shape[3], of_k, of_q), (k.shape[2], WEIGHTS, of_v))
     finally:
         return_workspace(memory)
-    if call.plan.isa == "amx":
-        check(call.plan, (q.shape[3], found[1], found[0]), (k.shape[2], WEIGHTS, found[2]))
-    return out, lse
+    return Attended(out, lse)

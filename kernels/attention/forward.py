@@ -31,8 +31,10 @@ OPERANDS = 3
 class Numbers(NamedTuple):
     """One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
 
-    `rows` queries are a block, `columns` keys a stretch, `inner` is `depth` in whole steps, `parts` the tasks of a
-    group. A worker has memory for packed keys, packed values, packed queries, scores, weights, sums and states.
+    `leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
+    in whole steps, `parts` the tasks of a group; `least` and `greatest` are the magnitudes, as float32 bits, between
+    which operands need no check. A worker has memory for packed keys, packed values, packed queries, scores, weights,
+    sums and states.
     """
 
     q: int
@@ -42,7 +44,11 @@ class Numbers(NamedTuple):
     logarithms: int
     memory: int
     limits: int
+    leaf: int
+    tasks: int
     scale: int
+    least: int
+    greatest: int
     limits_bytes: int
     q_leaf: int
     q_batch: int
@@ -286,12 +292,19 @@ class _Launched(NamedTuple):
     run = _task
 
 
-@njit
-def attend(pool, threads, tasks, leaf, template, q, k, v, out, logarithms, indirect, memory, scale):
-    """Attention of all heads. Returns the magnitudes found in q, k and v, as `gemm.loops.found_limits` does.
+@njit(cache=False, no_cpython_wrapper=True)
+def _is_admitted(found, least, greatest):
+    lowest = found & 0xFFFFFFFF
+    return found >> 32 <= greatest and (lowest == 0 or lowest >= least)
 
-    `leaf` is the address of an `AttendTask`, `template` that of a `Numbers` without the addresses and the scale, which
-    a copy at the beginning of `memory` gets. Arrays are addresses, or with `indirect` the addresses of addresses.
+
+@njit
+def attend(pool, threads, template, q, k, v, out, logarithms, indirect, memory):
+    """Attention of all heads. Returns whether the magnitudes of q, k and v lie between the template's `least` and
+    `greatest`. The first words of `memory` are then these magnitudes, as `gemm.loops.found_limits` gives them.
+
+    `template` is the address of a `Numbers` without the addresses of arrays and memory, which a copy at the beginning
+    of `memory` gets. Arrays are addresses, or with `indirect` the addresses of addresses.
     """
     for index in range(_COUNT):
         _put(memory, index, _read(template, index))
@@ -301,8 +314,12 @@ def attend(pool, threads, tasks, leaf, template, q, k, v, out, logarithms, indir
     limits_bytes = threads * LIMITS_BYTES
     _put(memory, 5, limits + OPERANDS * limits_bytes)
     _put(memory, 6, limits)
-    _put(memory, 7, scale)
     reset_limits(limits, OPERANDS * threads)
-    launch(pool, threads, tasks, _Launched(leaf, memory))
-    of_k, of_v = limits + limits_bytes, limits + 2 * limits_bytes
-    return found_limits(limits, threads), found_limits(of_k, threads), found_limits(of_v, threads)
+    call = _numbers(memory)
+    launch(pool, threads, call.tasks, _Launched(call.leaf, memory))
+    fine = True
+    for operand in range(OPERANDS):
+        found = found_limits(limits + operand * limits_bytes, threads)
+        _put(memory, operand, found)
+        fine = fine and _is_admitted(found, call.least, call.greatest)
+    return fine

@@ -32,7 +32,7 @@ from ..gemm.emit import (
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import VectorPanel, converted, interleaved_parts, rounded
+from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, interleaved_parts, rounded
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
 
@@ -318,6 +318,43 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
     return types.void(tag, *[types.int64] * 7), codegen
 
 
+def _store_turned(
+    form: _Form,
+    access: Rows,
+    sums: ir.Value,
+    factor: ir.Value,
+    rows: ir.Value,
+    columns: ir.Value,
+    out: ir.Value,
+    out_stride: ir.Value,
+) -> None:
+    """Store the first `rows` lanes of `columns` sums, times the factor, as rows of `out`: a square at a time, of
+    neighbouring pairs in bf16 where `access` takes twice the lanes."""
+    builder, lanes, width = form.builder, form.lanes, access.lanes
+
+    def square(index: ir.Value, _: list) -> list:
+        first = builder.mul(index, I64(width))
+        at = form.row(sums, first)
+        read = [load(builder, form.kind, offset(builder, at, k * form.row_bytes), 4) for k in range(width)]
+        scaled = [builder.fmul(each, factor) for each in read]
+        if width > lanes:
+            pairs = [interleaved_parts(builder, ToBf16, scaled[k : k + 2])[0] for k in range(0, width, 2)]
+            lines = transpose(builder, [builder.bitcast(pair, vector(I32, lanes)) for pair in pairs])
+            turned = [builder.bitcast(line, vector(I16, width)) for line in lines]
+        else:
+            turned = [convert(builder, value, access.element) for value in transpose(builder, scaled)]
+        inside = broadcast(builder, builder.trunc(builder.sub(columns, first), I32), width)
+        mask = builder.icmp_signed("<", lane_numbers(width), inside)
+        begin = offset(builder, out, builder.mul(first, I64(access.element.size)))
+        for line, value in enumerate(turned):
+            here = builder.icmp_signed("<", I64(line), rows)
+            chosen = builder.select(here, mask, ir.Constant(vector(I1, width), [0] * width))
+            access.write(value, offset(builder, begin, builder.mul(I64(line), out_stride)), chosen)
+        return []
+
+    loop(builder, builder.sdiv(builder.add(columns, I64(width - 1)), I64(width)), [], square)
+
+
 @intrinsic
 def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out, out_stride, logarithms):
     """Divide a panel's sums (columns x lanes) by its totals, and store them turned, as rows of `out`; and the
@@ -329,7 +366,8 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
         _, _, state, scale, sums, rows, columns, out, out_stride, logarithms = arguments
         state, sums, out, logarithms = _pointers(builder, state, sums, out, logarithms)
         scale = broadcast(builder, _float(builder, scale), form.lanes)
-        access, lanes = Rows(builder, target, form.lanes), form.lanes
+        lanes, paired = form.lanes, form.panel is TilePanel and target.stored is I16
+        access = Rows(builder, target, 2 * lanes if paired else lanes)
         whole = Rows(builder, _Single, lanes)
         present = broadcast(builder, builder.trunc(rows, I32), lanes)
         for number in range(form.count):
@@ -342,24 +380,9 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
             value = builder.select(empty, form.splat(float("inf")), builder.select(wrong, total, value))
             mask = builder.icmp_signed("<", lane_numbers(lanes, number * lanes), present)
             whole.write(value, offset(builder, logarithms, number * form.vector_bytes), mask)
-            left = builder.sub(rows, I64(number * lanes))
-
-            def square(index: ir.Value, _: list, number: int = number, factor: Any = factor, left: Any = left) -> list:
-                first = builder.mul(index, I64(lanes))
-                at = offset(builder, form.row(sums, first), number * form.vector_bytes)
-                read = [load(builder, form.kind, offset(builder, at, k * form.row_bytes), 4) for k in range(lanes)]
-                turned = transpose(builder, [builder.fmul(each, factor) for each in read])
-                inside = broadcast(builder, builder.trunc(builder.sub(columns, first), I32), lanes)
-                mask = builder.icmp_signed("<", lane_numbers(lanes), inside)
-                begin = offset(builder, out, builder.mul(first, I64(target.size)))
-                for line, value in enumerate(turned):
-                    here = builder.icmp_signed("<", I64(line), left)
-                    chosen = builder.select(here, mask, ir.Constant(vector(I1, lanes), [0] * lanes))
-                    to = builder.mul(I64(number * lanes + line), out_stride)
-                    access.write(convert(builder, value, target), offset(builder, begin, to), chosen)
-                return []
-
-            loop(builder, builder.sdiv(builder.add(columns, I64(lanes - 1)), I64(lanes)), [], square)
+            begin = offset(builder, sums, number * form.vector_bytes)
+            _store_turned(form, access, begin, factor, builder.sub(rows, I64(number * lanes)), columns,
+                          offset(builder, out, builder.mul(I64(number * lanes), out_stride)), out_stride)  # fmt: skip
         return context.get_dummy_value()
 
     return types.void(tag, element, *[types.int64] * 8), codegen

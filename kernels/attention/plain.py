@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..gemm import matmul
 
-__all__ = ["attention", "grouped", "hidden"]
+__all__ = ["Attended", "attention", "grouped", "hidden"]
+
+
+class Attended(NamedTuple):
+    """out: (..., L, Ev). lse: (..., L), of float32 (float64 for float64); +inf for a row that sees nothing."""
+
+    out: np.ndarray
+    lse: np.ndarray
 
 
 def grouped(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -37,7 +44,7 @@ def attention(
     rounding: str = "rna",
     halves: bool = False,
     **_: Any,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Attended:
     """The result and the log-sum-exps. Both factors of the scores take the root of the scale, as in PyTorch, so that
     the products of large half values do not overflow."""
     dtype, wide = q.dtype, np.float32 if q.dtype.itemsize == 2 else q.dtype
@@ -61,4 +68,4 @@ def attention(
         lse = np.where(total == 0, np.inf, np.log(total) + largest)[..., 0]
     weights = weights.astype(q.dtype, copy=False).reshape(*q.shape[:-1], k.shape[-2])
     out = matmul(weights, v, **options)
-    return out.reshape(*leading, *out.shape[-2:]).astype(dtype, copy=False), lse.astype(wide, copy=False)
+    return Attended(out.reshape(*leading, *out.shape[-2:]).astype(dtype, copy=False), lse.astype(wide, copy=False))

@@ -26,6 +26,7 @@ __all__ = [
     "LONGEST_ALONG",
     "LONGEST_SHORT",
     "LONGEST_WHOLE",
+    "NUMBERS",
     "along_axis",
     "axis_kind",
     "fft_stockham",
@@ -44,6 +45,11 @@ LONGEST_SHORT = 1024
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
+
+NUMBERS = ("swap", "factor", "source_step", "target_step", "batch", "source_row", "target_row", "inner", "in_steps")
+"""What the loops are told of a call, in int64: whether it is the inverse, the bits of the factor, bytes between the
+transforms, how many there are; bytes between the numbers of one along an axis that is not the last, how many lie side
+by side there; whether the threads share the steps of a transform. A call on one thread needs the first five."""
 
 LEAST = 1 << 13
 """Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
@@ -105,11 +111,12 @@ def run(
         in_steps = plan.kind == "long" and batch < threads and bytes_of_one >= LONGEST_WHOLE
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed) if needed else None
-    place = 0 if memory is None else address_of(memory)
+    (at, step, row), (to, to_step, to_row) = source, target
+    numbers = np.array([inverse, factor, step, to_step, batch, row, to_row, inner, in_steps], np.int64)
+    places = np.array([at, to, 0 if memory is None else address_of(memory)], np.int64)
+    place = address_of(places)
     try:
-        transform(
-            pool, threads, plan.place, int(inverse), factor, *source, *target, batch, inner, int(in_steps), place
-        )  # fmt: skip
+        transform(pool, threads, plan.place, address_of(numbers), place, place + 8, place + 16)
     finally:
         if memory is not None:
             workspace.return_workspace(memory)
@@ -232,14 +239,16 @@ def _specialise(
         run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, factor)
         return out
 
-    if batch * count * 2 * real_of(dtype).itemsize >= LEAST_SHARED or not DATA_FOLLOWS_HEADER:
+    bytes_of_one = count * 2 * real_of(dtype).itemsize
+    if bytes_of_one >= LONGEST_WHOLE or not DATA_FOLLOWS_HEADER:
         return call
-    numbers = np.array([inverse, factor, source_step, target_step, batch], np.int64)
+    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0], np.int64)
 
     def plan_for() -> Plan:
         return fft_plans.get(key, make, plans)
 
-    return _few(shape, dtype, numbers, plan_for, general)
+    shared = batch * bytes_of_one >= LEAST_SHARED
+    return (_shared if shared else _few)(shape, dtype, numbers, plan_for, general)
 
 
 def _few(
@@ -257,6 +266,29 @@ def _few(
         memory = workspace.take_workspace(used.worker_bytes) if used.worker_bytes else nothing
         try:
             transform_few(used.place, template, id(x) + HEADER, id(out) + HEADER, id(memory) + HEADER)
+        finally:
+            if memory is not nothing:
+                workspace.return_workspace(memory)
+        return out
+
+    return call
+
+
+def _shared(
+    shape: tuple[int, ...], dtype: np.dtype, numbers: np.ndarray, plan: Callable[[], Plan], general: Callable[..., Any]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The same for whole transforms on several threads."""
+    from .tasks import transform
+
+    template, empty, nothing = address_of(numbers), workspace.empty, np.empty(1, np.uint8)
+
+    def call(x: np.ndarray, numbers: np.ndarray = numbers) -> np.ndarray:
+        if not x.flags.c_contiguous:
+            return general(x)
+        (pool, threads), out, used = threading.pool(), empty(shape, dtype), plan()
+        memory = workspace.take_workspace(threads * used.worker_bytes) if used.worker_bytes else nothing
+        try:
+            transform(pool, threads, used.place, template, id(x) + HEADER, id(out) + HEADER, id(memory) + HEADER)
         finally:
             if memory is not nothing:
                 workspace.return_workspace(memory)

@@ -199,18 +199,22 @@ def _in_steps(pool, threads, table, swap, scale, source, target, memory):
 
 
 @njit
-def transform(
-    pool, threads, table, swap, scale, source, source_step, source_row, target, target_step, target_row, batch, inner,
-    in_steps, memory,
-):  # fmt: skip
+def transform(pool, threads, table, numbers, source, target, memory):
     """Transform `batch` rows, or (batch, n, inner) along the middle axis, by the plan whose table is at an address.
-    `memory` is the plan's bytes for each thread; where the threads share the steps of a transform (in_steps), its
-    column bytes for each thread and then its work bytes."""
+
+    `numbers` is the address of `stockham.NUMBERS`; source, target and memory are where their addresses are read. Memory
+    is the plan's bytes for each thread; where the threads share the steps of a transform (in_steps), its column bytes
+    for each thread and then its work bytes."""
+    swap, factor, source_step, target_step, batch = (
+        get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
+    )  # fmt: skip
+    source_row, target_row, inner, in_steps = get(numbers, 5), get(numbers, 6), get(numbers, 7), get(numbers, 8)
+    source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
     kind, lanes = get(table, KIND), get(table, LANES)
     if in_steps:
         for item in range(batch):
             at, to = source + item * source_step, target + item * target_step
-            _in_steps(pool, threads, table, swap, scale, at, to, memory)
+            _in_steps(pool, threads, table, swap, factor, at, to, memory)
         return
     if kind in (LONG, IN_REGISTERS):
         units = batch
@@ -220,7 +224,7 @@ def transform(
         units = batch * groups_of(inner, lanes)
     chunk, tasks = _share(units, threads)
     rest = (
-        table, swap, scale, source, source_step, source_row, target, target_step, target_row, batch, inner, chunk,
+        table, swap, factor, source, source_step, source_row, target, target_step, target_row, batch, inner, chunk,
         memory, 0,
     )  # fmt: skip
     if kind == LONG:
@@ -235,8 +239,7 @@ def transform(
 
 @njit
 def transform_few(table, numbers, source, target, memory):
-    """Transform rows on this thread. `numbers` is the address of: swap, factor, bytes between transforms of the source
-    and of the target, and how many there are; source, target and memory are where their addresses are read."""
+    """The same of rows, on this thread, in less time."""
     swap, factor, source_step, target_step, batch = (
         get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
     )  # fmt: skip

@@ -75,9 +75,14 @@ def prefetch_to_l2(builder: ir.IRBuilder, at: ir.Value, lines: int) -> None:
         call(builder, "llvm.prefetch.p0", VOID, offset(builder, at, 64 * line), I32(0), I32(1), I32(1))
 
 
-def prefetch(builder: ir.IRBuilder, at: ir.Value, write: bool = False) -> None:
-    """Ask for a cache line in the L1 cache, to `write` into it where that is said."""
-    call(builder, "llvm.prefetch.p0", VOID, at, I32(int(write)), I32(3), I32(1))
+def prefetch(builder: ir.IRBuilder, at: ir.Value) -> None:
+    """Ask for a cache line that is read soon."""
+    call(builder, "llvm.prefetch.p0", VOID, at, I32(0), I32(3), I32(1))
+
+
+def prefetch_to_write(builder: ir.IRBuilder, at: ir.Value) -> None:
+    """Ask for a cache line that is read and written soon."""
+    call(builder, "llvm.prefetch.p0", VOID, at, I32(1), I32(3), I32(1))
 
 
 def loop(

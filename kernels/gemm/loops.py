@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
 from ..launch import address_of_run, call_at, launch
-from .microkernels import begin, end, multiply_panels, store_block
+from .microkernels import begin, end, multiply_panels, store_block, subtract_panels
 from .packing import pack_panel
 from .tags import constant
 
@@ -141,7 +141,8 @@ def _multiply_block(leaf, job):
     m_panels, n_panels, depth = (job.m + mr - 1) // mr, (job.n + nr - 1) // nr, _up(job.k, step)
     i_first, i_last = job.i0 // mr, min((job.i0 + job.mc) // mr, m_panels)
     j_first, j_last = job.j0 // nr, min((job.j0 + job.nc) // nr, n_panels)
-    direct = constant(leaf.finish, "plain") and out_size == size
+    less = constant(leaf.finish, "less") and constant(tag, "subtracts")
+    direct = (constant(leaf.finish, "plain") or less) and out_size == size
     kc, block_bytes = job.kc, mr * nr * size
     begin(tag)
     for p in range(0, depth, kc):
@@ -160,7 +161,10 @@ def _multiply_block(leaf, job):
                 place = job.c + i * mr * job.c_stride + j * nr * out_size
                 whole = direct and rows == mr and columns == nr
                 at, stride = (place, job.c_stride) if last and whole else (slot, nr * size)
-                multiply_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride, next_a, next_b)
+                if less and last and whole:
+                    subtract_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride)
+                else:
+                    multiply_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride, next_a, next_b)
                 if last and not whole:
                     store_block(
                         tag, leaf.element, leaf.finish, slot, place, job.c_stride, rows, columns,
@@ -197,7 +201,7 @@ class _BlockArguments(NamedTuple):
 
 
 class MultiplyBlock(NamedTuple):
-    """Leaf: compute a block of the result. Fields: a microkernel, the result's element type, `Plain` or `Affine`."""
+    """Leaf: compute a block of the result. Fields: a microkernel, the type of its elements, how it is finished."""
 
     kernel: NamedTuple
     element: NamedTuple

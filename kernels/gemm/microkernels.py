@@ -2,8 +2,9 @@
 
 A microkernel is a tag class with these attributes: `mr` and `nr`, the rows and columns of its block; `step`, of which
 the depth of a panel is a multiple; `size`, bytes of an accumulator; `a_bytes` and `b_bytes`, bytes of a panel for each
-place along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks in each step; and
-functions that emit its code: `emit_begin`, `emit`, `emit_end`. A new one needs a class, and a row in `plans.py`.
+place along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks in each step;
+`subtracts`, whether `emit` can subtract from what it finds at `out`; and functions that emit its code: `emit_begin`,
+`emit`, `emit_end`. A new one needs a class, and a row in `plans.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,18 @@ from .emit import (
 from .sources import Contiguous, Strided
 from .tags import field_class, instance
 
-__all__ = ["Affine", "Plain", "Rows", "begin", "convert", "end", "multiply_panels", "store_block"]
+__all__ = [
+    "Affine",
+    "Less",
+    "Plain",
+    "Rows",
+    "begin",
+    "convert",
+    "end",
+    "multiply_panels",
+    "store_block",
+    "subtract_panels",
+]
 
 
 def _addresses(builder: ir.IRBuilder, values: list[ir.Value]) -> list[ir.Value]:
@@ -78,10 +90,31 @@ def multiply_panels(typingctx, tag, depth, a, b, c, accumulate, out, out_stride,
     return types.void(tag, *[integer] * 4, types.boolean, *[integer] * 4), codegen
 
 
+@intrinsic
+def subtract_panels(typingctx, tag, depth, a, b, c, accumulate, out, out_stride):
+    """out -= [c +] a @ b, as `multiply_panels`, by the microkernels that are marked with `subtracts`."""
+
+    def codegen(context, builder, signature, arguments):
+        _, depth, a, b, c, accumulate, out, out_stride = arguments
+        a, b, c, out = _addresses(builder, [a, b, c, out])
+        if instance(tag).subtracts:
+            instance(tag).emit(builder, depth, a, b, c, accumulate, out, out_stride, a, b, less=True)
+        return context.get_dummy_value()
+
+    integer = types.int64
+    return types.void(tag, *[integer] * 4, types.boolean, *[integer] * 2), codegen
+
+
 class Plain(NamedTuple):
     """The result is the product."""
 
-    plain = True
+    plain, less = True, False
+
+
+class Less(NamedTuple):
+    """The product is subtracted from the addend, where the result is stored."""
+
+    plain, less = False, True
 
 
 class Affine(NamedTuple):
@@ -89,7 +122,7 @@ class Affine(NamedTuple):
     result's element type, and strides in bytes that may be zero."""
 
     spacing: Contiguous | Strided
-    plain = False
+    plain, less = False, False
 
 
 def convert(builder: ir.IRBuilder, value: ir.Value, element: type) -> ir.Value:
@@ -150,11 +183,11 @@ def store_block(
 ):
     """Finish a contiguous block of accumulators at `c` and store its first `rows` x `columns` values at `out`.
 
-    `element` is the tag of the result's type and `finish` is `Plain` or `Affine`, whose alpha and beta are float64 and
-    whose addend for this block begins at the address `addend`.
+    `element` is the tag of the result's type and `finish` is `Plain`, `Less`, or `Affine`, whose alpha and beta are
+    float64 and whose addend for this block begins at the address `addend`.
     """
     kernel, target = instance(tag), instance(element)
-    affine = instance(finish) is Affine
+    affine, less = instance(finish) is Affine, instance(finish) is Less
 
     def codegen(context, builder, signature, arguments):
         _, _, _, c, out, out_stride, rows, columns, alpha, beta, addend, row_stride, column_stride = arguments
@@ -167,7 +200,9 @@ def store_block(
             factors = [broadcast(builder, factor, lanes) for factor in factors]
             stride = None if field_class(finish, "spacing").unit else column_stride
 
-        def finished(value: ir.Value, row: ir.Value, column: int, mask: ir.Value) -> ir.Value:
+        def finished(value: ir.Value, row: ir.Value, column: int, mask: ir.Value, at: ir.Value) -> ir.Value:
+            if less:
+                return builder.fsub(access.read(at, None, mask), value)
             if not affine:
                 return value
             place = builder.add(builder.mul(row, row_stride), builder.mul(I64(column), column_stride))
@@ -183,8 +218,9 @@ def store_block(
                 in_block = ir.Constant(vector(ir.IntType(1), lanes), [first + x < kernel.nr for x in range(lanes)])
                 reader = Rows(builder, _Working[kernel.size], lanes)
                 value = reader.read(offset(builder, source, first * kernel.size), None, in_block)
-                value = convert(builder, finished(value, index, first, mask), target)
-                access.write(value, offset(builder, target_row, first * target.size), mask)
+                at = offset(builder, target_row, first * target.size)
+                value = convert(builder, finished(value, index, first, mask, at), target)
+                access.write(value, at, mask)
             return []
 
         loop(builder, rows, [], one_row)

@@ -44,6 +44,7 @@ __all__ = [
     "OfA",
     "OfB",
     "TilePanel",
+    "ToBf16",
     "VectorPanel",
     "constant",
     "converted",

@@ -14,7 +14,7 @@ import numpy as np
 from .. import cpu
 from ..registry import Refused
 from . import loops, tiles, vectors
-from .microkernels import Affine, Plain
+from .microkernels import Affine, Less, Plain
 from .packing import CONVERSIONS, OfA, OfB, TilePanel, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 
@@ -108,6 +108,12 @@ def block_leaf(plan: Plan, dtype: np.dtype, plain: bool, unit: bool) -> int:
     """The address of the code that computes a block of the result; `unit`: the addend's columns are neighbours."""
     finish = Plain() if plain else Affine(Contiguous() if unit else Strided())
     return loops.leaf_address(loops.MultiplyBlock(plan.scheme.kernel, ELEMENTS[dtype.name], finish))
+
+
+@functools.cache
+def less_leaf(plan: Plan, dtype: np.dtype) -> int:
+    """The address of the code that subtracts a product from the block where the result is stored."""
+    return loops.leaf_address(loops.MultiplyBlock(plan.scheme.kernel, ELEMENTS[dtype.name], Less()))
 
 
 def up(value: int, multiple: int) -> int:

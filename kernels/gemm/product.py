@@ -13,19 +13,22 @@ import numpy as np
 from .. import threading
 from ..registry import Refused
 from . import loops, plans, ranges, strips
+from .divisions import (
+    BATCHED_BYTES,
+    ROWS_AT_ONCE,
+    SPREAD_MICROSECONDS,
+    batch_arguments,
+    fits,
+    gains_by_rows,
+    gains_by_thread,
+    is_brief,
+    lines_at_once,
+    strip_arguments,
+)
 from .plans import Plan, Side
 from .workspace import address_of, aligned_bytes, result, return_workspace, take_workspace
 
 __all__ = ["Packed", "addresses", "product"]
-
-_PACKED_LIMIT = 1 << 27
-"""Bytes of one packed operand; a larger product is done in parts, each packed in turn."""
-
-_SPREAD_MICROSECONDS = 20.0
-"""Work below this stays on the caller's thread: waking another one takes longer."""
-
-_BATCHED_BYTES = 1 << 20
-"""Products whose packed operands and sums take less are done by one thread each, within its L2 cache."""
 
 _ZERO = np.zeros(1)
 """What is added where nothing is, in every dtype."""
@@ -114,36 +117,12 @@ class _Small(python_threads.local):
     """What a thread keeps for small products: memory for the operands and sums, and the addresses of one product."""
 
     def __init__(self) -> None:
-        self.memory = aligned_bytes(_BATCHED_BYTES + 64 + 2 * loops.LIMITS_BYTES)
+        self.memory = aligned_bytes(BATCHED_BYTES + 64 + 2 * loops.LIMITS_BYTES)
         self.address = address_of(self.memory)
         self.addresses = np.zeros((4, 1), np.int64)
 
 
 _small = _Small()
-
-
-def _fits(plan: Plan, a: Side, b: Side) -> bool:
-    """Whether the packed operands and the sums of a product fit in one core's cache."""
-    return _batch_arguments(plan, a, b)[1][0] <= _BATCHED_BYTES
-
-
-def _is_brief(plan: Plan, a: Side, b: Side) -> bool:
-    """Whether a product fits, and takes so little time that other threads would come too late."""
-    return a.lines * b.lines * a.depth < _SPREAD_MICROSECONDS * plan.products_per_microsecond and _fits(plan, a, b)
-
-
-def _batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Arguments of `loops.multiply_batch`: from a_line to nc, and from scratch_bytes to b_bytes."""
-    kernel = plan.scheme.kernel
-    mc, nc, a_bytes, b_bytes = (
-        plans.up(a.lines, kernel.mr),
-        plans.up(b.lines, kernel.nr),
-        a.bytes(a.lines),
-        b.bytes(b.lines),
-    )
-    strides = a.line_stride, a.k_stride, b.line_stride, b.k_stride
-    sizes = a.lines, b.lines, a.depth, plan.scheme.kc, mc, nc
-    return (*strides, *sizes), (plans.up(a_bytes + b_bytes + mc * nc * kernel.size, 64), a_bytes, b_bytes)
 
 
 @functools.lru_cache(4096)
@@ -156,10 +135,10 @@ def _prepared(
     if not (m and k and n):
         return None
     a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
-    if not _is_brief(plan, a, b):
+    if not is_brief(plan, a, b):
         return None
     leaf = plans.block_leaf(plan, dtype, True, True)
-    first, last = _batch_arguments(plan, a, b)
+    first, last = batch_arguments(plan, a, b)
     return plan, (0, 1, a.leaf, b.leaf, leaf, *first, n * dtype.itemsize, 0, 0, 0, 0), last
 
 
@@ -174,10 +153,59 @@ def _small_product(a: np.ndarray, b: np.ndarray, prepared: tuple) -> np.ndarray:
     return c
 
 
-def _lines_at_once(side: Side, block: int) -> int:
-    """How many lines are packed at a time: whole blocks within _PACKED_LIMIT."""
-    line_bytes = max(1, side.depth * side.k_bytes // side.panel_lines)
-    return max(1, _PACKED_LIMIT // line_bytes // block) * block
+def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target, rows: int) -> None:
+    """One product, spread over the threads, each of which packs so many rows of a at a time."""
+    pool, threads = threading.pool()
+    source = None if isinstance(b, Packed) else b
+    n, start = (b.shape[1], b.address) if isinstance(b, Packed) else (b.lines, at_b)
+    columns = n if source is None else lines_at_once(source, plan.scheme.nc)
+    for column in range(0, n, columns):
+        arguments, needed = strip_arguments(plan, a, source, min(columns, n - column), rows, threads)
+        if column:
+            start, target = start + columns * b.line_stride, target.part(0, columns)
+        memory = take_workspace(needed)
+        try:
+            leaf, at, row_stride, _, *affine = target
+            found_a, found_b = strips.multiply_strips(
+                pool, threads, *arguments, leaf, at, row_stride, *affine, at_a, start, address_of(memory)
+            )
+        finally:
+            return_workspace(memory)
+        _check(plan, a.depth, found_a, b.found if isinstance(b, Packed) else found_b)
+
+
+@functools.lru_cache(4096)
+def _divided(
+    threads: int, isa: str, precision: str, rounding: str, dtype: np.dtype, m: int, k: int, n: int, *strides: int
+) -> tuple | None:
+    """What `_prepared` is to small products, for those by strips: the plan, the arguments from pack_b to leaf, and the
+    memory needed. None where the product is divided otherwise."""
+    plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
+    rows = plans.strip(plan, m, n, k, threads) if m and k and n else 0
+    if not rows:
+        return None
+    a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
+    if lines_at_once(b, plan.scheme.nc) < n:
+        return None
+    arguments, needed = strip_arguments(plan, a, b, n, rows, threads)
+    return plan, (*arguments, plans.block_leaf(plan, dtype, True, True)), needed
+
+
+def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divided: tuple) -> np.ndarray:
+    """A product by strips in one call of compiled code. What surrounds it counts, since such a product takes all of the
+    caches and leaves Python's own code cold: 100 us beside the 200 of a bf16 product of 512, 40 less in this way."""
+    plan, arguments, needed = divided
+    c = result((a.shape[0], b.shape[1]), a.dtype)
+    memory = take_workspace(needed)
+    try:
+        found = strips.multiply_strips(
+            pool, threads, *arguments, address_of(c), c.strides[0], 0, 0, 0, 0, 0,
+            address_of(a), address_of(b), address_of(memory),
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    _check(plan, a.shape[1], *found)
+    return c
 
 
 def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target) -> None:
@@ -185,15 +213,16 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
     scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
     pool, threads = threading.pool()
     n, sums = b.shape[1] if ready else b.lines, scheme.mc * scheme.nc * scheme.kernel.size
-    columns = n if ready else _lines_at_once(b, scheme.nc)
     strip = plans.strip(plan, a.lines, n, depth, threads)
-    rows = strip or _lines_at_once(a, scheme.mc)
+    if strip:
+        _by_strips(plan, a, at_a, b, at_b, target, strip)
+        return
+    columns, rows = n if ready else lines_at_once(b, scheme.nc), lines_at_once(a, scheme.mc)
     a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))
-    all_of_a = a_bytes * (threads if strip else 1)
-    memory = take_workspace(all_of_a + b_bytes + threads * (sums + loops.LIMITS_BYTES))
+    memory = take_workspace(a_bytes + b_bytes + threads * (sums + loops.LIMITS_BYTES))
     try:
         packed_a = address_of(memory)
-        limits = packed_a + all_of_a + threads * sums
+        limits = packed_a + a_bytes + threads * sums
         packed_b = b.address if ready else limits + threads * loops.LIMITS_BYTES
         for column in range(0, n, columns):
             width, found_b = min(columns, n - column), b.found if ready else 0
@@ -201,15 +230,6 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
                 start = at_b + column * b.line_stride
                 found_b = _pack(b, scheme.kc, start, width, packed_b, limits, pool, threads)
             here = target.part(0, column) if column else target
-            if strip:
-                found_a = strips.multiply_strips(
-                    pool, threads, a.leaf, here.leaf, a.line_stride, a.k_stride, a.lines, width, depth, scheme.kc,
-                    strip, plans.even(width, scheme.nc, scheme.kernel.nr), at_a, packed_b, here.at, here.row_stride,
-                    here.alpha_bits, here.beta_bits, here.addend, here.addend_row, here.addend_column,
-                    packed_a, a_bytes + sums, a_bytes, limits,
-                )  # fmt: skip
-                _check(plan, depth, found_a, found_b)
-                continue
             for row in range(0, a.lines, rows):
                 height, start = min(rows, a.lines - row), at_a + row * a.line_stride
                 found_a = _pack(a, scheme.kc, start, height, packed_a, limits, pool, threads)
@@ -229,8 +249,8 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     """Many products of one shape, each by one thread. `addresses` are as `loops.multiply_batch` says."""
     count = addresses.shape[1]
     work = count * (a.lines * b.lines * a.depth / plan.products_per_microsecond + 0.5)
-    pool, threads = threading.pool() if count > 1 and work > _SPREAD_MICROSECONDS else (0, 1)
-    before, after = _batch_arguments(plan, a, b)
+    pool, threads = threading.pool() if count > 1 and work > SPREAD_MICROSECONDS else (0, 1)
+    before, after = batch_arguments(plan, a, b)
     memory = take_workspace(threads * (after[0] + 2 * loops.LIMITS_BYTES))
     try:
         scratch = address_of(memory)
@@ -244,24 +264,12 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     _check(plan, a.depth, *found)
 
 
-_FEW_COLUMNS, _ROWS_AT_ONCE, _MOST_SCRATCH = 128, 128, 4 << 20
-"""Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
-it is in its cache, within so many bytes; panels of B are packed by each task for itself. Measured in bench/NOTES.md,
-"Few columns"."""
-
-
-def _gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
-    """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
-    few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * _ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
-    return few and _batch_arguments(plan, a._replace(lines=_ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH
-
-
 def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> None:
     """Products of one shape, some rows at a time."""
-    blocks, rest = divmod(a.lines, _ROWS_AT_ONCE)
-    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * _ROWS_AT_ONCE
+    blocks, rest = divmod(a.lines, ROWS_AT_ONCE)
+    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * ROWS_AT_ONCE
     several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
-    _batch(plan, a._replace(lines=_ROWS_AT_ONCE), b, target, np.ascontiguousarray(several.reshape(4, -1)))
+    _batch(plan, a._replace(lines=ROWS_AT_ONCE), b, target, np.ascontiguousarray(several.reshape(4, -1)))
     if rest:
         _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks)
 
@@ -309,6 +317,10 @@ def product(
         prepared = _prepared(isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if prepared is not None:
             return _small_product(a, b, prepared)
+        pool, threads = threading.pool()
+        divided = _divided(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
+        if divided is not None:
+            return _divided_product(a, b, pool, threads, divided)
     plan, batch = plans.plan_for(isa, precision, rounding, _size(a)), ()
     if a.ndim > 2 or b.ndim > 2:
         if b.ndim == 2 and (addend is None or addend.ndim < 2):
@@ -345,16 +357,19 @@ def _run(
 ) -> None:
     """Do the products of all matrices, together or one after the other, into c."""
     side_a, side_b = _sides(plan, a, b)
-    brief, at_a, at_b = _is_brief(plan, side_a, side_b), address_of(a), address_of(b)
+    at_a, at_b = address_of(a), address_of(b)
     if not batch:
         places = np.array(((at_a,), (at_b,), (target.at,), (target.addend,)))
     else:
         added = np.broadcast_to(_ZERO, c.shape) if addend is None else addend
         places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
-    if brief or (places.shape[1] >= 4 and _fits(plan, side_a, side_b)):
+    count = places.shape[1]
+    if is_brief(plan, side_a, side_b) or (count >= 4 and fits(plan, side_a, side_b)):
         _batch(plan, side_a, side_b, target, places)
-    elif _gains_by_rows(plan, side_a, side_b, places.shape[1]):
+    elif gains_by_rows(plan, side_a, side_b, count):
         _batch_of_rows(plan, side_a, side_b, target, places)
+    elif gains_by_thread(plan, side_a, side_b, count):
+        _batch(plan, side_a, side_b, target, places)
     else:
         for one_a, one_b, one_c, one_addend in places.T.tolist():
             _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))

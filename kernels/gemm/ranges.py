@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["refusal"]
+__all__ = ["admitted", "refusal"]
 
 _LEAST_NORMAL = -126
 # A flushed part or product is an error of at most 2**-126. 24 bits above, that is the rounding of fp32 accumulation.
@@ -56,3 +56,11 @@ def refusal(precision: str, depth: int, found_a: int, found_b: int) -> str | Non
     if least < _LEAST_PRODUCT and least_a and least_b:
         return f"the least product may be 2**{least}, below 2**{_LEAST_PRODUCT}, and tiles flush subnormal sums to zero"
     return None
+
+
+def admitted(precision: str, depth: int) -> tuple[int, int]:
+    """Between which magnitudes, as float32 bits, operands are never refused at any depth up to this one."""
+    greatest = (_LARGEST_SUM - 2 - depth.bit_length()) // 2
+    if precision == "fp16":
+        greatest = min(greatest, _exponent(_FP16_OVERFLOW) - 1)
+    return (-(-_LEAST_PRODUCT // 2) + 127) << 23, ((greatest + 128) << 23) - 1

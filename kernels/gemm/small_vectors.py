@@ -28,6 +28,7 @@ from .emit import (
     loop,
     offset,
     prefetch,
+    prefetch_to_write,
     store,
     vector,
     zero,
@@ -103,7 +104,7 @@ def _strip(typingctx, leaf, rows, vectors, job, a, b, c, columns, done):
             turn = builder.add(before, index)
             for operand in "abc" if fetches else "":
                 at = builder.add(of_job[f"next_{operand}"], builder.mul(turn, of_job[f"by_{operand}"]))
-                prefetch(builder, builder.inttoptr(at, POINTER), write=operand == "c")
+                (prefetch_to_write if operand == "c" else prefetch)(builder, builder.inttoptr(at, POINTER))
 
         def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             b_at, a_step = (builder.mul(index, of_job[name]) for name in ("b_k", "a_k"))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..jit import njit
 from ..launch import call_at, launch
-from .loops import LIMITS_BYTES, PackArguments, _BlockArguments, found_limits, reset_limits
+from .loops import LIMITS_BYTES, PackArguments, _BlockArguments, found_limits, pack, reset_limits
 
 __all__ = ["multiply_strips"]
 
@@ -60,18 +60,27 @@ class _Strips(NamedTuple):
 
 @njit
 def multiply_strips(
-    pool, threads, pack_a, leaf, a_line, a_k, m, n, k, kc, mc, nc, a, b, c, c_stride,
-    alpha_bits, beta_bits, addend, row_stride, column_stride, scratch, scratch_bytes, a_bytes, limits,
+    pool, threads, pack_b, b_line, b_k, panel_lines, panel_chunk, k_chunk, pack_a, a_line, a_k, m, n, k, kc, mc, nc,
+    a_bytes, scratch_bytes, leaf, c, c_stride, alpha_bits, beta_bits, addend, row_stride, column_stride, a, b, scratch,
 ):  # fmt: skip
-    """Multiply the operand at address a, of strides a_line and a_k, and the packed one at b into the result at c, in
-    tasks of mc rows, each in blocks of nc columns.
+    """Multiply the operands at addresses a and b into the result at c, in tasks of mc rows and blocks of nc
+    columns.
 
-    A worker's scratch memory holds the packed rows (a_bytes) and the sums of a block. Returns the magnitudes in A.
+    With pack_b = 0, b is packed already; otherwise it is packed before, as `loops.pack` does, behind the scratch memory
+    and the limits of the threads. A worker's scratch memory holds its packed rows (a_bytes) and the sums of a block.
+    Returns the magnitudes in A and in B (0 if it was packed).
     """
+    limits, found_b = scratch + threads * scratch_bytes, 0
+    if pack_b != 0:
+        packed = limits + threads * LIMITS_BYTES
+        found_b = pack(
+            pool, threads, pack_b, b_line, b_k, n, k, kc, b, packed, limits, panel_lines, panel_chunk, k_chunk
+        )
+        b = packed
     reset_limits(limits, threads)
     job = _Strips(
         pack_a, leaf, a_line, a_k, m, n, k, kc, mc, nc, a, b, c, c_stride,
         alpha_bits, beta_bits, addend, row_stride, column_stride, scratch, scratch_bytes, a_bytes, limits,
     )  # fmt: skip
     launch(pool, threads, (m + mc - 1) // mc, job)
-    return found_limits(limits, threads)
+    return found_limits(limits, threads), found_b

@@ -60,6 +60,7 @@ class Tiles1(NamedTuple):
     step = 32
     size = 4
     ahead_a, ahead_b = 2, 4
+    subtracts = False
     walk = ((0, 0),)
     a_bytes = b_bytes = 64
 

@@ -9,7 +9,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import ir
-from .emit import F32, F64, I32, I64, broadcast, call, load, loop, offset, prefetch_to_l2, store, vector, zero
+from .emit import (
+    F32,
+    F64,
+    I32,
+    I64,
+    broadcast,
+    call,
+    load,
+    loop,
+    offset,
+    prefetch_to_l2,
+    prefetch_to_write,
+    store,
+    vector,
+    zero,
+)
 
 __all__ = [
     "Avx2Float32",
@@ -42,10 +57,13 @@ class Avx512Float32(NamedTuple):
     a_bytes, b_bytes = 64, 128
     step = 1
     ahead_a = ahead_b = 0
+    subtracts = True
     tall = True  # whether small products have room for 16 accumulators (`small_vectors.py`)
 
     @classmethod
-    def emit(cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b) -> None:
+    def emit(
+        cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b, less=False
+    ) -> None:
         kind, columns = vector(cls.element, cls.lanes), cls.nr // cls.lanes
         vector_bytes = cls.lanes * cls.size
 
@@ -66,15 +84,22 @@ class Avx512Float32(NamedTuple):
                 after += [cls._add(builder, of_a, x, sums[row * columns + j]) for j, x in enumerate(of_b)]
             return after
 
-        sums = loop(builder, depth, [zero(kind)] * (cls.mr * columns), step)
+        def finished(value: ir.Value, at: ir.Value) -> ir.Value:
+            return builder.fsub(load(builder, kind, at, cls.size), value) if less else value
+
         places = list(zip(rows(out, out_stride), rows(c, I64(cls.nr * cls.size)), strict=True))
+        if less:
+            for at, _ in places:
+                prefetch_to_write(builder, at)
+        sums = loop(builder, depth, [zero(kind)] * (cls.mr * columns), step)
         with builder.if_else(accumulate) as (resume, start):
             with resume:
                 for value, (at, before) in zip(sums, places, strict=True):
-                    store(builder, cls._sum(builder, load(builder, kind, before, cls.size), value), at, cls.size)
+                    value = cls._sum(builder, load(builder, kind, before, cls.size), value)
+                    store(builder, finished(value, at), at, cls.size)
             with start:
                 for value, (at, _) in zip(sums, places, strict=True):
-                    store(builder, value, at, cls.size)
+                    store(builder, finished(value, at), at, cls.size)
 
     @classmethod
     def _add(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:

@@ -15,8 +15,9 @@ from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import launch
 from .lanes import read, splat, write
-from .lu_panel import factor_panel
-from .squares import exchange_rows, permutation, store_any
+from .lu_panel import eliminate_side, factor_panel, pack_panel
+from .prepared import Prepared, prepare, solve_prepared
+from .squares import copy, exchange_rows, permutation, store_any
 from .strips import finish, progress, take
 from .triangular import solve
 from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packed
@@ -25,13 +26,16 @@ __all__ = ["invert", "lu", "lu_solve"]
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _by_halves(p, m, n, a, row, pivots):
-    """Factor in the block order of `triangular.py`, by deep products. Returns info."""
+def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
+    """Factor in the block order of `triangular.py`, by deep products; each panel is applied to `sides` right sides at
+    once. Returns info."""
     size, k, info = p.size, min(m, n), 0
     for first in range(0, k, BLOCK):
         count = min(BLOCK, k - first)
         done = first + count
         failed = factor_panel(p, m - first, count, a + first * (row + size), row, pivots, first)
+        for side in range(sides):
+            eliminate_side(p, m - first, count, pivots, first, b + side * b_row + first * size)
         if failed and info == 0:
             info = first + failed
         exchange_rows(p.tag, p.pool, p.threads, pivots, first, done, first, a, row)
@@ -63,11 +67,15 @@ def _factor(p, job, block):
     """Factor a strip of columns that is up to date, and pack it for the updates of others."""
     size, row, first = p.size, job.row, block * job.strip
     count, at = min(job.strip, job.k - first), job.a + first * (job.row + p.size)
-    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:])
+    b = job.b + first * size
+    failed = _by_halves(p, job.m - first, count, at, row, job.pivots[first:], job.sides, b, job.b_row)
     if failed and job.info[0] == 0:
         job.info[0] = first + failed
     packed = job.packed + block % job.kept * job.packed_bytes
-    pack_left(p, job.m - first - count, count, at + count * row, row, size, packed)
+    if count <= BLOCK:
+        pack_panel(p, job.m - first, count, packed)
+    else:
+        pack_left(p, job.m - first - count, count, at + count * row, row, size, packed)
     _update(p, job, block, first + count, min(job.strip, job.n - first) - count)  # of a wide matrix, the last block
 
 
@@ -76,7 +84,7 @@ def _work_task(task, worker, job):
     p, size = alone(job.p, worker), job.p.size
     strips, blocks = (job.n + job.strip - 1) // job.strip, (job.k + job.strip - 1) // job.strip
     while True:
-        strip, first, last = take(job.state, strips, blocks, job.kept, True)
+        strip, first, last = take(job.state, strips, blocks, job.kept, True, worker)
         if strip < 0:
             return
         if first == strip:
@@ -92,7 +100,7 @@ def _work_task(task, worker, job):
 
 class _Work(NamedTuple):
     """Columns of an m x n matrix with k = min(m, n) pivots, in strips; what `_factor` packs of a block takes
-    `packed_bytes`, and there is memory for `kept` of them."""
+    `packed_bytes`, and there is memory for `kept` of them. Right sides are `b_row` bytes apart."""
 
     p: Products
     m: int
@@ -107,20 +115,52 @@ class _Work(NamedTuple):
     packed: int
     packed_bytes: int
     kept: int
+    sides: int
+    b: int
+    b_row: int
     run = _work_task
 
 
+_ROWS = 16
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _begin_task(task, worker, job):
+    """Copy and factor the first strip, or copy some rows of the others."""
+    work, size = job.work, job.work.p.size
+    columns = min(work.strip, work.n)
+    if task == 0:
+        for i in range(work.m):
+            copy(work.p.tag, columns, job.source + i * job.source_row, work.a + i * work.row)
+        _factor(alone(work.p, worker), work, 0)
+        return
+    right = columns * size
+    for i in range((task - 1) * _ROWS, min(task * _ROWS, work.m)):
+        source, target = job.source + i * job.source_row + right, work.a + i * work.row + right
+        copy(work.p.tag, work.n - columns, source, target)
+
+
+class _Begin(NamedTuple):
+    """The matrix that is to be copied to that of `work`, while its first strip is factored."""
+
+    work: _Work
+    source: int
+    source_row: int
+    run = _begin_task
+
+
 @njit
-def lu(p, m, n, a, row, pivots, strip, packed, packed_bytes, kept):
-    """Factor the m x n matrix at `a` in its place, in blocks of `strip` columns; the pivots, from 1, go to the int32
-    array. Returns info.
+def lu(p, m, n, source, source_row, a, row, pivots, strip, packed, packed_bytes, kept, sides, b, b_row):
+    """The factors at `a` of the m x n matrix at `source`, in blocks of `strip` columns; the pivots, from 1, go to the
+    int32 array. Returns info. Right sides at `b`, each of m numbers in whole cache lines, become L^-1 P b.
 
     Bits do not depend on the threads. At `packed` is memory for `kept` packed blocks.
     """
     k = min(m, n)
     state, info = progress((n + strip - 1) // strip), np.zeros(1, np.int64)
-    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, packed_bytes, kept)
-    _factor(p, work, 0)
+    work = _Work(p, m, n, k, strip, a, row, pivots, info, state, packed, packed_bytes, kept, sides, b, b_row)
+    tasks = 1 + (m + _ROWS - 1) // _ROWS if n > strip else 1
+    launch(p.pool, p.threads, tasks, _Begin(work, source, source_row))
     launch(p.pool, p.threads, p.threads, work)
     for i in range(strip, k):
         pivots[i] += i // strip * strip
@@ -158,11 +198,12 @@ def _invert_task(task, worker, job):
             write(p.tag, here + (i - first) * size, 1.0)
     below = job.a + first * (job.row + size)
     solve(p, job.n - first, width, below, job.row, size, True, True, False, at + first * job.x_row, job.x_row)
-    solve(p, job.n, width, job.a, job.row, size, False, False, False, at, job.x_row)
+    solve_prepared(p, job.upper, width, at, job.x_row)
 
 
 class _Invert(NamedTuple):
     p: Products
+    upper: Prepared
     n: int
     strip: int
     a: int
@@ -172,21 +213,25 @@ class _Invert(NamedTuple):
     run = _invert_task
 
 
-_ROWS = 16
-
-
 @njit(cache=False, no_cpython_wrapper=True)
 def _gather_columns_task(task, worker, job):
-    tag, size = job.tag, constant(job.tag, "size")
-    n = job.columns.size
-    for i in range(task * _ROWS, min((task + 1) * _ROWS, n)):
+    tag, n = job.tag, job.columns.size
+    for i in range(task * _ROWS, min((task + 1) * _ROWS, n), 4):
+        last = min(4, n - i) - 1  # where there are less than four rows, the last is copied again
+        b, c, d = min(1, last), min(2, last), last
         source, target = job.x + i * job.x_row, job.out + i * job.out_row
+        x0, x1, x2, x3 = source, source + b * job.x_row, source + c * job.x_row, source + d * job.x_row
+        y0, y1, y2, y3 = target, target + b * job.out_row, target + c * job.out_row, target + d * job.out_row
         for j in range(n):
-            write(tag, target + j * size, read(tag, source + job.columns[j] * size))
+            at, to = job.columns[j], j * constant(tag, "size")
+            write(tag, y0 + to, read(tag, x0 + at))
+            write(tag, y1 + to, read(tag, x1 + at))
+            write(tag, y2 + to, read(tag, x2 + at))
+            write(tag, y3 + to, read(tag, x3 + at))
 
 
 class _GatherColumns(NamedTuple):
-    """Column j of the square matrix `out` is column columns[j] of x."""
+    """Column j of the square matrix `out` is the column of x that is columns[j] bytes from its first."""
 
     tag: NamedTuple
     columns: object
@@ -198,12 +243,14 @@ class _GatherColumns(NamedTuple):
 
 
 @njit
-def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip):
+def invert(p, n, a, x, out, row, x_row, out_row, pivots, strip, starts):
     """The inverse at `out` from the factors at `a`: U^-1 L^-1 P. At x is memory for as many numbers, for the first two;
-    each worker finds `strip` columns of them at a time."""
-    launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, n, strip, a, row, x, x_row))
+    each worker finds `strip` columns of them at a time. At the addresses `starts` is memory for U, as `places` has
+    it."""
+    upper = prepare(p, n, a, row, False, False, starts)
+    launch(p.pool, p.threads, (n + strip - 1) // strip, _Invert(p, upper, n, strip, a, row, x, x_row))
     order, columns = permutation(pivots), np.empty(n, np.int64)
     for i in range(n):
-        columns[order[i]] = i
+        columns[order[i]] = i * p.size
     job = _GatherColumns(p.tag, columns, x, x_row, out, out_row)
     launch(p.pool, p.threads, (n + _ROWS - 1) // _ROWS, job)

@@ -34,13 +34,37 @@ def dot(a, b):
     return total
 
 
+@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+def _four_dots(t, i, step, begin, end, x):
+    """T[rows, begin:end] @ x[begin:end] for rows i, i + step ...: each number of x is read once for all four."""
+    a, b, x = t[i, begin:end], t[i + step, begin:end], x[begin:end]
+    c, d = t[i + 2 * step, begin:end], t[i + 3 * step, begin:end]
+    p = q = r = s = x.dtype.type(0)
+    for k in range(x.shape[0]):
+        p += a[k] * x[k]
+        q += b[k] * x[k]
+        r += c[k] * x[k]
+        s += d[k] * x[k]
+    return p, q, r, s
+
+
 @njit(cache=False, no_cpython_wrapper=True)
 def _rows_task(task, worker, job):
     """x -= T[rows, known] @ x[known] for some rows of a block."""
-    for i in range(job.first + task * _ROWS, min(job.first + (task + 1) * _ROWS, job.last)):
-        row = job.t[i, job.begin : job.end]
+    i, end = job.first + task * _ROWS, min(job.first + (task + 1) * _ROWS, job.last)
+    while i + 4 <= end:
         for c in range(job.x.shape[0]):
-            job.x[c, i] -= dot(row, job.x[c, job.begin : job.end])
+            x = job.x[c]
+            p, q, r, s = _four_dots(job.t, i, 1, job.begin, job.end, x)
+            x[i] -= p
+            x[i + 1] -= q
+            x[i + 2] -= r
+            x[i + 3] -= s
+        i += 4
+    while i < end:
+        for c in range(job.x.shape[0]):
+            job.x[c, i] -= dot(job.t[i, job.begin : job.end], job.x[c, job.begin : job.end])
+        i += 1
 
 
 @njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
@@ -84,18 +108,56 @@ class _Columns(NamedTuple):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
+def _four_rows(t, x, i, step, begin, end, unit):
+    """The unknowns i, i + step ..., where begin to end are known. They stay in registers: what is loaded as a vector
+    waits for what was stored as a number just before."""
+    j, k, m = i + step, i + 2 * step, i + 3 * step
+    p, q, r, s = _four_dots(t, i, step, begin, end, x)
+    u, v, w, z = x[i] - p, x[j] - q, x[k] - r, x[m] - s
+    if not unit:
+        u /= t[i, i]
+    v -= t[j, i] * u
+    if not unit:
+        v /= t[j, j]
+    w -= t[k, i] * u + t[k, j] * v
+    if not unit:
+        w /= t[k, k]
+    z -= t[m, i] * u + t[m, j] * v + t[m, k] * w
+    if not unit:
+        z /= t[m, m]
+    x[i], x[j], x[k], x[m] = u, v, w, z
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _solve_rows(t, x, first, last, forward, unit):
+    """A block by its rows, four at a time from where it begins."""
+    done, count = 0, last - first
+    while done + 4 <= count:
+        if forward:
+            _four_rows(t, x, first + done, 1, first, first + done, unit)
+        else:
+            _four_rows(t, x, last - 1 - done, -1, last - done, last, unit)
+        done += 4
+    for step in range(done, count):
+        i = first + step if forward else last - 1 - step
+        begin, end = (first, i) if forward else (i + 1, last)
+        x[i] -= dot(t[i, begin:end], x[begin:end])
+        if not unit:
+            x[i] /= t[i, i]
+
+
+@njit(cache=False, no_cpython_wrapper=True)
 def _solve_block(t, x, first, last, forward, unit, transposed):
     for c in range(x.shape[0]):
+        if not transposed:
+            _solve_rows(t, x[c], first, last, forward, unit)
+            continue
         for step in range(last - first):
             i = first + step if forward else last - 1 - step
-            if not transposed:
-                begin, end = (first, i) if forward else (i + 1, last)
-                x[c, i] -= dot(t[i, begin:end], x[c, begin:end])
             if not unit:
                 x[c, i] /= t[i, i]
-            if transposed:
-                for j in range(i + 1, last) if forward else range(first, i):
-                    x[c, j] -= t[i, j] * x[c, i]
+            for j in range(i + 1, last) if forward else range(first, i):
+                x[c, j] -= t[i, j] * x[c, i]
 
 
 @njit

@@ -7,10 +7,12 @@ from ..gemm.tags import constant
 from ..jit import njit
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
 from .squares import copy_transposed
+from .updates import pack_left
 
-__all__ = ["factor_panel"]
+__all__ = ["eliminate_side", "factor_panel", "pack_panel"]
 
 _V = VECTOR_BYTES
+_SMALL = 16 * _V
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -185,8 +187,7 @@ def _load_panel(p, rows, columns, a, row, x, ld):
 def factor_panel(p, rows, columns, a, row, pivots, offset):
     """Factor a panel at `a` in its place; its pivots, from 1 + offset, go to pivots[offset:]. Returns info."""
     tag, lanes = p.tag, constant(p.tag, "lanes")
-    small, ld, info = p.scratch, _column_bytes(p, rows), 0
-    x = p.scratch + 16 * _V
+    small, x, ld, info = p.scratch, p.scratch + _SMALL, _column_bytes(p, rows), 0
     _load_panel(p, rows, columns, a, row, x, ld)
     for start in range(0, min(rows, columns), lanes):
         width = min(lanes, min(rows, columns) - start)
@@ -195,3 +196,34 @@ def factor_panel(p, rows, columns, a, row, pivots, offset):
         _update_panel(tag, x, ld, start, width, columns, rows, small)
     copy_transposed(tag, columns, rows, x, ld, a, row)
     return info
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def pack_panel(p, rows, columns, target):
+    """What `pack_left` makes of the rows below the diagonal of the panel that was factored last."""
+    ld = _column_bytes(p, rows)
+    pack_left(p, rows - columns, columns, p.scratch + _SMALL + columns * p.size, p.size, ld, target)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def eliminate_side(p, rows, columns, pivots, offset, b):
+    """Exchange and eliminate the numbers of a right side at `b`, a cache line's begin with room for whole lines, as
+    those of the panel that was factored last: it is in the caches now."""
+    tag, size, lanes = p.tag, p.size, constant(p.tag, "lanes")
+    x, ld, count = p.scratch + _SMALL, _column_bytes(p, rows), min(rows, columns)
+    for i in range(count):
+        one, two = b + i * size, b + (pivots[offset + i] - 1 - offset) * size
+        first, second = read(tag, one), read(tag, two)
+        write(tag, one, second)
+        write(tag, two, first)
+    for start in range(0, count, lanes):
+        width, panel = min(lanes, count - start), x + start * ld
+        for j in range(start, start + width):
+            value = read(tag, b + j * size)
+            for i in range(j + 1, min(start + lanes, rows)):
+                write(tag, b + i * size, read(tag, b + i * size) - read(tag, x + j * ld + i * size) * value)
+        for at in range((start + lanes) * size, rows * size, _V):
+            rest = load_lanes(tag, b + at)
+            for j in range(width):
+                rest = fnma(load_lanes(tag, panel + j * ld + at), splat(tag, read(tag, b + (start + j) * size)), rest)
+            store_lanes(b + at, rest)

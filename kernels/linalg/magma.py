@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..gemm import matmul
-from ..gemm.workspace import address_of, empty
+from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, unobserved
 from ..threading import pool
 from . import contract
@@ -86,33 +86,61 @@ _INVERSE_STRIP = 128
 """Columns of an inverse that one worker finds at a time."""
 
 
-def _apart(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose rows do not share the sets of a cache, as those of 1, 2, 4 ... KiB do; so the last but one stride
-    may be larger than a row."""
-    *batch, n = shape
-    padding = 128 // dtype.itemsize if n * dtype.itemsize % 1024 == 0 else 0
-    return empty((*batch, n + padding), dtype)[..., :n]
+def _row_bytes(n: int, dtype: np.dtype) -> int:
+    """From row to row of n numbers which are not to share the sets of a cache, as those of 1, 2, 4 ... KiB do."""
+    count = n * dtype.itemsize
+    return count if count % 1024 else count + 128
+
+
+class _Factors(NamedTuple):
+    """Memory for the LU factors of a stack of matrices, and how they are found."""
+
+    packed: np.ndarray
+    pivots: np.ndarray
+    info: np.ndarray
+    strip: int
+    lines: np.ndarray
+    """`packed` with all that lies between its rows."""
+
+    @classmethod
+    def of(cls, a: np.ndarray, **keywords: Any) -> _Factors:
+        k, strip = min(a.shape[-2:]), _strip(min(a.shape[-2:]), **keywords)
+        pivots, info = np.zeros((*a.shape[:-2], k), np.int32), np.zeros(a.shape[:-2], np.int32)
+        lines = empty((*a.shape[:-1], _row_bytes(a.shape[-1], a.dtype) // a.itemsize), a.dtype)
+        return cls(lines[..., : a.shape[-1]], pivots, info, strip, lines)
+
+    def alone(self) -> tuple[int, int, int]:
+        """The shape of products for a session."""
+        return self.packed.shape[-2], self.strip, self.strip
+
+    def each(self, p: Any, a: np.ndarray) -> Iterator[tuple[Any, ...]]:
+        """For each matrix the arguments of `blocked_lu.lu`, but for right sides."""
+        from .updates import left_bytes
+
+        m, n = a.shape[-2:]
+        block_bytes = left_bytes(p.leaves, m, min(self.strip, n))
+        blocks = take_workspace(_KEPT * block_bytes)
+        kept, swaps = (self.strip, address_of(blocks), block_bytes, _KEPT), self.pivots.reshape(-1, min(m, n))
+        try:
+            for index, (matrix, out) in enumerate(_each(a, self.packed)):
+                rows = _rows(matrix)
+                places = address_of(rows), rows.strides[0], address_of(out), out.strides[0]
+                yield p, m, n, *places, swaps[index], *kept
+        finally:
+            return_workspace(blocks)
 
 
 @contract.lu_factor.impl("magma", refuses=declined)
 def lu_factor(a: np.ndarray, **keywords: Any) -> LU:
-    from . import blocked_lu
-    from .updates import Session, left_bytes
+    from .blocked_lu import lu
+    from .updates import Session
 
-    m, n = a.shape[-2:]
-    packed, info = _apart(a.shape, a.dtype), np.zeros(a.shape[:-2], np.int32)
-    pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int32)
-    swaps = pivots.reshape(-1, min(m, n))
-    strip = _strip(min(m, n), **options(keywords))
-    with Session(a.dtype, m, n, **options(keywords), alone=((m, strip, strip),)) as p:
-        block_bytes = left_bytes(p, m, min(strip, n))
-        blocks = empty((_KEPT * block_bytes,), np.dtype(np.uint8))
-        for index, (matrix, out) in enumerate(_each(a, packed)):
-            _copied(p, matrix, out)
-            info.reshape(-1)[index] = blocked_lu.lu(
-                p, m, n, address_of(out), out.strides[0], swaps[index], strip, address_of(blocks), block_bytes, _KEPT
-            )
-    return LU(packed, pivots, info, {"routine": "getrf, blocked"})
+    named, (m, n) = options(keywords), a.shape[-2:]
+    factors = _Factors.of(a, **named)
+    with Session(a.dtype, m, n, **named, alone=(factors.alone(),)) as p:
+        for index, arguments in enumerate(factors.each(p, a)):
+            factors.info.flat[index] = lu(*arguments, 0, 0, 0)
+    return LU(*factors[:3], {"routine": "getrf, blocked"})
 
 
 @contract.triangular_solve.impl("magma", refuses=declined)
@@ -199,12 +227,41 @@ def lowered(precision: str, refine: bool) -> bool:
 @contract.solve.impl("magma", refuses=declined)
 def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
     """Refined where the precision of the factors is below float32's."""
+    from .few_sides import FEW
+
     low = lowered(precision, refine)
-    packed, pivots, info, _ = lu_factor(a, precision=precision, to_be_refined=low, **keywords)
-    x, report = lu_solve(packed, pivots, b), {"routine": "getrf, getrs, blocked"}
+    keywords |= {"precision": precision, "to_be_refined": low}
+    if b.shape[-1] <= FEW:
+        x, packed, pivots, info = _few_solutions(a, b, **options(keywords))
+    else:
+        packed, pivots, info, _ = lu_factor(a, **keywords)
+        x = lu_solve(packed, pivots, b)
+    report = {"routine": "getrf, getrs, blocked"}
     if low and not info.any():
         report |= _refined_solutions(a, b, x, packed, pivots, precision)
     return Solution(x, packed, pivots, info, report)
+
+
+def _few_solutions(a: np.ndarray, b: np.ndarray, **named: Any) -> tuple[np.ndarray, ...]:
+    """Solutions for few right sides, and the factors. Whatever Python has to do is done before the first compiled
+    function is called, and after the last: those empty the caches, and it takes three times as long between them."""
+    from .blocked_lu import lu
+    from .few_sides import solve_few
+    from .updates import Session
+
+    (n, sides), lanes = b.shape[-2:], 64 // b.itemsize
+    y = empty((sides, -(-n // lanes) * lanes), b.dtype)
+    factors, x = _Factors.of(a, **named), empty(b.shape, b.dtype)
+    info = factors.info.reshape(-1)
+    with Session(a.dtype, n, n, **named, alone=(factors.alone(),)) as p:
+        systems = zip(factors.each(p, a), _each(factors.lines, b, x), strict=True)
+        for index, (arguments, (lines, right, out)) in enumerate(systems):
+            y[:, :n] = right.T
+            then = *_threads_for(lines), lines, y, False, False, False
+            info[index] = lu(*arguments, sides, address_of(y), y.strides[0])
+            solve_few(*then)
+            out[...] = y[:, :n].T
+    return x, *factors[:3]
 
 
 def _refined_solutions(
@@ -245,21 +302,29 @@ def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywor
 
 
 def _inverse(a: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    from . import blocked_lu
+    from .blocked_lu import invert, lu
+    from .prepared import places
     from .updates import Session
 
-    packed, pivots, info, _ = lu_factor(a, **keywords)
-    n, inverse, x = a.shape[-1], empty(a.shape, a.dtype), _apart(a.shape[-2:], a.dtype)
-    swaps, strip = pivots.reshape(-1, n), _INVERSE_STRIP
-    with Session(a.dtype, n, n, **options(keywords), alone=((n, strip, n),)) as p:
-        for index, (factor, out) in enumerate(_each(packed, inverse)):
-            if info.reshape(-1)[index]:
-                _copied(p, factor, out, _UPPER)  # as LAPACK's getri leaves it
+    named, n, strip = options(keywords), a.shape[-1], _INVERSE_STRIP
+    factors, inverse, x_row = _Factors.of(a, **named), empty(a.shape, a.dtype), _row_bytes(n, a.dtype)
+    swaps, info = factors.pivots.reshape(-1, n), factors.info.reshape(-1)
+    with Session(a.dtype, n, n, **named, alone=(factors.alone(), (n, strip, n))) as p:
+        offsets, count = places(p.leaves, n)
+        memory = take_workspace(count + n * x_row)
+        starts, x = offsets + address_of(memory), address_of(memory) + count
+        for index, (arguments, (packed, out)) in enumerate(
+            zip(factors.each(p, a), _each(factors.packed, inverse), strict=True)
+        ):
+            rows = packed.strides[0], x_row, out.strides[0]
+            then = p, n, address_of(packed), x, address_of(out), *rows, swaps[index], strip, starts
+            info[index] = lu(*arguments, 0, 0, 0)
+            if info[index]:
+                _copied(p, packed, out, _UPPER)  # as LAPACK's getri leaves it
             else:
-                places = (address_of(each) for each in (factor, x, out))
-                rows = factor.strides[0], x.strides[0], out.strides[0]
-                blocked_lu.invert(p, n, *places, *rows, swaps[index], strip)
-    return inverse, info
+                invert(*then)
+        return_workspace(memory)
+    return inverse, factors.info
 
 
 @contract.cholesky_solve.impl("magma", refuses=declined)

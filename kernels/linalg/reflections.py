@@ -54,8 +54,8 @@ def reflections(dtype: np.dtype, m: int, count: int, **keywords: Any) -> Iterato
 
     blocks = -(-count // WIDE)
     with Session(dtype, max(m, WIDE), WIDE, **keywords, alone=((m, WIDE, WIDE), (WIDE, WIDE, m))) as products:
-        turned_bytes = left_bytes(products, WIDE, m)
-        block_bytes = turned_bytes + left_bytes(products, m, WIDE)
+        turned_bytes = left_bytes(products.leaves, WIDE, m)
+        block_bytes = turned_bytes + left_bytes(products.leaves, m, WIDE)
         triangles, panel = empty((blocks, WIDE, WIDE), dtype), empty((PANEL * m,), dtype)
         vectors, gram = empty((m, WIDE), dtype), empty((WIDE, WIDE), dtype)
         work, turned = (empty((products.threads, WIDE, WIDE), dtype) for _ in range(2))

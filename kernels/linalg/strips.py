@@ -29,7 +29,7 @@ def progress(strips):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _next_strip(state, strips, blocks, kept, passing):
+def _next_strip(state, strips, blocks, kept, passing, worker):
     """A strip that somebody can work on now, -1 where there is none now, or -2 where everything is done."""
     factored, least, complete = state[_FACTORED], blocks, True
     for j in range(strips):
@@ -41,20 +41,28 @@ def _next_strip(state, strips, blocks, kept, passing):
         return -2
     waits = factored - least >= kept  # for the memory of block `least`
     chain = _STRIPS + 2 * factored
-    if factored < blocks and state[chain] == factored and state[chain + 1] == 0 and not waits:
+    if factored < blocks and state[chain] == factored and state[chain + 1] <= 0 and not waits:
         return factored
+    best, rank = -1, 2 * blocks
     for j in range(factored, strips):
-        done = state[_STRIPS + 2 * j]
-        if state[_STRIPS + 2 * j + 1] == 0 and done < factored and (done == least or not waits):
-            return j
+        done, last = state[_STRIPS + 2 * j], state[_STRIPS + 2 * j + 1]
+        if last <= 0 and done < factored and (done == least or not waits):
+            own = last == 0 or last == -1 - worker
+            mine = done if own else blocks + done
+            if j == factored:
+                return j
+            if mine < rank:
+                best, rank = j, mine
+    if best >= 0:
+        return best
     for j in range(factored if passing else 0):
-        if state[_STRIPS + 2 * j + 1] == 0 and state[_STRIPS + 2 * j] < factored:
+        if state[_STRIPS + 2 * j + 1] <= 0 and state[_STRIPS + 2 * j] < factored:
             return j
     return -1
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def take(state, strips, blocks, kept, passing):
+def take(state, strips, blocks, kept, passing, worker):
     """What a worker does next: (strip, first, last). Where first is the strip it is to be factored, else the blocks
     first to last are to be applied to it. Strip -1: everything is done. Waits for other workers if it must.
 
@@ -64,10 +72,10 @@ def take(state, strips, blocks, kept, passing):
     at = state.ctypes.data
     while True:
         acquire(at)
-        seen, strip = state[_FINISHED], _next_strip(state, strips, blocks, kept, passing)
+        seen, strip = state[_FINISHED], _next_strip(state, strips, blocks, kept, passing, worker)
         if strip >= 0:
             first, factored = state[_STRIPS + 2 * strip], state[_FACTORED]
-            state[_STRIPS + 2 * strip + 1] = 1
+            state[_STRIPS + 2 * strip + 1] = 1 + worker
             release(at)
             return strip, first, factored if first > strip else first + 1
         release(at)
@@ -81,7 +89,7 @@ def finish(state, strip, first, last):
     """Tell the others that what `take` gave is done."""
     at = state.ctypes.data
     acquire(at)
-    state[_STRIPS + 2 * strip], state[_STRIPS + 2 * strip + 1] = last, 0
+    state[_STRIPS + 2 * strip], state[_STRIPS + 2 * strip + 1] = last, -state[_STRIPS + 2 * strip + 1]
     if first == strip:
         state[_FACTORED] += 1
     announce(at + 8 * _FINISHED)

@@ -13,18 +13,45 @@ from typing import NamedTuple
 from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import launch
-from .lanes import VECTOR_BYTES, fnma, load_lanes, read, splat, store_lanes, write
+from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, splat, store_lanes, write
 from .squares import copy, copy_transposed, load_any, store_any
 from .updates import BLOCK, subtract
 
-__all__ = ["solve", "solve_triangular"]
+__all__ = ["load_block", "solve", "solve_block", "solve_triangular"]
 
 _V = VECTOR_BYTES
 _PLANES = 2
 
 
+_DIVIDE, _MULTIPLY, _UNIT = 0, 1, 2
+
+
 @njit(cache=False, no_cpython_wrapper=True)
-def _substitute(tag, n, t, unit, x):
+def _invert_diagonal(tag, n, t):
+    """Replace the diagonal of a block by its reciprocals, and return _MULTIPLY; where a reciprocal would overflow or
+    lose digits leave it, and return _DIVIDE."""
+    size, least = constant(tag, "size"), number(tag, "tiny") * 4.0
+    for i in range(n):
+        magnitude = abs(read(tag, t + i * (BLOCK + 1) * size))
+        if not least <= magnitude <= 1.0 / least:
+            return _DIVIDE
+    for i in range(n):
+        at = t + i * (BLOCK + 1) * size
+        write(tag, at, 1.0 / read(tag, at))
+    return _MULTIPLY
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pivoted(tag, a, b, at, diagonal):
+    """Two vectors over what is at the diagonal."""
+    d = splat(tag, read(tag, at))
+    if diagonal == _MULTIPLY:
+        return a * d, b * d
+    return a / d, b / d
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _substitute(tag, n, t, diagonal, x):
     """Solve T X = X for two planes of one vector for each row; t: lower, rows of BLOCK numbers."""
     size = constant(tag, "size")
     row, y = BLOCK * size, x + BLOCK * _V
@@ -42,26 +69,22 @@ def _substitute(tag, n, t, unit, x):
             a0, b0, a1, b1 = fnma(u, f0, a0), fnma(v, f0, b0), fnma(u, f1, a1), fnma(v, f1, b1)
             a2, b2, a3, b3 = fnma(u, f2, a2), fnma(v, f2, b2), fnma(u, f3, a3), fnma(v, f3, b3)
         to = i * size
-        if not unit:
-            d = splat(tag, read(tag, r0 + to))
-            a0, b0 = a0 / d, b0 / d
+        if diagonal != _UNIT:
+            a0, b0 = _pivoted(tag, a0, b0, r0 + to, diagonal)
         f = splat(tag, read(tag, r1 + to))
         a1, b1 = fnma(a0, f, a1), fnma(b0, f, b1)
-        if not unit:
-            d = splat(tag, read(tag, r1 + to + size))
-            a1, b1 = a1 / d, b1 / d
+        if diagonal != _UNIT:
+            a1, b1 = _pivoted(tag, a1, b1, r1 + to + size, diagonal)
         f, g = splat(tag, read(tag, r2 + to)), splat(tag, read(tag, r2 + to + size))
         a2, b2 = fnma(a1, g, fnma(a0, f, a2)), fnma(b1, g, fnma(b0, f, b2))
-        if not unit:
-            d = splat(tag, read(tag, r2 + to + 2 * size))
-            a2, b2 = a2 / d, b2 / d
+        if diagonal != _UNIT:
+            a2, b2 = _pivoted(tag, a2, b2, r2 + to + 2 * size, diagonal)
         f, g = splat(tag, read(tag, r3 + to)), splat(tag, read(tag, r3 + to + size))
         a3, b3 = fnma(a1, g, fnma(a0, f, a3)), fnma(b1, g, fnma(b0, f, b3))
         f = splat(tag, read(tag, r3 + to + 2 * size))
         a3, b3 = fnma(a2, f, a3), fnma(b2, f, b3)
-        if not unit:
-            d = splat(tag, read(tag, r3 + to + 3 * size))
-            a3, b3 = a3 / d, b3 / d
+        if diagonal != _UNIT:
+            a3, b3 = _pivoted(tag, a3, b3, r3 + to + 3 * size, diagonal)
         store_lanes(at, a0)
         store_lanes(at + _V, a1)
         store_lanes(at + 2 * _V, a2)
@@ -119,7 +142,7 @@ def _strip_task(task, worker, job):
             _read_plane(
                 tag, job.n, min(lanes, job.width - first), at, job.i_stride, job.c_stride, x + plane * BLOCK * _V
             )
-    _substitute(tag, job.n, job.t, job.unit, x)
+    _substitute(tag, job.n, job.t, job.diagonal, x)
     for plane in range(_PLANES):
         first = (task * _PLANES + plane) * lanes
         if first < job.width:
@@ -133,7 +156,7 @@ class _Strips(NamedTuple):
     tag: NamedTuple
     n: int
     width: int
-    unit: bool
+    diagonal: int
     t: int
     y: int
     i_stride: int
@@ -143,10 +166,10 @@ class _Strips(NamedTuple):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _solve_block(p, n, width, s, s_row, s_column, unit, y, i_stride, c_stride):
-    """Solve with one diagonal block, at most BLOCK x BLOCK, which is copied to the scratch memory."""
-    tag, size = p.tag, p.size
-    t = p.scratch  # of which nothing right of the diagonal is read
+def load_block(tag, n, s, s_row, s_column, unit, t):
+    """Copy a diagonal block, at most BLOCK x BLOCK, to `t`, of which nothing right of the diagonal is read. Returns
+    what the diagonal is there."""
+    size = constant(tag, "size")
     if s_row == size:
         copy_transposed(tag, n, n, s, s_column, t, BLOCK * size)
     else:
@@ -159,9 +182,16 @@ def _solve_block(p, n, width, s, s_row, s_column, unit, y, i_stride, c_stride):
     for i in range(n, (n + 3) // 4 * 4):  # rows of the identity
         for j in range(i + 1):
             write(tag, t + (i * BLOCK + j) * size, 1.0 if i == j else 0.0)
+    return _UNIT if unit else _invert_diagonal(tag, n, t)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def solve_block(p, n, width, t, diagonal, y, i_stride, c_stride):
+    """Solve with a block from `load_block`."""
+    tag = p.tag
     strips = (width + _PLANES * constant(tag, "lanes") - 1) // (_PLANES * constant(tag, "lanes"))
     threads = p.threads if n * n * width > 200000 else 1
-    job = _Strips(tag, n, width, unit, t, y, i_stride, c_stride, p.scratch + BLOCK * BLOCK * 8)
+    job = _Strips(tag, n, width, diagonal, t, y, i_stride, c_stride, p.scratch + BLOCK * BLOCK * 8)
     launch(p.pool, threads, strips, job)
 
 
@@ -180,10 +210,9 @@ def solve(p, n, width, t, t_row, t_column, lower, unit, right, b, b_row):
         first = q * BLOCK
         count = min(BLOCK, n - first)
         sign, at = (1, first) if lower else (-1, n - 1 - first)
-        _solve_block(
-            p, count, width, t + at * (s_row + s_column), sign * s_row, sign * s_column, unit,
-            b + at * i_unit, sign * i_unit, c_unit,
-        )  # fmt: skip
+        corner = t + at * (s_row + s_column)
+        diagonal = load_block(p.tag, count, corner, sign * s_row, sign * s_column, unit, p.scratch)
+        solve_block(p, count, width, p.scratch, diagonal, b + at * i_unit, sign * i_unit, c_unit)
         done = first + count
         span = ((q + 1) & -(q + 1)) * BLOCK
         ahead = min(span, n - done)

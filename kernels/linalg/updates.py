@@ -50,7 +50,7 @@ class Leaves(NamedTuple):
     a_across: int
     b_along: int
     b_across: int
-    affine: int
+    less: int
     plain: int
     mr: int
     nr: int
@@ -141,19 +141,18 @@ def _blocks(leaves, m, n, threads):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _multiply_packed(p, threads, add, m, n, k, packed_a, packed_b, c, c_row):
+def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     with_ = p.leaves
     sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
-    minus_one, one = -0x4010000000000000, 0x3FF0000000000000
     mc, nc = _blocks(with_, m, n, threads)
     loops.multiply(
-        p.pool, threads, with_.affine if add else with_.plain, m, n, k, with_.kc, mc, nc, packed_a, packed_b,
-        c, c_row, minus_one, one, c, c_row, p.size, p.sums, sums,
+        p.pool, threads, with_.less if less else with_.plain, m, n, k, with_.kc, mc, nc, packed_a, packed_b,
+        c, c_row, 0, 0, 0, 0, 0, p.sums, sums,
     )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _product(p, add, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
+def _product(p, less, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     if m <= 0 or n <= 0 or k <= 0:
         return
     with_ = p.leaves
@@ -166,7 +165,7 @@ def _product(p, add, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
         for i in range(0, m, rows):
             height, at = min(rows, m - i), c + i * c_row + j * p.size
             _pack(p, threads, True, a_row, a_column, height, k, a + i * a_row, p.packed_a)
-            _multiply_packed(p, threads, add, height, width, k, p.packed_a, p.packed_b, at, c_row)
+            _multiply_packed(p, threads, less, height, width, k, p.packed_a, p.packed_b, at, c_row)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -226,9 +225,9 @@ def _packed(lines: int, depth: int, panel_lines: int, number_bytes: int, step: i
     return plans.up(plans.up(lines, panel_lines) // panel_lines * plans.up(depth, step) * number_bytes, 64)
 
 
-def left_bytes(products: Products, m: int, k: int) -> int:
+def left_bytes(leaves: Leaves, m: int, k: int) -> int:
     """What `pack_left` writes."""
-    return _packed(m, k, products.leaves.mr, products.leaves.a_bytes, products.leaves.step)
+    return _packed(m, k, leaves.mr, leaves.a_bytes, leaves.step)
 
 
 def _parts(leaves: Leaves, size: int, m: int, n: int, depth: int, threads: int) -> list[int]:
@@ -250,6 +249,8 @@ class _Layout(NamedTuple):
     tag: Any
     leaves: Leaves
     starts: np.ndarray
+    nothing_found: np.ndarray
+    """What `Products.found` and `Products.workers_found` begin with."""
     total: int
 
 
@@ -262,7 +263,7 @@ def _layout(
     scheme, kernel = plan.scheme, plan.scheme.kernel
     pack = [plans._pack_leaf(plan, a, dtype, along, True) for a in (True, False) for along in (True, False)]
     leaves = Leaves(
-        *pack, plans.block_leaf(plan, dtype, False, True), plans.block_leaf(plan, dtype, True, True), kernel.mr,
+        *pack, plans.less_leaf(plan, dtype), plans.block_leaf(plan, dtype, True, True), kernel.mr,
         kernel.nr, scheme.mc, scheme.nc, scheme.kc, kernel.step, kernel.a_bytes, kernel.b_bytes,
         int(plan.products_per_microsecond),
     )  # fmt: skip
@@ -272,7 +273,9 @@ def _layout(
         own = zip(*(_parts(leaves, dtype.itemsize, *shape, 1) for shape in shapes), strict=True)
         parts += [[*map(max, own)]] * threads
     sizes = np.array(parts, np.int64)
-    return _Layout(plan, tag_of(dtype), leaves, sizes.cumsum().reshape(-1, 5) - sizes, int(sizes.sum()))
+    nothing_found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
+    starts = sizes.cumsum().reshape(-1, 5) - sizes
+    return _Layout(plan, tag_of(dtype), leaves, starts, nothing_found, int(sizes.sum()))
 
 
 class Session:
@@ -296,11 +299,13 @@ class Session:
     ) -> None:
         state, threads = pool()
         self._depth = max(m, n)
-        self._plan, tag, leaves, starts, total = _layout(dtype, max(m, n, 1), precision, rounding, alone, threads)
+        self._plan, tag, leaves, starts, nothing_found, total = _layout(
+            dtype, max(m, n, 1), precision, rounding, alone, threads
+        )
         self._checked = self._plan.isa == "amx" and not to_be_refined
         self._memory = take_workspace(total)
         starts = starts + address_of(self._memory)
-        self.found = np.full((1 + threads, 2), (0, 0xFFFFFFFF), np.int64)
+        self.found = nothing_found.copy()
         self.products = Products(
             tag, state, threads, dtype.itemsize, leaves, *starts[0].tolist(), self.found[0], starts[1:], self.found[1:]
         )

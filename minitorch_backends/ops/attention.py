@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +16,10 @@ from ..backends.attention import SWITCHES, SDPAParams, selected
 from ..backends.permission import Choice, chosen, recorded
 from ..dtypes import FLOATING, dtype_of
 from ..flags import current
+from ..kernels import registry
 from ..kernels.attention import attention as kernel
 from ..kernels.attention import attention_gradient as gradient_kernel
+from ..kernels.registry import ArraySpec, Refused
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -88,13 +90,17 @@ def scaled_dot_product_attention(
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
     TypeError for what is no Tensor.
     """
+    if attn_mask is None and not dropout_p:
+        out = _straight(query, key, value, is_causal, scale, enable_gqa)
+        if out is not None:
+            return out
     given: tuple[Any, ...] = (query, key, value)
     if not all(isinstance(each, Tensor) for each in given):
         found = ", ".join(type(each).__name__ for each in given)
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
     if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         query = _in_common_batch(query, key, value)
-    scale, known = _scale(query, scale), None
+    known = None
     if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, is_causal, scale, enable_gqa)
         if not (is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)):
@@ -102,6 +108,7 @@ def scaled_dot_product_attention(
             return adopt(kernel(query._array, key._array, value._array, **options)[0])
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    scale = _scale(query, scale)
     if attn_mask is not None and attn_mask._array.dtype == bool:
         lowest = np.where(attn_mask._array, 0, -np.inf).astype(query._array.dtype)
         attn_mask = adopt(lowest)
@@ -128,28 +135,53 @@ def _in_common_batch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 class _Known(NamedTuple):
-    """What flags and shapes say of a call without a mask and dropout: which kernel, and its keywords."""
+    """What flags and shapes say of a call without a mask and dropout: which kernel, its keywords, who decided, and the
+    function of the arrays that the kernel runs while nobody observes it."""
 
     name: str
     keywords: dict[str, Any]
     decided_by: str
+    run: Callable[..., Any] | None
 
 
+_KNOWN = "attention"
 _KNOWN_AT_MOST = 4096
 """Signatures that one state of the flags remembers."""
 
 
-def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float, gqa: bool) -> _Known:
+def _straight(query: Any, key: Any, value: Any, causal: bool, scale: float | None, gqa: bool) -> Tensor | None:
+    """The result of a call without a mask and dropout of which nothing is recorded and whose signature is known; None
+    where there is more to do."""
+    if registry.observing or watch.duals is not None or permission.in_backward():
+        return None
+    if not type(query) is type(key) is type(value) is Tensor:
+        return None
+    if query._node is not None or key._node is not None or value._node is not None:
+        return None
+    q, k, v, known = query._array, key._array, value._array, current().derived.get(_KNOWN)
+    found = known and known.get((q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, causal, scale, gqa))
+    if not found or found.run is None:
+        return None
+    try:
+        return adopt(found.run(q, k, v)[0])
+    except Refused:  # which the general way finds again, and goes on from there
+        return None
+
+
+def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float | None, gqa: bool) -> _Known:
     """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
-    q, k, v, state = query._array, key._array, value._array, current()
+    q, k, v = query._array, key._array, value._array
+    known = current().derived.setdefault(_KNOWN, {})
     signature = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, causal, scale, gqa)
-    found = state.derived.get(signature)
+    found = known.get(signature)
     if found is None:
         _check(query, key, value, None, 0.0, causal, gqa)
         name = selected(SDPAParams(query, key, value, None, 0.0, causal, gqa))
-        found = _Known(name, *_options(q.dtype, scale, causal, None))
-        if len(state.derived) < _KNOWN_AT_MOST:
-            state.derived[signature] = found
+        keywords, decided_by = _options(q.dtype, _scale(query, scale), causal, None)
+        run = kernel.first(*[ArraySpec(each.shape, each.dtype) for each in (q, k, v)], prefer=name, **keywords)
+        found = _Known(name, keywords, decided_by, run)
+        if len(known) < _KNOWN_AT_MOST:
+            known[signature] = found
     return found
 
 

@@ -35,39 +35,41 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.nd
     """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a
     choice.
     """
-    if precision is None and a.dtype is b.dtype:
-        call = _kept_call(a, b)
-        return call(a, b) if call is not None else _new_call(a, b)(a, b)
+    if a.dtype is b.dtype and (precision is None or type(precision) is str):
+        call = _kept_call(a, b, precision)
+        return call(a, b) if call is not None else _new_call(a, b, precision)(a, b)
     planned = _plan(a, precision)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
-def _kept_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """What a product of these shapes and of the dtype of both called before, at the flags in force."""
-    kept = current().derived.get(a.dtype.num)
+_Call = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _kept_call(a: np.ndarray, b: np.ndarray, precision: str | None) -> _Call | None:
+    """What a product of these shapes and of the dtype of both called before, at the precision of the call or, where it
+    names none, of the flags in force."""
+    kept = current().derived.get(a.dtype.num if precision is None else (a.dtype.num, precision))
     return None if kept is None else kept.get((a.shape, b.shape))
 
 
-def _new_call(a: np.ndarray, b: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def _new_call(a: np.ndarray, b: np.ndarray, precision: str | None) -> _Call:
     """What products of two shapes and of one dtype call at the flags in force; kept by their state, where the direction
     of the pass does not matter. Found anew each time, float64 products took 4 us longer and bfloat16 ones 8."""
-    state, planned = current(), _plan(a)
+    state, planned = current(), _plan(a, precision)
     specs = ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype)
     call = planned.kernel.prepared(*specs, planned.decided_by, **planned.keywords)
-    if a.dtype is not _FLOAT32 or "float32 product" in state.derived:
-        kept = state.derived.setdefault(a.dtype.num, {})
+    if a.dtype is not _FLOAT32 or precision is not None or "float32 product" in state.derived:
+        kept = state.derived.setdefault(a.dtype.num if precision is None else (a.dtype.num, precision), {})
         if len(kept) >= _CALLS_KEPT:
             kept.clear()
-        job_of = (
-            None if planned.kernel is not kernel else getattr(kernel.first(*specs, **planned.keywords), "job_of", None)
-        )
+        job_of = None
+        if planned.kernel is kernel and precision is None:
+            job_of = getattr(kernel.first(*specs, **planned.keywords), "job_of", None)
         kept[a.shape, b.shape] = call if job_of is None else _teaching(call, job_of, kept)
     return call
 
 
-def _teaching(
-    call: Callable[..., np.ndarray], job_of: Callable[..., Any], kept: dict[tuple, Callable]
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def _teaching(call: Callable[..., np.ndarray], job_of: Callable[..., Any], kept: dict[tuple, Callable]) -> _Call:
     """`call`, after which the table of `answers` knows such calls, for the first few layouts of the operands."""
     left = _LAYOUTS_TAUGHT
 
@@ -86,25 +88,27 @@ def _teaching(
     return teach
 
 
-def straight_product(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
-    """The function that `product` ends in for operands of these shapes and dtypes under the flags in force, while
-    nobody observes the kernels; None where it depends on more than these. It raises `Refused` where `product` would go
-    on to the next implementation.
+def straight_product(a: ArraySpec, b: ArraySpec, precision: str | None = None) -> Callable[..., np.ndarray] | None:
+    """The function that `product` ends in for operands of these shapes and dtypes at a precision (None: that of the
+    flags in force), while nobody observes the kernels; None where it depends on more than these. It raises `Refused`
+    where `product` would go on to the next implementation.
     """
     if a.dtype.itemsize == 2:
         return None
     if a.dtype is not _FLOAT32:
         return kernel.first(a, b, **_keywords(current(), "ieee"))
     state = current()
+    if precision is not None:
+        return kernel.first(a, b, **_keywords(state, choice_of(precision, "matmul").precision))
     keywords = float32_call(state)[1]
     return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
 
 
-def straight_dots(a: ArraySpec, b: ArraySpec) -> Callable[..., np.ndarray] | None:
+def straight_dots(a: ArraySpec, b: ArraySpec, precision: str | None = None) -> Callable[..., np.ndarray] | None:
     """What makes of (..., k) and (..., k) the sums (...) that `straight_product` makes of (..., 1, k) and (..., k, 1),
     where such a function is all there is to it; else None.
     """
-    return dots if straight_product(a, b) is product_of_dots else None
+    return dots if straight_product(a, b, precision) is product_of_dots else None
 
 
 def fused_sum(

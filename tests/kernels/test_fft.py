@@ -43,7 +43,7 @@ def test_every_length_by_scipy(kind: str, dtype: str) -> None:
 def shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Short lengths as lanes, long ones as matrices, others along an axis; ragged and exact numbers of vectors."""
     lanes = lanes_of(np.dtype(dtype).itemsize // 2)
-    short = [((lanes + ragged, n), (1,)) for n in (lanes, lanes + 2, 13, 72, 90) for ragged in (0, 3)]
+    short = [((lanes + ragged, n), (1,)) for n in (lanes, lanes + 2, 13, 72, 90, 210) for ragged in (0, 3)]
     long = [((2, lanes * lanes), (1,)), ((3, (lanes + 4) * (lanes + 5)), (1,))]
     along = [((2, 6, lanes + 1), (1,)), ((35, lanes), (0,))]
     return [*short, *long, *along, ((4, lanes * lanes, 2), (1,)), ((2, lanes, lanes * lanes), (1, 2))]
@@ -67,7 +67,7 @@ def test_stockham(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def real_shapes(dtype: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """As `shapes`; half the length of the last axis leaves vectors of mirrors, one that overlaps, or single numbers."""
     lanes = lanes_of(np.dtype(dtype).itemsize // 2)
-    short = [((lanes + 3, 2 * m), (1,)) for m in (lanes, 6 + lanes // 2, 30, 35, 65)]
+    short = [((lanes + 3, 2 * m), (1,)) for m in (lanes, 6 + lanes // 2, 30, 35, 65, 105)]
     long = [((2, 2 * (lanes + more) ** 2), (1,)) for more in (0, 2, 4)]
     return [*short, *long, ((3, 4 * lanes, lanes), (1,)), ((lanes, 6, 4 * lanes), (0, 1, 2)), ((9, 32, 20), (2, 1))]
 

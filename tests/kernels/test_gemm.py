@@ -1,5 +1,7 @@
 """The compiled loops, whichever microkernel: strides, batches, what is fused in, packed operands, ranges, the cache."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -260,6 +262,20 @@ def test_what_tiles_may_be_given(precision, a, b, refused):
     for pair in ((a, b), (b, a)):
         sentence = ranges.refusal(precision, 100, *(magnitudes(*x) for x in pair))
         assert (sentence is None) if refused is None else (refused in sentence)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "bf16x3", "bf16x6", "fp16"])
+def test_what_is_admitted_is_never_refused(precision):
+    for depth in (1, 64, 4096, 1 << 20):
+        least, greatest = ranges.admitted(precision, depth)
+        one = int(np.float32(1).view(np.uint32))
+        assert least < one < greatest
+        extremes = [0, greatest << 32 | least, least << 32 | least, greatest << 32 | greatest, one << 32 | one]
+        for a, b in itertools.product(extremes, repeat=2):
+            assert ranges.refusal(precision, depth, a, b) is None
+        if precision != "bf16":
+            beyond = (greatest + (1 << 24)) << 32 | one
+            assert ranges.refusal(precision, depth, beyond, beyond) is not None
 
 
 @pytest.mark.parametrize("isa", [TILES])

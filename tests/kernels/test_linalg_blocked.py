@@ -80,6 +80,14 @@ def test_triangular_solve(n: int, left: bool, upper: bool, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("end", ["smallest_subnormal", "smallest_normal", "max"])
+def test_diagonals_whose_reciprocals_overflow_or_lose_digits(end: str, dtype: str) -> None:
+    value, sides = getattr(np.finfo(dtype), end), np.arange(20.0, dtype=dtype)
+    a, x = np.diag(np.full(20, value)), np.where(np.arange(20)[:, None] % 2, 1.0, sides[None] == 3).astype(dtype)
+    assert np.array_equal(linalg.triangular_solve["magma"](a, x * value), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_hard_matrices(dtype: str) -> None:
     n = BLOCK + 20
     for kind, a in hard(n, dtype).items():

@@ -23,24 +23,25 @@ def test_workers_do_every_step_once_and_in_order(strips, blocks, kept, passing, 
     state[order._FACTORED] = state[order._STRIPS] = 1
     done, busy, at_work = state[order._STRIPS :: 2], state[order._STRIPS + 1 :: 2], {}
     for _ in range(10_000):
-        strip = _next(state, strips, blocks, kept, passing)
+        worker = chance.randrange(workers)
+        strip = _next(state, strips, blocks, kept, passing, worker)
         if strip == -2:
             break
         assert strip >= 0 or at_work, "nobody works and nobody is given work"
         if strip >= 0 and (not at_work or (len(at_work) < workers and chance.random() < 0.7)):
             first, factored = done[strip], state[order._FACTORED]
-            assert not busy[strip]
+            assert busy[strip] <= 0
             if first == strip:  # its block takes the place of an older one
                 assert strip == factored
                 assert all(done[j] > strip - kept for j in range(strip, strips))
             else:
                 assert first < factored
                 assert first > strip or first >= factored - kept
-            busy[strip], at_work[strip] = 1, first
+            busy[strip], at_work[strip] = 1 + worker, first
         else:
             strip = chance.choice(sorted(at_work))
             first = at_work.pop(strip)
-            done[strip], busy[strip] = first + 1, 0
+            done[strip], busy[strip] = first + 1, -busy[strip]
             state[order._FACTORED] += first == strip
     assert state[order._FACTORED] == blocks
     assert done.tolist() == [blocks if passing else min(j + 1, blocks) for j in range(strips)]

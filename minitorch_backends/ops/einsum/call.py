@@ -19,10 +19,10 @@ from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
 from .. import answers
 from .constants import run_with_constants
-from .contraction import BY_FLAGS, contract, contraction
+from .contraction import contract, contraction
 from .diagonals import diagonals_of
 from .equation import Labels, equation_of_sublists, parse, resolve
-from .paths import strategy_in_force
+from .paths import BY_FLAGS, strategy_in_force
 from .plan import Plan
 from .programs import program_for, tally
 from .recipes import Recipe, key_of, recipes
@@ -144,44 +144,38 @@ def _general(
     if out is not None:
         return written_out("einsum", lambda: _general(args, **options), out, args)
     equation, tensors = _read(args)
-    if strategy is BY_FLAGS and precision is None and memory_limit is None and not share:
-        key = key_of(equation, tensors)
-        recipe = _known(key)
-        if recipe is None:
-            recipe = _recipe(equation, tensors)
-            result = contract(recipe, tensors)
-            recipes.keep(key, recipe)
-            return result
+    if precision is not None and not isinstance(precision, str):
+        raise TypeError(
+            f"einsum(): argument 'precision' must be str or None, not {type(precision).__name__} {precision!r}"
+        )
+    if strategy is not BY_FLAGS:
+        strategy = checked(strategy)
+    named = () if strategy is BY_FLAGS and precision is None else (precision, strategy)
+    key = key_of(equation, tensors, *named)
+    recipe, limited = _known(key), memory_limit is not None or share
+    if recipe is not None and not limited:
         return contract(recipe, tensors)
-    return _by_options(_recipe(equation, tensors), tensors, **options)
+    if recipe is None:
+        shapes = [each._array.shape for each in tensors]
+        recipe = Recipe(*resolve(parse(equation), shapes), shapes, *named)
+    result = _limited(recipe, tensors, memory_limit, share) if limited else contract(recipe, tensors)
+    recipes.keep(key, recipe)  # once the call has done what it says
+    return result
 
 
-def _recipe(equation: str, tensors: Sequence[Tensor]) -> Recipe:
-    shapes = [each._array.shape for each in tensors]
-    return Recipe(*resolve(parse(equation), shapes), shapes)
-
-
-def _by_options(
-    recipe: Recipe,
-    tensors: Sequence[Tensor],
-    strategy: Any,
-    precision: str | None,
-    memory_limit: int | None,
-    share: bool,
-) -> Tensor:
-    """A call with keywords."""
-    strategy = strategy if strategy is BY_FLAGS else checked(strategy)
-    operands = recipe.views(tensors)
+def _limited(recipe: Recipe, tensors: Sequence[Tensor], memory_limit: int | None, share: bool) -> Tensor:
+    """A call with a limit of its own, or that shares intermediates."""
     if recipe.axes is not None:
         return contract(recipe, tensors)
+    operands, precision = recipe.views(tensors), recipe.precision
     same = _same(tensors, recipe.terms) if share else None
     if share and not _mode().records:
         arrays = [each._array for each in operands]
-        order = strategy_in_force() if strategy is BY_FLAGS else strategy
+        order = strategy_in_force() if recipe.strategy is BY_FLAGS else recipe.strategy
         program = program_for(recipe.inputs, recipe.output, arrays, order, same)
         return adopt(run_with_constants(program, tensors, arrays, precision, memory_limit))
     needs = tuple([each.requires_grad for each in operands])
-    return contraction(operands, recipe.inputs, recipe.output, precision, strategy, needs, memory_limit, same)
+    return contraction(operands, recipe.inputs, recipe.output, precision, recipe.strategy, needs, memory_limit, same)
 
 
 def _same(tensors: Sequence[Tensor], inputs: Sequence[Labels]) -> tuple[int, ...]:

@@ -19,15 +19,12 @@ from ...tensor import Tensor, adopt
 from ..shape import expand
 from ..transpose import permute
 from .equation import Labels, sizes_of
-from .paths import strategy_in_force
+from .paths import BY_FLAGS, strategy_in_force
 from .plan import cotangent_labels
 from .programs import KEPT, program_for
 from .recipes import Recipe
 
-__all__ = ["BY_FLAGS", "contract", "contraction"]
-
-BY_FLAGS = "flags"
-"""The strategy of a call that names none: that of the flags in force, in backward of those in force then."""
+__all__ = ["contract", "contraction"]
 
 
 def _cotangents(
@@ -104,19 +101,20 @@ def _cotangent(
 
 
 def contract(recipe: Recipe, tensors: Sequence[Tensor]) -> Tensor:
-    """The result by the flags in force, recorded if operands need gradients; a view where nothing is computed."""
+    """The result by the recipe and the flags in force, recorded if operands need gradients; a view where nothing is
+    computed."""
     operands = recipe.views(tensors)
     if recipe.axes is not None:
         is_view = recipe.takes_diagonals and recipe.axes == tuple(range(len(recipe.axes)))
         return operands[0] if is_view else permute(operands[0], recipe.axes)
     inputs, output, needs = recipe.inputs, recipe.output, tuple([each.requires_grad for each in operands])
     if watch.calls:
-        return contraction(operands, inputs, output, None, BY_FLAGS, needs)
+        return contraction(operands, inputs, output, recipe.precision, recipe.strategy, needs)
     arrays = [each._array for each in operands]
     out = adopt(recipe.run(arrays))
     if True in needs and grad_mode.get().records:
-        metadata = {"inputs": inputs, "output": output, "precision": None, "strategy": BY_FLAGS, "needs": needs}
-        contraction.op.record(operands, arrays, {**metadata, "memory_limit": None, "same": None}, out)
+        metadata = {"inputs": inputs, "output": output, "precision": recipe.precision, "strategy": recipe.strategy}
+        contraction.op.record(operands, arrays, {**metadata, "needs": needs, "memory_limit": None, "same": None}, out)
     return out
 
 

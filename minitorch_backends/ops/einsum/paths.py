@@ -14,9 +14,12 @@ from ...backends.strategies import COTENGRA, Strategy
 from ...flags import current
 from .equation import Labels
 
-__all__ = ["Path", "find_path", "left_to_right", "pairs_of", "strategy_in_force"]
+__all__ = ["BY_FLAGS", "Path", "find_path", "left_to_right", "pairs_of", "strategy_in_force"]
 
 Path = tuple[tuple[int, ...], ...]
+
+BY_FLAGS = "flags"
+"""The strategy of a call that names none: that of the flags in force, in backward of those in force then."""
 
 
 def left_to_right(count: int) -> Path:

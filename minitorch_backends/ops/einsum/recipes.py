@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from .diagonals import take_diagonals
 from .equation import Labels, sizes_of
 from .execute import Program
 from .known import remember
-from .paths import strategy_in_force
+from .paths import BY_FLAGS, strategy_in_force
 from .programs import KEPT, Cache, program_for, tally
 from .straight import straightened
 
@@ -24,10 +25,10 @@ Straight = tuple[State | None, Callable[..., np.ndarray] | None]
 _NONE: Straight = (None, None)
 
 
-def key_of(equation: str, operands: Sequence[Tensor]) -> tuple:
-    """What a recipe is known by."""
+def key_of(equation: str, operands: Sequence[Tensor], *options: Any) -> tuple:
+    """What a recipe is known by; `options` are the precision and the strategy of a call that names one of them."""
     arrays = [each._array for each in operands]
-    return (equation, *[each.shape for each in arrays], *[each.dtype for each in arrays])
+    return (equation, *[each.shape for each in arrays], *[each.dtype for each in arrays], *options)
 
 
 class Recipe:
@@ -35,6 +36,7 @@ class Recipe:
 
     Attributes:
         terms: the labels of the operands' dimensions; `inputs`: each label once; `output`: those of the result.
+        precision, strategy: those that the call names; None and BY_FLAGS where the flags say.
         axes: where one operand is only seen in another order, that order; None elsewhere.
         straight: the flags that its program was written out for, and the function; (None, None) without one.
         program: what `remember` may still make known to the builtin, or None.
@@ -42,8 +44,15 @@ class Recipe:
     Raises RuntimeError for shapes that do not fit the labels.
     """
 
-    def __init__(self, terms: tuple[Labels, ...], output: Labels, shapes: Sequence[tuple[int, ...]]) -> None:
-        self.terms, self.output = terms, output
+    def __init__(
+        self,
+        terms: tuple[Labels, ...],
+        output: Labels,
+        shapes: Sequence[tuple[int, ...]],
+        precision: str | None = None,
+        strategy: Any = BY_FLAGS,
+    ) -> None:
+        self.terms, self.output, self.precision, self.strategy = terms, output, precision, strategy
         sizes_of(self.terms, shapes)
         self.inputs = tuple(tuple(dict.fromkeys(term)) for term in self.terms)
         self.takes_diagonals = self.inputs != self.terms
@@ -62,7 +71,7 @@ class Recipe:
         return [take_diagonals(each, term) for each, term in zip(tensors, self.terms, strict=True)]
 
     def run(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """The result of the operands with each label once, by the flags in force."""
+        """The result of the operands with each label once, by its options and the flags in force."""
         (state, straight), now = self._of_operands, current()
         if state is now and straight is not None and not registry.observing:
             try:
@@ -71,14 +80,15 @@ class Recipe:
                 return out
             except Refused:  # values that a kernel does not take, from which the general way goes on to the next
                 pass
-        program = program_for(self.inputs, self.output, arrays, strategy_in_force())
+        order = strategy_in_force() if self.strategy is BY_FLAGS else self.strategy
+        program = program_for(self.inputs, self.output, arrays, order)
         if state is not now and self._seen is now:  # the second time in a row under these flags
-            self._of_operands = now, straightened(program)
+            self._of_operands = now, straightened(program, self.precision)
             if not self.takes_diagonals and self._of_operands[1] is not None:
                 self.straight = self._of_operands
                 self.program, self._remembered = program if len(arrays) == 2 else None, 0
         self._seen = now
-        return program.run(arrays)
+        return program.run(arrays, self.precision)
 
     def remember(self, state: State, equation: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         """Have the table of `answers.py` answer the next calls like this one, where it can."""

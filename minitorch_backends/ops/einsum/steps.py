@@ -90,14 +90,14 @@ class Product:
             a, b = b, a
         return self.result(product(self.first(a), self.second(b), precision))
 
-    def code(self, a: str, b: str, bind: Bind) -> str | None:
+    def code(self, a: str, b: str, bind: Bind, precision: str | None = None) -> str | None:
         if self.casts_to is not None:
             return None
         if self.swapped:
             a, b = b, a
-        if self.lines is not None and (sums := straight_dots(*self.specs)) is not None:
+        if self.lines is not None and (sums := straight_dots(*self.specs, precision)) is not None:
             return f"{bind(_BARE[sums])}({self.lines[0].code(a, bind)}, {self.lines[1].code(b, bind)})"
-        multiply = straight_product(*self.specs)
+        multiply = straight_product(*self.specs, precision)
         if multiply is None:
             return None
         a, b = self.first.code(a, bind), self.second.code(b, bind)
@@ -123,7 +123,7 @@ class Multiplication:
         finally:
             restore(token)
 
-    def code(self, a: str, b: str, bind: Bind) -> str | None:
+    def code(self, a: str, b: str, bind: Bind, precision: str | None = None) -> str | None:
         if self.casts_to is not None:
             return None
         made = f"{bind(np.multiply)}({self.first.code(a, bind)}, {self.second.code(b, bind)})"

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["straightened"]
 
 
-def straightened(program: Program) -> Callable[..., np.ndarray] | None:
-    """The program as a function of its operands' arrays, for the flags in force; None where it must look at more than
+def straightened(program: Program, precision: str | None = None) -> Callable[..., np.ndarray] | None:
+    """The program as a function of its operands' arrays, at a precision (None: that of the flags), for the
+    flags in force; None where it must look at more than
     these with each call. The function raises `Refused` where a kernel finds values that it cannot take.
     """
     if program.asks_for_memory():
@@ -36,7 +37,7 @@ def straightened(program: Program) -> Callable[..., np.ndarray] | None:
     count, last = len(program.plan.inputs), len(program.plan.inputs) + len(program.steps) - 1
     lines = [f"x{place} = {prepare.code(f'x{place}', bind)}" for place, prepare in program.first]
     for value, (contract, left, right, done) in enumerate(program.steps, count):
-        expression = contract.code(f"x{left}", f"x{right}", bind)
+        expression = contract.code(f"x{left}", f"x{right}", bind, precision)
         if expression is None:
             return None
         lines.append(f"x{value} = {expression}")

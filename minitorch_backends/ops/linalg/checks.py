@@ -100,7 +100,7 @@ def of_finite(function: str, A: np.ndarray, error: type[RuntimeError] = LinAlgEr
 def raise_for(function: str, info: Any, sentence: str) -> None:
     """Raise LinAlgError with `sentence` (its `{info}` filled in) for the first matrix of the batch that failed."""
     info = info._array if isinstance(info, Tensor) else info
-    if not info.any():
+    if not np.count_nonzero(info):  # takes a tenth of the time of `any`
         return
     where = np.argwhere(info)[0]
     number = int(info[tuple(where)])

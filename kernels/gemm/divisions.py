@@ -1,0 +1,94 @@
+"""How a product, or a batch of them, is divided: among threads, and into parts whose packed operands fit somewhere."""
+
+from __future__ import annotations
+
+import functools
+
+from .. import threading
+from . import loops, plans
+from .plans import Plan, Side
+
+__all__ = [
+    "BATCHED_BYTES",
+    "ROWS_AT_ONCE",
+    "SPREAD_MICROSECONDS",
+    "batch_arguments",
+    "fits",
+    "gains_by_rows",
+    "gains_by_thread",
+    "is_brief",
+    "lines_at_once",
+    "strip_arguments",
+]
+
+_PACKED_LIMIT = 1 << 27
+"""Bytes of one packed operand; a larger product is done in parts, each packed in turn."""
+
+SPREAD_MICROSECONDS = 20.0
+"""Work below this stays on the caller's thread: waking another one takes longer."""
+
+BATCHED_BYTES, _MOST_SCRATCH = 1 << 20, 8 << 20
+"""Products whose packed operands and sums take less are done by one thread each, within its L2 cache; where no thread
+would wait for the last one, up to so many, since a product that is divided waits twice for the other threads. Speed of
+one for each relative to dividing, batches of 16: 1.07 to 1.35 (bench/NOTES.md, "By tiles, and in batches")."""
+
+_FEW_COLUMNS, ROWS_AT_ONCE = 128, 128
+"""Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
+it is in its cache; panels of B are packed by each task for itself. Measured in bench/NOTES.md, "Few columns"."""
+
+
+def fits(plan: Plan, a: Side, b: Side) -> bool:
+    """Whether the packed operands and the sums of a product fit in one core's cache."""
+    return batch_arguments(plan, a, b)[1][0] <= BATCHED_BYTES
+
+
+def is_brief(plan: Plan, a: Side, b: Side) -> bool:
+    """Whether a product fits, and takes so little time that other threads would come too late."""
+    return a.lines * b.lines * a.depth < SPREAD_MICROSECONDS * plan.products_per_microsecond and fits(plan, a, b)
+
+
+def batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Arguments of `loops.multiply_batch`: from a_line to nc, and from scratch_bytes to b_bytes."""
+    kernel = plan.scheme.kernel
+    mc, nc = plans.up(a.lines, kernel.mr), plans.up(b.lines, kernel.nr)
+    a_bytes, b_bytes = a.bytes(a.lines), b.bytes(b.lines)
+    strides = a.line_stride, a.k_stride, b.line_stride, b.k_stride
+    sizes = a.lines, b.lines, a.depth, plan.scheme.kc, mc, nc
+    return (*strides, *sizes), (plans.up(a_bytes + b_bytes + mc * nc * kernel.size, 64), a_bytes, b_bytes)
+
+
+def gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
+    """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
+    few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
+    return few and batch_arguments(plan, a._replace(lines=ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH
+
+
+def gains_by_thread(plan: Plan, a: Side, b: Side, count: int) -> bool:
+    """Whether a batch of products that do not fit in one core's cache keeps all threads busy with one product each."""
+    threads = threading.pool()[1]
+    level = count >= 4 * threads or (count >= 4 and count % threads == 0)
+    return level and batch_arguments(plan, a, b)[1][0] <= _MOST_SCRATCH
+
+
+def lines_at_once(side: Side, block: int) -> int:
+    """How many lines are packed at a time: whole blocks within _PACKED_LIMIT."""
+    line_bytes = max(1, side.depth * side.k_bytes // side.panel_lines)
+    return max(1, _PACKED_LIMIT // line_bytes // block) * block
+
+
+@functools.lru_cache(4096)
+def strip_arguments(
+    plan: Plan, a: Side, b: Side | None, width: int, rows: int, threads: int
+) -> tuple[tuple[int, ...], int]:
+    """Arguments of `strips.multiply_strips` from pack_b to scratch_bytes, for so many columns of b (None: packed), and
+    the memory that they need."""
+    scheme, depth = plan.scheme, a.depth
+    packing, b_bytes = (0,) * 6, 0
+    if b is not None:
+        divided = plans.chunks(width, depth, b.panel_lines, b.along_k, scheme.kc, threads)
+        packing, b_bytes = (b.leaf, b.line_stride, b.k_stride, b.panel_lines, *divided), b.bytes(width)
+    a_bytes, sums = a.bytes(rows), scheme.mc * scheme.nc * scheme.kernel.size
+    blocks = scheme.kc, rows, plans.even(width, scheme.nc, scheme.kernel.nr)
+    strides = a.leaf, a.line_stride, a.k_stride
+    needed = threads * (a_bytes + sums + loops.LIMITS_BYTES) + b_bytes
+    return (*packing, *strides, a.lines, width, depth, *blocks, a_bytes, a_bytes + sums), needed
