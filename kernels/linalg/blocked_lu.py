@@ -24,6 +24,9 @@ from .updates import BLOCK, Products, alone, pack_left, subtract, subtract_packe
 
 __all__ = ["invert", "lu", "lu_solve"]
 
+_CACHED_BYTES = 1 << 21
+"""Matrices that the second caches of two cores hold, with what is packed of them: their strips are kept level."""
+
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
@@ -83,8 +86,9 @@ def _factor(p, job, block):
 def _work_task(task, worker, job):
     p, size = alone(job.p, worker), job.p.size
     strips, blocks = (job.n + job.strip - 1) // job.strip, (job.k + job.strip - 1) // job.strip
+    level = job.m * job.n * size <= _CACHED_BYTES
     while True:
-        strip, first, last = take(job.state, strips, blocks, job.kept, True, worker)
+        strip, first, last = take(job.state, strips, blocks, job.kept, True, worker, level)
         if strip < 0:
             return
         if first == strip:

@@ -300,7 +300,7 @@ def _work_task(task, worker, job):
     p, memory = _alone(job.p, job.memory, worker)
     strips, blocks = (job.n + WIDE - 1) // WIDE, (job.columns + WIDE - 1) // WIDE
     while True:
-        strip, first, last = take(job.state, strips, blocks, blocks, False, worker)
+        strip, first, last = take(job.state, strips, blocks, blocks, False, worker, False)
         if strip < 0:
             return
         if first == strip:

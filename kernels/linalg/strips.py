@@ -29,7 +29,7 @@ def progress(strips):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _next_strip(state, strips, blocks, kept, passing, worker):
+def _next_strip(state, strips, blocks, kept, passing, worker, level):
     """A strip that somebody can work on now, -1 where there is none now, or -2 where everything is done."""
     factored, least, complete = state[_FACTORED], blocks, True
     for j in range(strips):
@@ -43,12 +43,12 @@ def _next_strip(state, strips, blocks, kept, passing, worker):
     chain = _STRIPS + 2 * factored
     if factored < blocks and state[chain] == factored and state[chain + 1] <= 0 and not waits:
         return factored
-    best, rank = -1, 2 * blocks
+    best, rank = -1, strips + 2 * blocks
     for j in range(factored, strips):
         done, last = state[_STRIPS + 2 * j], state[_STRIPS + 2 * j + 1]
         if last <= 0 and done < factored and (done == least or not waits):
             own = last == 0 or last == -1 - worker
-            mine = done if own else blocks + done
+            mine = j if not level else done if own else blocks + done
             if j == factored:
                 return j
             if mine < rank:
@@ -62,17 +62,19 @@ def _next_strip(state, strips, blocks, kept, passing, worker):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def take(state, strips, blocks, kept, passing, worker):
+def take(state, strips, blocks, kept, passing, worker, level):
     """What a worker does next: (strip, first, last). Where first is the strip it is to be factored, else the blocks
     first to last are to be applied to it. Strip -1: everything is done. Waits for other workers if it must.
 
     blocks: how many strips are factored. kept: how many blocks there is memory for. passing: whether the later blocks
     are to be applied to a strip that is factored, as exchanges of rows are.
+    level: whether all strips are kept level, each with its own worker, which leaves nobody waiting at the end. It is
+    for matrices that the caches hold; else each strip takes all the steps that it can while it is in a cache.
     """
     at = state.ctypes.data
     while True:
         acquire(at)
-        seen, strip = state[_FINISHED], _next_strip(state, strips, blocks, kept, passing, worker)
+        seen, strip = state[_FINISHED], _next_strip(state, strips, blocks, kept, passing, worker, level)
         if strip >= 0:
             first, factored = state[_STRIPS + 2 * strip], state[_FACTORED]
             state[_STRIPS + 2 * strip + 1] = 1 + worker

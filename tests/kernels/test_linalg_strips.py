@@ -23,8 +23,8 @@ def test_workers_do_every_step_once_and_in_order(strips, blocks, kept, passing, 
     state[order._FACTORED] = state[order._STRIPS] = 1
     done, busy, at_work = state[order._STRIPS :: 2], state[order._STRIPS + 1 :: 2], {}
     for _ in range(10_000):
-        worker = chance.randrange(workers)
-        strip = _next(state, strips, blocks, kept, passing, worker)
+        worker, level = chance.randrange(workers), chance.random() < 0.5
+        strip = _next(state, strips, blocks, kept, passing, worker, level)
         if strip == -2:
             break
         assert strip >= 0 or at_work, "nobody works and nobody is given work"
