@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..jit import ir
 from .emit import F16, F32, I32, either, splat, vector
 
-__all__ = ["CONVERSIONS", "AsIs", "converted", "rounded"]
+__all__ = ["CONVERSIONS", "AsIs", "ToBf16", "converted", "rounded"]
 
 
 class AsIs(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
-from .conversions import CONVERSIONS, AsIs, converted, rounded
+from .conversions import CONVERSIONS, AsIs, ToBf16, converted, rounded
 from .emit import (
     BF16,
     F32,
