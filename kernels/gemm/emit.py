@@ -75,6 +75,11 @@ def prefetch_to_l2(builder: ir.IRBuilder, at: ir.Value, lines: int) -> None:
         call(builder, "llvm.prefetch.p0", VOID, offset(builder, at, 64 * line), I32(0), I32(1), I32(1))
 
 
+def prefetch(builder: ir.IRBuilder, at: ir.Value) -> None:
+    """Ask for a cache line that is read soon."""
+    call(builder, "llvm.prefetch.p0", VOID, at, I32(0), I32(3), I32(1))
+
+
 def prefetch_to_write(builder: ir.IRBuilder, at: ir.Value) -> None:
     """Ask for a cache line that is read and written soon."""
     call(builder, "llvm.prefetch.p0", VOID, at, I32(1), I32(3), I32(1))
@@ -100,6 +105,22 @@ def loop(
     builder.cbranch(builder.icmp_signed("<", after[0], count), block, done)
     builder.position_at_end(done)
     return after[1:]
+
+
+def either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable[[], list], no: Callable[[], list]) -> list:
+    """What `yes` or `no` emits and returns."""
+    with builder.if_else(condition) as (then, otherwise):
+        with then:
+            first = yes()
+            end_of_first = builder.block
+        with otherwise:
+            second = no()
+            end_of_second = builder.block
+    merged = [builder.phi(value.type) for value in first]
+    for phi, one, other in zip(merged, first, second, strict=True):
+        phi.add_incoming(one, end_of_first)
+        phi.add_incoming(other, end_of_second)
+    return merged
 
 
 def transpose(builder: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:

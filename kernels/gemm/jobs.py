@@ -27,6 +27,9 @@ class Steps(NamedTuple):
 
 ALONE = Steps()
 
+_BEYOND_CACHE = 1 << 20
+"""Bytes of the operands and results of a batch from which the next ones are fetched while one is computed."""
+
 
 class Job:
     """The int64 of one job, at an address that compiled code reads.
@@ -67,8 +70,9 @@ def job_for(
 
 
 @functools.cache
-def _leaf(plan: plans.Plan, dtype: np.dtype) -> int:
-    return loops.leaf_address(small_vectors.MultiplySmall(plan.scheme.kernel, ELEMENTS[dtype.name]))
+def _leaf(plan: plans.Plan, dtype: np.dtype, in_a_row: bool) -> int:
+    ahead = small_vectors.InARow() if in_a_row else small_vectors.Alone()
+    return loops.leaf_address(small_vectors.MultiplySmall(plan.scheme.kernel, ELEMENTS[dtype.name], ahead))
 
 
 @functools.cache
@@ -107,7 +111,12 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     as_is = dtype.itemsize == size and type(plan.a_panel.conversion) is AsIs
     kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
     fields = dict.fromkeys(small_vectors.FIELDS, 0)
-    fields.update(leaf=_leaf(plan, dtype), m=m, n=n, k=k, c_row=n * dtype.itemsize, a_row=a_row, a_k=a_k)
+    sides = m * k * dtype.itemsize, k * n * dtype.itemsize, m * n * dtype.itemsize
+    in_a_row = kernel.tall and (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= _BEYOND_CACHE
+    if in_a_row:
+        places = k * small_vectors.strips(m, n, kernel.lanes)
+        fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
+    fields.update(leaf=_leaf(plan, dtype, in_a_row), m=m, n=n, k=k, c_row=n * dtype.itemsize, a_row=a_row, a_k=a_k)
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
         lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)

@@ -17,12 +17,30 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
-from .emit import BF16, F16, F32, F64, I16, I32, I64, POINTER, call, load, loop, offset, splat, store, transpose, vector
+from .conversions import CONVERSIONS, AsIs, ToBf16, converted, rounded
+from .emit import (
+    BF16,
+    F32,
+    F64,
+    I16,
+    I32,
+    I64,
+    POINTER,
+    call,
+    load,
+    loop,
+    offset,
+    splat,
+    store,
+    transpose,
+    vector,
+)
 from .sources import Reader
 from .tags import constant, field_class, instance
 
 __all__ = [
     "CONVERSIONS",
+    "AsIs",
     "OfA",
     "OfB",
     "TilePanel",
@@ -38,118 +56,12 @@ __all__ = [
 _TILE, _LINE = 1024, 64
 
 
-class AsIs(NamedTuple):
-    """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them."""
-
-    target = None
-    rounding = None
-    tile_parts = 1
-
-
-class ToBf16(AsIs):
-    target, rounding = "bf16", "rne"
-
-
-class InTwo(AsIs):
-    tile_parts = 2
-
-
-class InThree(AsIs):
-    tile_parts = 3
-
-
-class ToTf32(AsIs):
-    target, rounding, tile_parts = "tf32", "rna", 2
-
-
-class ToTf32Even(ToTf32):
-    rounding = "rne"
-
-
-class ToTf32Zero(ToTf32):
-    rounding = "rz"
-
-
-class InTwoTf32(AsIs):
-    """Rounded to the sum of two tf32 parts, which three bf16 parts hold exactly."""
-
-    target, tile_parts = "tf32x3", 3
-
-
-class ToFp16(AsIs):
-    target, tile_parts = "fp16", 2
-
-
-CONVERSIONS = {
-    ("ieee", None): AsIs(),
-    ("bf16", None): ToBf16(),
-    ("fp16", None): ToFp16(),
-    ("tf32", "rna"): ToTf32(),
-    ("tf32", "rne"): ToTf32Even(),
-    ("tf32", "rz"): ToTf32Zero(),
-    ("bf16x3", None): InTwo(),
-    ("tf32x3", None): InTwoTf32(),
-    ("bf16x6", None): InThree(),
-    ("bf16x9", None): InThree(),
-}
-"""How operands are converted, by precision and (for tf32) rounding."""
-
-
 class OfA(NamedTuple):
     operand = "a"
 
 
 class OfB(NamedTuple):
     operand = "b"
-
-
-def _round_bits(builder: ir.IRBuilder, value: ir.Value, rounding: str, drop: int) -> ir.Value:
-    """Float32 values with the `drop` lowest bits of the significand rounded away. An Inf stays one; of a NaN the result
-    may be anything, even a zero."""
-    lanes = value.type.count
-    bits = builder.bitcast(value, vector(I32, lanes))
-    if rounding == "rna":
-        bits = builder.add(bits, splat(I32, 1 << (drop - 1), lanes))
-    elif rounding == "rne":
-        odd = builder.and_(builder.lshr(bits, splat(I32, drop, lanes)), splat(I32, 1, lanes))
-        bits = builder.add(builder.add(bits, splat(I32, (1 << (drop - 1)) - 1, lanes)), odd)
-    return builder.bitcast(builder.and_(bits, splat(I32, 0x100000000 - (1 << drop), lanes)), value.type)
-
-
-def rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
-    """Float32 values rounded to the conversion's target; NaN as `_round_bits` leaves it."""
-    if conversion.target == "fp16":
-        lanes = value.type.count
-        return builder.fpext(builder.fptrunc(value, vector(F16, lanes)), value.type)
-    if conversion.target == "tf32x3":
-        first = _round_bits(builder, value, "rna", 13)
-        return builder.fadd(first, _round_bits(builder, builder.fsub(value, first), "rna", 13))
-    drop = {"tf32": 13, "bf16": 16}.get(conversion.target)
-    return value if drop is None else _round_bits(builder, value, conversion.rounding, drop)
-
-
-def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
-    """Values rounded to the conversion's target, for vector units; NaN stays one."""
-    if conversion.target is None:
-        return value
-    if conversion.target == "tf32x3":
-        return _in_two_tf32(builder, value)
-    return builder.select(builder.fcmp_unordered("uno", value, value), value, rounded(builder, value, conversion))
-
-
-def _in_two_tf32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Float32 values, whatever their size, as the sums of their two tf32 parts: small ones are split far from where
-    floats become coarser, next to the largest float parts are truncated, and Inf and NaN stay."""
-    lanes = value.type.count
-    magnitude = builder.and_(builder.bitcast(value, vector(I32, lanes)), splat(I32, 0x7FFFFFFF, lanes))
-    one, small = splat(F32, 1.0, lanes), builder.icmp_unsigned("<", magnitude, splat(I32, (127 - 60) << 23, lanes))
-    scaled = builder.fmul(value, builder.select(small, splat(F32, 2.0**80, lanes), one))
-    near = builder.fmul(rounded(builder, scaled, InTwoTf32), builder.select(small, splat(F32, 2.0**-80, lanes), one))
-    first = _round_bits(builder, value, "rz", 13)
-    below = builder.fadd(first, _round_bits(builder, builder.fsub(value, first), "rz", 13))
-    large = builder.icmp_unsigned(">=", magnitude, splat(I32, 0x7F7FF000, lanes))
-    special = builder.icmp_unsigned(">=", magnitude, splat(I32, 0x7F800000, lanes))
-    return builder.select(special, value, builder.select(large, below, near))
 
 
 def _to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:

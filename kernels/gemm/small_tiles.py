@@ -13,7 +13,6 @@ registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
@@ -28,6 +27,7 @@ from .emit import (
     VOID,
     broadcast,
     call,
+    either,
     lane_numbers,
     load,
     loop,
@@ -214,7 +214,7 @@ def _to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits
 
                 return loop(builder, count, limits, by_lines)
 
-            limits = _either(builder, whole, all_of_it, what_exists)
+            limits = either(builder, whole, all_of_it, what_exists)
             if along_k != wanted_along_k:
                 for part in range(parts):
                     _transpose_tile(builder, offset(builder, tile, part * _TILE))
@@ -227,22 +227,6 @@ def _to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits
         return context.get_dummy_value()
 
     return types.void(leaf, operand, *[types.int64] * 6), codegen
-
-
-def _either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable[[], list], no: Callable[[], list]) -> list:
-    """What `yes` or `no` emits and returns."""
-    with builder.if_else(condition) as (then, otherwise):
-        with then:
-            first = yes()
-            end_of_first = builder.block
-        with otherwise:
-            second = no()
-            end_of_second = builder.block
-    merged = [builder.phi(value.type) for value in first]
-    for phi, one, other in zip(merged, first, second, strict=True):
-        phi.add_incoming(one, end_of_first)
-        phi.add_incoming(other, end_of_second)
-    return merged
 
 
 def _transpose_tile(builder: ir.IRBuilder, at: ir.Value) -> None:

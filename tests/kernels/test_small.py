@@ -13,6 +13,8 @@ from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import matmul, small
 from minitorch_backends.kernels.registry import Refused
 
+from .. import reference
+
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 48, 64, 65, 127, 128)
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
 VECTORS = [isa for isa in small.ISAS if isa != "amx"]
@@ -68,6 +70,30 @@ def test_every_size_has_the_bits_of_the_panels(isa, dtype):
     for size in SIZES:
         for m, k, n in ((size, 9, 33), (33, size, 9), (9, 33, size), (size, size, size)):
             assert_same(normal(m, k, seed=m, dtype=dtype), normal(k, n, seed=n, dtype=dtype), isa)
+
+
+@every_isa
+@pytest.mark.parametrize(("m", "k", "n"), [(32, 32, 32), (19, 40, 37), (5, 7, 9)])
+def test_batches_beyond_the_cache(isa, m, k, n):
+    """While one product is computed the next ones are fetched, up to and beyond the last: to the bits of the first."""
+    for dtype in (np.float32, np.float64):
+        count = (1 << 20) // (np.dtype(dtype).itemsize * (m * k + k * n + m * n)) + 50
+        a, b = normal(count, m, k, dtype=dtype), normal(count, k, n, seed=1, dtype=dtype)
+        result = direct(a, b, isa)
+        for item in (0, 1, count // 2, count - 1):
+            np.testing.assert_array_equal(result[item], direct(a[item], b[item], isa))
+
+
+@every_isa
+def test_the_sums_of_two_tf32_parts(isa):
+    """Of floats of every size: what one number times that product gives."""
+    random = np.random.default_rng(0)
+    bits = [random.integers(0, 1 << 23, 200, dtype=np.uint32) | np.uint32(exponent << 23) for exponent in range(255)]
+    edges = np.arange(0x7F7F0000, 0x7F800000, 97, dtype=np.uint32)
+    values = np.concatenate([*bits, np.arange(2000, dtype=np.uint32), edges]).view(np.float32)
+    for row in values[: len(values) // 128 * 128].reshape(-1, 128, 1):
+        expected = sum(reference.split(row, "tf32x3")).astype(np.float32)
+        np.testing.assert_array_equal(direct(row, np.ones((1, 1), np.float32), isa, "tf32x3"), expected)
 
 
 @every_isa
@@ -188,6 +214,7 @@ def test_what_small_products_run():
         return matmul.decide(*[normal(*shape) for shape in shapes], precision=precision).candidates[0].name
 
     assert chosen("bf16", (8, 8), (8, 8)) == by_vectors
+    assert chosen("bf16x6", (48, 48), (48, 48)) == chosen("tf32x3", (1024, 32, 32), (1024, 32, 32)) == by_vectors
     assert chosen("tf32", (64, 64), (64, 64)) == chosen("bf16", (1024, 8, 8), (1024, 8, 8)) == first
     assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == chosen("ieee", (1024, 8, 8), (1024, 8, 8)) == by_vectors
     assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == by_vectors

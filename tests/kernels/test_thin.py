@@ -34,7 +34,9 @@ def assert_right(result, a, b, precision, rounding=None):
 
 
 @every_isa
-@pytest.mark.parametrize("how", [("ieee",), ("bf16",), ("fp16",), ("tf32", "rna"), ("tf32", "rne"), ("tf32", "rz")])
+@pytest.mark.parametrize(
+    "how", [("ieee",), ("bf16",), ("fp16",), ("bf16x6",), ("tf32", "rna"), ("tf32", "rne"), ("tf32", "rz")]
+)
 def test_float32(isa, how):
     for m, k, n in SHAPES:
         a, b = normal(m, k, seed=m), normal(k, n, seed=n)
@@ -90,7 +92,7 @@ def test_who_multiplies_few_rows():
     matrix, expected = np.zeros((1000, 1000), np.float32), f"{usable[0]}_rows" if usable else "blas"
     for precision in PRECISIONS:
         first = matmul.decide(matrix[:1], matrix, precision=precision).candidates[0].name
-        assert (first == expected) == (precision in ("bf16", "tf32", "fp16") or not usable), precision
+        assert (first == expected) == (precision in ("bf16", "tf32", "fp16", "bf16x6") or not usable), precision
     assert matmul.decide(matrix[:4], matrix).candidates[0].name == expected
     assert matmul.decide(matrix[:5], matrix).candidates[0].name == "blas"
     if usable:
