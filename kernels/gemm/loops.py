@@ -162,7 +162,7 @@ def _multiply_block(leaf, job):
                 whole = direct and rows == mr and columns == nr
                 at, stride = (place, job.c_stride) if last and whole else (slot, nr * size)
                 if less and last and whole:
-                    subtract_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride)
+                    subtract_panels(tag, leaf.finish, here, a_panel, b_panel, slot, p > 0, at, stride)
                 else:
                     multiply_panels(tag, here, a_panel, b_panel, slot, p > 0, at, stride, next_a, next_b)
                 if last and not whole:

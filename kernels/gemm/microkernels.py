@@ -91,18 +91,19 @@ def multiply_panels(typingctx, tag, depth, a, b, c, accumulate, out, out_stride,
 
 
 @intrinsic
-def subtract_panels(typingctx, tag, depth, a, b, c, accumulate, out, out_stride):
-    """out -= [c +] a @ b, as `multiply_panels`, by the microkernels that are marked with `subtracts`."""
+def subtract_panels(typingctx, tag, finish, depth, a, b, c, accumulate, out, out_stride):
+    """out -= [c +] a @ b, as `multiply_panels`, by the microkernels that are marked with `subtracts`; nothing is
+    emitted where the result is not finished by `Less`, as that of integers never is."""
 
     def codegen(context, builder, signature, arguments):
-        _, depth, a, b, c, accumulate, out, out_stride = arguments
+        _, _, depth, a, b, c, accumulate, out, out_stride = arguments
         a, b, c, out = _addresses(builder, [a, b, c, out])
-        if instance(tag).subtracts:
+        if instance(tag).subtracts and instance(finish) is Less:
             instance(tag).emit(builder, depth, a, b, c, accumulate, out, out_stride, a, b, less=True)
         return context.get_dummy_value()
 
     integer = types.int64
-    return types.void(tag, *[integer] * 4, types.boolean, *[integer] * 2), codegen
+    return types.void(tag, finish, *[integer] * 4, types.boolean, *[integer] * 2), codegen
 
 
 class Plain(NamedTuple):
