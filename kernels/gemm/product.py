@@ -12,11 +12,9 @@ import numpy as np
 
 from .. import threading
 from ..registry import Refused
-from . import loops, plans, ranges, strips
+from . import divisions, loops, plans, ranges, strips
 from .divisions import (
     BATCHED_BYTES,
-    ROWS_AT_ONCE,
-    SPREAD_MICROSECONDS,
     batch_arguments,
     fits,
     gains_by_rows,
@@ -185,7 +183,7 @@ def _divided(
     if not rows:
         return None
     a, b = plans.side(plan, True, dtype, m, k, *strides[:2]), plans.side(plan, False, dtype, n, k, *strides[:1:-1])
-    if lines_at_once(b, plan.scheme.nc) < n:
+    if gains_by_rows(plan, a, b, 1) or lines_at_once(b, plan.scheme.nc) < n:
         return None
     arguments, needed = strip_arguments(plan, a, b, n, rows, threads)
     return plan, (*arguments, plans.block_leaf(plan, dtype, True, True)), needed
@@ -249,7 +247,7 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
     """Many products of one shape, each by one thread. `addresses` are as `loops.multiply_batch` says."""
     count = addresses.shape[1]
     work = count * (a.lines * b.lines * a.depth / plan.products_per_microsecond + 0.5)
-    pool, threads = threading.pool() if count > 1 and work > SPREAD_MICROSECONDS else (0, 1)
+    pool, threads = threading.pool() if count > 1 and work > divisions.SPREAD_MICROSECONDS else (0, 1)
     before, after = batch_arguments(plan, a, b)
     memory = take_workspace(threads * (after[0] + 2 * loops.LIMITS_BYTES))
     try:
@@ -266,10 +264,11 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
 
 def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> None:
     """Products of one shape, some rows at a time."""
-    blocks, rest = divmod(a.lines, ROWS_AT_ONCE)
-    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * ROWS_AT_ONCE
+    at_once = divisions.ROWS_AT_ONCE
+    blocks, rest = divmod(a.lines, at_once)
+    steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * at_once
     several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
-    _batch(plan, a._replace(lines=ROWS_AT_ONCE), b, target, np.ascontiguousarray(several.reshape(4, -1)))
+    _batch(plan, a._replace(lines=at_once), b, target, np.ascontiguousarray(several.reshape(4, -1)))
     if rest:
         _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks)
 

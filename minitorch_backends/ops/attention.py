@@ -90,7 +90,7 @@ def scaled_dot_product_attention(
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
     TypeError for what is no Tensor.
     """
-    if attn_mask is None and not dropout_p:
+    if attn_mask is None and dropout_p == 0:
         out = _straight(query, key, value, is_causal, scale, enable_gqa)
         if out is not None:
             return out
