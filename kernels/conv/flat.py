@@ -8,6 +8,7 @@ some lines after each step of tile products, so that memory never rests.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ..gemm.emit import (
@@ -110,7 +111,7 @@ def _write(
 
 
 def _floor(builder: ir.IRBuilder, relu: ir.Value) -> ir.Value:
-    least = builder.select(builder.icmp_signed("!=", relu, I64(0)), ir.Constant(F32, 0.0), ir.Constant(F32, "-inf"))
+    least = builder.select(builder.icmp_signed("!=", relu, I64(0)), ir.Constant(F32, 0.0), ir.Constant(F32, -math.inf))
     return broadcast(builder, least)
 
 
@@ -189,9 +190,9 @@ def _multiply_block(
             a, b, *others = state
             reading, writing = _Reading(*others[:4]), _Writing(*others[4:])
             tile(builder, "tileloadd64", 4, a, x_row)
-            tile(builder, "tileloadd64", 6, b, I64(_LINE))
+            tile(builder, "tileloaddt164", 6, b, I64(_LINE))
             tile(builder, "tdpbf16ps", 0, 4, 6)
-            tile(builder, "tileloadd64", 7, offset(builder, b, _TILE), I64(_LINE))
+            tile(builder, "tileloaddt164", 7, offset(builder, b, _TILE), I64(_LINE))
             tile(builder, "tdpbf16ps", 1, 4, 7)
             tile(builder, "tileloadd64", 5, offset(builder, a, lower), x_row)
             tile(builder, "tdpbf16ps", 2, 5, 6)
