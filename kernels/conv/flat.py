@@ -154,23 +154,9 @@ def _write_rows(typingctx, sums, to, lines, panels, to_row, relu):
 
 @intrinsic
 def _multiply_block(
-    typingctx,
-    plan,
-    a,
-    b,
-    bias,
-    sums,
-    panels,
-    following,
-    reads,
-    limits,
-    before,
-    to,
-    writes,
-    to_row,
-    read_each,
+    typingctx, plan, a, b, bias, sums, panels, following, reads, limits, before, to, writes, to_row, read_each,
     write_each,
-):
+):  # fmt: skip
     """32 positions, whose first line is at `a`, with so many panels of weights, into `sums`. Meanwhile `reads` lines
     are looked through that begin at `following`, and `writes` lines of the sums `before` are written, at most
     `read_each` and `write_each` after each step."""
