@@ -65,8 +65,7 @@ ROWS = (
 """Fields of a convolution of one tap."""
 
 FLAT = (
-    "leaf", "steps", "chunk", "panels", "panel_chunk", "x_row", "out_row", "relu", "positions", "strip", "strips",
-    "sums_bytes",
+    "leaf", "steps", "panels", "panel_chunk", "x_row", "out_row", "relu", "positions", "strip", "strips", "write_each",
 )  # fmt: skip
 """Fields of a convolution of one tap of bfloat16 with their channels last."""
 

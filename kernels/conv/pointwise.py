@@ -20,7 +20,7 @@ from . import flat, rows, tiles, weights
 from .descriptor import FLAT, ROWS, describe
 from .geometry import Task, forward_geometry, spots
 from .kept import Kept, form_of
-from .reading import aligned_zeros, is_channels_last, is_one_row, result_array, three, three_strides
+from .reading import is_channels_last, is_one_row, result_array, three, three_strides
 
 __all__ = ["convolve", "convolve_lines", "takes", "takes_lines"]
 
@@ -213,9 +213,6 @@ _WEIGHT_BYTES = 1 << 20
 _STRIP_BLOCKS = 16
 """Of 32 positions of a task of `flat`."""
 
-_LONGEST = 20
-"""Steps of `flat` between which sums are kept."""
-
 
 @functools.lru_cache(1024)
 def takes_lines(
@@ -248,11 +245,9 @@ class _LinesPlan(NamedTuple):
 
     out_shape: tuple[int, ...]
     channels: int
-    no_bias: np.ndarray
     tasks: int
     address: int
-    worker_bytes: int
-    kept: tuple[Any, ...]
+    kept: np.ndarray
 
 
 @functools.cache
@@ -271,16 +266,15 @@ def _lines_plan(shape: tuple[int, ...], columns: int, relu: bool, threads: int) 
             strip = -(-strip // 2)
         else:
             together = -(-together // 2)
-    chunks, strips, across = -(-steps // _LONGEST), -(-blocks // strip), -(-panels // together)
-    sums = 2 * flat.SUMS_BYTES * together
+    strips, across = -(-blocks // strip), -(-panels // together)
     values = describe(FLAT, {
-        "leaf": _lines_leaf(), "steps": steps, "chunk": -(-steps // chunks), "panels": panels,
+        "leaf": _lines_leaf(), "steps": steps, "panels": panels,
         "panel_chunk": together, "x_row": 2 * channels, "out_row": 2 * columns, "relu": int(relu),
-        "positions": positions, "strip": _BLOCK * strip, "strips": strips, "sums_bytes": sums,
+        "positions": positions, "strip": _BLOCK * strip, "strips": strips,
+        "write_each": -(-8 // steps),
     })  # fmt: skip
-    none = aligned_zeros((1, columns))
     out_shape = (shape[0], columns, *shape[2:])
-    return _LinesPlan(out_shape, channels, none, strips * across, address_of(values), sums, (values,))
+    return _LinesPlan(out_shape, channels, strips * across, address_of(values), values)
 
 
 def convolve_lines(
@@ -295,12 +289,12 @@ def convolve_lines(
         return weights.tile_form(array, gradient, 1, "bf16", None, ((0,),))
 
     form = form_of(w, ("lines", gradient), packed)
-    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
+    memory = take_workspace(threads * (flat.WORKER_BYTES + LIMITS_BYTES))
     try:
         base = address_of(memory)
         found = flat.multiply(
             pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
-            address_of(plan.no_bias if bias is None else bias), base, base + threads * plan.worker_bytes,
+            0 if bias is None else address_of(bias), base, base + threads * flat.WORKER_BYTES,
         )  # fmt: skip
     finally:
         return_workspace(memory)
