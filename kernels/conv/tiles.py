@@ -37,7 +37,7 @@ KERNELS = {
     "fp16": tiles.Tiles4(),
     "bf16x6": tiles.Tiles6(),
     "tf32x3": tiles.Tiles6(),
-    "bf16x9": tiles.Tiles9(),
+    "bf16x9": tiles.Tiles8(),
 }
 """The walks through the products of parts, by precision."""
 
