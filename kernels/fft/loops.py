@@ -61,9 +61,10 @@ _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 
 @njit(cache=False, no_cpython_wrapper=True)
 def column(
-    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes, phase
-):
-    """One vector of transforms, whose rows are `row` bytes in the two buffers."""
+    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes, phase,
+    apart, last_shared,
+):  # fmt: skip
+    """One vector of transforms, whose rows are `row` bytes in the two buffers. The source may be the second."""
     at, step = source, source_step
     for i in range(count):
         last = i == count - 1
@@ -74,7 +75,7 @@ def column(
             get(pass_, _LEAF),
             PassArguments(
                 at, step, to, to_step, get(pass_, _TWIDDLES), get(pass_, _M), get(pass_, _S),
-                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase,
+                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase, apart, last_shared,
             ),
         )  # fmt: skip
         at, step = to, to_step
@@ -126,7 +127,7 @@ def first_step(job, source, work, group, buffer):
     turned = buffer + 2 * a * row
     column(
         get(table, DOWN), get(table, DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
-        buffer, a, row, get(table, ROOTS), get(table, PHASES) + group * a * 2 * size,
+        buffer, a, row, get(table, ROOTS), get(table, PHASES) + group * a * 2 * size, 0, 0,
     )  # fmt: skip
     blocks, height = a // lanes, lanes * row
     for part in range(2):
@@ -146,7 +147,7 @@ def second_step(job, work, target, block, buffer):
     k0 = first_of(block, get(table, LANES), a)
     column(
         get(table, ACROSS), get(table, ACROSS_COUNT), work + block * b * row, row, 0, target + k0 * 2 * size,
-        a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0,
+        a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0, 0, 0,
     )  # fmt: skip
 
 

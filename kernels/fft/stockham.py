@@ -15,7 +15,7 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
+from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -43,6 +43,9 @@ LONGEST_ALONG = 2048
 LONGEST_SHORT = 1024
 """Numbers up to which batches take less time as lanes than as matrices, where vectors are shorter than 64 bytes."""
 
+LEAST_WIDE, LONGEST_WIDE = 64, 4096
+"""Numbers."""
+
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
 
@@ -68,6 +71,9 @@ def kind_of(n: int, batch: int, size: int) -> str | None:
         return None
     if lanes_in_registers(n, size) is not None:
         return "whole"
+    rows = rows_of_wide(n, size)
+    if LEAST_WIDE <= n <= LONGEST_WIDE and rows is not None and batch * rows >= lanes:
+        return "wide"
     long = n >= lanes * lanes and matrix(n, lanes) is not None
     short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
     if long and not (short and n <= LONGEST_SHORT and lanes * size < 64):
