@@ -94,10 +94,13 @@ def lanes_in_registers(n: int, size: int) -> int | None:
 
 @functools.cache
 def rows_of_wide(n: int, size: int) -> int | None:
-    """The rows of a matrix whose columns fill a vector, alone or with those of one or three other transforms; None where
-    n has no such factor, or its rows would be shorter than a vector."""
-    lanes = lanes_of(size)
-    for a in (lanes, lanes // 2, lanes // 4):
+    """The rows of a matrix whose columns fill a vector, alone or with those of one or three other transforms, and so
+    that few columns are computed twice; None where n has no such factor, or too many were."""
+    lanes, best, cost = lanes_of(size), None, 1.3
+    for halvings, a in enumerate((lanes, lanes // 2, lanes // 4)):
         if a >= 4 and n % a == 0 and n // a >= lanes and factors(n // a) is not None:
-            return a
-    return None
+            repeated = -(-n // a // lanes) * lanes * a / n
+            new = repeated * (1 + 0.05 * halvings)
+            if new < cost:
+                best, cost = a, new
+    return best

@@ -3,10 +3,13 @@
 Every transform is made of *columns*: transforms of one length, as many side by side as a vector has lanes, whose passes
 go from the source through two buffers in the L1 or L2 cache to the target.
 
-* A long transform of length n = a * b is a matrix of a rows and b columns: its columns are transformed, multiplied by
-  exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again. Both times the
-  vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory", 1990).
+* Another long transform, of length n = a * b, is a matrix of a rows and b columns: its columns are transformed,
+  multiplied by exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again.
+  Both times the vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory",
+  1990).
 * One of few powers of two is transformed in registers (`registers.py`), and is no column.
+* A matrix of as few rows as a vector has lanes has its columns in registers (`wide.py`), and its rows are one vector of
+  columns.
 * A short one is the lane of a vector: squares are transposed on the way in and out.
 * Along an axis other than the last, the vectors lie side by side already.
 
@@ -61,8 +64,8 @@ _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 
 @njit(cache=False, no_cpython_wrapper=True)
 def column(
-    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes, phase,
-    apart, last_shared,
+    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes,
+    phase, apart, last_shared,
 ):  # fmt: skip
     """One vector of transforms, whose rows are `row` bytes in the two buffers. The source may be the second."""
     at, step = source, source_step

@@ -70,8 +70,8 @@ class Plan(NamedTuple):
     """A division of a length, and what its loops are given.
 
     Attributes:
-        kind: "whole" (in registers), "wide" (a matrix of few rows), "short" (lanes of a vector), "long" (a matrix of a x b, by vectors that may be
-            shorter than the CPU's), or "along" (columns as they lie).
+        kind: "whole" (in registers), "wide" (a matrix of few rows), "short" (lanes of a vector), "long" (a matrix of
+            a x b, by vectors that may be shorter than the CPU's), or "along" (columns as they lie).
         table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
             of whole rows; roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first

@@ -41,10 +41,10 @@ LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
 LONGEST_SHORT = 1024
-"""Numbers up to which batches take less time as lanes than as matrices, where vectors are shorter than 64 bytes."""
+"""Numbers up to which batches take less time as lanes than as square matrices, where vectors are not of 64 bytes."""
 
-LEAST_WIDE, LONGEST_WIDE = 64, 4096
-"""Numbers."""
+LONGEST_WIDE = 1 << 16
+"""Numbers up to which matrices of few rows take less time than square ones (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
@@ -64,15 +64,17 @@ after a pause twice as long, for waking a thread takes 40 us."""
 
 
 def kind_of(n: int, batch: int, size: int) -> str | None:
-    """The class of a batch of transforms of n numbers along the last axis: "whole", "long", "short", "narrow", or None.
-    Few transforms that are too short for whole vectors of columns take shorter ones ("narrow")."""
+    """The class of a batch of transforms of n numbers along the last axis: "whole", "wide", "long", "short", "narrow",
+    or None. Few transforms that are too short for whole vectors of columns take shorter ones ("narrow"), and a few long
+    ones, which the threads may share, are "long"."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
     if lanes_in_registers(n, size) is not None:
         return "whole"
     rows = rows_of_wide(n, size)
-    if LEAST_WIDE <= n <= LONGEST_WIDE and rows is not None and batch * rows >= lanes:
+    few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
+    if rows is not None and n <= LONGEST_WIDE and batch * rows >= lanes and not few:
         return "wide"
     long = n >= lanes * lanes and matrix(n, lanes) is not None
     short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG

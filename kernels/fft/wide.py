@@ -1,5 +1,5 @@
-"""Leaves for the columns of a wide matrix, of as few rows as a vector has lanes or a half or a quarter of that: transformed
-in registers, multiplied by exp(-2 pi i j k / n) and turned, so that each vector holds a column.
+"""Leaves for the columns of a wide matrix, of as few rows as a vector has lanes or a half or a quarter of that:
+transformed in registers, multiplied by exp(-2 pi i j k / n) and turned, so that each vector holds a column.
 
 The long rows are columns of `loops.column` then, whose vectors are full where a length has the factor 4. Where a column
 is a half or a quarter of a vector, neighbouring transforms share it.
