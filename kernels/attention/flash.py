@@ -44,7 +44,7 @@ sum bounds."""
 def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
     """The instruction set, and what its loops compute, for operands of a dtype; None where there are no such loops.
 
-    Exact products are left to vector units: tiles would need nine terms, and three parts of each weight.
+    Exact products are left to vector units: tiles would need eight terms, and three parts of each weight.
     """
     wanted = _SIXTEEN_BITS.get(dtype.name, precision)
     if wanted == "fp16" and not cpu.converts_half():

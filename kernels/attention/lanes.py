@@ -32,7 +32,7 @@ from ..gemm.emit import (
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, interleaved_parts, rounded
+from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, interleaved_parts
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
 
@@ -234,21 +234,6 @@ def _weights_of_vectors(form: _Form, scores: ir.Value, keys: ir.Value, weigh: An
     return loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
 
 
-def _two_halves(builder: ir.IRBuilder, conversion: type, both: list[ir.Value]) -> list[ir.Value] | None:
-    """As `interleaved_parts` where weights are rounded to 11 bits: cut after 8, both halves are exact, with no rounding
-    and no exchange of lanes. None for other roundings."""
-    if conversion.target not in ("tf32", "fp16"):
-        return None
-    upper, integers = splat(I32, 0xFFFF0000), vector(I32)
-    values = [rounded(builder, value, conversion) for value in both]
-    high = [builder.and_(builder.bitcast(value, integers), upper) for value in values]
-    low = [
-        builder.bitcast(builder.fsub(value, builder.bitcast(part, value.type)), integers)
-        for value, part in zip(values, high, strict=True)
-    ]
-    return [builder.or_(builder.lshr(first, splat(I32, 16)), second) for first, second in (high, low)]
-
-
 def _weights_of_tiles(form: _Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
     """Weights as panels of tiles (`TilePanel`); the sums of the unrounded ones."""
     builder, parts = form.builder, form.conversion.tile_parts
@@ -261,8 +246,7 @@ def _weights_of_tiles(form: _Form, scores: ir.Value, weights: ir.Value, keys: ir
         at, after = offset(builder, weights, begin), []
         for number, total in enumerate(sums):
             both = [weigh(form.load(row, number), number) for row in (above, below)]
-            halves = _two_halves(builder, form.conversion, both)
-            for part, value in enumerate(halves or interleaved_parts(builder, form.conversion, both)):
+            for part, value in enumerate(interleaved_parts(builder, form.conversion, both)):
                 store(builder, value, offset(builder, at, 2048 * part + 1024 * number), 64)
             after.append(builder.fadd(total, builder.fadd(*both)))
         return after

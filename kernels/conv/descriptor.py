@@ -9,9 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from ..gemm.emit import I64, POINTER, load
-from ..jit import intrinsic, types
+from ..jit import intrinsic, ir, types
 
-__all__ = ["CHANNELS", "DEPTHWISE", "PASS", "PLAN", "ROWS", "WEIGHT", "WINOGRAD", "describe", "field"]
+__all__ = [
+    "CHANNELS",
+    "DEPTHWISE",
+    "FLAT",
+    "PASS",
+    "PLAN",
+    "ROWS",
+    "WEIGHT",
+    "WINOGRAD",
+    "describe",
+    "field",
+    "read_field",
+]
 
 PLAN = (
     # Reading: spots of the array, its channels, and the leaf that packs.
@@ -22,8 +34,8 @@ PLAN = (
     "pack_chunk",
     # Computing and writing.
     "convolve", "finish", "channel_groups", "columns", "channel_stride", "relu", "direct", "panels", "chunk",
-    "sums_bytes", "passes", "pass_table", "line_bytes",
-    "group_bytes", "bias_group", "in_place",
+    "sums_bytes", "passes", "pass_table", "group_bytes",
+    "bias_group",
 )  # fmt: skip
 """Fields of a plan."""
 
@@ -52,6 +64,11 @@ ROWS = (
 )  # fmt: skip
 """Fields of a convolution of one tap."""
 
+FLAT = (
+    "leaf", "steps", "panels", "panel_chunk", "x_row", "out_row", "relu", "positions", "strip", "strips", "write_each",
+)  # fmt: skip
+"""Fields of a convolution of one tap of bfloat16 with their channels last."""
+
 CHANNELS = (
     "leaf", "strips", "strip_table", "taps", "read_step", "write_step", "channels", "working", "weight_stride", "relu",
     "x_image", "out_image", "memory", "rows", "columns", "out_columns", "row_step", "out_row", "up", "left",
@@ -71,6 +88,7 @@ _PLACES |= {("weight", name): place for place, name in enumerate(WEIGHT)}
 _PLACES |= {("depthwise", name): place for place, name in enumerate(DEPTHWISE)}
 _PLACES |= {("channels", name): place for place, name in enumerate(CHANNELS)}
 _PLACES |= {("rows", name): place for place, name in enumerate(ROWS)}
+_PLACES |= {("flat", name): place for place, name in enumerate(FLAT)}
 _PLACES |= {("winograd", name): place for place, name in enumerate(WINOGRAD)}
 
 
@@ -81,13 +99,17 @@ def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:
     return np.array([values[name] for name in names], np.int64)
 
 
+def read_field(builder: ir.IRBuilder, kind: str, address: ir.Value, name: str) -> ir.Value:
+    """What `field` emits."""
+    at = builder.gep(builder.inttoptr(address, POINTER), [I64(8 * _PLACES[kind, name])])
+    return load(builder, I64, at, 8)
+
+
 @intrinsic(prefer_literal=True)
 def field(typingctx, kind, address, name):
     """The field `name` of the plan or pass (`kind`) at an address."""
-    place = 8 * _PLACES[kind.literal_value, name.literal_value]
 
     def codegen(context, builder, signature, arguments):
-        at = builder.gep(builder.inttoptr(arguments[1], POINTER), [I64(place)])
-        return load(builder, I64, at, 8)
+        return read_field(builder, kind.literal_value, arguments[1], name.literal_value)
 
     return types.int64(kind, types.int64, name), codegen

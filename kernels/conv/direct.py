@@ -17,7 +17,7 @@ from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS, Across, AlongK
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import finish, geometry, lines, pointwise, strips, tiles, weights
+from . import finish, geometry, pointwise, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry, Task
 from .kept import Kept, form_of
@@ -27,6 +27,7 @@ from .reading import (
     contiguous_strides,
     folding,
     is_channels_last,
+    is_one_row,
     reading,
     result_array,
     spread,
@@ -57,11 +58,6 @@ _LEAST_BIAS = 2.0**-102
 @functools.cache
 def _block_leaf(precision: str) -> int:
     return leaf_address(tiles.ConvolveBlock(tiles.KERNELS[precision]))
-
-
-@functools.cache
-def _scan_leaf() -> int:
-    return leaf_address(lines.ScanLines())
 
 
 @functools.cache
@@ -116,28 +112,6 @@ def _strips(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, in
     return 0, 0, front, front + 2 * blocks + back
 
 
-def _strips_in_place(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
-    """As `_strips`, where nothing is packed; `position_bytes` are those of x and of the result."""
-    (one,) = shape.passes
-    blocks = shape.end(one) // BLOCK
-    count = max(-(-blocks * BLOCK * position_bytes // _STRIP_BYTES[0]), 4 * threads)
-    strip = -(-blocks // min(blocks, count))
-    return strip, -(-blocks // strip), 0, 2 * strip
-
-
-def _is_flat(task: Task, shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
-    """Whether positions of all images follow one another in memory, channels last, and each meets one tap: they are
-    one long row then. bfloat16 that begin on a cache line are lines of tiles as they lie there."""
-    if any(each != 1 for each in (*task.kernel, *task.stride)) or any(task.padding):
-        return False
-    expected = shape[1] * item
-    for size, stride in zip((*reversed(shape[2:]), shape[0]), (*reversed(strides[2:]), strides[0]), strict=True):
-        if size > 1 and stride != expected:
-            return False
-        expected *= size
-    return strides[-1] == shape[1] * item
-
-
 def _task_sizes(blocks: int, panels: int, groups: int, threads: int) -> tuple[int, int]:
     """Blocks and panels of a task: at most so many that sums fit, and fewer where there would be few tasks."""
     down, across = min(blocks, 8), min(panels, 8)
@@ -166,11 +140,10 @@ def _plan(
     precision: str,
     rounding: str,
     relu: bool,
-    aligned: bool,
     threads: int,
 ) -> _Plan | None:
     """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
-    strides, which begins on a cache line if it is `aligned`. None where it reaches too far."""
+    strides. None where it reaches too far."""
     inner = computed("amx", dtype, precision)
     assert inner is not None
     way = rounding if inner == "tf32" else None
@@ -181,14 +154,10 @@ def _plan(
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     item, last = dtype.itemsize, is_channels_last(shape, strides, dtype.itemsize)
     wide, spatial = three_strides(shape, strides), input_size if gradient else task.output[5 - len(shape) :]
-    in_place = False
-    if last and _is_flat(task, shape, strides, item):
+    one_tap = all(each == 1 for each in (*task.kernel, *task.stride)) and not any(task.padding)
+    if last and one_tap and is_one_row(shape, strides, item):
         task = Task(1, (1, 1, shape[0] * math.prod(shape[2:])), *task[2:])
-        wide = (0, item, 0, 0, strides[-1])
-        in_place = (
-            aligned and groups == 1 and inner == "bf16" and item == 2
-            and channels % CHANNELS == 0 and task.size[2] % BLOCK == 0
-        )  # fmt: skip
+        wide = (0, item, 0, 0, shape[1] * item)
     folded, taps_first = (0, False) if gradient else folding(task, wide, channels, groups, item)
     where = geometry.gradient_geometry(task, BLOCK) if gradient else geometry.forward_geometry(task, folded, BLOCK)
     out_shape = (task.images, groups * columns, *(task.size if gradient else task.output))
@@ -204,10 +173,7 @@ def _plan(
     if math.prod(out_shape) == 0:
         return _Plan(*common, 0, 0, 0, 0, key, ())
     blocks = -(-channels * (len(where.sources) // where.planes) // CHANNELS)
-    if in_place:
-        strip, strip_count, front, region = _strips_in_place(where, (channels + columns) * item, threads)
-    else:
-        strip, strip_count, front, region = _strips(where, blocks * where.planes * parts * 64, threads)
+    strip, strip_count, front, region = _strips(where, blocks * where.planes * parts * 64, threads)
     read = reading(
         where, where.sources, where.planes, wide, channels, groups, dtype, (inner, way), (front, region), threads,
         taps_first,
@@ -215,9 +181,8 @@ def _plan(
     if read is None:
         return None
     out_strides = contiguous_strides(out_shape, item, last)
-    array_bytes = 64 if in_place else read[0]["array_bytes"]
     passes = _passes(
-        where, blocks, array_bytes, out_strides, last, item, panels, groups, 0 if strip else threads
+        where, blocks, read[0]["array_bytes"], out_strides, last, item, panels, groups, 0 if strip else threads
     )  # fmt: skip
     if passes is None:
         return None
@@ -228,11 +193,9 @@ def _plan(
         "strip_blocks": strip, "strips": strip_count, "convolve": _block_leaf(inner),
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
         "relu": int(relu), "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts],
-        "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table), "line_bytes": 64,
-        "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels, "in_place": int(in_place),
+        "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
+        "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
-    if in_place:
-        fields |= {"pack": _scan_leaf(), "line_bytes": channels * item, "region_bytes": 0}
     values, region_bytes = describe(PLAN, fields), fields["region_bytes"]
     return _Plan(
         *common, address_of(no_bias), address_of(values),
@@ -311,10 +274,15 @@ def _convolve(
     if pointwise.takes(gradient, x.shape, x.strides, x.itemsize, w.shape[2:], stride, padding):
         rows = None if bias is None else _bias_rows(bias, groups)
         return pointwise.convolve(gradient, x, w, rows, stride, groups, precision, rounding, relu)
+    if address_of(x) % 64 == 0 and pointwise.takes_lines(
+        gradient, x.shape, x.strides, x.dtype, w.shape, stride, padding
+    ):
+        rows = None if bias is None else _bias_rows(bias, groups)
+        return pointwise.convolve_lines(gradient, x, w, rows, relu)
     pool, threads = threading.pool()
     plan = _plan(
         gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,
-        rounding, relu, address_of(x) % 64 == 0, threads,
+        rounding, relu, threads,
     )  # fmt: skip
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")

@@ -35,7 +35,7 @@ from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
 from .positions import pointer, read_positions, suffix, widened
 
-__all__ = ["AlongTaps", "LineArguments", "PackLines", "ScanLines", "no_range_of_halves", "range_of_halves"]
+__all__ = ["AlongTaps", "LineArguments", "PackLines", "no_range_of_halves", "range_of_halves"]
 
 _LINE, _TILE = 64, 1024
 
@@ -244,41 +244,4 @@ class PackLines(NamedTuple):
     source: NamedTuple
     conversion: NamedTuple
     run = _pack_lines
-    arguments = LineArguments
-
-
-@intrinsic
-def _scan(typingctx, at, count, limits):
-    """Take `count` times 32 bfloat16 into the limits."""
-
-    def codegen(context, builder, signature, arguments):
-        at, count, limits_at = arguments
-        at, limits_at = pointer(builder, at), pointer(builder, limits_at)
-
-        def one(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            here = offset(builder, at, builder.shl(index, I64(6)))
-            return range_of_halves(builder, [load(builder, vector(I16, 32), here, _LINE)], found)
-
-        found = loop(builder, count, no_range_of_halves(), one)
-        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
-        limits = [load(builder, vector(I32), slot, 4) for slot in slots]
-        for slot, limit in zip(slots, _joined_limits(builder, found, limits), strict=True):
-            store(builder, limit, slot, 4)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _scan_lines(leaf, job):
-    line_bytes, first = field("plan", job.plan, "line_bytes"), 16 * max(0, job.first)
-    last = 16 * min(job.last, field("plan", job.plan, "all_groups"))
-    if first < last:
-        _scan(job.at + first * line_bytes, (last - first) * line_bytes // 64, job.limits)
-
-
-class ScanLines(NamedTuple):
-    """Leaf: find the magnitudes of bfloat16 that are lines where they lie, so that they are in the cache."""
-
-    run = _scan_lines
     arguments = LineArguments

@@ -1,4 +1,4 @@
-"""Convolutions of kernels of one tap, on tiles: what is done once for a shape (see `rows`)."""
+"""Convolutions of kernels of one tap, on tiles: what is done once for a shape (see `rows` and `flat`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import rows, tiles, weights
-from .descriptor import ROWS, describe
+from . import flat, rows, tiles, weights
+from .descriptor import FLAT, ROWS, describe
 from .geometry import Task, forward_geometry, spots
 from .kept import Kept, form_of
-from .reading import three, three_strides
+from .reading import is_channels_last, is_one_row, result_array, three, three_strides
 
-__all__ = ["convolve", "takes"]
+__all__ = ["convolve", "convolve_lines", "takes", "takes_lines"]
 
 _BLOCK = 32
 """Positions of a block, and channels of a step."""
@@ -202,6 +202,103 @@ def convolve(
     finally:
         return_workspace(memory)
     sentence = ranges.refusal(plan.precision, plan.channels, found, form.found)
+    if sentence is not None:
+        raise Refused(sentence)
+    return out
+
+
+_WEIGHT_BYTES = 1 << 20
+"""Of the weights of a task of `flat`, which stay in the L2 cache."""
+
+_STRIP_BLOCKS = 16
+"""Of 32 positions of a task of `flat`."""
+
+
+@functools.lru_cache(1024)
+def takes_lines(
+    gradient: bool,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype,
+    w_shape: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+) -> bool:
+    """Whether positions meet one tap each, and what begins on a cache line is lines of tiles as it lies in memory: of
+    bfloat16 in whole lines, before and after."""
+    if dtype.itemsize != 2 or computed("amx", dtype, "ieee") != "bf16":
+        return False
+    if any(each != 1 for each in (*w_shape[2:], *stride)) or any(padding) or 0 in shape or 0 in w_shape:
+        return False
+    lines = is_channels_last(shape, strides, 2) and is_one_row(shape, strides, 2)
+    outputs, channels = w_shape[:2]
+    if gradient:
+        outputs, channels = channels, outputs
+    return (
+        lines and channels == shape[1] and channels % _BLOCK == 0 and outputs % _BLOCK == 0
+        and shape[0] * math.prod(shape[2:]) >= _BLOCK
+    )  # fmt: skip
+
+
+class _LinesPlan(NamedTuple):
+    """All that does not depend on addresses and values."""
+
+    out_shape: tuple[int, ...]
+    channels: int
+    tasks: int
+    address: int
+    kept: np.ndarray
+
+
+@functools.cache
+def _lines_leaf() -> int:
+    return leaf_address(flat.MultiplyFlat(tiles.KERNELS["bf16"]))
+
+
+@functools.lru_cache(1024)
+def _lines_plan(shape: tuple[int, ...], columns: int, relu: bool, threads: int) -> _LinesPlan:
+    channels, positions = shape[1], shape[0] * math.prod(shape[2:])
+    blocks, steps, panels = -(-positions // _BLOCK), channels // _BLOCK, columns // _BLOCK
+    together = max(1, min(panels, _WEIGHT_BYTES // (steps * 2048)))
+    strip = min(blocks, _STRIP_BLOCKS)
+    while -(-blocks // strip) * -(-panels // together) < 4 * threads and (strip > 4 or together > 4):
+        if strip > 4:
+            strip = -(-strip // 2)
+        else:
+            together = -(-together // 2)
+    strips, across = -(-blocks // strip), -(-panels // together)
+    values = describe(FLAT, {
+        "leaf": _lines_leaf(), "steps": steps, "panels": panels,
+        "panel_chunk": together, "x_row": 2 * channels, "out_row": 2 * columns, "relu": int(relu),
+        "positions": positions, "strip": _BLOCK * strip, "strips": strips,
+        "write_each": -(-8 // steps),
+    })  # fmt: skip
+    out_shape = (shape[0], columns, *shape[2:])
+    return _LinesPlan(out_shape, channels, strips * across, address_of(values), values)
+
+
+def convolve_lines(
+    gradient: bool, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, relu: bool
+) -> np.ndarray:
+    """As `convolve`, of what `takes_lines` takes and begins on a cache line; the result has its channels last."""
+    pool, threads = threading.pool()
+    plan = _lines_plan(x.shape, w.shape[1] if gradient else w.shape[0], relu, threads)
+    out = result_array(plan.out_shape, x.dtype, True)
+
+    def packed(array: np.ndarray) -> weights.Form:
+        return weights.tile_form(array, gradient, 1, "bf16", None, ((0,),))
+
+    form = form_of(w, ("lines", gradient), packed)
+    memory = take_workspace(threads * (flat.WORKER_BYTES + LIMITS_BYTES))
+    try:
+        base = address_of(memory)
+        found = flat.multiply(
+            pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
+            0 if bias is None else address_of(bias), base, base + threads * flat.WORKER_BYTES,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+    sentence = ranges.refusal("bf16", plan.channels, found, form.found)
     if sentence is not None:
         raise Refused(sentence)
     return out

@@ -24,6 +24,7 @@ __all__ = [
     "describe_reading",
     "folding",
     "is_channels_last",
+    "is_one_row",
     "reading",
     "result_array",
     "spread",
@@ -62,6 +63,16 @@ def is_channels_last(shape: tuple[int, ...], strides: tuple[int, ...], item: int
     """Whether the channels of each position are neighbours in memory, and positions are not."""
     inner = [stride for size, stride in zip(shape[2:], strides[2:], strict=True) if size > 1]
     return shape[1] > 1 and strides[1] == item and all(abs(stride) > item for stride in inner) and bool(inner)
+
+
+def is_one_row(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    """Whether channels are neighbours in memory, and the positions of all images follow one another."""
+    expected = shape[1] * item
+    for size, stride in zip((*reversed(shape[2:]), shape[0]), (*reversed(strides[2:]), strides[0]), strict=True):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return strides[1] == item
 
 
 def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:

@@ -53,8 +53,6 @@ def _strip_task(task, worker, job):
         ),
     )  # fmt: skip
     a = mine - field("plan", plan, "group_bytes") * region
-    if field("plan", plan, "in_place") != 0:
-        a = on.x + group * field("plan", plan, "group_stride")
     for index in range(field("plan", plan, "passes")):
         one = field("plan", plan, "pass_table") + index * _PASS_BYTES
         for i in range(first, min(first + blocks, field("pass", one, "blocks")), field("pass", one, "block_chunk")):

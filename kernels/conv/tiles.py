@@ -37,7 +37,7 @@ KERNELS = {
     "fp16": tiles.Tiles4(),
     "bf16x6": tiles.Tiles6(),
     "tf32x3": tiles.Tiles6(),
-    "bf16x9": tiles.Tiles9(),
+    "bf16x9": tiles.Tiles8(),
 }
 """The walks through the products of parts, by precision."""
 
@@ -47,9 +47,7 @@ def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
 
 
-def _multiply_step(
-    builder: ir.IRBuilder, walk: Any, a: ir.Value, line_bytes: ir.Value, part_bytes: ir.Value, b: ir.Value
-) -> None:
+def _multiply_step(builder: ir.IRBuilder, walk: Any, a: ir.Value, part_bytes: ir.Value, b: ir.Value) -> None:
     """Add the products of one step, loading only the tiles that the product before had not."""
     before: tuple[int | None, int | None] = (None, None)
     for now in walk:
@@ -57,7 +55,7 @@ def _multiply_step(
         of_b = offset(builder, b, 2 * now[1] * _TILE)
         new_a, new_b = before[0] != now[0], before[1] != now[1]
         if new_a:
-            tile(builder, "tileloadd64", 4, of_a, line_bytes)
+            tile(builder, "tileloadd64", 4, of_a, I64(_ROW))
         if new_b:
             tile(builder, "tileloadd64", 6, of_b, I64(_ROW))
         tile(builder, "tdpbf16ps", 0, 4, 6)
@@ -65,16 +63,14 @@ def _multiply_step(
             tile(builder, "tileloadd64", 7, offset(builder, of_b, _TILE), I64(_ROW))
         tile(builder, "tdpbf16ps", 1, 4, 7)
         if new_a:
-            tile(builder, "tileloadd64", 5, offset(builder, of_a, builder.shl(line_bytes, I64(4))), line_bytes)
+            tile(builder, "tileloadd64", 5, offset(builder, of_a, _TILE), I64(_ROW))
         tile(builder, "tdpbf16ps", 2, 5, 6)
         tile(builder, "tdpbf16ps", 3, 5, 7)
         before = now
 
 
 @intrinsic
-def _multiply_lines(
-    typingctx, tag, steps, a, line_bytes, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead
-):
+def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead):
     """32 positions x 32 channels: the sums so far (or the bias, a row of 32) and `steps` steps of the table.
 
     The upper 16 rows of the result go to `low`, the others to `high`, in rows of `stride` bytes. Weights at `ahead` are
@@ -84,7 +80,7 @@ def _multiply_lines(
     parts = kernel.b_bytes // 64
 
     def codegen(context, builder, signature, arguments):
-        _, steps, a, line_bytes, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead = arguments
+        _, steps, a, part_bytes, table, b, sums, resume, bias, low, high, stride, ahead = arguments
         a, table, b, sums, bias, low, high, ahead = (
             pointer(builder, x) for x in (a, table, b, sums, bias, low, high, ahead)
         )
@@ -101,7 +97,7 @@ def _multiply_lines(
             table, b, ahead = pointers
             prefetch_to_l2(builder, ahead, 4 * parts)
             here = offset(builder, a, load(builder, I64, table, 8))
-            _multiply_step(builder, kernel.walk, here, line_bytes, part_bytes, b)
+            _multiply_step(builder, kernel.walk, here, part_bytes, b)
             return [
                 offset(builder, table, 8), offset(builder, b, 2 * _TILE * parts), offset(builder, ahead, 256 * parts)
             ]  # fmt: skip
@@ -113,7 +109,7 @@ def _multiply_lines(
         return context.get_dummy_value()
 
     integer = types.int64
-    return types.void(tag, *[integer] * 7, types.boolean, *[integer] * 5), codegen
+    return types.void(tag, *[integer] * 6, types.boolean, *[integer] * 5), codegen
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -133,7 +129,7 @@ def _convolve_block(leaf, job):
     plan, one = job.plan, job.one
     all_steps, chunk, end_of_pass = field("pass", one, "steps"), field("plan", plan, "chunk"), field("pass", one, "end")
     direct, part_bytes = field("plan", plan, "direct"), field("plan", plan, "part_bytes")
-    channel_stride, line_bytes = field("plan", plan, "channel_stride"), field("plan", plan, "line_bytes")
+    channel_stride = field("plan", plan, "channel_stride")
     table, finish, all_columns = (
         field("pass", one, "table"),
         field("plan", plan, "finish"),
@@ -155,7 +151,7 @@ def _convolve_block(leaf, job):
                     if to and and_to:
                         low, high, stride = to, and_to, direct
                 _multiply_lines(
-                    tag, steps, job.a + 32 * line_bytes * block, line_bytes, part_bytes, table + 8 * p, weights, slot,
+                    tag, steps, job.a + 2 * _TILE * block, part_bytes, table + 8 * p, weights, slot,
                     p > 0, job.bias + 128 * panel, low, high, stride, ahead,
                 )  # fmt: skip
                 slot += _SUMS

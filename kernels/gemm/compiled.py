@@ -34,8 +34,8 @@ _BY_TILES = {
     "ieee": "bf16x9",
 }
 """What tiles compute for each precision. (tf32x3 is six products of the three bf16 parts that hold its two parts, which
-lose less than its own three products do.) The nine of bf16x9 are the exact products of float32 values, which is what
-ieee sums."""
+lose less than its own three products do.) Of the nine of bf16x9, which are the exact products of float32 values and
+what ieee sums, tiles leave out that of the last parts (`tiles.Tiles8`)."""
 
 _BY_VECTORS = {"bf16": "bf16", "fp16": "fp16", "tf32": "tf32", "bf16x9": "ieee", "ieee": "ieee"}
 """What vector units compute: float32 sums of products of the rounded operands. Splits are left to `blas`."""
@@ -74,9 +74,9 @@ once more for little. In batches: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6
 in place of 1024 0.58, 0.51 and 0.56."""
 
 _LEAST_LINES_ON_TILES = 64
-"""The same for nine terms on tiles, beside vectors (milliseconds on tiles and on vectors): [64000, 40] @ [40, 40] 1.6
-and 1.4, [40, 40] @ [40, 64000] 3.2 and 1.3, [56, 2048] @ [2048, 2048] 2.3 and 2.1; with 64 in place of 40 1.9 and 2.1,
-2.3 and 2.7."""
+"""The same for exact products on tiles, beside vectors. Milliseconds on tiles (by nine terms) and on vectors:
+[64000, 40] @ [40, 40] 1.6 and 1.4, [40, 40] @ [40, 64000] 3.2 and 1.3, [56, 2048] @ [2048, 2048] 2.3 and 2.1; with 64
+in place of 40 1.9 and 2.1, 2.3 and 2.7."""
 
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:

@@ -7,15 +7,20 @@ from typing import NamedTuple
 from ..jit import ir
 from .emit import F16, F32, I32, either, splat, vector
 
-__all__ = ["CONVERSIONS", "AsIs", "ToBf16", "converted", "rounded"]
+__all__ = ["CONVERSIONS", "AsIs", "InTwo", "ToBf16", "converted", "in_two_bf16", "rounded"]
 
 
 class AsIs(NamedTuple):
-    """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them."""
+    """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them.
+
+    Parts that hold a value exactly, and of which (nearly) all products are summed, are cut off its bits (`cut`), which
+    takes two thirds of the instructions. The others are to nearest, since they leave less to the products left out.
+    """
 
     target = None
     rounding = None
     tile_parts = 1
+    cut = False
 
 
 class ToBf16(AsIs):
@@ -30,8 +35,12 @@ class InThree(AsIs):
     tile_parts = 3
 
 
+class CutInThree(InThree):
+    cut = True
+
+
 class ToTf32(AsIs):
-    target, rounding, tile_parts = "tf32", "rna", 2
+    target, rounding, tile_parts, cut = "tf32", "rna", 2, True
 
 
 class ToTf32Even(ToTf32):
@@ -49,7 +58,7 @@ class InTwoTf32(AsIs):
 
 
 class ToFp16(AsIs):
-    target, tile_parts = "fp16", 2
+    target, tile_parts, cut = "fp16", 2, True
 
 
 CONVERSIONS = {
@@ -62,7 +71,7 @@ CONVERSIONS = {
     ("bf16x3", None): InTwo(),
     ("tf32x3", None): InTwoTf32(),
     ("bf16x6", None): InThree(),
-    ("bf16x9", None): InThree(),
+    ("bf16x9", None): CutInThree(),
 }
 """How operands are converted, by precision and (for tf32) rounding."""
 
@@ -113,6 +122,28 @@ def _in_two_tf32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         builder, some, lambda: [_of_any_size(builder, value, magnitude)], lambda: [rounded(builder, value, InTwoTf32)]
     )
     return parts
+
+
+def in_two_bf16(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
+    """Float32 values as two bf16 parts, whatever is small; next to the largest float, and of Inf and NaN, the parts are
+    not finite."""
+    lanes = value.type.count
+    magnitude = builder.and_(builder.bitcast(value, vector(I32, lanes)), splat(I32, 0x7FFFFFFF, lanes))
+    small = builder.icmp_unsigned(
+        "<", builder.sub(magnitude, splat(I32, 1, lanes)), splat(I32, _LEAST_USUAL - 1, lanes)
+    )
+    some = builder.icmp_unsigned("!=", builder.bitcast(small, ir.IntType(lanes)), ir.IntType(lanes)(0))
+
+    def parts(of: ir.Value) -> list[ir.Value]:
+        first = _round_bits(builder, of, "rne", 16)
+        return [first, _round_bits(builder, builder.fsub(of, first), "rne", 16)]
+
+    def of_any_size() -> list[ir.Value]:
+        one = splat(F32, 1.0, lanes)
+        up, down = (builder.select(small, splat(F32, factor, lanes), one) for factor in (2.0**80, 2.0**-80))
+        return [builder.fmul(part, down) for part in parts(builder.fmul(value, up))]
+
+    return either(builder, some, of_any_size, lambda: parts(value))
 
 
 _LEAST_USUAL, _LEAST_TRUNCATED = (127 - 60) << 23, 0x7F7FF000

@@ -53,7 +53,7 @@ def batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tupl
     mc, nc = plans.up(a.lines, kernel.mr), plans.up(b.lines, kernel.nr)
     a_bytes, b_bytes = a.bytes(a.lines), b.bytes(b.lines)
     strides = a.line_stride, a.k_stride, b.line_stride, b.k_stride
-    sizes = a.lines, b.lines, a.depth, plan.scheme.kc, mc, nc
+    sizes = a.lines, b.lines, a.depth, a.kc, mc, nc
     return (*strides, *sizes), (plans.up(a_bytes + b_bytes + mc * nc * kernel.size, 64), a_bytes, b_bytes)
 
 
@@ -85,10 +85,10 @@ def strip_arguments(
     scheme, depth = plan.scheme, a.depth
     packing, b_bytes = (0,) * 6, 0
     if b is not None:
-        divided = plans.chunks(width, depth, b.panel_lines, b.along_k, scheme.kc, threads)
+        divided = plans.chunks(width, depth, b.panel_lines, b.along_k, b.kc, threads)
         packing, b_bytes = (b.leaf, b.line_stride, b.k_stride, b.panel_lines, *divided), b.bytes(width)
     a_bytes, sums = a.bytes(rows), scheme.mc * scheme.nc * scheme.kernel.size
-    blocks = scheme.kc, rows, plans.even(width, scheme.nc, scheme.kernel.nr)
+    blocks = a.kc, rows, plans.even(width, scheme.nc, scheme.kernel.nr)
     strides = a.leaf, a.line_stride, a.k_stride
     needed = threads * (a_bytes + sums + loops.LIMITS_BYTES) + b_bytes
     return (*packing, *strides, a.lines, width, depth, *blocks, a_bytes, a_bytes + sums), needed

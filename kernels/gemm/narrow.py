@@ -96,7 +96,7 @@ def _product(a: np.ndarray, b: np.ndarray, isa: str) -> np.ndarray:
     try:
         scratch = address_of(memory)
         multiply_narrow(
-            pool, threads, side.leaf, leaf, m, n, k, plan.scheme.kc, rows, *a.strides[-2:],
+            pool, threads, side.leaf, leaf, m, n, k, side.kc, rows, *a.strides[-2:],
             side.line_stride, side.k_stride, c.strides[-2], places, scratch, b_bytes, scratch + threads * b_bytes,
         )  # fmt: skip
     finally:

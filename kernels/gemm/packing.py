@@ -14,6 +14,7 @@ memory included (3.5 to 4 bytes a cycle written, twice that read); 9 in the L2 c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
@@ -76,10 +77,40 @@ def _widen(builder: ir.IRBuilder, bf16: ir.Value, half: int) -> ir.Value:
     return builder.bitcast(builder.shl(builder.zext(chosen, vector(I32)), splat(I32, 16)), vector(F32))
 
 
+def _in_turn(builder: ir.IRBuilder, bits: list[ir.Value]) -> ir.Value:
+    """The upper halves of the words of two vectors: those of the first, then those of the second."""
+    halves = [builder.bitcast(each, vector(I16, 32)) for each in bits]
+    return builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(1, 64, 2))))
+
+
+def _by_pairs(builder: ir.IRBuilder, bits: list[ir.Value]) -> ir.Value:
+    """The upper halves of the words of two vectors, side by side."""
+    first, second = bits
+    both = builder.or_(builder.lshr(first, splat(I32, 16)), builder.and_(second, splat(I32, _UPPER)))
+    return builder.bitcast(both, vector(I16, 32))
+
+
+_UPPER = 0xFFFF0000
+
+
+def _cut(builder: ir.IRBuilder, values: list[ir.Value], count: int, order: Callable) -> list[ir.Value]:
+    """So many parts of two vectors of float32, cut off the bits of the values, which the parts hold exactly."""
+    parts = []
+    for remaining in reversed(range(count)):
+        bits = [builder.bitcast(value, vector(I32)) for value in values]
+        parts.append(order(builder, bits))
+        if remaining:
+            upper = [builder.bitcast(builder.and_(each, splat(I32, _UPPER)), vector(F32)) for each in bits]
+            values = [builder.fsub(value, part) for value, part in zip(values, upper, strict=True)]
+    return parts
+
+
 def _parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
     """The bf16 parts of two vectors of float32, the largest part first. The hardware rounds to bf16 itself."""
     if conversion.target != "bf16":
         values = [rounded(builder, value, conversion) for value in values]
+    if conversion.cut:
+        return _cut(builder, values, conversion.tile_parts, _in_turn)
     parts = []
     for remaining in reversed(range(conversion.tile_parts)):
         parts.append(_to_bf16(builder, *values))
@@ -98,12 +129,15 @@ def _widened_range(builder: ir.IRBuilder, values: list[ir.Value], limits: list[i
     return [least, greatest]
 
 
-_PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
+PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
 
 
 def interleaved_parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
     """The bf16 parts of two places along K, as lines of a tile of B."""
-    pairs = ir.Constant(vector(I32, 32), _PAIRS)
+    if conversion.cut:
+        values = [rounded(builder, value, conversion) for value in values]
+        return _cut(builder, values, conversion.tile_parts, _by_pairs)
+    pairs = ir.Constant(vector(I32, 32), PAIRS)
     return [builder.shuffle_vector(part, part, pairs) for part in _parts(builder, conversion, values)]
 
 
@@ -185,7 +219,7 @@ def _copy_tile(builder: ir.IRBuilder, operand: str, reader: Reader, target: ir.V
             return reader.stored(index, 32)
         k = builder.shl(index, I64(1))
         pair = [reader.stored(each, 16) for each in (k, builder.add(k, I64(1)))]
-        return builder.shuffle_vector(*pair, ir.Constant(vector(I32, 32), _PAIRS))
+        return builder.shuffle_vector(*pair, ir.Constant(vector(I32, 32), PAIRS))
 
     def seen(value: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
         magnitude = builder.and_(value, splat(I16, 0x7FFF, 32))

@@ -80,11 +80,11 @@ def _check(plan: Plan, depth: int, found_a: int, found_b: int) -> None:
             raise Refused(sentence)
 
 
-def _pack(side: Side, kc: int, at: int, lines: int, target: int, limits: int, pool: int, threads: int) -> int:
+def _pack(side: Side, at: int, lines: int, target: int, limits: int, pool: int, threads: int) -> int:
     """Pack some lines of an operand from address `at` on; the magnitudes found."""
-    panel_chunk, k_chunk = plans.chunks(lines, side.depth, side.panel_lines, side.along_k, kc, threads)
+    panel_chunk, k_chunk = plans.chunks(lines, side.depth, side.panel_lines, side.along_k, side.kc, threads)
     return loops.pack(
-        pool, threads, side.leaf, side.line_stride, side.k_stride, lines, side.depth, kc,
+        pool, threads, side.leaf, side.line_stride, side.k_stride, lines, side.depth, side.kc,
         at, target, limits, side.panel_lines, panel_chunk, k_chunk,
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ class Packed:
         self._memory = aligned_bytes(side.bytes(n) + threads * loops.LIMITS_BYTES)
         self.address = address_of(self._memory)
         limits = self.address + side.bytes(n)
-        self.found = _pack(side, plan.scheme.kc, address_of(b), n, self.address, limits, pool, threads)
+        self.found = _pack(side, address_of(b), n, self.address, limits, pool, threads)
 
     def __repr__(self) -> str:
         return f"<packed {self.dtype}{list(self.shape)} for {self.wanted} products by {self.isa}>"
@@ -226,16 +226,16 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
             width, found_b = min(columns, n - column), b.found if ready else 0
             if not ready:
                 start = at_b + column * b.line_stride
-                found_b = _pack(b, scheme.kc, start, width, packed_b, limits, pool, threads)
+                found_b = _pack(b, start, width, packed_b, limits, pool, threads)
             here = target.part(0, column) if column else target
             for row in range(0, a.lines, rows):
                 height, start = min(rows, a.lines - row), at_a + row * a.line_stride
-                found_a = _pack(a, scheme.kc, start, height, packed_a, limits, pool, threads)
+                found_a = _pack(a, start, height, packed_a, limits, pool, threads)
                 _check(plan, depth, found_a, found_b)
                 mc, nc = plans.blocks(plan, height, width, threads)
                 there = here.part(row, 0) if row else here
                 loops.multiply(
-                    pool, threads, there.leaf, height, width, depth, scheme.kc, mc, nc, packed_a, packed_b,
+                    pool, threads, there.leaf, height, width, depth, a.kc, mc, nc, packed_a, packed_b,
                     there.at, there.row_stride, there.alpha_bits, there.beta_bits,
                     there.addend, there.addend_row, there.addend_column, packed_a + a_bytes, sums,
                 )  # fmt: skip

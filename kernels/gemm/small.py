@@ -93,7 +93,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
 
 def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: int) -> str | None:
     if exact:
-        return "leaves exact products to vectors: nine terms take tiles longer"
+        return "leaves exact products to vectors: eight terms take tiles longer"
     least = (_LEAST_FOR_TILES if count < 4 else _LEAST_IN_BATCHES).get(_computed("amx", dtype, precision) or "", 0)
     if products < least and _computed("avx512", dtype, precision) is not None:
         return f"leaves {count} x {products:,} products to vectors; faster from {least:,}"

@@ -39,7 +39,7 @@ from .emit import (
     zero,
 )  # fmt: skip
 from .microkernels import begin, end
-from .packing import _parts, _to_bf16
+from .packing import PAIRS, _parts, _to_bf16, interleaved_parts
 from .segments import HEADER, SegmentArguments, read
 from .tags import constant, field_class, instance
 
@@ -89,11 +89,15 @@ class _Lines:
             self.builder, f"llvm.masked.load.v16{suffix}.p0", values, at, I32(size), mask, zero(values)
         )  # fmt: skip
 
-    def split(self, halves: list[ir.Value], limits: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Two stored vectors as parts (32 bf16 each), and the limits with them taken in."""
+    def split(
+        self, halves: list[ir.Value], limits: list[ir.Value], by_pairs: bool
+    ) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Two stored vectors as parts (32 bf16 each, of both vectors in turn or side by side), and the limits with them
+        taken in."""
         builder, (least, greatest) = self.builder, limits
         if self.raw:
-            both = builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(32))))
+            order = PAIRS if by_pairs else list(range(32))
+            both = builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), order))
             magnitude = builder.and_(both, splat(I16, 0x7FFF, 32))
             least = call(
                 builder, "llvm.umin.v32i16", vector(I16, 32), least, builder.sub(magnitude, splat(I16, 1, 32))
@@ -106,7 +110,8 @@ class _Lines:
             if self.greatest:
                 greatest = call(builder, "llvm.umax.v16i32", vector(I32), greatest, magnitude)
             least = call(builder, "llvm.umin.v16i32", vector(I32), least, builder.sub(magnitude, splat(I32, 1)))
-        return _parts(builder, self.conversion, halves), [least, greatest]
+        parts = interleaved_parts if by_pairs else _parts
+        return parts(builder, self.conversion, halves), [least, greatest]
 
     def first_limits(self, at: ir.Value) -> list[ir.Value]:
         """What was found so far, as `split` goes on with it."""
@@ -128,9 +133,6 @@ class _Lines:
             return
         for line, found in enumerate((least, greatest)):
             store(builder, found, offset(builder, at, _LINE * line), _LINE)
-
-
-_PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
 
 
 @intrinsic(prefer_literal=True)
@@ -166,10 +168,8 @@ def _to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits
             return [how.read(here, masks[0]), how.read(offset(builder, here, stride), mask)]
 
         def put(halves: list, limits: list, tile: ir.Value, index: ir.Value) -> list:
-            words, limits = how.split(halves, limits)
+            words, limits = how.split(halves, limits, not along_k)
             for part, word in enumerate(words):
-                if not along_k:
-                    word = builder.shuffle_vector(word, word, ir.Constant(vector(I32, 32), _PAIRS))
                 place = offset(builder, offset(builder, tile, part * _TILE), builder.shl(index, I64(6)))
                 store(builder, word, place, _LINE)
             return limits

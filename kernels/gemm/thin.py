@@ -25,10 +25,11 @@ _ROWS = 4
 _LEAST_VALUES = 50_000
 """Values of the matrix from which the call is worth it; below, vectors without panels and BLAS are as fast."""
 
-_ROUNDED = ("bf16", "fp16", "tf32")
+_ROUNDED = ("bf16", "fp16", "tf32", "bf16x3", "tf32x3")
 _AS_THEY_ARE = (*EXACT, "bf16x6")
 """Three bf16 parts are the operand itself, and the products that bf16x6 leaves out are less than float32 sums round
-away. [1, 4096] @ [4096, 4096] by parts takes 10 ms, of which 1.5 are reading."""
+away. [1, 4096] @ [4096, 4096] by parts takes 10 ms, of which 1.5 are reading. Of tf32x3 each operand is rounded to the
+sum of its parts, as in `small._BY_VECTORS`; of bf16x3 the three products are summed."""
 _WIDTH, _LINES = 1024, 64
 """Columns of a task. Four sums of the former fill a third of the L1 cache."""
 
@@ -81,26 +82,34 @@ def _product(few: np.ndarray, matrix: np.ndarray, precision: str, rounding: str)
     rows, (pool, threads) = 1 if m == 1 else _ROWS, threading.pool()
     width = _LINES if along_k else max(64, min(_WIDTH, -(-n // (32 * threads)) * 16))
     line, row, sums_row = -(-k // 16) * 64, -(-n // 16) * 64, 4 * width
-    memory = aligned_bytes(rows * (line + threads * sums_row))
+    factors = _converted(few, precision, rounding)
+    lines = rows * len(factors)
+    memory = aligned_bytes(lines * line + threads * rows * sums_row)
     memory[:] = 0
-    left = memory[: rows * line].view(np.float32).reshape(rows, line // 4)
-    left[:m, :k] = _converted(few, precision, rounding)
+    left = memory[: lines * line].view(np.float32).reshape(len(factors), rows, line // 4)
+    left[:, :m, :k] = factors
     totals = empty((rows, row // 4), np.dtype(np.float32))
     totals[...] = 0
     multiply_rows(
         pool, threads, _leaf(along_k, matrix.dtype, precision, rounding if precision == "tf32" else None), width, n,
         rows, k, address_of(memory), line, address_of(matrix), by_column if along_k else by_k, by_column,
-        address_of(totals), row, address_of(memory) + rows * line, sums_row,
+        address_of(totals), row, address_of(memory) + lines * line, sums_row,
     )  # fmt: skip
+    if precision == "bf16x3" and not np.isfinite(totals[:m, :n]).all():
+        raise Refused("the result is not finite; products of parts are then looked at one after the other")
     return _rounded(totals[:m, :n], matrix.dtype)
 
 
-def _converted(few: np.ndarray, precision: str, rounding: str) -> np.ndarray:
+def _converted(few: np.ndarray, precision: str, rounding: str) -> list[np.ndarray]:
+    """What multiplies each part of the matrix."""
     if few.dtype != np.float32:
-        return few.astype(np.float32)
-    from ..rounding import round_to
+        return [few.astype(np.float32)]
+    from ..rounding import round_to, split
 
-    return round_to(few, precision, rounding if precision == "tf32" else None)
+    if precision in ("bf16x3", "tf32x3"):
+        first, second = split(few, precision)
+        return [first + second, first] if precision == "bf16x3" else [first + second]
+    return [round_to(few, precision, rounding if precision == "tf32" else None)]
 
 
 def _rounded(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 What such a product costs is reading the matrix. Values of 16 bits are widened and float32 ones rounded on their way
 into registers; packing would write all of them and read them again. The few rows are converted before, into memory of
-their own. Rows of the matrix that run across the result (`AddRows`) are added four at a time to sums that stay in the
-L1 cache; rows that run along K (`SumRows`) are summed in vectors.
+their own. Of bf16x3 two parts are made of each value in registers, and the rows are there twice: as they are, which
+multiply the first part, and their own first parts, which multiply the second. Rows of the matrix that run across the
+result (`AddRows`) are added four at a time to sums that stay in the L1 cache; rows that run along K (`SumRows`) are
+summed in vectors.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
+from .conversions import InTwo, converted, in_two_bf16
 from .emit import F32, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, store, vector, zero
 from .microkernels import Rows
-from .packing import converted
 from .tags import constant, field_class
 
 __all__ = ["AddRows", "SumRows", "multiply_rows"]
@@ -26,15 +28,25 @@ _STEP, _LONG_STEP = 256, 4096
 
 
 class _Vectors:
-    """Emits the reading of vectors of the matrix, widened and rounded."""
+    """Emits the reading of vectors of the matrix, widened and rounded, in one or two parts."""
 
     def __init__(self, builder: ir.IRBuilder, leaf: Any) -> None:
         self.builder = builder
         self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
         self.access = Rows(builder, self.element, _LANES)
+        self.parts = 2 if self.conversion is InTwo else 1
 
-    def read(self, at: ir.Value, mask: ir.Value) -> ir.Value:
-        return converted(self.builder, self.access.read(at, None, mask), self.conversion)
+    def read(self, at: ir.Value, mask: ir.Value) -> list[ir.Value]:
+        """The parts of a vector, the smaller one first."""
+        value = self.access.read(at, None, mask)
+        if self.parts == 2:
+            return in_two_bf16(self.builder, value)[::-1]
+        return [converted(self.builder, value, self.conversion)]
+
+    def factors(self, a: ir.Value, a_row: ir.Value, rows: int) -> list[list[ir.Value]]:
+        """Where each of the few rows lies that multiplies each part, in the order of `read`."""
+        lines = [offset(self.builder, a, self.builder.mul(a_row, I64(line))) for line in range(rows * self.parts)]
+        return [[lines[part * rows + row] for part in reversed(range(self.parts))] for row in range(rows)]
 
     def masks(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The number of whole vectors in `count` values, and which lanes the rest fills."""
@@ -78,15 +90,16 @@ def _add_rows(typingctx, leaf, rows, at_once, a, a_row, b, b_row, sums, sums_row
         a, b, sums = (builder.inttoptr(x, POINTER) for x in (a, b, sums))
         how = _Vectors(builder, leaf)
         of_a = [
-            [broadcast(builder, load(builder, F32, offset(builder, row, 4 * q), 4)) for q in range(depth)]
-            for row in (offset(builder, a, builder.mul(a_row, I64(r))) for r in range(height))
+            [broadcast(builder, load(builder, F32, offset(builder, at, 4 * q), 4)) for q in range(depth) for at in row]
+            for row in how.factors(a, a_row, height)
         ]
 
         def piece(index: ir.Value, mask: ir.Value, _: list) -> list:
             first = builder.mul(index, I64(_LANES * how.element.size))
             of_b = [
-                how.read(offset(builder, offset(builder, b, builder.mul(b_row, I64(q))), first), mask)
+                part
                 for q in range(depth)
+                for part in how.read(offset(builder, offset(builder, b, builder.mul(b_row, I64(q))), first), mask)
             ]
             for row, factors in enumerate(of_a):
                 at = offset(builder, offset(builder, sums, builder.mul(sums_row, I64(row))), builder.shl(index, I64(6)))
@@ -177,17 +190,21 @@ def _sum_rows(typingctx, leaf, rows, lines, a, a_row, b, b_line, depth, totals, 
         a, a_row, b, b_line, depth, totals, totals_row = arguments[3:]
         a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
         how, kind = _Vectors(builder, leaf), vector(F32)
+        of_a = how.factors(a, a_row, height)
         of_b = [offset(builder, b, builder.mul(b_line, I64(line))) for line in range(width)]
 
         def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
             first, after = builder.mul(index, I64(_LANES * how.element.size)), []
             values = [how.read(offset(builder, at, first), mask) for at in of_b]
             for row in range(height):
-                at = offset(builder, offset(builder, a, builder.mul(a_row, I64(row))), builder.shl(index, I64(6)))
-                factor = load(builder, kind, at, _LINE)
+                factors = [
+                    load(builder, kind, offset(builder, at, builder.shl(index, I64(6))), _LINE) for at in of_a[row]
+                ]
                 for line, value in enumerate(values):
                     total = sums[row * width + line]
-                    after.append(call(builder, "llvm.fma.v16f32", kind, factor, value, total))
+                    for factor, part in zip(factors, value, strict=True):
+                        total = call(builder, "llvm.fma.v16f32", kind, factor, part, total)
+                    after.append(total)
             return after
 
         sums = _pieces(builder, how, depth, [zero(kind)] * (height * width), piece)
@@ -276,6 +293,7 @@ def multiply_rows(
     pool, threads, leaf, width, n, rows, k, a, a_row, b, b_line, b_column, totals, totals_row, sums, sums_row
 ):  # fmt: skip
     """Add `rows` (1 or 4) rows at `a`, float32 on cache lines and zero behind `k`, times a matrix (k, n) to `totals`.
+    Where values of the matrix have two parts, as many rows follow for the second.
 
     `leaf` is the address of an `AddRows` or of a `SumRows`, which reads the matrix in lines `b_line` bytes apart and in
     columns `b_column` apart. Tasks are `width` columns, a multiple of 16. Each worker has `rows` zero rows of

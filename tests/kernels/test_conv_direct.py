@@ -325,6 +325,39 @@ def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
         conv["direct"](in_place(x, 0), w)
 
 
+LINES = {
+    "the last block begins before the last but one ends": (1, 32, 7, 7, 64),
+    "one block": (2, 64, 4, 4, 32),
+    "strips of several blocks": (3, 32, 29, 31, 96),
+    "sums that are kept between steps": (2, 32 * 23, 9, 10, 64),
+    "weights in parts": (1, 1024, 6, 6, 1024),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize("relu", [False, True])
+def test_results_in_the_order_of_memory(case: str, relu: bool) -> None:
+    """One tap of bfloat16 where it lies: as from a copy that is packed, with a bias, max(., 0), and NaN that stays."""
+    images, channels, height, width, outputs = LINES[case]
+    shapes = (images, channels, height, width), (outputs, channels, 1, 1), (outputs,)
+    x, w, bias = (random(*shape, seed=11).astype(ml_dtypes.bfloat16) for shape in shapes)
+    x[-1, 5, -1, -2] = np.nan
+    options = {"relu": relu}
+    packed = run(conv, "direct", [in_place(x, 2), w, bias], options)
+    found = [conv["direct"](in_place(x, 0), w, bias, **options) for _ in range(2)]
+    assert np.isnan(packed[-1, :, -1, -2]).all()
+    assert np.isnan(packed).sum() == outputs
+    for each in found:
+        assert each.transpose(0, 2, 3, 1).flags.c_contiguous
+        assert np.array_equal(each.astype(np.float32), packed.astype(np.float32), equal_nan=True)
+    g, wide = (
+        random(images, outputs, height, width, seed=12).astype(ml_dtypes.bfloat16),
+        {"input_size": (height, width)},
+    )
+    gradients = [conv_input_gradient["direct"](in_place(g, shift), w, **wide) for shift in (0, 2)]
+    assert np.array_equal(*gradients)
+
+
 def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:
     from minitorch_backends.kernels import cpu
 
