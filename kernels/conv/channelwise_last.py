@@ -122,32 +122,22 @@ def _window_plan(
     if math.prod(out_shape) == 0:
         return _Plan(channels, working, conversion, out_shape, False, none, 0, 0, 0, 0, ())
     to = contiguous_strides((images, channels, 1, rows, columns), item, True)
-    rounds = CONVERSIONS[conversion].target is not None
-    unit, wide = 4 if rounds else item, three_strides(shape, strides)
-    row_step, column_step = (step // item * unit for step in wide[3:])
+    wide = three_strides(shape, strides)
     cells = -(-rows // windows.ROWS)
-    most = max(1, _STRIP_BYTES // max(1, windows.ROWS * stride * abs(row_step)))
+    most = max(1, _STRIP_BYTES // max(1, windows.ROWS * stride * abs(wide[3])))
     strips = max(-(-cells // most), min(cells, -(-4 * threads // images)))
     each = windows.ROWS * -(-cells // strips)
-    table = []
-    for first in range(0, rows, each):
-        last = min(first + each, rows)
-        covered = first + windows.ROWS * -(-(last - first) // windows.ROWS)
-        low, high = max(0, stride * first - padding[0]), min(height, stride * (covered - 1) - padding[0] + 3) - 1
-        table.append((first, last, low * wide[3], high * wide[3] + (width - 1) * wide[4]))
+    table = [(first, min(first + each, rows), 0, 0) for first in range(0, rows, each)]
     strip_table = np.array(table, np.int64)
-    span = int((strip_table[:, 3] - strip_table[:, 2]).max()) // item + channels + LANES
-    memory = -(-span * 4 // 64) * 64 if rounds else 0
     values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
         "leaf": _window_leaf(stride, dtype.name, *conversion), "strips": len(table),
-        "strip_table": address_of(strip_table), "read_step": column_step, "write_step": to[4], "channels": channels,
-        "working": 4, "relu": int(relu), "x_image": wide[0], "out_image": to[0], "memory": memory, "rows": height,
-        "columns": width, "out_columns": columns, "row_step": row_step, "out_row": to[3], "up": padding[0],
-        "left": padding[1],
+        "strip_table": address_of(strip_table), "read_step": wide[4], "write_step": to[4], "channels": channels,
+        "working": 4, "relu": int(relu), "x_image": wide[0], "out_image": to[0], "rows": height, "columns": width,
+        "out_columns": columns, "row_step": wide[3], "out_row": to[3], "up": padding[0], "left": padding[1],
     })  # fmt: skip
     return _Plan(
-        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values),
-        threads * memory, 0, (values, strip_table),
+        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values), 0, 0,
+        (values, strip_table),
     )  # fmt: skip
 
 

@@ -1,19 +1,22 @@
 """Depthwise convolutions of 3 x 3 taps of arrays whose channels are neighbours in memory: windows in registers.
 
 A cell is 2 x 4 positions of the result. Its nine weights stay in registers, and so do its results; each value that it
-meets is read once and added to all of them. Where a cell reaches beyond the image, masks leave out what is not there.
+meets is read once, rounded where the precision says so, and added to all of them. Where a cell reaches beyond the
+image, masks leave out what is not there.
 
 A task is a strip of rows of one image, as in `depthwise_last`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-from ..gemm.emit import I64, broadcast, loop, offset, zero
+from ..gemm.emit import F32, I64, broadcast, loop, offset
+from ..gemm.packing import converted
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
-from .depthwise_last import LANES, Lanes, StripArguments, rounds, source_of
+from .depthwise_last import LANES, Lanes, StripArguments
 from .descriptor import field
 from .memory import read64
 from .positions import pointer
@@ -80,7 +83,9 @@ def _convolve_cell(
         some = lanes.mask
         read = [_exist(builder, *each) for each in zip(first, (cell.rows, cell.columns), sizes, strict=True)]
         written = [_exist(builder, I64(0), *each) for each in zip((ROWS, COLUMNS), left, strict=True)]
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
+        least = ir.Constant(F32, -math.inf)
+        least = builder.select(builder.icmp_signed("!=", relu, I64(0)), ir.Constant(F32, 0.0), least)
+        floor = broadcast(builder, least, LANES)
 
         def at(base: ir.Value, steps: list[ir.Value], exist: list[list[ir.Value]], row: int, column: int) -> ir.Value:
             """The address of a place, which the mask leaves out if it does not exist."""
@@ -97,15 +102,15 @@ def _convolve_cell(
             totals = [lanes.working(bias)] * (ROWS * COLUMNS)
             factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(_TAPS**2)]
             for place, meets in sorted(cell.met.items()):
-                value = lanes.some_of_operand(at(x, steps, read, *place))
+                value = converted(builder, lanes.stored(at(x, steps, read, *place)), lanes.conversion)
                 for result, tap in meets:
                     totals[result] = lanes.add(value, factors[tap], totals[result])
             for result, total in enumerate(totals):
-                negative = builder.and_(builder.fcmp_ordered("<", total, zero(lanes.kind)), wanted)
                 to = at(out, out_steps, written, *divmod(result, COLUMNS))
-                lanes.write(builder.select(negative, zero(lanes.kind), total), to)
+                # NaN stays, as do zeros with a sign.
+                lanes.write(builder.select(builder.fcmp_ordered(">", floor, total), floor, total), to)
             element, size = lanes.element.size, lanes.size
-            moves = lanes.operand_bytes, LANES * element, LANES * size * _TAPS**2, LANES * size
+            moves = LANES * element, LANES * element, LANES * size * _TAPS**2, LANES * size
             return [offset(builder, at, move) for at, move in zip(pointers, moves, strict=True)]
 
         loop(builder, vectors, [x, out, weights, bias], body)
@@ -120,11 +125,10 @@ def _convolve_cell(
 @njit(cache=False, no_cpython_wrapper=True)
 def _convolve(leaf, job):
     """The results of one strip."""
-    plan, x, stride = job.plan, source_of(leaf, job), constant(leaf.window, "stride")
+    plan, stride = job.plan, constant(leaf.window, "stride")
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     unit, channels = field("channels", plan, "working"), field("channels", plan, "channels")
     size = constant(leaf.element, "size")
-    source_size = unit if rounds(leaf) else size
     steps = field("channels", plan, "row_step"), field("channels", plan, "read_step")
     out_steps = field("channels", plan, "out_row"), field("channels", plan, "write_step")
     sizes = field("channels", plan, "rows"), field("channels", plan, "columns")
@@ -138,7 +142,7 @@ def _convolve(leaf, job):
         for column in range(0, columns, COLUMNS):
             first = up, column * stride - field("channels", plan, "left")
             left = last_row - row, columns - column
-            here = x + first[0] * steps[0] + first[1] * steps[1]
+            here = job.x + first[0] * steps[0] + first[1] * steps[1]
             to = job.out + row * out_steps[0] + column * out_steps[1]
             if vectors > 0:
                 if inside and first[1] >= 0 and first[1] + columns_met <= sizes[1] and left[1] >= COLUMNS:
@@ -153,7 +157,7 @@ def _convolve(leaf, job):
                     )  # fmt: skip
             if rest > 0:
                 _convolve_cell(
-                    leaf, 1, here + vectors * LANES * source_size, steps, first, sizes, to + vectors * LANES * size,
+                    leaf, 1, here + vectors * LANES * size, steps, first, sizes, to + vectors * LANES * size,
                     out_steps, left, job.weights + vectors * 9 * LANES * unit, job.bias + vectors * LANES * unit, 1,
                     rest, relu,
                 )  # fmt: skip
