@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -401,6 +402,14 @@ def test_strategies_that_can_be_set() -> None:
     for bad in ("bogus", "AUTO", 3, [], [(0, "1")], False, object()):
         with pytest.raises(ValueError, match=r"opt_einsum.strategy = .* is unknown"):
             backends.opt_einsum.strategy = bad
+
+    @dataclasses.dataclass
+    class Finder:
+        def __call__(self, *of: Any) -> list[tuple[int, int]]:
+            return first_two(*of)
+
+    with pytest.raises(TypeError, match=r"Finder\(\) cannot be hashed.*eq=False"):
+        backends.opt_einsum.strategy = Finder()
     assert backends.opt_einsum.strategy is first_two
 
 

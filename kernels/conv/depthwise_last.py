@@ -71,14 +71,6 @@ class Lanes:
         """Values of what taps meet: an operand, or what `_round` has made of it."""
         return self.stored(at) if self.conversion.target is None else load(self.builder, self.kind, at, self.size)
 
-    def some_of_operand(self, at: ir.Value) -> ir.Value:
-        """As `operand`, where the mask says so, and zero elsewhere."""
-        if self.conversion.target is None:
-            return self.stored(at)
-        name = f"llvm.masked.load.{suffix(self.element.working, LANES)}.p0"
-        at = self.builder.bitcast(at, self.kind.as_pointer())
-        return call(self.builder, name, self.kind, at, I32(self.size), self.mask, zero(self.kind))
-
     def working(self, at: ir.Value) -> ir.Value:
         return load(self.builder, self.kind, at, self.size)
 

@@ -1,29 +1,33 @@
 """Depthwise convolutions of 3 x 3 taps of arrays whose channels are neighbours in memory: windows in registers.
 
 A cell is 2 x 4 positions of the result. Its nine weights stay in registers, and so do its results; each value that it
-meets is read once and added to all of them. Where a cell reaches beyond the image, masks leave out what is not there.
+meets is read once, rounded where the precision says so, and added to all of them. Where a cell reaches beyond the
+image, masks leave out what is not there.
 
 A task is a strip of rows of one image, as in `depthwise_last`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
-from ..gemm.emit import I64, broadcast, loop, offset, zero
+from ..gemm.emit import F32, I64, broadcast, loop, offset
+from ..gemm.packing import converted
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
-from .depthwise_last import LANES, Lanes, StripArguments, rounds, source_of
+from .depthwise_last import LANES, Lanes, StripArguments
 from .descriptor import field
 from .memory import read64
 from .positions import pointer
 
-__all__ = ["ROWS", "Every", "EveryOther", "Windows"]
+__all__ = ["COLUMNS", "ROWS", "TAPS", "Cell", "Every", "EveryOther", "Places", "Windows"]
 
 ROWS, COLUMNS = 2, 4
 """Positions of a cell."""
 
-_TAPS = 3
+TAPS = 3
+"""Along either dimension."""
 
 
 class Every(NamedTuple):
@@ -38,23 +42,54 @@ class EveryOther(NamedTuple):
     stride = 2
 
 
-class _Cell:
+class Cell:
     """Which values the results of a cell meet."""
 
     def __init__(self, stride: int) -> None:
-        self.rows, self.columns = (stride * (count - 1) + _TAPS for count in (ROWS, COLUMNS))
+        self.rows, self.columns = (stride * (count - 1) + TAPS for count in (ROWS, COLUMNS))
         self.met: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for result in range(ROWS * COLUMNS):
             row, column = divmod(result, COLUMNS)
-            for tap in range(_TAPS * _TAPS):
-                place = stride * row + tap // _TAPS, stride * column + tap % _TAPS
+            for tap in range(TAPS * TAPS):
+                place = stride * row + tap // TAPS, stride * column + tap % TAPS
                 self.met.setdefault(place, []).append((result, tap))
 
 
-def _exist(builder: ir.IRBuilder, first: ir.Value, count: int, size: ir.Value) -> list[ir.Value]:
-    """Which of `count` places from `first` on are 0 or more and below `size`."""
-    places = [builder.add(first, I64(place)) for place in range(count)]
-    return [builder.icmp_unsigned("<", place, size) for place in places]
+class Places:
+    """Emits the addresses of the rows and columns that a cell meets, and which of these exist: the first is `first`
+    (0 for None) in an array of `sizes`. With `masked`, the mask of `lanes` is set to leave out what does not exist."""
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        lanes: Lanes,
+        masked: bool,
+        steps: ir.Value,
+        first: ir.Value | None,
+        sizes: ir.Value,
+        counts: tuple[int, int],
+    ) -> None:
+        self.builder, self.lanes, self.masked, self.some = builder, lanes, masked, lanes.mask
+        self.steps, self.there = [], []
+        for which, count in enumerate(counts):
+            start = I64(0) if first is None else builder.extract_value(first, which)
+            size = builder.extract_value(sizes, which)
+            self.steps.append(builder.extract_value(steps, which))
+            self.there.append(
+                [builder.icmp_unsigned("<", builder.add(start, I64(place)), size) for place in range(count)]
+            )
+
+    def exists(self, row: int, column: int) -> ir.Value:
+        return self.builder.and_(self.there[0][row], self.there[1][column])
+
+    def at(self, base: ir.Value, row: int, column: int) -> ir.Value:
+        """The address of a place."""
+        builder = self.builder
+        if self.masked:
+            self.lanes.mask = builder.and_(self.some, broadcast(builder, self.exists(row, column), LANES))
+        for step, count in zip(self.steps, (row, column), strict=True):
+            base = offset(builder, base, builder.mul(step, I64(count)))
+        return base
 
 
 @intrinsic(prefer_literal=True)
@@ -68,44 +103,32 @@ def _convolve_cell(
     of `sizes`, and `left` how many rows and columns of results there are.
     """
     masked, stride = bool(checked.literal_value), field_class(leaf, "window").stride
-    cell = _Cell(stride)
+    cell = Cell(stride)
 
     def codegen(context, builder, signature, arguments):
         _, _, x, steps, first, sizes, out, out_steps, left, weights, bias, vectors, channels, relu = arguments
         x, out, weights, bias = (pointer(builder, a) for a in (x, out, weights, bias))
-        steps, first, sizes, out_steps, left = (
-            [builder.extract_value(both, which) for which in (0, 1)] for both in (steps, first, sizes, out_steps, left)
-        )
         lanes = Lanes(builder, leaf, channels if masked else None)
-        some = lanes.mask
-        read = [_exist(builder, *each) for each in zip(first, (cell.rows, cell.columns), sizes, strict=True)]
-        written = [_exist(builder, I64(0), *each) for each in zip((ROWS, COLUMNS), left, strict=True)]
-        wanted = broadcast(builder, builder.icmp_signed("!=", relu, I64(0)), LANES)
-
-        def at(base: ir.Value, steps: list[ir.Value], exist: list[list[ir.Value]], row: int, column: int) -> ir.Value:
-            """The address of a place, which the mask leaves out if it does not exist."""
-            if masked:
-                lanes.mask = builder.and_(
-                    some, broadcast(builder, builder.and_(exist[0][row], exist[1][column]), LANES)
-                )  # fmt: skip
-            return offset(
-                builder, offset(builder, base, builder.mul(steps[0], I64(row))), builder.mul(steps[1], I64(column))
-            )
+        read = Places(builder, lanes, masked, steps, first, sizes, (cell.rows, cell.columns))
+        written = Places(builder, lanes, masked, out_steps, None, left, (ROWS, COLUMNS))
+        least = ir.Constant(F32, -math.inf)
+        least = builder.select(builder.icmp_signed("!=", relu, I64(0)), ir.Constant(F32, 0.0), least)
+        floor = broadcast(builder, least, LANES)
 
         def body(_: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
             x, out, weights, bias = pointers
             totals = [lanes.working(bias)] * (ROWS * COLUMNS)
-            factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(_TAPS**2)]
+            factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(TAPS**2)]
             for place, meets in sorted(cell.met.items()):
-                value = lanes.some_of_operand(at(x, steps, read, *place))
+                value = converted(builder, lanes.stored(read.at(x, *place)), lanes.conversion)
                 for result, tap in meets:
                     totals[result] = lanes.add(value, factors[tap], totals[result])
             for result, total in enumerate(totals):
-                negative = builder.and_(builder.fcmp_ordered("<", total, zero(lanes.kind)), wanted)
-                to = at(out, out_steps, written, *divmod(result, COLUMNS))
-                lanes.write(builder.select(negative, zero(lanes.kind), total), to)
+                to = written.at(out, *divmod(result, COLUMNS))
+                # NaN stays, as do zeros with a sign.
+                lanes.write(builder.select(builder.fcmp_ordered(">", floor, total), floor, total), to)
             element, size = lanes.element.size, lanes.size
-            moves = lanes.operand_bytes, LANES * element, LANES * size * _TAPS**2, LANES * size
+            moves = LANES * element, LANES * element, LANES * size * TAPS**2, LANES * size
             return [offset(builder, at, move) for at, move in zip(pointers, moves, strict=True)]
 
         loop(builder, vectors, [x, out, weights, bias], body)
@@ -120,11 +143,10 @@ def _convolve_cell(
 @njit(cache=False, no_cpython_wrapper=True)
 def _convolve(leaf, job):
     """The results of one strip."""
-    plan, x, stride = job.plan, source_of(leaf, job), constant(leaf.window, "stride")
+    plan, stride = job.plan, constant(leaf.window, "stride")
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     unit, channels = field("channels", plan, "working"), field("channels", plan, "channels")
     size = constant(leaf.element, "size")
-    source_size = unit if rounds(leaf) else size
     steps = field("channels", plan, "row_step"), field("channels", plan, "read_step")
     out_steps = field("channels", plan, "out_row"), field("channels", plan, "write_step")
     sizes = field("channels", plan, "rows"), field("channels", plan, "columns")
@@ -138,7 +160,7 @@ def _convolve(leaf, job):
         for column in range(0, columns, COLUMNS):
             first = up, column * stride - field("channels", plan, "left")
             left = last_row - row, columns - column
-            here = x + first[0] * steps[0] + first[1] * steps[1]
+            here = job.x + first[0] * steps[0] + first[1] * steps[1]
             to = job.out + row * out_steps[0] + column * out_steps[1]
             if vectors > 0:
                 if inside and first[1] >= 0 and first[1] + columns_met <= sizes[1] and left[1] >= COLUMNS:
@@ -153,7 +175,7 @@ def _convolve(leaf, job):
                     )  # fmt: skip
             if rest > 0:
                 _convolve_cell(
-                    leaf, 1, here + vectors * LANES * source_size, steps, first, sizes, to + vectors * LANES * size,
+                    leaf, 1, here + vectors * LANES * size, steps, first, sizes, to + vectors * LANES * size,
                     out_steps, left, job.weights + vectors * 9 * LANES * unit, job.bias + vectors * LANES * unit, 1,
                     rest, relu,
                 )  # fmt: skip

@@ -20,7 +20,10 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
 
-__all__ = ["Interleaved", "Pass", "PassArguments", "Split", "Square", "SquareArguments", "Twiddled", "radix", "vectors"]
+__all__ = [
+    "InFours", "InPairs", "Interleaved", "Pass", "PassArguments", "Split", "Square", "SquareArguments", "Twiddled",
+    "radix", "vectors",
+]  # fmt: skip
 
 
 class F32x16(NamedTuple):
@@ -132,12 +135,20 @@ def radix(r: int) -> Any:
 
 
 class _Place(NamedTuple):
-    """What reading and writing a row needs: the arguments of the pass that are the same for all of its rows."""
+    """What reading and writing a row needs: the arguments of the pass that are the same for all of its rows.
+
+    Attributes:
+        swap: whether split parts change places.
+        scale, signed: what the user's real and imaginary parts are multiplied by.
+        others: bytes to the transforms that share the vectors.
+    """
 
     arithmetic: Arithmetic
     bytes: int
     swap: Any
     scale: Any
+    signed: Any
+    others: list[ir.Value]
 
 
 class Split(NamedTuple):
@@ -185,6 +196,8 @@ def _lanes(order: list[int]) -> ir.Constant:
 class Interleaved(NamedTuple):
     """Rows of the user's complex numbers; what is written is scaled."""
 
+    share = 1
+
     @staticmethod
     def read(place: _Place, at: ir.Value) -> Complex:
         a = place.arithmetic
@@ -192,28 +205,45 @@ class Interleaved(NamedTuple):
         low, high = (load(builder, kind, offset(builder, at, each), size) for each in (0, place.bytes))
         even = builder.shuffle_vector(low, high, _lanes(list(range(0, 2 * a.lanes, 2))))
         odd = builder.shuffle_vector(low, high, _lanes(list(range(1, 2 * a.lanes, 2))))
-        return Complex(builder.select(place.swap, odd, even), builder.select(place.swap, even, odd))
+        return Complex(even, a.times(odd, place.signed))
 
-    @staticmethod
-    def write(place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
+    @classmethod
+    def write(cls, place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
         a = place.arithmetic
         builder, size = a.builder, place.bytes // a.lanes
-        re, im = a.times(value.re, place.scale), a.times(value.im, place.scale)
-        first, second = builder.select(place.swap, im, re), builder.select(place.swap, re, im)
+        parts = a.times(value.re, place.scale), a.times(value.im, place.signed)
+        pieces = max(cls.share // 2, 1)
         for half in range(2):
             order = [half * a.lanes // 2 + lane // 2 + lane % 2 * a.lanes for lane in range(a.lanes)]
-            store(
-                builder,
-                builder.shuffle_vector(first, second, _lanes(order)),
-                offset(builder, at, half * place.bytes),
-                size,
-            )
+            numbers = builder.shuffle_vector(*parts, _lanes(order))
+            for piece in range(pieces):
+                some, to = numbers, offset(builder, at, half * place.bytes)
+                if cls.share > 1:
+                    width = a.lanes // pieces
+                    some = builder.shuffle_vector(some, some, _lanes(list(range(piece * width, (piece + 1) * width))))
+                    to = offset(builder, at, place.others[half * pieces + piece])
+                store(builder, some, to, size)
+
+
+class InPairs(Interleaved):
+    """The same, where half of a vector is of one transform and half of the next."""
+
+    share = 2
+
+
+class InFours(Interleaved):
+    """The same, where quarters of a vector are of four transforms."""
+
+    share = 4
 
 
 # A pass
 
 
 class PassArguments(NamedTuple):
+    """lanes, phase: the roots of `Twiddled` rows. apart, last: bytes between the transforms that share vectors, and the
+    number of the last one, which is written for those that are not there."""
+
     source: int
     source_step: int
     target: int
@@ -226,6 +256,8 @@ class PassArguments(NamedTuple):
     scale: int
     lanes: int
     phase: int
+    apart: int
+    last: int
 
 
 @intrinsic
@@ -242,13 +274,20 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
             return builder.extract_value(job, names.index(name))
 
         a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
-        number = builder.bitcast(field("scale"), F64)
-        number = number if tag.element is F64 else builder.fptrunc(number, F32)
-        scale = broadcast(builder, number, tag.lanes)
-        places = [
-            _Place(a, tag.size * tag.lanes, builder.icmp_signed("!=", field(name), I64(0)), scale)
-            for name in ("swap_in", "swap_out")
-        ]
+        scale, one = builder.bitcast(field("scale"), F64), ir.Constant(F64, 1.0)
+
+        def place(name: str, factor: ir.Value) -> _Place:
+            swap = builder.icmp_signed("!=", field(name), I64(0))
+            factors = (factor, builder.select(swap, builder.fneg(factor), factor))
+            numbers = factors if tag.element is F64 else [builder.fptrunc(each, F32) for each in factors]
+            others = []
+            for index in range(getattr(writer, "share", 1)):
+                there = builder.icmp_signed("<", I64(index), field("last"))
+                others.append(builder.mul(field("apart"), builder.select(there, I64(index), field("last"))))
+            vectors = [broadcast(builder, each, tag.lanes) for each in numbers]
+            return _Place(a, tag.size * tag.lanes, swap, *vectors, others)
+
+        places = [place("swap_in", one), place("swap_out", scale)]
         source, target, twiddles, lanes, phase = (
             builder.inttoptr(each, POINTER) for each in (source, target, twiddles, lanes, phase)
         )

@@ -7,7 +7,7 @@ import math
 
 from .. import cpu
 
-__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "narrow_lanes", "sharing"]
+__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "narrow_lanes", "rows_of_wide", "sharing"]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -90,3 +90,17 @@ def lanes_in_registers(n: int, size: int) -> int | None:
     if n not in MATRICES or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
         return None
     return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)
+
+
+@functools.cache
+def rows_of_wide(n: int, size: int) -> int | None:
+    """The rows of a matrix whose columns fill a vector, alone or with those of one or three other transforms, and so
+    that few columns are computed twice; None where n has no such factor, or too many were."""
+    lanes, best, cost = lanes_of(size), None, 1.3
+    for halvings, a in enumerate((lanes, lanes // 2, lanes // 4)):
+        if a >= 4 and n % a == 0 and n // a >= lanes and factors(n // a) is not None:
+            repeated = -(-n // a // lanes) * lanes * a / n
+            new = repeated * (1 + 0.05 * halvings)
+            if new < cost:
+                best, cost = a, new
+    return best

@@ -3,10 +3,13 @@
 Every transform is made of *columns*: transforms of one length, as many side by side as a vector has lanes, whose passes
 go from the source through two buffers in the L1 or L2 cache to the target.
 
-* A long transform of length n = a * b is a matrix of a rows and b columns: its columns are transformed, multiplied by
-  exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again. Both times the
-  vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory", 1990).
+* Another long transform, of length n = a * b, is a matrix of a rows and b columns: its columns are transformed,
+  multiplied by exp(-2 pi i j k / n) and transposed within the cache, then the rows are transformed, as columns again.
+  Both times the vectors lie side by side in the user's memory (D. Bailey, "FFTs in external or hierarchical memory",
+  1990).
 * One of few powers of two is transformed in registers (`registers.py`), and is no column.
+* A matrix of as few rows as a vector has lanes has its columns in registers (`wide.py`), and its rows are one vector of
+  columns.
 * A short one is the lane of a vector: squares are transposed on the way in and out.
 * Along an axis other than the last, the vectors lie side by side already.
 
@@ -61,9 +64,10 @@ _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 
 @njit(cache=False, no_cpython_wrapper=True)
 def column(
-    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes, phase
-):
-    """One vector of transforms, whose rows are `row` bytes in the two buffers."""
+    passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes,
+    phase, apart, last_shared,
+):  # fmt: skip
+    """One vector of transforms, whose rows are `row` bytes in the two buffers. The source may be the second."""
     at, step = source, source_step
     for i in range(count):
         last = i == count - 1
@@ -74,7 +78,7 @@ def column(
             get(pass_, _LEAF),
             PassArguments(
                 at, step, to, to_step, get(pass_, _TWIDDLES), get(pass_, _M), get(pass_, _S),
-                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase,
+                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase, apart, last_shared,
             ),
         )  # fmt: skip
         at, step = to, to_step
@@ -126,7 +130,7 @@ def first_step(job, source, work, group, buffer):
     turned = buffer + 2 * a * row
     column(
         get(table, DOWN), get(table, DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
-        buffer, a, row, get(table, ROOTS), get(table, PHASES) + group * a * 2 * size,
+        buffer, a, row, get(table, ROOTS), get(table, PHASES) + group * a * 2 * size, 0, 0,
     )  # fmt: skip
     blocks, height = a // lanes, lanes * row
     for part in range(2):
@@ -146,7 +150,7 @@ def second_step(job, work, target, block, buffer):
     k0 = first_of(block, get(table, LANES), a)
     column(
         get(table, ACROSS), get(table, ACROSS_COUNT), work + block * b * row, row, 0, target + k0 * 2 * size,
-        a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0,
+        a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0, 0, 0,
     )  # fmt: skip
 
 

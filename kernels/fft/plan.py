@@ -12,11 +12,12 @@ import numpy as np
 
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
-from .codelets import Interleaved, Pass, Split, Square, Twiddled, radix, vectors
-from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
+from .codelets import InFours, InPairs, Interleaved, Pass, Split, Square, Twiddled, radix, vectors
+from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide
 from .registers import leaf_of
 from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle
+from .wide import wide_leaf
 
 __all__ = ["Passes", "Plan", "make_plan", "plan_long"]
 
@@ -69,8 +70,8 @@ class Plan(NamedTuple):
     """A division of a length, and what its loops are given.
 
     Attributes:
-        kind: "whole" (in registers), "short" (lanes of a vector), "long" (a matrix of a x b, by vectors that may be
-            shorter than the CPU's), or "along" (columns as they lie).
+        kind: "whole" (in registers), "wide" (a matrix of few rows), "short" (lanes of a vector), "long" (a matrix of
+            a x b, by vectors that may be shorter than the CPU's), or "along" (columns as they lie).
         table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
             of whole rows; roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first
@@ -177,10 +178,26 @@ def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0) -> Plan:
     return _plan("long", real, fields, -(-a // lanes) * b * row, (down, across, of_lanes, phases))
 
 
+def plan_wide(n: int, dtype: np.dtype, real: str = "") -> Plan:
+    """For transforms that are matrices of few rows."""
+    size, lanes = dtype.itemsize, lanes_of(dtype.itemsize)
+    a = rows_of_wide(n, size)
+    assert a is not None
+    b, row = n // a, 2 * size * lanes
+    across = passes(b, dtype, Split, {1: Interleaved, 2: InPairs, 4: InFours}[lanes // a], lanes)
+    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
+    columns = starts[:, None, None] + np.arange(lanes)
+    held = _aligned(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
+    place, count = across.place
+    fields = {"n": n, "size": size, "lanes": lanes, "across": place, "across_count": count, "a": a, "b": b}
+    fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, size, lanes)), "column_bytes": 2 * b * row}
+    return _plan("wide", real, fields, 0, (across, held))
+
+
 def make_plan(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     """The plan of one of the kinds."""
     if kind in ("short", "along"):
         return plan_short(n, dtype, kind, real)
     if kind == "narrow":
         return plan_long(n, dtype, real, narrow_lanes(n, dtype.itemsize) or 0)
-    return (plan_whole if kind == "whole" else plan_long)(n, dtype, real)
+    return {"whole": plan_whole, "wide": plan_wide, "long": plan_long}[kind](n, dtype, real)

@@ -17,7 +17,7 @@ from .butterflies import Arithmetic, Complex
 from .codelets import vectors
 from .lengths import MATRICES, sharing
 
-__all__ = ["InTwo", "Whole", "WholeArguments", "leaf_of"]
+__all__ = ["InTwo", "Vectors", "Whole", "WholeArguments", "leaf_of"]
 
 
 class Matrix16(NamedTuple):
@@ -68,18 +68,14 @@ def _order(values: list[int]) -> ir.Constant:
     return ir.Constant(vector(I32, len(values)), values)
 
 
-class _Matrix:
-    """Emits the transform of one matrix, or of two side by side."""
+class Vectors:
+    """Emits what vectors of the user's complex numbers need."""
 
-    def __init__(self, builder: ir.IRBuilder, tag: Any, shape: Any, field: dict[str, ir.Value]) -> None:
-        self.builder, self.tag = builder, tag
-        (self.a, self.b), self.lanes, self.size = MATRICES[shape.n], tag.lanes, tag.size
-        self.pair = sharing(shape.n, tag.lanes) == 2
+    def __init__(self, builder: ir.IRBuilder, tag: Any, sign: ir.Value) -> None:
+        self.builder, self.tag, self.lanes, self.size = builder, tag, tag.lanes, tag.size
         self.arithmetic = Arithmetic(builder, tag.element, tag.lanes)
         self.kind = vector(tag.element, tag.lanes)
-        self.sign, self.scale, self.signed_scale = (
-            self.number(field[name]) for name in ("sign", "scale", "signed_scale")
-        )
+        self.sign = self.number(sign)
 
     def number(self, bits: ir.Value) -> ir.Value:
         """A vector of the float64 that an int64 holds the bits of."""
@@ -99,6 +95,27 @@ class _Matrix:
         ]
         return Complex(parts[0], self.arithmetic.times(parts[1], self.sign))
 
+    def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
+        """The addresses of a vector of the complex numbers from one on."""
+        step = 2 * self.size
+        at = number * step if isinstance(number, int) else self.builder.mul(number, I64(step))
+        low = offset(self.builder, base, at)
+        return low, offset(self.builder, low, self.lanes * self.size)
+
+    def turn(self, rows: list[Complex]) -> list[Complex]:
+        parts = [transpose(self.builder, [row[part] for row in rows]) for part in range(2)]
+        return [Complex(*each) for each in zip(*parts, strict=True)]
+
+
+class _Matrix(Vectors):
+    """Emits the transform of one matrix, or of two side by side."""
+
+    def __init__(self, builder: ir.IRBuilder, tag: Any, shape: Any, field: dict[str, ir.Value]) -> None:
+        super().__init__(builder, tag, field["sign"])
+        self.a, self.b = MATRICES[shape.n]
+        self.pair = sharing(shape.n, tag.lanes) == 2
+        self.scale, self.signed_scale = (self.number(field[name]) for name in ("scale", "signed_scale"))
+
     def write(self, value: Complex, low: ir.Value, high: ir.Value) -> None:
         factors = (self.scale, self.signed_scale)
         parts = [self.arithmetic.times(part, factor) for part, factor in zip(value, factors, strict=True)]
@@ -106,13 +123,6 @@ class _Matrix:
         for half, at in enumerate((low, high)):
             order = _order(numbers[half * self.lanes : (half + 1) * self.lanes])
             store(self.builder, self.builder.shuffle_vector(*parts, order), at, self.size)
-
-    def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
-        """The addresses of a vector of the complex numbers from one on."""
-        step = 2 * self.size
-        at = number * step if isinstance(number, int) else self.builder.mul(number, I64(step))
-        low = offset(self.builder, base, at)
-        return low, offset(self.builder, low, self.lanes * self.size)
 
     def down(self, rows: list[Complex], roots: ir.Value, first: ir.Value | int) -> list[Complex]:
         """Columns, from `first` on, transformed and multiplied by roots of unity."""
@@ -125,10 +135,6 @@ class _Matrix:
             turned = Complex(*[self.load(roots, place, self.lanes * self.size) for place in places])
             out[k1] = self.arithmetic.multiply(out[k1], turned)
         return out
-
-    def turn(self, rows: list[Complex]) -> list[Complex]:
-        parts = [transpose(self.builder, [row[part] for row in rows]) for part in range(2)]
-        return [Complex(*each) for each in zip(*parts, strict=True)]
 
     def whole(self, sources: list[ir.Value], targets: list[ir.Value], roots: ir.Value) -> None:
         """In registers."""

@@ -15,7 +15,7 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes
+from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -41,7 +41,10 @@ LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
 LONGEST_SHORT = 1024
-"""Numbers up to which batches take less time as lanes than as matrices, where vectors are shorter than 64 bytes."""
+"""Numbers up to which batches take less time as lanes than as square matrices, where vectors are not of 64 bytes."""
+
+LONGEST_WIDE = 1 << 16
+"""Numbers up to which matrices of few rows take less time than square ones (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
@@ -61,13 +64,18 @@ after a pause twice as long, for waking a thread takes 40 us."""
 
 
 def kind_of(n: int, batch: int, size: int) -> str | None:
-    """The class of a batch of transforms of n numbers along the last axis: "whole", "long", "short", "narrow", or None.
-    Few transforms that are too short for whole vectors of columns take shorter ones ("narrow")."""
+    """The class of a batch of transforms of n numbers along the last axis: "whole", "wide", "long", "short", "narrow",
+    or None. Few transforms that are too short for whole vectors of columns take shorter ones ("narrow"), and a few long
+    ones, which the threads may share, are "long"."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
     if lanes_in_registers(n, size) is not None:
         return "whole"
+    rows = rows_of_wide(n, size)
+    few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
+    if rows is not None and n <= LONGEST_WIDE and batch * rows >= lanes and not few:
+        return "wide"
     long = n >= lanes * lanes and matrix(n, lanes) is not None
     short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
     if long and not (short and n <= LONGEST_SHORT and lanes * size < 64):

@@ -9,7 +9,7 @@ from ..jit import intrinsic, ir, types
 __all__ = [
     "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
     "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW", "SHORT",
-    "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WORKER_BYTES", "A", "B", "Job", "N", "get",
+    "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job", "N", "get",
 ]  # fmt: skip
 
 FIELDS = (
@@ -18,12 +18,12 @@ FIELDS = (
 )  # fmt: skip
 """What the int64 of a plan's table mean: `Plan` says it."""
 
-KINDS = ("short", "long", "along", "whole")
+KINDS = ("short", "long", "along", "whole", "wide")
 REALS = ("", "real", "halved")
 
 KIND, REAL, N, LANES, SIZE, ROW, SQUARE, DOWN, DOWN_COUNT, ACROSS, ACROSS_COUNT, A, B = range(13)
 ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE = range(13, 20)
-SHORT, LONG, ALONG, IN_REGISTERS = range(4)
+SHORT, LONG, ALONG, IN_REGISTERS, WIDE = range(5)
 FORWARD, HALVED = 1, 2
 
 ONE = 0x3FF0000000000000  # the bits of 1.0

@@ -11,6 +11,8 @@ from ..launch import call_at, launch
 from .loops import column, first_of, first_step, groups_of, second_step, tangle, tangle_all, tangle_blocks, turn, whole
 from .registers import WholeArguments
 from .table import (
+    ACROSS,
+    ACROSS_COUNT,
     COLUMN_BYTES,
     DOWN,
     DOWN_COUNT,
@@ -27,6 +29,7 @@ from .table import (
     SHORT,
     SIZE,
     WHOLE,
+    WIDE,
     WORKER_BYTES,
     A,
     B,
@@ -34,6 +37,7 @@ from .table import (
     N,
     get,
 )
+from .wide import WideArguments
 
 __all__ = ["transform", "transform_few"]
 
@@ -95,7 +99,7 @@ def _short_task(task, worker, job):
             turn(table, source, job.source_step, turned, ONE, True)
         column(
             get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
-            row, 0, 0,
+            row, 0, 0, 0, 0,
         )  # fmt: skip
         if real == FORWARD:
             turn(table, own, own_step, turned, job.scale, False)
@@ -116,7 +120,7 @@ def _along_task(task, worker, job):
         column(
             get(table, DOWN), get(table, DOWN_COUNT), job.source + item * job.source_step + at, job.source_row,
             job.swap, job.target + item * job.target_step + at, job.target_row, job.swap, job.scale, buffer,
-            get(table, N), get(table, ROW), 0, 0,
+            get(table, N), get(table, ROW), 0, 0, 0, 0,
         )  # fmt: skip
 
 
@@ -145,6 +149,35 @@ def _whole_task(task, worker, job):
             tangle_all(table, to, job.target_step, to, job.target_step, end - first)
 
 
+@njit(cache=False, no_cpython_wrapper=True)
+def _wide_task(task, worker, job):
+    """Some transforms of wide matrices, as many at a time as share vectors."""
+    table = job.table
+    real, size, row, lanes, a, b = (
+        get(table, REAL), get(table, SIZE), get(table, ROW), get(table, LANES), get(table, A), get(table, B),
+    )  # fmt: skip
+    share, end = lanes // a, min((task + 1) * job.chunk, job.batch)
+    buffer = job.memory + worker * get(table, WORKER_BYTES)
+    work = buffer + b * row
+    for first in range(task * job.chunk, end, share):
+        count = min(share, end - first)
+        source, source_step = job.source + first * job.source_step, job.source_step
+        target, target_step = job.target + first * job.target_step, job.target_step
+        if real == HALVED:
+            tangle_all(table, source, source_step, target, target_step, count)
+            source, source_step = target, target_step
+        call_at(
+            get(table, WHOLE),
+            WideArguments(source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, ROOTS), work),
+        )
+        column(
+            get(table, ACROSS), get(table, ACROSS_COUNT), work, row, 0, target, a * 2 * size, job.swap, job.scale,
+            buffer, b, row, 0, 0, target_step, count - 1,
+        )  # fmt: skip
+        if real == FORWARD:
+            tangle_all(table, target, target_step, target, target_step, count)
+
+
 class _Long(Job):
     run = _long_task
 
@@ -171,6 +204,10 @@ class _Along(Job):
 
 class _Whole(Job):
     run = _whole_task
+
+
+class _Wide(Job):
+    run = _wide_task
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -216,7 +253,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
             at, to = source + item * source_step, target + item * target_step
             _in_steps(pool, threads, table, swap, factor, at, to, memory)
         return
-    if kind in (LONG, IN_REGISTERS):
+    if kind in (LONG, IN_REGISTERS, WIDE):
         units = batch
     elif kind == SHORT:
         units = groups_of(batch, lanes)
@@ -233,6 +270,8 @@ def transform(pool, threads, table, numbers, source, target, memory):
         launch(pool, threads, tasks, _Short(*rest))
     elif kind == IN_REGISTERS:
         launch(pool, threads, tasks, _Whole(*rest))
+    elif kind == WIDE:
+        launch(pool, threads, tasks, _Wide(*rest))
     else:
         launch(pool, threads, tasks, _Along(*rest))
 
@@ -249,6 +288,8 @@ def transform_few(table, numbers, source, target, memory):
     )  # fmt: skip
     if get(table, KIND) == IN_REGISTERS:
         _whole_task(0, 0, job)
+    elif get(table, KIND) == WIDE:
+        _wide_task(0, 0, job)
     elif get(table, KIND) == LONG:
         _long_task(0, 0, job)
     else:
