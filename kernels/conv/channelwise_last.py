@@ -15,7 +15,7 @@ from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
-from . import depthwise_last, windows
+from . import depthwise_last, windows, windows_weight
 from .cells import CELL, CELL_FIELDS, cells_of
 from .depthwise_last import LANES
 from .descriptor import CHANNELS, describe
@@ -83,9 +83,9 @@ def _leaf(weight: bool, dtype: str, precision: str, rounding: str | None) -> int
 
 
 @functools.cache
-def _window_leaf(stride: int, dtype: str, precision: str, rounding: str | None) -> int:
-    window = windows.Every() if stride == 1 else windows.EveryOther()
-    return leaf_address(windows.Windows(ELEMENTS[dtype], CONVERSIONS[precision, rounding], window))
+def _window_leaf(weight: bool, stride: int, dtype: str, precision: str, rounding: str | None) -> int:
+    tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding], windows.Every() if stride == 1 else windows.EveryOther()
+    return leaf_address((windows_weight.WindowsWeight if weight else windows.Windows)(*tags))
 
 
 def _has_windows(
@@ -113,8 +113,10 @@ def _window_plan(
     rounding: str,
     relu: bool,
     threads: int,
+    written: tuple[int, ...] | None = None,
 ) -> _Plan:
-    """The plan of a convolution of 3 x 3 taps, or of a gradient, which is one of g with the taps in reverse order."""
+    """The plan of a convolution of 3 x 3 taps, or of a gradient with respect to the input, which is one of g with the
+    taps in reverse order; or of the gradient with respect to the weight, where `written` has the strides of g."""
     conversion, (images, channels, height, width) = _setting(dtype, precision, rounding), shape
     rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(shape[2:], padding, strict=True))
     out_shape, item, working = (images, channels, rows, columns), dtype.itemsize, np.dtype(np.float32)
@@ -122,22 +124,27 @@ def _window_plan(
     if math.prod(out_shape) == 0:
         return _Plan(channels, working, conversion, out_shape, False, none, 0, 0, 0, 0, ())
     to = contiguous_strides((images, channels, 1, rows, columns), item, True)
+    if written is not None:
+        to = three_strides(out_shape, written)
     wide = three_strides(shape, strides)
     cells = -(-rows // windows.ROWS)
     most = max(1, _STRIP_BYTES // max(1, windows.ROWS * stride * abs(wide[3])))
     strips = max(-(-cells // most), min(cells, -(-4 * threads // images)))
+    if written is not None:
+        strips = min(cells, max(1, _PARTITIONS // images))
     each = windows.ROWS * -(-cells // strips)
     table = [(first, min(first + each, rows), 0, 0) for first in range(0, rows, each)]
     strip_table = np.array(table, np.int64)
     values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
-        "leaf": _window_leaf(stride, dtype.name, *conversion), "strips": len(table),
+        "leaf": _window_leaf(written is not None, stride, dtype.name, *conversion), "strips": len(table),
         "strip_table": address_of(strip_table), "read_step": wide[4], "write_step": to[4], "channels": channels,
         "working": 4, "relu": int(relu), "x_image": wide[0], "out_image": to[0], "rows": height, "columns": width,
-        "out_columns": columns, "row_step": wide[3], "out_row": to[3], "up": padding[0], "left": padding[1],
+        "out_columns": columns, "weight_stride": 9 * LANES * 4, "row_step": wide[3], "out_row": to[3],
+        "up": padding[0], "left": padding[1],
     })  # fmt: skip
     return _Plan(
-        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values), 0, 0,
-        (values, strip_table),
+        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values), 0,
+        -(-channels // LANES) * 9 * LANES * 4, (values, strip_table),
     )  # fmt: skip
 
 
@@ -296,10 +303,15 @@ def weight_gradient(
     """The gradient (C, 1, *K) of such a convolution of x (N, C, *S) with respect to its weight, from that of its
     result, g (N, C, *S')."""
     pool, threads = threading.pool()
-    plan = _plan(
-        "weight", x.shape, x.strides, x.dtype, kernel, x.shape[2:], g.strides, stride, padding, dilation, precision,
-        rounding, False, threads,
-    )  # fmt: skip
+    if _has_windows(False, x.dtype, kernel, stride, padding, dilation):
+        plan = _window_plan(
+            x.shape, x.strides, x.dtype, stride[0], padding, precision, rounding, False, threads, g.strides
+        )  # fmt: skip
+    else:
+        plan = _plan(
+            "weight", x.shape, x.strides, x.dtype, kernel, x.shape[2:], g.strides, stride, padding, dilation,
+            precision, rounding, False, threads,
+        )  # fmt: skip
     count = int(np.prod(kernel))
     sums = empty((plan.tasks, -(-plan.channels // LANES), count, LANES), plan.working)
     memory = take_workspace(plan.memory_bytes)

@@ -21,12 +21,13 @@ from .descriptor import field
 from .memory import read64
 from .positions import pointer
 
-__all__ = ["ROWS", "Every", "EveryOther", "Windows"]
+__all__ = ["COLUMNS", "ROWS", "TAPS", "Cell", "Every", "EveryOther", "Places", "Windows"]
 
 ROWS, COLUMNS = 2, 4
 """Positions of a cell."""
 
-_TAPS = 3
+TAPS = 3
+"""Along either dimension."""
 
 
 class Every(NamedTuple):
@@ -41,23 +42,54 @@ class EveryOther(NamedTuple):
     stride = 2
 
 
-class _Cell:
+class Cell:
     """Which values the results of a cell meet."""
 
     def __init__(self, stride: int) -> None:
-        self.rows, self.columns = (stride * (count - 1) + _TAPS for count in (ROWS, COLUMNS))
+        self.rows, self.columns = (stride * (count - 1) + TAPS for count in (ROWS, COLUMNS))
         self.met: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for result in range(ROWS * COLUMNS):
             row, column = divmod(result, COLUMNS)
-            for tap in range(_TAPS * _TAPS):
-                place = stride * row + tap // _TAPS, stride * column + tap % _TAPS
+            for tap in range(TAPS * TAPS):
+                place = stride * row + tap // TAPS, stride * column + tap % TAPS
                 self.met.setdefault(place, []).append((result, tap))
 
 
-def _exist(builder: ir.IRBuilder, first: ir.Value, count: int, size: ir.Value) -> list[ir.Value]:
-    """Which of `count` places from `first` on are 0 or more and below `size`."""
-    places = [builder.add(first, I64(place)) for place in range(count)]
-    return [builder.icmp_unsigned("<", place, size) for place in places]
+class Places:
+    """Emits the addresses of the rows and columns that a cell meets, and which of these exist: the first is `first`
+    (0 for None) in an array of `sizes`. With `masked`, the mask of `lanes` is set to leave out what does not exist."""
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        lanes: Lanes,
+        masked: bool,
+        steps: ir.Value,
+        first: ir.Value | None,
+        sizes: ir.Value,
+        counts: tuple[int, int],
+    ) -> None:
+        self.builder, self.lanes, self.masked, self.some = builder, lanes, masked, lanes.mask
+        self.steps, self.there = [], []
+        for which, count in enumerate(counts):
+            start = I64(0) if first is None else builder.extract_value(first, which)
+            size = builder.extract_value(sizes, which)
+            self.steps.append(builder.extract_value(steps, which))
+            self.there.append(
+                [builder.icmp_unsigned("<", builder.add(start, I64(place)), size) for place in range(count)]
+            )
+
+    def exists(self, row: int, column: int) -> ir.Value:
+        return self.builder.and_(self.there[0][row], self.there[1][column])
+
+    def at(self, base: ir.Value, row: int, column: int) -> ir.Value:
+        """The address of a place."""
+        builder = self.builder
+        if self.masked:
+            self.lanes.mask = builder.and_(self.some, broadcast(builder, self.exists(row, column), LANES))
+        for step, count in zip(self.steps, (row, column), strict=True):
+            base = offset(builder, base, builder.mul(step, I64(count)))
+        return base
 
 
 @intrinsic(prefer_literal=True)
@@ -71,46 +103,32 @@ def _convolve_cell(
     of `sizes`, and `left` how many rows and columns of results there are.
     """
     masked, stride = bool(checked.literal_value), field_class(leaf, "window").stride
-    cell = _Cell(stride)
+    cell = Cell(stride)
 
     def codegen(context, builder, signature, arguments):
         _, _, x, steps, first, sizes, out, out_steps, left, weights, bias, vectors, channels, relu = arguments
         x, out, weights, bias = (pointer(builder, a) for a in (x, out, weights, bias))
-        steps, first, sizes, out_steps, left = (
-            [builder.extract_value(both, which) for which in (0, 1)] for both in (steps, first, sizes, out_steps, left)
-        )
         lanes = Lanes(builder, leaf, channels if masked else None)
-        some = lanes.mask
-        read = [_exist(builder, *each) for each in zip(first, (cell.rows, cell.columns), sizes, strict=True)]
-        written = [_exist(builder, I64(0), *each) for each in zip((ROWS, COLUMNS), left, strict=True)]
+        read = Places(builder, lanes, masked, steps, first, sizes, (cell.rows, cell.columns))
+        written = Places(builder, lanes, masked, out_steps, None, left, (ROWS, COLUMNS))
         least = ir.Constant(F32, -math.inf)
         least = builder.select(builder.icmp_signed("!=", relu, I64(0)), ir.Constant(F32, 0.0), least)
         floor = broadcast(builder, least, LANES)
 
-        def at(base: ir.Value, steps: list[ir.Value], exist: list[list[ir.Value]], row: int, column: int) -> ir.Value:
-            """The address of a place, which the mask leaves out if it does not exist."""
-            if masked:
-                lanes.mask = builder.and_(
-                    some, broadcast(builder, builder.and_(exist[0][row], exist[1][column]), LANES)
-                )  # fmt: skip
-            return offset(
-                builder, offset(builder, base, builder.mul(steps[0], I64(row))), builder.mul(steps[1], I64(column))
-            )
-
         def body(_: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
             x, out, weights, bias = pointers
             totals = [lanes.working(bias)] * (ROWS * COLUMNS)
-            factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(_TAPS**2)]
+            factors = [lanes.working(offset(builder, weights, LANES * lanes.size * tap)) for tap in range(TAPS**2)]
             for place, meets in sorted(cell.met.items()):
-                value = converted(builder, lanes.stored(at(x, steps, read, *place)), lanes.conversion)
+                value = converted(builder, lanes.stored(read.at(x, *place)), lanes.conversion)
                 for result, tap in meets:
                     totals[result] = lanes.add(value, factors[tap], totals[result])
             for result, total in enumerate(totals):
-                to = at(out, out_steps, written, *divmod(result, COLUMNS))
+                to = written.at(out, *divmod(result, COLUMNS))
                 # NaN stays, as do zeros with a sign.
                 lanes.write(builder.select(builder.fcmp_ordered(">", floor, total), floor, total), to)
             element, size = lanes.element.size, lanes.size
-            moves = LANES * element, LANES * element, LANES * size * _TAPS**2, LANES * size
+            moves = LANES * element, LANES * element, LANES * size * TAPS**2, LANES * size
             return [offset(builder, at, move) for at, move in zip(pointers, moves, strict=True)]
 
         loop(builder, vectors, [x, out, weights, bias], body)

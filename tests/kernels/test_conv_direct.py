@@ -325,6 +325,26 @@ def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
         conv["direct"](in_place(x, 0), w)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("count", [5, 16, 37])
+def test_windows_at_the_edge_weigh_what_exists(stride: int, count: int) -> None:
+    """Infinity in a corner is part of the taps that meet it, and of no others, though cells reach beyond the image."""
+    size, last = (9, 7), (-(-9 // stride) - 1, -(-7 // stride) - 1)
+    x, g = random(2, count, *size, seed=1), random(2, count, last[0] + 1, last[1] + 1, seed=2)
+    x[0, :, 0, 0], x[0, :, -1, -1], g[1, :, -1, -1] = np.inf, np.inf, np.inf
+    options = {"kernel_size": (3, 3), "stride": (stride, stride), "padding": (1, 1), "groups": count}
+    with np.errstate(invalid="ignore"):
+        found = run(conv_weight_gradient, "depthwise", [in_place(x, 0), in_place(g, 0)], options)
+    met = np.zeros((3, 3), bool)
+    for place in itertools.product(range(last[0] + 1), range(last[1] + 1)):
+        for tap in itertools.product(range(3), range(3)):
+            at = tuple(stride * i + t - 1 for i, t in zip(place, tap, strict=True))
+            exists = all(0 <= i < length for i, length in zip(at, size, strict=True))
+            met[tap] |= at in ((0, 0), (8, 6)) or (exists and place == last)
+    assert not met.all()
+    assert np.array_equal(np.isfinite(found[:, 0]), np.broadcast_to(~met, (count, 3, 3)))
+
+
 LINES = {
     "the last block begins before the last but one ends": (1, 32, 7, 7, 64),
     "one block": (2, 64, 4, 4, 32),
