@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -339,6 +340,17 @@ def test_kernels_of_steps(equation: str, shapes: tuple, kernel: str) -> None:
     assert [step.kernel for step in mt.einsum_plan(equation, *shapes).steps] == [kernel]
 
 
+def test_intermediate_results_are_made_in_the_order_that_the_next_step_reads() -> None:
+    equation, shapes = "pi,qj,pqrs,rk,sl->ijkl", ((4, 2), (4, 2), (4, 4, 4, 4), (4, 3), (4, 3))
+    for path in (((0, 2), (0, 3), (0, 2), (0, 1)), ((2, 4), (2, 3), (1, 2), (0, 1))):
+        plan = mt.einsum_plan(equation, *shapes, strategy=path)
+        assert [step.kernel for step in plan.steps] == ["GEMM"] * 4, plan
+        operands = [normal(*shape, seed=place) for place, shape in enumerate(shapes)]
+        result = plan.execute(*map(mt.tensor, operands))
+        np.testing.assert_allclose(result.numpy(), np.einsum(equation, *operands), rtol=1e-12, atol=1e-12)
+        assert result.is_contiguous()
+
+
 def test_last_result_is_made_in_the_order_that_is_wanted() -> None:
     a, b = mt.tensor(normal(4, 5)), mt.tensor(normal(5, 6))
     assert mt.einsum("ij,jk->ki", a, b).is_contiguous()
@@ -390,6 +402,14 @@ def test_strategies_that_can_be_set() -> None:
     for bad in ("bogus", "AUTO", 3, [], [(0, "1")], False, object()):
         with pytest.raises(ValueError, match=r"opt_einsum.strategy = .* is unknown"):
             backends.opt_einsum.strategy = bad
+
+    @dataclasses.dataclass
+    class Finder:
+        def __call__(self, *of: Any) -> list[tuple[int, int]]:
+            return first_two(*of)
+
+    with pytest.raises(TypeError, match=r"Finder\(\) cannot be hashed.*eq=False"):
+        backends.opt_einsum.strategy = Finder()
     assert backends.opt_einsum.strategy is first_two
 
 

@@ -17,12 +17,14 @@ __all__ = ["ALONE", "Job", "Steps", "job_for"]
 
 
 class Steps(NamedTuple):
-    """How many products follow one another, and the bytes from one to the next."""
+    """How many products follow one another, and the bytes from one to the next; `row`: from one row of a result to the
+    next, 0 where rows lie side by side."""
 
     count: int = 1
     a: int = 0
     b: int = 0
     c: int = 0
+    row: int = 0
 
 
 ALONE = Steps()
@@ -116,7 +118,9 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     if in_a_row:
         places = k * small_vectors.strips(m, n, kernel.lanes)
         fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
-    fields.update(leaf=_leaf(plan, dtype, in_a_row), m=m, n=n, k=k, c_row=n * dtype.itemsize, a_row=a_row, a_k=a_k)
+    fields.update(
+        leaf=_leaf(plan, dtype, in_a_row), m=m, n=n, k=k, c_row=steps.row or n * dtype.itemsize, a_row=a_row, a_k=a_k
+    )
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
         lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
@@ -151,7 +155,7 @@ def _tiles_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, 
         raise Refused("takes matrices that are contiguous in a direction")
     a_stride, b_stride = a_row if a_along_k else a_k, b_column if b_along_k else b_k
     fields = {
-        "run": _tiles_leaf(plan, dtype, a_along_k, b_along_k), "m": m, "n": n, "k": k, "c_row": n * size,
+        "run": _tiles_leaf(plan, dtype, a_along_k, b_along_k), "m": m, "n": n, "k": k, "c_row": steps.row or n * size,
         "a_stride": a_stride, "b_stride": b_stride,
         "workspace_bytes": small_tiles.workspace_bytes(m, n, k, plan.scheme.kernel.a_bytes // 64),
     }  # fmt: skip

@@ -15,12 +15,18 @@ from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from .compiled import EXACT, computed
 
-__all__ = ["DEPTH", "ISAS", "SIDE", "implementation", "refuses", "specialise"]
+__all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "refuses", "specialise"]
 
 ISAS = ("amx", "avx512", "avx2")
 
 SIDE, DEPTH = 128, 256
-"""The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits."""
+"""The most rows or columns, and the greatest depth: sums of `loops.py` run in one chain that far, to the same bits.
+
+By tiles either the rows or the columns may be more: so little is done with each value that packing it and reading it
+again takes longer than the product. Microseconds by panels and by tiles, 32 rows or columns at a time: tf32 [13824, 24]
+@ [24, 24] 152, 117, of a transposed left operand 179, 109, [24, 24] @ [24, 13824] 219, 123; [4096, 128] @ [128, 128] in
+tf32 310, 227, in bf16 205, 144, in bf16x6 388, 325; with a depth of 256 570, 480, 335, 233, 728, 726; [256, 64] @
+[64, 64] 18, 9, 15, 6, 20, 12."""
 
 _LEAST_FOR_TILES = {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000, "bf16x6": 600_000, "tf32x3": 600_000}
 """Products (m * k * n) from which tiles do a single one faster than vectors. At n = 16,
@@ -33,6 +39,10 @@ _LEAST_IN_BATCHES = {"bf16x6": 200_000, "tf32x3": 200_000}
 """The same in batches of four and more, where the other precisions go by tiles at every size: in bf16 1024 products at
 n = 8, 16, 32 take vectors 37, 78, 420 us and tiles 30, 44, 250. In bf16x6 1024 at n = 16, 32 and 256 at 48, 64 take
 vectors 80, 430, 310, 710 and tiles 190, 550, 400, 670."""
+
+LINES, _LEAST_OF_MANY = 32, 5
+"""Rows or columns that are done at a time where there are many, and the fewest of the other ones then: up to four are
+products of vectors (`thin.py`)."""
 
 _MOST_BY_VECTORS = 600_000
 """Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
@@ -72,12 +82,16 @@ def refuses(isa: str) -> Callable[..., str | None]:
             m *= math.prod(a.shape[:-2])
         else:
             count = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        if not (0 < m <= SIDE and 0 < n <= SIDE and 0 < k <= DEPTH and count):
-            return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} rows and columns and a depth of 1 to {DEPTH}"
+        most = min(m, n) if isa == "amx" else max(m, n)
+        if not (min(m, n) and most <= SIDE and 0 < k <= DEPTH and count):
+            sides = "rows or columns" if isa == "amx" else "rows and columns"
+            return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} {sides} and a depth of 1 to {DEPTH}"
         exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
         products = m * k * n
         if isa == "amx":
-            return _refusal_of_tiles(a.dtype, precision, exact, count, products)
+            if max(m, n) > SIDE and min(m, n) < _LEAST_OF_MANY:
+                return f"leaves {min(m, n)} rows or columns of many to what reads the other operand once"
+            return _refusal_of_tiles(a.dtype, precision, exact, count, products if max(m, n) <= SIDE else math.inf)
         if exact and m == n == 1 and count > 1 and count * k > _ALWAYS:
             return f"leaves batches of dot products to BLAS from {_ALWAYS:,} products on"
         if exact and count < 4 and min(m, n) < _LEAST_LINES and products > _ALWAYS:
@@ -91,7 +105,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
     return refusal
 
 
-def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: int) -> str | None:
+def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: float) -> str | None:
     if exact:
         return "leaves exact products to vectors: eight terms take tiles longer"
     least = (_LEAST_FOR_TILES if count < 4 else _LEAST_IN_BATCHES).get(_computed("amx", dtype, precision) or "", 0)
@@ -118,7 +132,8 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
     def choose(
         a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
     ) -> Callable[..., np.ndarray] | None:
-        if a.shape[:-2] != b.shape[:-2]:
+        longest = max(a.shape[-2], b.shape[-1])
+        if a.shape[:-2] != b.shape[:-2] or (longest > SIDE and (a.ndim > 2 or longest % LINES)):
             return None
         from .small_products import specialised
 

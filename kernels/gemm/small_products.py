@@ -13,6 +13,7 @@ from ..registry import Refused
 from . import ranges, segments
 from .jobs import ALONE, Job, Steps, job_for
 from .product import addresses
+from .small import LINES, SIDE
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
 __all__ = ["product", "specialised"]
@@ -86,6 +87,10 @@ def specialised(
 
     def job_of(strides_a: tuple[int, ...], strides_b: tuple[int, ...]) -> Job | None:
         """The job of arrays with these strides; None where the matrices of a batch lie at no regular steps."""
+        if max(m, n) > SIDE:
+            strides = (*strides_a, *strides_b)
+            sizes, steps = _in_lines((m, k, n), strides, size, LINES, max(m, n) // LINES)
+            return job_for(isa, precision, rounding, dtype, sizes, strides, steps)
         steps = ALONE
         if (strides_a, strides_b) == contiguous:
             steps = whole
@@ -152,6 +157,8 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
         rows = product(a.reshape(-1, k), b, isa, precision, rounding)
         return rows.reshape(*a.shape[:-1], n)
     of_matrices = (isa, precision, rounding, a.dtype, (m, k, n), (*a.strides[-2:], *b.strides[-2:]))
+    if max(m, n) > SIDE:
+        return _long_product(a, b, isa, precision, rounding)
     if a.ndim == b.ndim == 2:
         c = np.empty((m, n), a.dtype)
         _run(job_for(*of_matrices), a, b, c, k)
@@ -161,6 +168,32 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
     job = job_for(*of_matrices, Steps(batch[-1], _step(a), _step(b), _step(c)))
     _run(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
     return c
+
+
+def _long_product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
+    """`product` of many rows or columns, which are products of some of them that follow one another."""
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    c = empty((*batch, m, n), a.dtype)
+    count, rest = divmod(max(m, n), LINES)
+    strides = *a.strides[-2:], *b.strides[-2:]
+    for first, lines, times in ((0, LINES, count), (count * LINES, rest, 1)):
+        if lines:
+            sizes, steps = _in_lines((m, k, n), strides, a.itemsize, lines, times)
+            parts = (a[..., first:, :], b, c[..., first:, :]) if m > SIDE else (a, b[..., first:], c[..., first:])
+            job = job_for(isa, precision, rounding, a.dtype, sizes, strides, steps)
+            _run(job, *parts, k, np.array([addresses(x, batch) for x in parts]) if batch else None)
+    return c
+
+
+def _in_lines(
+    sizes: tuple[int, int, int], strides: tuple[int, ...], itemsize: int, lines: int, count: int
+) -> tuple[tuple[int, int, int], Steps]:
+    """The sizes and the steps of `count` products of so many rows, or columns, each."""
+    m, k, n = sizes
+    if m > SIDE:
+        return (lines, k, n), Steps(count, lines * strides[0], 0, lines * n * itemsize, n * itemsize)
+    return (m, k, lines), Steps(count, 0, lines * strides[3], lines * itemsize, n * itemsize)
 
 
 def _step(x: np.ndarray) -> int:

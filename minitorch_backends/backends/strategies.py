@@ -32,7 +32,7 @@ Strategy = str | None | Callable[..., Any] | tuple[tuple[int, ...], ...]
 
 
 def checked(strategy: Any) -> Strategy:
-    """The strategy, a path as a tuple of tuples. Raises ValueError for what is none.
+    """The strategy, a path as a tuple of tuples. Raises ValueError for what is none, TypeError for what has no hash.
 
     A path lists the operands of each contraction by their places; the result goes to the end of the list (as in
     `numpy.einsum_path`, whose leading word may be there). A function has opt_einsum's signature
@@ -48,7 +48,16 @@ def checked(strategy: Any) -> Strategy:
                     "pip install minitorch-backends[cotengra]"
                 )
             return COTENGRA
-    elif strategy is None or (callable(strategy) and not isinstance(strategy, type)):
+    elif strategy is None:
+        return None
+    elif callable(strategy) and not isinstance(strategy, type):
+        try:
+            hash(strategy)
+        except TypeError as error:
+            raise TypeError(
+                f"opt_einsum.strategy = {strategy!r} cannot be hashed ({error}), and plans are kept by their strategy; "
+                "expected a function or an object with a __hash__ (a dataclass has one with eq=False)"
+            ) from None
         return strategy
     elif isinstance(strategy, Sequence):
         path = _path(strategy)

@@ -169,6 +169,16 @@ def test_an_addend_for_each_product_of_a_batch(isa):
 
 
 @every_isa
+@pytest.mark.parametrize("bits", [1, 6, 8, 12, 17, 23])
+def test_integers_below_2_to_24_are_exact(isa, bits):
+    """Tiles leave out the product of the last parts, which is none where a product is a float32 number."""
+    values = np.random.default_rng(bits)
+    a = values.integers(2 ** (bits - 1), 2**bits, (40, 1)).astype(np.float32)
+    b = values.integers(2 ** (23 - bits), 2 ** (24 - bits), (1, 50)).astype(np.float32)
+    np.testing.assert_array_equal(product(-a, b, isa=isa), -a.astype(np.float64) @ b.astype(np.float64))
+
+
+@every_isa
 def test_packed_operands(isa):
     from minitorch_backends.kernels.gemm.product import Packed
 

@@ -163,6 +163,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(isa):
 def test_tiles_have_the_bits_of_panels(precision, dtype):
     """Alone and in segments of several products, whole tiles and ragged ones, every contiguous layout."""
     sizes = [(16, 32, 16), (32, 32, 32), (1, 1, 1), (17, 33, 15), (3, 70, 50), (128, 256, 128), (33, 5, 47), (70, 9, 1)]
+    sizes += [(161, 40, 17), (17, 40, 161), (320, 33, 5)]
     for m, k, n in sizes:
         for batch in ((), (40,)) if m * k * n < 100_000 else ((),):
             a, b = normal(*batch, m, k, seed=m, dtype=dtype), normal(*batch, k, n, seed=n, dtype=dtype)
@@ -177,7 +178,9 @@ def test_tiles_have_the_bits_of_panels(precision, dtype):
 
 @with_tiles
 def test_tiles_of_batches_that_broadcast():
-    for shape_a, shape_b in (((2, 1, 20, 40), (3, 40, 17)), ((4, 40), (2, 3, 40, 6)), ((2, 3, 4, 40), (40, 6))):
+    small = ((2, 1, 20, 40), (3, 40, 17)), ((4, 40), (2, 3, 40, 6)), ((2, 3, 4, 40), (40, 6))
+    long = ((2, 1, 130, 40), (3, 40, 17)), ((17, 40), (2, 3, 40, 150)), ((2, 3, 50, 40), (40, 6))
+    for shape_a, shape_b in (*small, *long):
         a, b = normal(*shape_a), normal(*shape_b, seed=1)
         assert_same(a, b, "amx", "bf16")
         assert_same(a[..., ::-1, :], b, "amx", "bf16")

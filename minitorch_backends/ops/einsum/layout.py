@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .equation import Labels
@@ -42,17 +43,33 @@ class Pair(NamedTuple):
         name = "GEMM" if self.rows and self.columns else "GEMV" if self.rows or self.columns else "dot"
         return f"batched {name}" if self.batch else name
 
+    def moved(self, sizes: dict[int, int]) -> int:
+        """How many elements are copied."""
+        sides = zip((self.left, self.right), self.copies, strict=True)
+        return sum(math.prod(sizes[label] for label in side) for side, copied in sides if copied)
 
-def pair_of(left: Labels, right: Labels, kept: set[int], sizes: dict[int, int], output: Labels | None) -> Pair:
+
+def pair_of(
+    left: Labels,
+    right: Labels,
+    kept: set[int],
+    sizes: dict[int, int],
+    output: Labels | None,
+    later: Callable[[Labels], int] | None = None,
+) -> Pair:
     """The contraction of two values, of which the labels `kept` are needed later.
 
-    `output` is the order that is wanted of the last result, None before.
+    `output` is the order that is wanted of the last result, None before; then `later` may say what an order of this
+    result costs.
     """
     common = set(left) & set(right)
     if common <= kept:
         result = output if output is not None else _multiplied(left, right, sizes)
         return Pair(False, left, right, (), (), (), (), result, (False, False))
     pair = _product(False, left, right, common, kept, sizes)
+    if output is None and later is not None and (cost := later(pair.result)):
+        other = _product(True, right, left, common, kept, sizes)
+        return other if later(other.result) < cost else pair
     if output is None or pair.result == output:
         return pair
     other = _product(True, right, left, common, kept, sizes)
@@ -77,10 +94,8 @@ def _product(
     for term in (left, right):
         summed = tuple(label for label in term if label in common and label not in kept)
         copies = not _lies(left, rows, summed), not _lies(right, summed, columns)
-        moved = sum(math.prod(sizes[x] for x in side) for side, copy in zip((left, right), copies, strict=True) if copy)
-        options.append((moved, summed, copies))
-    _, summed, copies = min(options, key=lambda option: option[0])
-    return Pair(swapped, left, right, batch, rows, summed, columns, (*batch, *rows, *columns), copies)
+        options.append(Pair(swapped, left, right, batch, rows, summed, columns, (*batch, *rows, *columns), copies))
+    return min(options, key=lambda option: option.moved(sizes))
 
 
 def _lies(term: Labels, *groups: Labels) -> bool:

@@ -128,9 +128,7 @@ class Plan:
         }
         peak = sum(held.values())
         for value, step in enumerate(self.steps, len(self.inputs)):
-            sides = zip((step.pair.left, step.pair.right), step.pair.copies, strict=True)
-            copies = sum(math.prod(self.sizes[label] for label in term) for term, copied in sides if copied)
-            peak = max(peak, sum(held.values()) + step.size + copies)
+            peak = max(peak, sum(held.values()) + step.size + step.pair.moved(self.sizes))
             for operand in step.operands:
                 held.pop(operand, None)
             held[value] = step.size
@@ -211,13 +209,32 @@ def _steps(
 ) -> tuple[Step, ...]:
     values: dict[int, Labels] = dict(enumerate(terms))
     uses = Counter(label for term in terms for label in term)
-    steps = []
+    steps: list[Step] = []
+
+    def kept_of(left: Labels, right: Labels) -> set[int]:
+        """The labels of two values that others have, too."""
+        return {
+            label for label in (*left, *right) if uses[label] - (label in left) - (label in right) or label in output
+        }
+
+    def later(result: Labels) -> int:
+        """Elements that the step which takes the next result has to copy for this order of it, where all else is known
+        now."""
+        taker = next(pair for pair in pairs if len(terms) + len(steps) in pair)
+        others = [values.get(value) for value in taker if value != len(terms) + len(steps)]
+        if others[0] is None:
+            return 0
+        uses.update(result)
+        pair = pair_of(result, others[0], kept_of(result, others[0]), sizes, output if taker == pairs[-1] else None)
+        uses.subtract(result)
+        return pair.moved(sizes)
+
     for number, (first, second) in enumerate(pairs):
         left, right = values.pop(first), values.pop(second)
+        kept = kept_of(left, right)
         uses.subtract(left)
         uses.subtract(right)
-        kept = {label for label in (*left, *right) if uses[label] or label in output}
-        pair = pair_of(left, right, kept, sizes, output if number == len(pairs) - 1 else None)
+        pair = pair_of(left, right, kept, sizes, output if number == len(pairs) - 1 else None, later)
         uses.update(pair.result)
         values[len(terms) + number] = pair.result
         loops = math.prod(sizes[label] for label in {*left, *right})
