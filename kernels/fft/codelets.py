@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, transpose, vector
+from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
@@ -273,6 +273,7 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
         def field(name: str) -> ir.Value:
             return builder.extract_value(job, names.index(name))
 
+        align_stack(builder)
         a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
         scale, one = builder.bitcast(field("scale"), F64), ir.Constant(F64, 1.0)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, transpose, vector
+from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
@@ -76,6 +76,7 @@ class Vectors:
         self.arithmetic = Arithmetic(builder, tag.element, tag.lanes)
         self.kind = vector(tag.element, tag.lanes)
         self.sign = self.number(sign)
+        align_stack(builder)
 
     def number(self, bits: ir.Value) -> ir.Value:
         """A vector of the float64 that an int64 holds the bits of."""

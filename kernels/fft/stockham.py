@@ -41,10 +41,10 @@ LONGEST_ALONG = 2048
 """Rows of a column along an axis that is not the last, whose two buffers have to stay in the L2 cache."""
 
 LONGEST_SHORT = 1024
-"""Numbers up to which batches take less time as lanes than as square matrices, where vectors are not of 64 bytes."""
+"""Numbers up to which batches take less time as lanes than as square matrices (bench/NOTES.md)."""
 
-LONGEST_WIDE = 1 << 16
-"""Numbers up to which matrices of few rows take less time than square ones (bench/NOTES.md)."""
+LEAST_WIDE, LONGEST_WIDE = 128, 1 << 16
+"""Numbers from and up to which matrices of few rows take less time than lanes and square matrices (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
@@ -74,11 +74,11 @@ def kind_of(n: int, batch: int, size: int) -> str | None:
         return "whole"
     rows = rows_of_wide(n, size)
     few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
-    if rows is not None and n <= LONGEST_WIDE and batch * rows >= lanes and not few:
+    if rows is not None and LEAST_WIDE <= n <= LONGEST_WIDE and batch * rows >= lanes and not few:
         return "wide"
     long = n >= lanes * lanes and matrix(n, lanes) is not None
     short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
-    if long and not (short and n <= LONGEST_SHORT and lanes * size < 64):
+    if long and not (short and n <= LONGEST_SHORT and batch >= 4 * lanes):
         return "long"
     return "short" if short else "narrow" if narrow_lanes(n, size) else None
 

@@ -104,7 +104,7 @@ def test_few_transforms(kind: str, dtype: str) -> None:
     """Shorter vectors where lengths are too short for whole ones, and the short way through the registry, with the bits
     of the general one."""
     size, taken = np.dtype(dtype).itemsize // 2, set()
-    for n, batch in ((12, 1), (20, 2), (60, 1), (130, 3), (210, 1), (338, 2), (1000, 1), (40, lanes_of(size) + 3)):
+    for n, batch in ((12, 1), (20, 2), (60, 1), (130, 3), (210, 1), (338, 2), (1000, 1), (40, 4 * lanes_of(size) + 3)):
         found = stockham.kind_of(n, batch, size)
         if found is None:
             continue
