@@ -83,9 +83,12 @@ def _leaf(weight: bool, dtype: str, precision: str, rounding: str | None) -> int
 
 
 @functools.cache
-def _window_leaf(weight: bool, stride: int, dtype: str, precision: str, rounding: str | None) -> int:
-    tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding], windows.Every() if stride == 1 else windows.EveryOther()
-    return leaf_address((windows_weight.WindowsWeight if weight else windows.Windows)(*tags))
+def _window_leaf(kind: str, stride: int, dtype: str, precision: str, rounding: str | None) -> int:
+    window: Any = windows.Every()
+    if stride == 2:
+        window = windows.Spread() if kind == "input" else windows.EveryOther()
+    tags = ELEMENTS[dtype], CONVERSIONS[precision, rounding], window
+    return leaf_address((windows_weight.WindowsWeight if kind == "weight" else windows.Windows)(*tags))
 
 
 def _has_windows(
@@ -96,29 +99,35 @@ def _has_windows(
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> bool:
-    """Whether results are found in windows of 3 x 3 values: with a stride those of a gradient are not."""
+    """Whether results are found in windows of 3 x 3 values: with a stride those of a gradient only where it is padded
+    by one."""
     if kernel != (3, 3) or dilation != (1, 1) or stride not in ((1, 1), (2, 2)) or dtype == np.float64:
         return False
-    return max(padding) <= 2 and not (gradient and stride != (1, 1))
+    return max(padding) <= 2 and (not gradient or stride == (1, 1) or padding == (1, 1))
 
 
 @functools.lru_cache(512)
 def _window_plan(
+    kind: str,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
     stride: int,
     padding: tuple[int, ...],
+    sizes: tuple[int, ...],
     precision: str,
     rounding: str,
     relu: bool,
     threads: int,
     written: tuple[int, ...] | None = None,
 ) -> _Plan:
-    """The plan of a convolution of 3 x 3 taps, or of a gradient with respect to the input, which is one of g with the
-    taps in reverse order; or of the gradient with respect to the weight, where `written` has the strides of g."""
+    """As `_plan`, of 3 x 3 taps. At a stride of one, a gradient with respect to the input is a convolution of g with
+    the taps in reverse order."""
     conversion, (images, channels, height, width) = _setting(dtype, precision, rounding), shape
-    rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(shape[2:], padding, strict=True))
+    if kind == "input":
+        (rows, columns), padding = sizes, tuple(2 - pad for pad in padding) if stride == 1 else (0, 0)
+    else:
+        rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(sizes, padding, strict=True))
     out_shape, item, working = (images, channels, rows, columns), dtype.itemsize, np.dtype(np.float32)
     none = _laid_out(np.zeros((channels, 1), working))
     if math.prod(out_shape) == 0:
@@ -136,7 +145,7 @@ def _window_plan(
     table = [(first, min(first + each, rows), 0, 0) for first in range(0, rows, each)]
     strip_table = np.array(table, np.int64)
     values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
-        "leaf": _window_leaf(written is not None, stride, dtype.name, *conversion), "strips": len(table),
+        "leaf": _window_leaf(kind, stride, dtype.name, *conversion), "strips": len(table),
         "strip_table": address_of(strip_table), "read_step": wide[4], "write_step": to[4], "channels": channels,
         "working": 4, "relu": int(relu), "x_image": wide[0], "out_image": to[0], "rows": height, "columns": width,
         "out_columns": columns, "weight_stride": 9 * LANES * 4, "row_step": wide[3], "out_row": to[3],
@@ -259,12 +268,14 @@ def convolve(
     arrays have their channels last in memory."""
     pool, threads = threading.pool()
     windowed = _has_windows(gradient, x.dtype, w.shape[2:], stride, padding, dilation)
+    kind = "input" if gradient else "forward"
     if windowed:
-        around = tuple(2 - pad for pad in padding) if gradient else padding
-        plan = _window_plan(x.shape, x.strides, x.dtype, stride[0], around, precision, rounding, relu, threads)
+        plan = _window_plan(
+            kind, x.shape, x.strides, x.dtype, stride[0], padding, input_size, precision, rounding, relu, threads
+        )  # fmt: skip
     else:
         plan = _plan(
-        "input" if gradient else "forward", x.shape, x.strides, x.dtype, w.shape[2:], input_size, None, stride, padding,
+        kind, x.shape, x.strides, x.dtype, w.shape[2:], input_size, None, stride, padding,
         dilation, precision, rounding, relu, threads,
     )  # fmt: skip
     out = result_array(plan.out_shape, x.dtype, True)
@@ -272,7 +283,7 @@ def convolve(
         return out
     if plan.clears:
         out[...] = 0 if bias is None else _alone(bias, relu).reshape(-1, *(1,) * (x.ndim - 2))
-    turned = windowed and gradient
+    turned = windowed and gradient and stride == (1, 1)
 
     def laid_out(array: np.ndarray) -> np.ndarray:
         return _weights(array[..., ::-1, ::-1] if turned else array, plan)
@@ -305,7 +316,8 @@ def weight_gradient(
     pool, threads = threading.pool()
     if _has_windows(False, x.dtype, kernel, stride, padding, dilation):
         plan = _window_plan(
-            x.shape, x.strides, x.dtype, stride[0], padding, precision, rounding, False, threads, g.strides
+            "weight", x.shape, x.strides, x.dtype, stride[0], padding, x.shape[2:], precision, rounding, False, threads,
+            g.strides,
         )  # fmt: skip
     else:
         plan = _plan(

@@ -21,7 +21,7 @@ from .descriptor import field
 from .memory import read64
 from .positions import pointer
 
-__all__ = ["COLUMNS", "ROWS", "TAPS", "Cell", "Every", "EveryOther", "Places", "Windows"]
+__all__ = ["COLUMNS", "ROWS", "TAPS", "Cell", "Every", "EveryOther", "Places", "Spread", "Windows"]
 
 ROWS, COLUMNS = 2, 4
 """Positions of a cell."""
@@ -31,28 +31,52 @@ TAPS = 3
 
 
 class Every(NamedTuple):
-    """A stride of one."""
+    """A stride of one. A cell that begins at place p begins with the value at p * advance // apart, less the padding;
+    it meets so many rows and columns of values."""
 
-    stride = 1
+    advance, apart = 1, 1
+    rows, columns = ROWS - 1 + TAPS, COLUMNS - 1 + TAPS
+
+    @staticmethod
+    def met(place: int, tap: int) -> int | None:
+        """Which value the result at a place of a cell meets with a tap, if any."""
+        return place + tap
 
 
 class EveryOther(NamedTuple):
     """A stride of two."""
 
-    stride = 2
+    advance, apart = 2, 1
+    rows, columns = 2 * (ROWS - 1) + TAPS, 2 * (COLUMNS - 1) + TAPS
+
+    @staticmethod
+    def met(place: int, tap: int) -> int | None:
+        return 2 * place + tap
+
+
+class Spread(NamedTuple):
+    """The gradient of a stride of two, and a padding of one, with respect to the input."""
+
+    advance, apart = 1, 2
+    rows, columns = ROWS // 2 + 1, COLUMNS // 2 + 1
+
+    @staticmethod
+    def met(place: int, tap: int) -> int | None:
+        return (place + 1 - tap) // 2 if (place + 1 - tap) % 2 == 0 else None
 
 
 class Cell:
-    """Which values the results of a cell meet."""
+    """Which values the results of a cell meet: for each its results and their taps."""
 
-    def __init__(self, stride: int) -> None:
-        self.rows, self.columns = (stride * (count - 1) + TAPS for count in (ROWS, COLUMNS))
+    def __init__(self, window: type[Every | EveryOther | Spread]) -> None:
+        self.rows, self.columns = window.rows, window.columns
         self.met: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for result in range(ROWS * COLUMNS):
-            row, column = divmod(result, COLUMNS)
             for tap in range(TAPS * TAPS):
-                place = stride * row + tap // TAPS, stride * column + tap % TAPS
-                self.met.setdefault(place, []).append((result, tap))
+                pairs = zip(divmod(result, COLUMNS), divmod(tap, TAPS), strict=True)
+                row, column = (window.met(*pair) for pair in pairs)
+                if row is not None and column is not None:
+                    self.met.setdefault((row, column), []).append((result, tap))
 
 
 class Places:
@@ -102,8 +126,7 @@ def _convolve_cell(
     row to row and from column to column. With `checked`, `first` is the row and column of the first value in an image
     of `sizes`, and `left` how many rows and columns of results there are.
     """
-    masked, stride = bool(checked.literal_value), field_class(leaf, "window").stride
-    cell = Cell(stride)
+    masked, cell = bool(checked.literal_value), Cell(field_class(leaf, "window"))
 
     def codegen(context, builder, signature, arguments):
         _, _, x, steps, first, sizes, out, out_steps, left, weights, bias, vectors, channels, relu = arguments
@@ -143,7 +166,7 @@ def _convolve_cell(
 @njit(cache=False, no_cpython_wrapper=True)
 def _convolve(leaf, job):
     """The results of one strip."""
-    plan, stride = job.plan, constant(leaf.window, "stride")
+    plan, advance, apart = job.plan, constant(leaf.window, "advance"), constant(leaf.window, "apart")
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     unit, channels = field("channels", plan, "working"), field("channels", plan, "channels")
     size = constant(leaf.element, "size")
@@ -151,14 +174,14 @@ def _convolve(leaf, job):
     out_steps = field("channels", plan, "out_row"), field("channels", plan, "write_step")
     sizes = field("channels", plan, "rows"), field("channels", plan, "columns")
     columns, relu = field("channels", plan, "out_columns"), field("channels", plan, "relu")
-    rows_met, columns_met = (ROWS - 1) * stride + 3, (COLUMNS - 1) * stride + 3
+    rows_met, columns_met = constant(leaf.window, "rows"), constant(leaf.window, "columns")
     vectors, last_row = channels // LANES, read64(strip + 8)
     rest = channels - vectors * LANES
     for row in range(read64(strip), last_row, ROWS):
-        up = row * stride - field("channels", plan, "up")
+        up = row * advance // apart - field("channels", plan, "up")
         inside = up >= 0 and up + rows_met <= sizes[0] and row + ROWS <= last_row
         for column in range(0, columns, COLUMNS):
-            first = up, column * stride - field("channels", plan, "left")
+            first = up, column * advance // apart - field("channels", plan, "left")
             left = last_row - row, columns - column
             here = job.x + first[0] * steps[0] + first[1] * steps[1]
             to = job.out + row * out_steps[0] + column * out_steps[1]
@@ -182,7 +205,7 @@ def _convolve(leaf, job):
 
 
 class Windows(NamedTuple):
-    """Leaf: a strip. Fields: an element type, a conversion of operands, and a stride."""
+    """Leaf: a strip. Fields: an element type, a conversion of operands, and a kind of window."""
 
     element: NamedTuple
     conversion: NamedTuple

@@ -27,7 +27,7 @@ __all__ = ["WindowsWeight"]
 def _weigh_cell(typingctx, leaf, checked, x, steps, first, sizes, g, g_steps, left, sums, vectors, channels):
     """Add the products of one cell to the sums, (vectors, taps, LANES); the arguments are those of a cell of `windows`,
     with g in place of the result."""
-    masked, cell = bool(checked.literal_value), Cell(field_class(leaf, "window").stride)
+    masked, cell = bool(checked.literal_value), Cell(field_class(leaf, "window"))
 
     def codegen(context, builder, signature, arguments):
         _, _, x, steps, first, sizes, g, g_steps, left, sums, vectors, channels = arguments
@@ -70,7 +70,7 @@ def _weigh_cell(typingctx, leaf, checked, x, steps, first, sizes, g, g_steps, le
 @njit(cache=False, no_cpython_wrapper=True)
 def _weigh(leaf, job):
     """The sums of one strip, (blocks of channels, taps, LANES) at `weights`; g is what `out` is for a convolution."""
-    plan, stride = job.plan, constant(leaf.window, "stride")
+    plan, advance = job.plan, constant(leaf.window, "advance")
     strip = field("channels", plan, "strip_table") + 32 * job.strip
     channels, size = field("channels", plan, "channels"), constant(leaf.element, "size")
     steps = field("channels", plan, "row_step"), field("channels", plan, "read_step")
@@ -79,15 +79,15 @@ def _weigh(leaf, job):
         (field("channels", plan, "rows"), field("channels", plan, "columns")),
         field("channels", plan, "out_columns"),
     )
-    rows_met, columns_met = (ROWS - 1) * stride + 3, (COLUMNS - 1) * stride + 3
+    rows_met, columns_met = constant(leaf.window, "rows"), constant(leaf.window, "columns")
     vectors, last_row = channels // LANES, read64(strip + 8)
     rest, sum_stride = channels - vectors * LANES, field("channels", plan, "weight_stride")
     clear(job.weights, (channels + LANES - 1) // LANES * sum_stride)
     for row in range(read64(strip), last_row, ROWS):
-        up = row * stride - field("channels", plan, "up")
+        up = row * advance - field("channels", plan, "up")
         inside = up >= 0 and up + rows_met <= sizes[0] and row + ROWS <= last_row
         for column in range(0, columns, COLUMNS):
-            first = up, column * stride - field("channels", plan, "left")
+            first = up, column * advance - field("channels", plan, "left")
             left = last_row - row, columns - column
             here = job.x + first[0] * steps[0] + first[1] * steps[1]
             g = job.out + row * g_steps[0] + column * g_steps[1]
@@ -104,7 +104,7 @@ def _weigh(leaf, job):
 
 
 class WindowsWeight(NamedTuple):
-    """Leaf: the sums of a strip. Fields: an element type, a conversion of operands, and a stride."""
+    """Leaf: the sums of a strip. Fields: an element type, a conversion of operands, and a kind of window."""
 
     element: NamedTuple
     conversion: NamedTuple
