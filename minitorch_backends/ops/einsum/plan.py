@@ -77,7 +77,7 @@ class Plan:
         largest_intermediate, peak_elements: elements of the largest result of a step, and of all that live at once at
             the worst moment, copies included and operands not.
         search_seconds: what finding the order took.
-        measured: the executions by `execute`, the last one last.
+        measured: the executions by `execute`, the last one last. `warm`: under which circumstances there were some.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class Plan:
         self.pairs = pairs_of(self.path, len(inputs))
         self.steps = _steps(terms, self.core_output, self.pairs, self.sizes)
         self.measured: list[Measured] = []
+        self.warm: set[tuple] = set()
 
     @property
     def equation(self) -> str:
@@ -153,6 +154,8 @@ class Plan:
     def execute(self, *operands: Any, precision: str | None = None) -> Any:
         """Contract tensors as planned, and append what that took to `measured`; nothing is recorded for gradients.
 
+        The first execution of operands of these dtypes under the flags in force does so twice and measures the second:
+        the first one compiles kernels or loads them, which took 5 s and 47 MB beside the 50 KB of three small matrices.
         Raises RuntimeError for operands of other shapes.
         """
         from .execute import measured_run
