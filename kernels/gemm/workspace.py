@@ -94,7 +94,7 @@ class _Lease:
 def _leased(count: int) -> np.ndarray:
     """`count` bytes for a result, of a former result where one was of about this size."""
     memory = None
-    for index, idle in enumerate(tuple(_results)):
+    for index, idle in reversed([*enumerate(tuple(_results))]):  # what was put back last may still be in a cache
         if count <= idle.size <= count + count // 4:
             try:
                 memory = _results.pop(index)
