@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from .compiled import EXACT
@@ -23,6 +24,18 @@ ISAS = ("avx512",)
 _LEAST_ROWS, _LEAST_PRODUCTS = 128, 16_000_000
 """Rows of a result, and scalar products of all, from which these loops are faster than what follows them, where the
 columns fill one or two panels to seven tenths (bench/NOTES.md, "Few columns")."""
+
+_LEAST_DEPTH_OF_TILES, _ONE_STEP, _LEAST_COLUMNS_OF_TILES = 256, 512, 64
+"""Where tiles multiply float32 faster: with as many columns, at depths between the two, and at greater ones if panels
+are not full. Microseconds here and by tiles: 16 x ([512, 512] @ [512, 64]) 2036, 1770, of 128 columns 4237, 3120;
+[1024, 256] @ [256, 64] 155, 125; [8192, 1024] @ [1024, 96] 7590, 6180, of 64 columns and a depth of 4096 7690, 12,700;
+[100,000, 64] @ [64, 64] 3380, 4880."""
+
+
+def _tiles_gain(k: int, n: int, filled: float) -> bool:
+    if n < _LEAST_COLUMNS_OF_TILES or k < _LEAST_DEPTH_OF_TILES:
+        return False
+    return (k <= _ONE_STEP or filled < 0.85) and cpu.refusal("amx") is None
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
@@ -43,6 +56,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"takes {_LEAST_ROWS} rows or more and {7 * width // 10} to {2 * width} columns, not {m} and {n}"
         if count * m * k * n < _LEAST_PRODUCTS:
             return f"leaves {count * m * k * n:,} products to others; it is faster from {_LEAST_PRODUCTS:,}"
+        if a.dtype == np.float32 and _tiles_gain(k, n, n / (width * panels)):
+            return f"leaves a depth of {k} with {n} columns to tiles"
         return None
 
     return refusal
