@@ -27,16 +27,19 @@ from .kernels.registry import Call, kernels, observe, planned
 from .op import registry
 from .ops.einsum import einsum_plan
 from .ops.einsum.plan import Plan
+from .ops.einsum.programs import KEPT, cache, tally
 
 __all__ = [
     "Answer",
     "Choice",
     "Contractions",
     "Difference",
+    "EinsumCache",
     "Log",
     "Record",
     "diff",
     "einsum",
+    "einsum_cache",
     "precision_of",
     "record",
     "why",
@@ -277,3 +280,18 @@ def einsum(*args: Any, **options: Any) -> Contractions:
     """How an einsum and its gradients would be contracted; the arguments are those of `einsum_plan`."""
     plan = einsum_plan(*args, **options)
     return Contractions(plan, plan.cotangents())
+
+
+class EinsumCache(NamedTuple):
+    """What is known of earlier einsums, in the terms of `functools`: calls that found their plan, calls that made one,
+    how many plans may be kept, and how many are."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+def einsum_cache() -> EinsumCache:
+    """The cache of plans, which are kept by equation, shapes, dtypes and strategy; the oldest goes first."""
+    return EinsumCache(tally.hits, tally.misses, KEPT, len(cache))

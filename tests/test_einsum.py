@@ -372,6 +372,9 @@ def test_cache_counts() -> None:
         backends.opt_einsum.strategy = strategy
         mt.einsum(CHAIN_EQUATION, *tensors)
     assert (tally.hits, tally.misses) == (5, 4)
+    counted = mt.explain.einsum_cache()
+    assert counted == (5, 4, counted.maxsize, 4)
+    assert counted.maxsize >= 1000
 
 
 def test_cache_is_bounded() -> None:
