@@ -275,7 +275,7 @@ def _convolve(
         rows = None if bias is None else _bias_rows(bias, groups)
         return pointwise.convolve(gradient, x, w, rows, stride, groups, precision, rounding, relu)
     if address_of(x) % 64 == 0 and pointwise.takes_lines(
-        gradient, x.shape, x.strides, x.dtype, w.shape, stride, padding
+        x.shape, x.strides, x.dtype, w.shape, stride, padding, groups
     ):
         rows = None if bias is None else _bias_rows(bias, groups)
         return pointwise.convolve_lines(gradient, x, w, rows, relu)

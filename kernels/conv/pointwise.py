@@ -217,28 +217,23 @@ _STRIP_BLOCKS = 32
 
 @functools.lru_cache(1024)
 def takes_lines(
-    gradient: bool,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
     w_shape: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
+    groups: int,
 ) -> bool:
     """Whether positions meet one tap each, and what begins on a cache line is lines of tiles as it lies in memory: of
-    bfloat16 in whole lines, before and after."""
-    if dtype.itemsize != 2 or computed("amx", dtype, "ieee") != "bf16":
+    bfloat16 in whole lines, before and after, in one group."""
+    if groups != 1 or dtype.itemsize != 2 or computed("amx", dtype, "ieee") != "bf16":
         return False
     if any(each != 1 for each in (*w_shape[2:], *stride)) or any(padding) or 0 in shape or 0 in w_shape:
         return False
     lines = is_channels_last(shape, strides, 2) and is_one_row(shape, strides, 2)
-    outputs, channels = w_shape[:2]
-    if gradient:
-        outputs, channels = channels, outputs
-    return (
-        lines and channels == shape[1] and channels % _BLOCK == 0 and outputs % _BLOCK == 0
-        and shape[0] * math.prod(shape[2:]) >= _BLOCK
-    )  # fmt: skip
+    whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
+    return lines and whole and shape[0] * math.prod(shape[2:]) >= _BLOCK
 
 
 class _LinesPlan(NamedTuple):

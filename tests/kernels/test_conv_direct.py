@@ -378,6 +378,18 @@ def test_results_in_the_order_of_memory(case: str, relu: bool) -> None:
     assert np.array_equal(*gradients)
 
 
+@pytest.mark.parametrize("groups", [2, 4])
+def test_groups_of_one_tap_where_they_lie(groups: int) -> None:
+    """Convolutions and gradients of channels that are whole lines, but of several groups."""
+    shapes = (2, 128, 6, 6), (128, 128 // groups, 1, 1)
+    x, w = (random(*shape, seed=13).astype(ml_dtypes.bfloat16) for shape in shapes)
+    for kernel, sizes in ((conv, {}), (conv_input_gradient, {"input_size": (6, 6)})):
+        options = {"groups": groups, **sizes}
+        exact = kernel.reference(x.astype(np.float64), w.astype(np.float64), **options)
+        found = run(kernel, "direct", [in_place(x, 0), w], options)
+        np.testing.assert_allclose(found.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
+
+
 def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:
     from minitorch_backends.kernels import cpu
 
