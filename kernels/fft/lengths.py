@@ -7,7 +7,7 @@ import math
 
 from .. import cpu
 
-__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "narrow_lanes", "rows_of_wide", "sharing"]
+__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "narrow_lanes", "rows_of_wide", "sharing", "sharing_rows"]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -18,7 +18,8 @@ def lanes_of(size: int) -> int:
 
 
 _COSTS = {
-    2: 1.0, 3: 1.05, 4: 1.05, 5: 1.15, 6: 1.25, 7: 1.35, 8: 1.2, 9: 1.5, 10: 1.5, 11: 1.9, 12: 1.55, 13: 2.2, 16: 1.6,
+    2: 1.0, 3: 1.05, 4: 1.05, 5: 1.15, 6: 1.25, 7: 1.35, 8: 1.2, 9: 1.5, 10: 1.5, 11: 1.9, 12: 1.55, 13: 2.2, 14: 1.9, 15: 2.0,
+    16: 1.6,
 }  # fmt: skip
 """What a pass of each radix costs: as much as any takes to read and write rows, and its arithmetic; bench/NOTES.md has
 what was measured."""
@@ -92,15 +93,25 @@ def lanes_in_registers(n: int, size: int) -> int | None:
     return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)
 
 
+def sharing_rows(rows: int, lanes: int) -> int:
+    """How many transforms have room in a vector, each `rows` lanes of a half or a quarter: 1, 2 or 4."""
+    return 4 if 4 * rows <= lanes else 2 if 2 * rows <= lanes else 1
+
+
 @functools.cache
 def rows_of_wide(n: int, size: int) -> int | None:
     """The rows of a matrix whose columns fill a vector, alone or with those of one or three other transforms, and so
     that few columns are computed twice; None where n has no such factor, or too many were."""
     lanes, best, cost = lanes_of(size), None, 1.3
-    for halvings, a in enumerate((lanes, lanes // 2, lanes // 4)):
-        if a >= 4 and n % a == 0 and n // a >= lanes and factors(n // a) is not None:
-            repeated = -(-n // a // lanes) * lanes * a / n
-            new = repeated * (1 + 0.05 * halvings)
-            if new < cost:
-                best, cost = a, new
+    masks = lanes * size == 64
+    for a in range(lanes, 3, -1):
+        if n % a or a not in _COSTS or factors(n // a) is None:
+            continue
+        share, b = sharing_rows(a, lanes), n // a
+        if not masks and (share * a != lanes or b < lanes):
+            continue
+        repeated = (-(-b // lanes) * lanes / b) * lanes / (share * a)
+        new = repeated * (1 + 0.05 * (share // 2))
+        if new < cost:
+            best, cost = a, new
     return best

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
-from .codelets import InFours, InPairs, Interleaved, Pass, Split, Square, Twiddled, radix, vectors
-from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide
+from .codelets import Pass, Square, radix, vectors
+from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows
+from .places import Interleaved, Split, Twiddled, writer_of
 from .registers import leaf_of
 from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle
@@ -184,13 +185,14 @@ def plan_wide(n: int, dtype: np.dtype, real: str = "") -> Plan:
     a = rows_of_wide(n, size)
     assert a is not None
     b, row = n // a, 2 * size * lanes
-    across = passes(b, dtype, Split, {1: Interleaved, 2: InPairs, 4: InFours}[lanes // a], lanes)
-    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
+    across = passes(b, dtype, Split, writer_of(a, lanes), lanes)
+    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, max(b - lanes, 0))
     columns = starts[:, None, None] + np.arange(lanes)
     held = _aligned(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
     place, count = across.place
     fields = {"n": n, "size": size, "lanes": lanes, "across": place, "across_count": count, "a": a, "b": b}
-    fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, size, lanes)), "column_bytes": 2 * b * row}
+    fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, b, size, lanes))}
+    fields |= {"share": sharing_rows(a, lanes), "column_bytes": (b + max(b, lanes)) * row}
     return _plan("wide", real, fields, 0, (across, held))
 
 

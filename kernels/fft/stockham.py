@@ -43,7 +43,7 @@ LONGEST_ALONG = 2048
 LONGEST_SHORT = 1024
 """Numbers up to which batches take less time as lanes than as square matrices (bench/NOTES.md)."""
 
-LEAST_WIDE, LONGEST_WIDE = 128, 1 << 16
+LEAST_WIDE, LONGEST_WIDE = 24, 1 << 16
 """Numbers from and up to which matrices of few rows take less time than lanes and square matrices (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
@@ -53,6 +53,8 @@ NUMBERS = ("swap", "factor", "source_step", "target_step", "batch", "source_row"
 """What the loops are told of a call, in int64: whether it is the inverse, the bits of the factor, bytes between the
 transforms, how many there are; bytes between the numbers of one along an axis that is not the last, how many lie side
 by side there; whether the threads share the steps of a transform. A call on one thread needs the first five."""
+
+_walks = np.zeros(3, np.int64)
 
 LEAST = 1 << 13
 """Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
@@ -120,7 +122,7 @@ def run(
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed) if needed else None
     (at, step, row), (to, to_step, to_row) = source, target
-    numbers = np.array([inverse, factor, step, to_step, batch, row, to_row, inner, in_steps], np.int64)
+    numbers = np.array([inverse, factor, step, to_step, batch, row, to_row, inner, in_steps, address_of(_walks)], np.int64)
     places = np.array([at, to, 0 if memory is None else address_of(memory)], np.int64)
     place = address_of(places)
     try:
@@ -250,7 +252,7 @@ def _specialise(
     bytes_of_one = count * 2 * real_of(dtype).itemsize
     if bytes_of_one >= LONGEST_WHOLE or not DATA_FOLLOWS_HEADER:
         return call
-    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0], np.int64)
+    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0, address_of(_walks)], np.int64)
 
     def plan_for() -> Plan:
         return fft_plans.get(key, make, plans)
