@@ -1,8 +1,8 @@
 """Transforms of a few vectors of complex numbers, as straight-line LLVM code: real parts and imaginary parts apart.
 
-A transform of length a * b is, where a and b have no common factor, one of a x b (I. Good, "The interaction algorithm and
-practical Fourier analysis", 1958), and otherwise b transforms of length a, a multiplication by roots of unity, and a of length b
-(J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965). One of odd prime
+A transform of length a * b is b transforms of length a, a multiplication by roots of unity, and a of length b
+(J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965); where a and b have
+no common factor, it needs no roots (I. Good, "The interaction algorithm and practical Fourier analysis", 1958). One of odd prime
 length pairs what lies at j and at n - j, whose cosines are equal and whose sines are opposite.
 """
 

@@ -44,16 +44,16 @@ from .wide import WideArguments
 __all__ = ["transform", "transform_few"]
 
 _SOME = 8  # transforms of real numbers that are in the L1 cache at once
+_SOME_BYTES = 1 << 15  # of complex ones between which the order of a task is turned
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _units(task, job, count):
-    first, end = task * job.chunk, min((task + 1) * job.chunk, count)
-    return range(end - 1, first - 1, -1) if job.backwards else range(first, end, 1)
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _opposite(walks, source, target):
+def _starts_at_end(walks, source, target):
+    """Whether tasks take their last units first: those that were last touched may still be in the cache. Others have
+    written arrays from the front on; a transform of the same arrays, or of its result, begins where the last one ended.
+    (64 x 4096 complex128 120 us in place of 142, 512 x 512 complex64 79 in place of 84 to 118.) `walks` is the address
+    of what is known of the last transform: source, target, and this answer. Threads that write it at once may spoil it,
+    which costs time only."""
     backwards = 1 - get(walks, 2) if source == get(walks, 0) or source == get(walks, 1) else 1
     put(walks, 0, source)
     put(walks, 1, target)
@@ -62,10 +62,15 @@ def _opposite(walks, source, target):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
+def _walk(job, first, end):
+    return range(end - 1, first - 1, -1) if job.backwards else range(first, end, 1)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
 def _long_task(task, worker, job):
     """Some whole transforms."""
     buffer = job.memory + worker * get(job.table, WORKER_BYTES)
-    for item in _units(task, job, job.batch):
+    for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         whole(job, job.source + item * job.source_step, job.target + item * job.target_step, buffer)
 
 
@@ -106,7 +111,7 @@ def _short_task(task, worker, job):
     )  # fmt: skip
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     turned, own, own_step = buffer + 2 * n * row, buffer + 3 * n * row, n * 2 * size
-    for group in _units(task, job, groups_of(job.batch, lanes)):
+    for group in _walk(job, task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
         first = first_of(group, lanes, job.batch)
         source, target = job.source + first * job.source_step, job.target + first * job.target_step
         if real == HALVED:
@@ -147,10 +152,9 @@ def _whole_task(task, worker, job):
     table = job.table
     real, sign = get(table, REAL), job.swap << 63
     start, last = task * job.chunk, min((task + 1) * job.chunk, job.batch)
-    some = _SOME if real else 64
-    blocks = (last - start + some - 1) // some
-    for block in range(blocks):
-        first = start + some * (blocks - 1 - block if job.backwards else block)
+    some = _SOME if real else max(_SOME_BYTES // (2 * get(table, SIZE) * get(table, N)), 1)
+    for block in _walk(job, 0, groups_of(last - start, some)):
+        first = start + some * block
         end = min(first + some, last)
         source, source_step = job.source, job.source_step
         if real == HALVED:
@@ -180,9 +184,8 @@ def _wide_task(task, worker, job):
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     work = buffer + b * row
     start = task * job.chunk
-    groups = (end - start + share - 1) // share
-    for group in range(groups):
-        first = start + share * (groups - 1 - group if job.backwards else group)
+    for group in _walk(job, 0, groups_of(end - start, share)):
+        first = start + share * group
         count = min(share, end - first)
         source, source_step = job.source + first * job.source_step, job.source_step
         target, target_step = job.target + first * job.target_step, job.target_step
@@ -270,7 +273,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
     )  # fmt: skip
     source_row, target_row, inner, in_steps = get(numbers, 5), get(numbers, 6), get(numbers, 7), get(numbers, 8)
     source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
-    backwards = _opposite(get(numbers, 9), source, target)
+    backwards = _starts_at_end(get(numbers, 9), source, target)
     kind, lanes = get(table, KIND), get(table, LANES)
     if in_steps:
         for item in range(batch):
