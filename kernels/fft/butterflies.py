@@ -2,8 +2,8 @@
 
 A transform of length a * b is b transforms of length a, a multiplication by roots of unity, and a of length b
 (J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965); where a and b have
-no common factor, it needs no roots (I. Good, "The interaction algorithm and practical Fourier analysis", 1958). One of odd prime
-length pairs what lies at j and at n - j, whose cosines are equal and whose sines are opposite.
+no common factor, it needs no roots (I. Good, "The interaction algorithm and practical Fourier analysis", 1958). One of
+odd prime length pairs what lies at j and at n - j, whose cosines are equal and whose sines are opposite.
 """
 
 from __future__ import annotations
