@@ -239,7 +239,7 @@ def test_layouts_are_read_as_they_are() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
-@given(sizes=lists(sampled_from([1, 2, 3, 5, 8, 17, 30, 64, 150]), min_size=2, max_size=3), data=randoms())
+@given(sizes=lists(sampled_from([1, 2, 3, 5, 8, 17, 30, 64]), min_size=2, max_size=3), data=randoms())
 @settings(max_examples=30, deadline=None)
 def test_any_axes_of_any_shape(kind: str, dtype: str, sizes: list[int], data: random.Random) -> None:
     """What is refused is refused before it is begun: each length is transformed along each axis, and along several."""
@@ -249,9 +249,17 @@ def test_any_axes_of_any_shape(kind: str, dtype: str, sizes: list[int], data: ra
     if kind == "halved":
         x = x.take(range(last // 2 + 1), axes[-1])
     options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
-    double = x.astype("complex128" if x.dtype.kind == "c" else "float64")
-    wanted = fft["scipy"](double, **options)
-    assert_within(fft(x, **options), wanted, dtype, np.prod([sizes[axis] for axis in axes]))
+    assert_within(fft(x, **options), fft.reference(x, **options), dtype, np.prod([sizes[axis] for axis in axes]))
+
+
+@pytest.mark.parametrize("kind", ["real", "halved"])
+def test_few_real_numbers_of_many_columns(kind: str) -> None:
+    """Along the first axis, where columns have passes that rows do not have."""
+    for n in (3, 5, 6):
+        x = numbers(n, 400)
+        x = x.real.copy() if kind == "real" else x[: n // 2 + 1].copy()
+        options = {"kind": kind, "axes": (0,), "scaling": "none", "last": n}
+        assert_within(fft(x, **options), fft.reference(x, **options), "complex64", n)
 
 
 def test_refusals() -> None:
