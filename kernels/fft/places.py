@@ -79,7 +79,8 @@ class Interleaved(NamedTuple):
     share: how many transforms have parts of a vector. whole: whether rows are as long as their parts of vectors.
     """
 
-    share, whole = 1, True
+    share = 1
+    whole = True
 
     @staticmethod
     def read(place: Place, at: ir.Value) -> Complex:
