@@ -20,7 +20,7 @@ class AsIs(NamedTuple):
     target = None
     rounding = None
     tile_parts = 1
-    cut = False
+    cut = nearest = False
 
 
 class ToBf16(AsIs):
@@ -32,11 +32,11 @@ class InTwo(AsIs):
 
 
 class InThree(AsIs):
-    tile_parts = 3
+    tile_parts, cut, nearest = 3, True, True
 
 
 class CutInThree(InThree):
-    cut = True
+    nearest = False
 
 
 class ToTf32(AsIs):
@@ -54,7 +54,7 @@ class ToTf32Zero(ToTf32):
 class InTwoTf32(AsIs):
     """Rounded to the sum of two tf32 parts, which three bf16 parts hold exactly."""
 
-    target, tile_parts = "tf32x3", 3
+    target, tile_parts, cut, nearest = "tf32x3", 3, True, True
 
 
 class ToFp16(AsIs):

@@ -217,8 +217,9 @@ def test_what_small_products_run():
         return matmul.decide(*[normal(*shape) for shape in shapes], precision=precision).candidates[0].name
 
     assert chosen("bf16", (8, 8), (8, 8)) == by_vectors
-    assert chosen("bf16x6", (48, 48), (48, 48)) == chosen("tf32x3", (1024, 32, 32), (1024, 32, 32)) == by_vectors
+    assert chosen("bf16x6", (48, 48), (48, 48)) == chosen("tf32x3", (1024, 16, 16), (1024, 16, 16)) == by_vectors
     assert chosen("tf32", (64, 64), (64, 64)) == chosen("bf16", (1024, 8, 8), (1024, 8, 8)) == first
+    assert chosen("tf32x3", (1024, 32, 32), (1024, 32, 32)) == first
     assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == chosen("ieee", (1024, 8, 8), (1024, 8, 8)) == by_vectors
     assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == by_vectors
     assert chosen("ieee", (1, 8), (8, 8)) == by_vectors
