@@ -13,8 +13,9 @@ __all__ = ["CONVERSIONS", "AsIs", "InTwo", "ToBf16", "converted", "in_two_bf16",
 class AsIs(NamedTuple):
     """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them.
 
-    Parts that hold a value exactly, and of which (nearly) all products are summed, are cut off its bits (`cut`), which
-    takes two thirds of the instructions. The others are to nearest, since they leave less to the products left out.
+    Parts that hold a value exactly are cut off its bits (`cut`), which takes two thirds of the instructions. Where not
+    (nearly) all products of parts are summed, the first one is to nearest (`nearest`), ties away: the others are half
+    as large, and leave less to the products left out. Two parts that do not hold it are both to nearest.
     """
 
     target = None
