@@ -44,9 +44,15 @@ class PlanCache:
         with self._lock:
             if max_size > 0:
                 plan = self._plans.setdefault(key, plan)
+        self.trim(max_size)
+        return plan
+
+    def trim(self, max_size: int) -> PlanCache:
+        """Drop the least recently used plans beyond so many; this cache."""
+        with self._lock:
             while len(self._plans) > max_size:
                 self._plans.popitem(last=False)
-        return plan
+        return self
 
     def clear(self) -> None:
         """Drop every plan, and count from zero."""

@@ -279,7 +279,7 @@ def network() -> nn.Sequential:
         nn.Conv2d(3, 8, 3, padding=1),
         nn.BatchNorm2d(8),
         nn.ReLU(),
-        nn.Sequential(nn.Conv2d(8, 8, 3, groups=2, bias=False), nn.BatchNorm2d(8)),
+        nn.Sequential(nn.Conv2d(8, 8, 3, groups=2, bias=False), nn.BatchNorm2d(8, bias=False)),
         nn.Conv2d(8, 8, 2, stride=2, padding=1, padding_mode="circular"),
         nn.ReLU(),
         nn.Conv2d(8, 4, 1),

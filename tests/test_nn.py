@@ -251,11 +251,20 @@ def test_repr_is_that_of_torch() -> None:
     assert repr(nn.ModuleList([nn.Tanh(), nn.Tanh(), nn.GELU("tanh")])) == (
         "ModuleList(\n  (0-1): 2 x Tanh()\n  (2): GELU(approximate='tanh')\n)"
     )
-    assert [repr(each) for each in (nn.Embedding(4, 2, padding_idx=-1), nn.LayerNorm(3), nn.LeakyReLU(0.2))] == [
-        "Embedding(4, 2, padding_idx=3)",
-        "LayerNorm((3,), eps=1e-05, elementwise_affine=True)",
-        "LeakyReLU(negative_slope=0.2)",
-    ]
+    lines = {
+        nn.Embedding(4, 2, padding_idx=-1): "Embedding(4, 2, padding_idx=3)",
+        nn.LayerNorm(3): "LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)",
+        nn.LeakyReLU(0.2): "LeakyReLU(negative_slope=0.2)",
+        nn.Conv1d(2, 4, 3, padding=1, padding_mode="reflect"): "Conv1d(2, 4, kernel_size=(3,), stride=(1,), "
+        "padding=(1,), padding_mode=reflect)",
+        nn.ConvTranspose2d(2, 4, 3, 2, 1, 1, 2, False): "ConvTranspose2d(2, 4, kernel_size=(3, 3), stride=(2, 2), "
+        "padding=(1, 1), output_padding=(1, 1), groups=2, bias=False)",
+        nn.BatchNorm1d(3, bias=False): "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=False, "
+        "track_running_stats=True)",
+        nn.Fold(4, 2, stride=2): "Fold(output_size=4, kernel_size=2, dilation=1, padding=0, stride=2)",
+    }
+    for module, line in lines.items():
+        assert repr(module) == line
 
 
 # Containers

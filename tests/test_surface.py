@@ -332,6 +332,10 @@ def test_the_plan_cache_is_real() -> None:
     assert fft_plans.hits == 1
     fft_plans.get("d", lambda: "plan d", 0)
     assert cache.size == 0
+    for key in "efg":
+        fft_plans.get(key, str, 3)
+    cache.max_size = 1
+    assert cache.size == fft_plans.size == 1
     with pytest.raises(RuntimeError, match=r"size cannot be set"):
         cache.size = 1
     for kind, devices in ((RuntimeError, (1, -1, "bad")), (ValueError, (None, 1.5))):

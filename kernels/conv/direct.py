@@ -274,9 +274,11 @@ def _convolve(
     if pointwise.takes(gradient, x.shape, x.strides, x.itemsize, w.shape[2:], stride, padding):
         rows = None if bias is None else _bias_rows(bias, groups)
         return pointwise.convolve(gradient, x, w, rows, stride, groups, precision, rounding, relu)
-    if address_of(x) % 64 == 0 and pointwise.takes_lines(x.shape, x.strides, x.dtype, w.shape, stride, padding, groups):
+    if (x.dtype.itemsize == 4 or address_of(x) % 64 == 0) and pointwise.takes_lines(
+        x.shape, x.strides, x.dtype, gradient, w.shape, stride, padding, groups, precision
+    ):
         rows = None if bias is None else _bias_rows(bias, groups)
-        return pointwise.convolve_lines(gradient, x, w, rows, relu)
+        return pointwise.convolve_lines(gradient, x, w, rows, stride, relu)
     pool, threads = threading.pool()
     plan = _plan(
         gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,

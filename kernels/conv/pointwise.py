@@ -16,7 +16,7 @@ from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import flat, rows, tiles, weights
+from . import between, flat, rows, tiles, weights
 from .descriptor import FLAT, ROWS, describe
 from .geometry import Task, forward_geometry, spots
 from .kept import Kept, form_of
@@ -214,26 +214,38 @@ _STRIP_BLOCKS = 32
 """Of 32 positions of a task of `flat`. (Batch 8, microseconds for 4, 8, 16, 32, 64: 64-64 at 56 x 56 280, 263, 249,
 223, 222; 256-64 609, 567, 574, 540, 543; 128-128 612, 537, 550, 510, 549.)"""
 
+_LEAST_STRIP_BLOCKS = 2
+"""Where there are few tasks. (Batch 1, float32, microseconds for 1, 2, 4: 128-512 at 28 x 28 70, 75, 84; 512-256 103,
+104, 138; 1024-512 at 14 x 14 155, 124, 160; 1024-2048 at a stride of 2 252, 178, 170.)"""
+
+_FAR_BYTES = 1 << 22
+"""Of a result whose next block is asked for, since it may be in no cache."""
+
 
 @functools.lru_cache(1024)
 def takes_lines(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
+    gradient: bool,
     w_shape: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
     groups: int,
+    precision: str,
 ) -> bool:
-    """Whether positions meet one tap each, and what begins on a cache line is lines of tiles as it lies in memory: of
-    bfloat16 in whole lines, before and after, in one group."""
-    if groups != 1 or dtype.itemsize != 2 or computed("amx", dtype, "ieee") != "bf16":
+    """Whether positions meet one tap each, and their channels are whole lines of tiles in bfloat16, before and after,
+    in one group."""
+    if groups != 1 or dtype.name not in ("float32", "bfloat16") or computed("amx", dtype, precision) != "bf16":
         return False
-    if any(each != 1 for each in (*w_shape[2:], *stride)) or any(padding) or 0 in shape or 0 in w_shape:
+    if any(each != 1 for each in w_shape[2:]) or any(padding) or 0 in shape or 0 in w_shape:
         return False
-    lines = is_channels_last(shape, strides, 2) and is_one_row(shape, strides, 2)
+    strided = any(each != 1 for each in stride)
+    if strided and (gradient or shape[1] % (_BLOCK * between.TOGETHER)):
+        return False
+    lines = is_channels_last(shape, strides, dtype.itemsize) and is_one_row(shape, strides, dtype.itemsize)
     whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
-    return lines and whole and shape[0] * math.prod(shape[2:]) >= _BLOCK
+    return lines and whole and shape[0] * math.prod(_sizes(shape, stride)) >= _BLOCK
 
 
 class _LinesPlan(NamedTuple):
@@ -243,54 +255,78 @@ class _LinesPlan(NamedTuple):
     channels: int
     tasks: int
     address: int
-    kept: np.ndarray
+    worker_bytes: int
+    kept: tuple[Any, ...]
 
 
 @functools.cache
-def _lines_leaf() -> int:
-    return leaf_address(flat.MultiplyFlat(tiles.KERNELS["bf16"]))
+def _lines_leaf(dtype: str, picked: bool) -> int:
+    order = between.Picked() if picked else between.InOrder()
+    return leaf_address(flat.MultiplyFlat(tiles.KERNELS["bf16"], ELEMENTS[dtype], order))
+
+
+def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, ahead: int) -> np.ndarray:
+    """Where the row of each position begins, and so many rows more that may be asked for."""
+    places = np.arange(shape[0] * math.prod(shape[2:])).reshape(shape[0], *shape[2:])
+    rows = places[(slice(None), *(slice(None, None, step) for step in stride))].reshape(-1) * row_bytes
+    return np.concatenate([rows, np.repeat(rows[-1:], ahead)])
 
 
 @functools.lru_cache(1024)
-def _lines_plan(shape: tuple[int, ...], columns: int, relu: bool, threads: int) -> _LinesPlan:
-    channels, positions = shape[1], shape[0] * math.prod(shape[2:])
+def _lines_plan(
+    shape: tuple[int, ...], dtype: np.dtype, columns: int, stride: tuple[int, ...], relu: bool, threads: int
+) -> _LinesPlan:
+    channels, sizes, item = shape[1], _sizes(shape, stride), dtype.itemsize
+    positions, picked = shape[0] * math.prod(sizes), any(each != 1 for each in stride)
     blocks, steps, panels = -(-positions // _BLOCK), channels // _BLOCK, columns // _BLOCK
     together = max(1, min(panels, _WEIGHT_BYTES // (steps * 2048)))
     strip = min(blocks, _STRIP_BLOCKS)
-    while -(-blocks // strip) * -(-panels // together) < 4 * threads and (strip > 4 or together > 4):
-        if strip > 4:
+    while -(-blocks // strip) * -(-panels // together) < 4 * threads and (strip > _LEAST_STRIP_BLOCKS or together > 4):
+        if strip > _LEAST_STRIP_BLOCKS:
             strip = -(-strip // 2)
         else:
             together = -(-together // 2)
-    strips, across = -(-blocks // strip), -(-panels // together)
+    strips, across, packs = -(-blocks // strip), -(-panels // together), picked or item == 4
+    ahead = -(-4096 // (item * channels))
+    table = _row_table(shape, stride, item * channels, ahead) if picked else None
+    far = item * columns * positions >= _FAR_BYTES
+    worker_bytes = flat.SLOTS_BYTES + (2 * 2048 * steps if packs else 0)
     values = describe(FLAT, {
-        "leaf": _lines_leaf(), "steps": steps, "panels": panels,
-        "panel_chunk": together, "x_row": 2 * channels, "out_row": 2 * columns, "relu": int(relu),
-        "positions": positions, "strip": _BLOCK * strip, "strips": strips,
-        "write_each": -(-8 // steps),
+        "leaf": _lines_leaf(dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,
+        "x_row": item * channels, "a_row": 2 * channels, "out_row": item * columns, "relu": int(relu),
+        "positions": positions, "strip": _BLOCK * strip, "strips": strips, "write_each": -(-8 // steps),
+        "table": 0 if table is None else address_of(table), "ahead": 8 * ahead,
+        "out_ahead": _BLOCK * item * columns if far else 0,
+        "worker_bytes": worker_bytes,
     })  # fmt: skip
-    out_shape = (shape[0], columns, *shape[2:])
-    return _LinesPlan(out_shape, channels, strips * across, address_of(values), values)
+    out_shape = (shape[0], columns, *sizes)
+    return _LinesPlan(out_shape, channels, strips * across, address_of(values), worker_bytes, (values, table))
 
 
 def convolve_lines(
-    gradient: bool, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, relu: bool
+    gradient: bool,
+    x: np.ndarray,
+    w: np.ndarray | Kept,
+    bias: np.ndarray | None,
+    stride: tuple[int, ...],
+    relu: bool,
 ) -> np.ndarray:
-    """As `convolve`, of what `takes_lines` takes and begins on a cache line; the result has its channels last."""
+    """As `convolve`, of what `takes_lines` takes, and begins on a cache line if it is bfloat16; the result has its
+    channels last."""
     pool, threads = threading.pool()
-    plan = _lines_plan(x.shape, w.shape[1] if gradient else w.shape[0], relu, threads)
+    plan = _lines_plan(x.shape, x.dtype, w.shape[1] if gradient else w.shape[0], stride, relu, threads)
     out = result_array(plan.out_shape, x.dtype, True)
 
     def packed(array: np.ndarray) -> weights.Form:
         return weights.tile_form(array, gradient, 1, "bf16", None, ((0,),))
 
     form = form_of(w, ("lines", gradient), packed)
-    memory = take_workspace(threads * (flat.WORKER_BYTES + LIMITS_BYTES))
+    memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
     try:
         base = address_of(memory)
         found = flat.multiply(
             pool, threads, plan.tasks, plan.address, address_of(x), address_of(out), form.first,
-            0 if bias is None else address_of(bias), base, base + threads * flat.WORKER_BYTES,
+            0 if bias is None else address_of(bias), base, base + threads * plan.worker_bytes,
         )  # fmt: skip
     finally:
         return_workspace(memory)

@@ -114,13 +114,16 @@ def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, ke
 def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
     if not axes or math.prod(x.shape) < LEAST:
         return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
-    shape = list(x.shape)
+    shape, size = list(x.shape), real_of(x.dtype).itemsize
     for axis, n in reversed(list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))):
-        there = (*shape[:axis], n, *shape[axis + 1 :])
-        if factors(n) is not None and stockham.axis_kind(there, axis, n, real_of(x.dtype).itemsize)[0] is None:
-            return f"has no passes for length {n} of {list(x.shape)}"
         if kind in ("real", "halved") and axis == axes[-1]:
+            batch = math.prod(shape) // shape[axis]
             shape[axis] = n // 2 + 1
+            kinds = [stockham.kind_of(n, rows, size) for rows in (batch, (batch + 1) // 2)]  # alone, or two as one
+        else:
+            kinds = [stockham.axis_kind((*shape[:axis], n, *shape[axis + 1 :]), axis, n, size)[0]]
+        if factors(n) is not None and None in kinds:
+            return f"has no passes for length {n} of {list(x.shape)}"
     return None
 
 

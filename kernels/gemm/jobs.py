@@ -138,7 +138,8 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
         lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
-        fields.update(_conversion(plan, dtype, "a", lines, False), a_bytes=plans.up(m * k * size, 64))
+        over = -lines[1] * size % 64  # the last line is stored in whole vectors, beside a B that may be kept
+        fields.update(_conversion(plan, dtype, "a", lines, False), a_bytes=plans.up(m * k * size + over, 64))
         fields.update(zip(("a_row", "a_k"), (k * size, size) if by_rows else (size, m * size), strict=True))
     along_k, rows = abs(b_k) <= abs(b_column) and n > 1, 2 * kernel.lanes * size
     if not along_k and (b_column == size or n == 1) and as_is:

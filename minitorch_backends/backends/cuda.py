@@ -7,8 +7,8 @@ from __future__ import annotations
 import sys
 from typing import Any, NoReturn, TypeVar
 
-from ..flags import Group, ReadOnly, assign, current
-from ..kernels.plans import fft_plans
+from ..flags import Group, ReadOnly, State, assign, current
+from ..kernels.plans import PlanCache, fft_plans
 from . import table as _table  # noqa: F401  (declares the flags)
 from .attention import SDPAParams, can_use, has_kernel, sdp_kernel, switch
 from .libraries import BlasBackend, LinalgBackend, ROCmFABackend, SDPBackend, named
@@ -189,9 +189,15 @@ def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
 
 # FFT
 
+
+def _kept_plans(state: State) -> PlanCache:
+    """The cache, without what a smaller `max_size` has left over since the last transform."""
+    return fft_plans.trim(state.read("cuda.cufft_plan_cache.max_size"))
+
+
 ReadOnly(
     "cuda.cufft_plan_cache.size",
-    lambda state: fft_plans.size,
+    lambda state: _kept_plans(state).size,
     "it is how many plans are kept; see max_size",
     RuntimeError,
 )
@@ -216,7 +222,7 @@ class cuFFTPlanCache(Group):
     @property
     def bytes(self) -> int:
         """Memory of the plans that are kept."""
-        return fft_plans.nbytes
+        return _kept_plans(current()).nbytes
 
     def clear(self) -> None:
         """Drop every plan."""

@@ -35,6 +35,7 @@ class _Convolution(Module):
 
     dims: int
     transposed = False
+    output_padding: tuple[int, ...] = ()
     weight: Parameter
     bias: Parameter | None
 
@@ -78,8 +79,10 @@ class _Convolution(Module):
             parts.append(f"padding={self.padding!r}")
         if any(each != 1 for each in self.dilation):
             parts.append(f"dilation={self.dilation}")
+        if any(self.output_padding):
+            parts.append(f"output_padding={self.output_padding}")
         parts += [f"groups={self.groups}"] * (self.groups != 1) + ["bias=False"] * (self.bias is None)
-        parts += [f"padding_mode={self.padding_mode!r}"] * (self.padding_mode != "zeros")
+        parts += [f"padding_mode={self.padding_mode}"] * (self.padding_mode != "zeros")
         return ", ".join(parts)
 
 
@@ -238,12 +241,14 @@ class _BatchNorm(Module):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(ones(num_features, **options)) if affine else None
-        self.bias = Parameter(zeros(num_features, **options)) if affine else None
+        self.bias = Parameter(zeros(num_features, **options)) if affine and bias else None
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
         self.register_buffer("running_var", ones(num_features, **options) if tracked else None)
@@ -259,8 +264,9 @@ class _BatchNorm(Module):
     def reset_parameters(self) -> None:
         """Start anew: statistics, weight and bias."""
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -279,6 +285,7 @@ class _BatchNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, "
             f"track_running_stats={self.track_running_stats}"
         )
 

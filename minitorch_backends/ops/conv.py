@@ -168,19 +168,32 @@ def _convolve_transposed(
         )
     )
     if min(size) < 1:
-        given, result = (" x ".join(map(str, each)) for each in (input.shape[2:], size))
+        given, found = (" x ".join(map(str, each)) for each in (input.shape[2:], size))
         raise RuntimeError(
-            f"Given input size per channel: ({given}). Calculated output size per channel: ({result}). Output size is "
+            f"Given input size per channel: ({given}). Calculated output size per channel: ({found}). Output size is "
             "too small"
         )
-    beyond = tuple(max(extra - step + 1, 0) for extra, step in zip(more, stride, strict=True))  # no input reaches there
-    reached = tuple(length - extra for length, extra in zip(size, beyond, strict=True))
-    result = convolution_input_gradient(input, weight, reached, stride, padding, dilation, groups, precision=precision)
-    if any(beyond):
-        result = constant_pad(result, ((0, 0), (0, 0), *((0, extra) for extra in beyond)))
+    result = _scattered(input, weight, size, stride, padding, dilation, groups, more, precision)
     if bias is not None:
         result = result + bias.reshape(-1, *(1,) * dims)
     return result.squeeze(0) if unbatched else result
+
+
+def _scattered(
+    input: Tensor, weight: Tensor, size: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...],
+    dilation: tuple[int, ...], groups: int, more: tuple[int, ...], precision: str | None,
+) -> Tensor:  # fmt: skip
+    """The transposed convolution without bias. The input gradient of a convolution has less than a stride of output
+    padding: what goes beyond is taken from the padding, and is zero where that ends, since no input reaches there."""
+    beyond = [max(extra - step + 1, 0) for extra, step in zip(more, stride, strict=True)]
+    taken = [min(pad, far) for pad, far in zip(padding, beyond, strict=True)]
+    reached = tuple(length + 2 * cut - far for length, cut, far in zip(size, taken, beyond, strict=True))
+    kept = tuple(pad - cut for pad, cut in zip(padding, taken, strict=True))
+    result = convolution_input_gradient(input, weight, reached, stride, kept, dilation, groups, precision=precision)
+    if not any(beyond):
+        return result
+    result = result[(..., *(slice(cut, None) for cut in taken))]
+    return constant_pad(result, ((0, 0), (0, 0), *((0, far - cut) for far, cut in zip(beyond, taken, strict=True))))
 
 
 # Samples and references
@@ -250,6 +263,8 @@ def _transposed_samples(dims: int) -> Callable[[], Iterator[Sample]]:
         yield sample(x[0], weight, None, 2, 0, 1)
         yield sample(np.moveaxis(between(-1, 1, 1, *size, 4), -1, 1), weight[:, :1], bias, 2, groups=2)
         yield sample(x, weight, dilation=2, output_padding=1)
+        yield sample(x, weight, bias, padding=1, dilation=3, output_padding=2)
+        yield sample(x[:1], weight, padding=1, dilation=2, output_padding=1)
         yield sample(x[:0], weight, bias)
 
     return samples

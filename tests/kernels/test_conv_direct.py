@@ -310,21 +310,6 @@ def in_place(x: np.ndarray, shift: int) -> np.ndarray:
     return found
 
 
-def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
-    shapes = (2, 64, 8, 8), (32, 64, 1, 1), (2, 32, 8, 8)
-    x, w, g = (random(*shape, seed=7).astype(ml_dtypes.bfloat16) for shape in shapes)
-    try:
-        packed = conv["direct"](in_place(x, 2), w), conv_input_gradient["direct"](in_place(g, 2), w, input_size=(8, 8))
-    except Refused:
-        pytest.skip("this CPU has no tiles")
-    assert np.array_equal(conv["direct"](in_place(x, 0), w), packed[0])
-    assert np.array_equal(conv_input_gradient["direct"](in_place(g, 0), w, input_size=(8, 8)), packed[1])
-    assert np.allclose(packed[0].astype(np.float64), conv.reference(x, w), rtol=2e-2, atol=2e-2)
-    x[1, 33, 7, 7] = 1e-39
-    with pytest.raises(Refused, match="flush"):
-        conv["direct"](in_place(x, 0), w)
-
-
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("count", [5, 16, 37])
 def test_windows_at_the_edge_weigh_what_exists(stride: int, count: int) -> None:
@@ -343,51 +328,6 @@ def test_windows_at_the_edge_weigh_what_exists(stride: int, count: int) -> None:
             met[tap] |= at in ((0, 0), (8, 6)) or (exists and place == last)
     assert not met.all()
     assert np.array_equal(np.isfinite(found[:, 0]), np.broadcast_to(~met, (count, 3, 3)))
-
-
-LINES = {
-    "the last block begins before the last but one ends": (1, 32, 7, 7, 64),
-    "one block": (2, 64, 4, 4, 32),
-    "strips of several blocks": (3, 32, 29, 31, 96),
-    "sums that are kept between steps": (2, 32 * 23, 9, 10, 64),
-    "weights in parts": (1, 1024, 6, 6, 1024),
-}
-
-
-@pytest.mark.parametrize("case", LINES)
-@pytest.mark.parametrize("relu", [False, True])
-def test_results_in_the_order_of_memory(case: str, relu: bool) -> None:
-    """One tap of bfloat16 where it lies: as from a copy that is packed, with a bias, max(., 0), and NaN that stays."""
-    images, channels, height, width, outputs = LINES[case]
-    shapes = (images, channels, height, width), (outputs, channels, 1, 1), (outputs,)
-    x, w, bias = (random(*shape, seed=11).astype(ml_dtypes.bfloat16) for shape in shapes)
-    x[-1, 5, -1, -2] = np.nan
-    options = {"relu": relu}
-    packed = run(conv, "direct", [in_place(x, 2), w, bias], options)
-    found = [conv["direct"](in_place(x, 0), w, bias, **options) for _ in range(2)]
-    assert np.isnan(packed[-1, :, -1, -2]).all()
-    assert np.isnan(packed).sum() == outputs
-    for each in found:
-        assert each.transpose(0, 2, 3, 1).flags.c_contiguous
-        assert np.array_equal(each.astype(np.float32), packed.astype(np.float32), equal_nan=True)
-    g, wide = (
-        random(images, outputs, height, width, seed=12).astype(ml_dtypes.bfloat16),
-        {"input_size": (height, width)},
-    )
-    gradients = [conv_input_gradient["direct"](in_place(g, shift), w, **wide) for shift in (0, 2)]
-    assert np.array_equal(*gradients)
-
-
-@pytest.mark.parametrize("groups", [2, 4])
-def test_groups_of_one_tap_where_they_lie(groups: int) -> None:
-    """Convolutions and gradients of channels that are whole lines, but of several groups."""
-    shapes = (2, 128, 6, 6), (128, 128 // groups, 1, 1)
-    x, w = (random(*shape, seed=13).astype(ml_dtypes.bfloat16) for shape in shapes)
-    for kernel, sizes in ((conv, {}), (conv_input_gradient, {"input_size": (6, 6)})):
-        options = {"groups": groups, **sizes}
-        exact = kernel.reference(x.astype(np.float64), w.astype(np.float64), **options)
-        found = run(kernel, "direct", [in_place(x, 0), w], options)
-        np.testing.assert_allclose(found.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
 
 
 def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:

@@ -1,9 +1,12 @@
 """Fourier transforms: every implementation, kind and class of lengths against sums in long double; plans."""
 
+import random
 import threading as system_threads
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import lists, randoms, sampled_from
 
 from minitorch_backends.kernels import threading
 from minitorch_backends.kernels.fft import bluestein, contract, fft, stockham
@@ -16,6 +19,7 @@ from minitorch_backends.kernels.fft.lengths import (
     matrix,
     narrow_lanes,
     rows_of_wide,
+    sharing_rows,
 )
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
@@ -153,19 +157,40 @@ def test_in_registers(kind: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 def test_wide_matrices(kind: str, dtype: str) -> None:
-    """Columns that fill a vector, a half and a quarter of one, as many transforms as share vectors and one more, from
-    memory that is not aligned, the short way through the registry and the general one, with the same bits."""
-    size, shares = np.dtype(dtype).itemsize // 2, set()
-    for n in (480, 240, 180):
+    """Columns that fill a vector, a half and a quarter of one, or not quite, more and fewer columns than lanes, as many
+    transforms as share vectors and one more, from memory that is not aligned, the short way through the registry and
+    the general one, with the same bits."""
+    size, lanes, found = np.dtype(dtype).itemsize // 2, lanes_of(np.dtype(dtype).itemsize // 2), set()
+    for n in (480, 240, 180, 210, 294, 768):
         rows, last = rows_of_wide(n, size), n if kind in ("forward", "inverse") else 2 * n
         if rows is None:
             continue
-        share = lanes_of(size) // rows
-        shares.add(share)
+        share = sharing_rows(rows, lanes)
+        found |= {(share, share * rows == lanes), "few columns" if n // rows < lanes else "columns"}
         for batch in (share, share + 1, 2 * share + 1):
             assert stockham.kind_of(n, batch, size) == "wide"
             assert_same_both_ways(kind, batch, last, dtype)
-    assert shares == {share for share in (1, 2, 4) if lanes_of(size) // share >= 4}
+    assert found >= {(share, True) for share in (1, 2) if lanes // share >= 4}
+    if lanes * size == 64:
+        assert found >= {(1, False), *([(4, True), (2, False), "few columns"] if size == 4 else [])}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order_of_a_batch(dtype: str) -> None:
+    """Transforms of the same array, and of its transform, begin where the last one ended; bits are the same."""
+    for n in (32, 100, 240, 2048):
+        x = numbers((1 << 16) // n, n, dtype=dtype)
+        options = {"axes": (1,), "scaling": "none", "last": 0}
+        outs, backwards = [], []
+        for _ in range(3):
+            outs.append(fft["stockham"](x, kind="forward", **options))
+            backwards.append(int(stockham._walks[2]))
+        assert backwards in ([1, 0, 1], [0, 1, 0])
+        fft["stockham"](outs[-1], kind="inverse", **options)
+        assert stockham._walks[2] == backwards[1]
+        assert_within(outs[0], np.fft.fft(x.astype(np.complex128)), dtype, n)
+        for out in outs[1:]:
+            np.testing.assert_array_equal(out, outs[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -212,14 +237,14 @@ def test_steps_of_one_long_transform_are_shared(threads: int, monkeypatch: pytes
     """The threads share the steps of one transform, or take whole ones, with the same bits."""
     monkeypatch.setattr(stockham, "LONGEST_WIDE", 0)
     x = numbers(2, 4096)
-    for kind, given, last in (("forward", x, 0), ("real", x.real.copy(), 0), ("halved", x[:, :2049].copy(), 4096)):
+    for kind, values, last in (("forward", x, 0), ("real", x.real.copy(), 0), ("halved", x[:, :2049].copy(), 4096)):
         options = {"kind": kind, "axes": (1,), "last": last}
         monkeypatch.setattr(stockham, "LONGEST_WHOLE", 1 << 18)
-        whole = fft["stockham"](np.repeat(given, 8, 0), **options)[::8]
+        whole = fft["stockham"](np.repeat(values, 8, 0), **options)[::8]
         monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
         monkeypatch.setattr(stockham, "LEAST", 0)
         monkeypatch.setattr(threading, "_threads", threads)
-        np.testing.assert_array_equal(fft["stockham"](given, **options), whole)
+        np.testing.assert_array_equal(fft["stockham"](values, **options), whole)
 
 
 def test_layouts_are_read_as_they_are() -> None:
@@ -232,6 +257,31 @@ def test_layouts_are_read_as_they_are() -> None:
         of_real = fft(view.real, kind="real", axes=(1,))
         np.testing.assert_allclose(of_real, np.fft.rfft(before.real), atol=2e-4)
         np.testing.assert_array_equal(view, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+@given(sizes=lists(sampled_from([1, 2, 3, 5, 8, 17, 30, 64]), min_size=2, max_size=3), data=randoms())
+@settings(max_examples=30, deadline=None)
+def test_any_axes_of_any_shape(kind: str, dtype: str, sizes: list[int], data: random.Random) -> None:
+    """What is refused is refused before it is begun: each length is transformed along each axis, and along several."""
+    axes = tuple(data.sample(range(len(sizes)), data.randint(1, len(sizes))))
+    x, last = numbers(*sizes, dtype=dtype), sizes[axes[-1]]
+    x = x.real.copy() if kind == "real" else x
+    if kind == "halved":
+        x = x.take(range(last // 2 + 1), axes[-1])
+    options = {"kind": kind, "axes": axes, "scaling": "root", "last": last}
+    assert_within(fft(x, **options), fft.reference(x, **options), dtype, np.prod([sizes[axis] for axis in axes]))
+
+
+@pytest.mark.parametrize("kind", ["real", "halved"])
+def test_few_real_numbers_of_many_columns(kind: str) -> None:
+    """Along the first axis, where columns have passes that rows do not have."""
+    for n in (3, 5, 6):
+        x = numbers(n, 400)
+        x = x.real.copy() if kind == "real" else x[: n // 2 + 1].copy()
+        options = {"kind": kind, "axes": (0,), "scaling": "none", "last": n}
+        assert_within(fft(x, **options), fft.reference(x, **options), "complex64", n)
 
 
 def test_refusals() -> None:

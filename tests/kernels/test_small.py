@@ -135,6 +135,7 @@ def test_any_bits(isa, left, right):
         ((4, 5), (2, 3, 5, 6)),
         ((2, 3, 4, 5), (5, 6)),
         ((1, 2, 3), (7, 3, 2)),
+        ((2, 3, 16, 8), (2, 1, 8, 6)),
     ],
 )
 def test_batches(isa, shape_a, shape_b):

@@ -65,7 +65,7 @@ def test_random_convolutions(chunk: int) -> None:
             options["padding"] = numbers(draw, dims, (0, 1, 2))
         if transposed:
             options["padding"] = numbers(draw, dims, (0, 1))
-            if draw.random() < 0.5 and min(np.atleast_1d(options["stride"])) > 1:
+            if draw.random() < 0.5 and np.min(np.maximum(options["stride"], options["dilation"])) > 1:
                 options["output_padding"] = 1
         name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
         shape = (channels, outputs // groups) if transposed else (outputs, channels // groups)
