@@ -1,8 +1,9 @@
 """Transforms of a few vectors of complex numbers, as straight-line LLVM code: real parts and imaginary parts apart.
 
 A transform of length a * b is b transforms of length a, a multiplication by roots of unity, and a of length b
-(J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965). One of odd prime
-length pairs what lies at j and at n - j, whose cosines are equal and whose sines are opposite.
+(J. Cooley and J. Tukey, "An algorithm for the machine calculation of complex Fourier series", 1965); where a and b have
+no common factor, it needs no roots (I. Good, "The interaction algorithm and practical Fourier analysis", 1958). One of
+odd prime length pairs what lies at j and at n - j, whose cosines are equal and whose sines are opposite.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..jit import ir
 
 __all__ = ["SPLITS", "Arithmetic", "Complex"]
 
-SPLITS = {6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 15: (3, 5), 16: (4, 4), 32: (4, 8)}
+SPLITS = {6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 14: (2, 7), 15: (3, 5), 16: (4, 4), 32: (4, 8)}
 """How the composite radices are divided; those that are not here are 2, 4, and odd primes."""
 
 _FUSED = ("contract",)  # a product and a sum become one instruction where the CPU has it; nothing else may change
@@ -107,12 +108,21 @@ class Arithmetic:
         ]
 
     def _composite(self, x: list[Complex], a: int, b: int) -> list[Complex]:
+        if math.gcd(a, b) == 1:
+            return self._coprime(x, a, b)
         inner = [self.transform(x[column::b]) for column in range(b)]
         out = list(x)
         for row in range(a):
             turned = [self._rotate(inner[column][row], row * column, a * b) for column in range(b)]
             out[row::a] = self.transform(turned)
         return out
+
+    def _coprime(self, x: list[Complex], a: int, b: int) -> list[Complex]:
+        """Without roots of unity: with j = b j1 + a j2, the exponent j k / n is j1 k / a + j2 k / b."""
+        n = a * b
+        columns = [self.transform([x[(b * j1 + a * j2) % n] for j1 in range(a)]) for j2 in range(b)]
+        rows = [self.transform([column[k1] for column in columns]) for k1 in range(a)]
+        return [rows[k % a][k % b] for k in range(n)]
 
     def _prime(self, x: list[Complex]) -> list[Complex]:
         n, half = len(x), len(x) // 2

@@ -119,8 +119,8 @@ def _chirp_task(task, worker, job):
     first = job.memory + worker * get(table, _WORKER_BYTES)
     second = first + 2 * m * size
     memory = second + 2 * m * size
-    there = Job(plan, 0, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0)
-    back = Job(plan, 1, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0)
+    there = Job(plan, 0, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0, 0)
+    back = Job(plan, 1, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0, 0)
     for item in range(task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         source, target = job.source + item * job.source_step, job.target + item * job.target_step
         _all_products(table, source, chirp, first, n, job.swap, 0, ONE)
@@ -141,5 +141,5 @@ def transform_by_chirp(
 ):  # fmt: skip
     """Transform `batch` rows by the table at an address, in memory of its worker_bytes for each thread."""
     chunk = max((batch + threads - 1) // threads, 1)
-    job = _Chirp(table, swap, scale, source, source_step, 0, target, target_step, 0, batch, 1, chunk, memory, 0)
+    job = _Chirp(table, swap, scale, source, source_step, 0, target, target_step, 0, batch, 1, chunk, memory, 0, 0)
     launch(pool, threads, (batch + chunk - 1) // chunk, job)

@@ -19,10 +19,10 @@ from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, loa
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
+from .places import Place, Split
 
 __all__ = [
-    "InFours", "InPairs", "Interleaved", "Pass", "PassArguments", "Split", "Square", "SquareArguments", "Twiddled",
-    "radix", "vectors",
+    "Pass", "PassArguments", "Square", "SquareArguments", "radix", "vectors",
 ]  # fmt: skip
 
 
@@ -110,6 +110,14 @@ class Radix13(NamedTuple):
     radix = 13
 
 
+class Radix14(NamedTuple):
+    radix = 14
+
+
+class Radix15(NamedTuple):
+    radix = 15
+
+
 class Radix16(NamedTuple):
     radix = 16
 
@@ -117,7 +125,8 @@ class Radix16(NamedTuple):
 _RADICES = {
     each.radix: each
     for each in (
-        Radix2, Radix3, Radix4, Radix5, Radix6, Radix7, Radix8, Radix9, Radix10, Radix11, Radix12, Radix13, Radix16,
+        Radix2, Radix3, Radix4, Radix5, Radix6, Radix7, Radix8, Radix9, Radix10, Radix11, Radix12, Radix13, Radix14,
+        Radix15, Radix16,
     )
 }  # fmt: skip
 
@@ -129,112 +138,6 @@ def vectors(size: int, vector_bytes: int) -> Any:
 
 def radix(r: int) -> Any:
     return _RADICES[r]()
-
-
-# How rows are read and written
-
-
-class _Place(NamedTuple):
-    """What reading and writing a row needs: the arguments of the pass that are the same for all of its rows.
-
-    Attributes:
-        swap: whether split parts change places.
-        scale, signed: what the user's real and imaginary parts are multiplied by.
-        others: bytes to the transforms that share the vectors.
-    """
-
-    arithmetic: Arithmetic
-    bytes: int
-    swap: Any
-    scale: Any
-    signed: Any
-    others: list[ir.Value]
-
-
-class Split(NamedTuple):
-    """Rows of the kernel's own memory."""
-
-    @staticmethod
-    def read(place: _Place, at: ir.Value) -> Complex:
-        a = place.arithmetic
-        builder, kind = a.builder, vector(a.element, a.lanes)
-        first = builder.select(place.swap, I64(place.bytes), I64(0))
-        second = builder.sub(I64(place.bytes), first)
-        parts = [load(builder, kind, offset(builder, at, each), place.bytes) for each in (first, second)]
-        return Complex(*parts)
-
-    @staticmethod
-    def write(place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
-        builder = place.arithmetic.builder
-        first = builder.select(place.swap, I64(place.bytes), I64(0))
-        store(builder, value.re, offset(builder, at, first), place.bytes)
-        store(builder, value.im, offset(builder, at, builder.sub(I64(place.bytes), first)), place.bytes)
-
-
-class Twiddled(NamedTuple):
-    """Rows of the kernel's own memory, each multiplied by a vector of roots of unity and by one root."""
-
-    @staticmethod
-    def write(place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
-        a = place.arithmetic
-        builder, kind, size = a.builder, vector(a.element, a.lanes), place.bytes // a.lanes
-        lanes, phase = row
-        vectors = [load(builder, kind, offset(builder, lanes, each), place.bytes) for each in (0, place.bytes)]
-        scalars = [
-            broadcast(builder, load(builder, a.element, offset(builder, phase, each), size), a.lanes)
-            for each in (0, size)
-        ]
-        value = a.multiply(a.multiply(value, Complex(*vectors)), Complex(*scalars))
-        store(builder, value.re, at, place.bytes)
-        store(builder, value.im, offset(builder, at, place.bytes), place.bytes)
-
-
-def _lanes(order: list[int]) -> ir.Constant:
-    return ir.Constant(vector(I32, len(order)), order)
-
-
-class Interleaved(NamedTuple):
-    """Rows of the user's complex numbers; what is written is scaled."""
-
-    share = 1
-
-    @staticmethod
-    def read(place: _Place, at: ir.Value) -> Complex:
-        a = place.arithmetic
-        builder, kind, size = a.builder, vector(a.element, a.lanes), place.bytes // a.lanes
-        low, high = (load(builder, kind, offset(builder, at, each), size) for each in (0, place.bytes))
-        even = builder.shuffle_vector(low, high, _lanes(list(range(0, 2 * a.lanes, 2))))
-        odd = builder.shuffle_vector(low, high, _lanes(list(range(1, 2 * a.lanes, 2))))
-        return Complex(even, a.times(odd, place.signed))
-
-    @classmethod
-    def write(cls, place: _Place, value: Complex, at: ir.Value, row: Any) -> None:
-        a = place.arithmetic
-        builder, size = a.builder, place.bytes // a.lanes
-        parts = a.times(value.re, place.scale), a.times(value.im, place.signed)
-        pieces = max(cls.share // 2, 1)
-        for half in range(2):
-            order = [half * a.lanes // 2 + lane // 2 + lane % 2 * a.lanes for lane in range(a.lanes)]
-            numbers = builder.shuffle_vector(*parts, _lanes(order))
-            for piece in range(pieces):
-                some, to = numbers, offset(builder, at, half * place.bytes)
-                if cls.share > 1:
-                    width = a.lanes // pieces
-                    some = builder.shuffle_vector(some, some, _lanes(list(range(piece * width, (piece + 1) * width))))
-                    to = offset(builder, at, place.others[half * pieces + piece])
-                store(builder, some, to, size)
-
-
-class InPairs(Interleaved):
-    """The same, where half of a vector is of one transform and half of the next."""
-
-    share = 2
-
-
-class InFours(Interleaved):
-    """The same, where quarters of a vector are of four transforms."""
-
-    share = 4
 
 
 # A pass
@@ -277,7 +180,7 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
         a, row_bytes = Arithmetic(builder, tag.element, tag.lanes), 2 * tag.size * tag.lanes
         scale, one = builder.bitcast(field("scale"), F64), ir.Constant(F64, 1.0)
 
-        def place(name: str, factor: ir.Value) -> _Place:
+        def place(name: str, factor: ir.Value) -> Place:
             swap = builder.icmp_signed("!=", field(name), I64(0))
             factors = (factor, builder.select(swap, builder.fneg(factor), factor))
             numbers = factors if tag.element is F64 else [builder.fptrunc(each, F32) for each in factors]
@@ -286,7 +189,8 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
                 there = builder.icmp_signed("<", I64(index), field("last"))
                 others.append(builder.mul(field("apart"), builder.select(there, I64(index), field("last"))))
             vectors = [broadcast(builder, each, tag.lanes) for each in numbers]
-            return _Place(a, tag.size * tag.lanes, swap, *vectors, others)
+            filled = builder.trunc(builder.udiv(field("target_step"), I64(tag.size)), I32)
+            return Place(a, tag.size * tag.lanes, swap, *vectors, others, filled)
 
         places = [place("swap_in", one), place("swap_out", scale)]
         source, target, twiddles, lanes, phase = (

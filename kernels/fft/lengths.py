@@ -7,7 +7,17 @@ import math
 
 from .. import cpu
 
-__all__ = ["MATRICES", "factors", "lanes_in_registers", "lanes_of", "matrix", "narrow_lanes", "rows_of_wide", "sharing"]
+__all__ = [
+    "MATRICES",
+    "factors",
+    "lanes_in_registers",
+    "lanes_of",
+    "matrix",
+    "narrow_lanes",
+    "rows_of_wide",
+    "sharing",
+    "sharing_rows",
+]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
 
@@ -18,7 +28,8 @@ def lanes_of(size: int) -> int:
 
 
 _COSTS = {
-    2: 1.0, 3: 1.05, 4: 1.05, 5: 1.15, 6: 1.25, 7: 1.35, 8: 1.2, 9: 1.5, 10: 1.5, 11: 1.9, 12: 1.55, 13: 2.2, 16: 1.6,
+    2: 1.0, 3: 1.05, 4: 1.05, 5: 1.15, 6: 1.25, 7: 1.35, 8: 1.2, 9: 1.5, 10: 1.5, 11: 1.9, 12: 1.55, 13: 2.2, 14: 1.9,
+    15: 2.0, 16: 1.6,
 }  # fmt: skip
 """What a pass of each radix costs: as much as any takes to read and write rows, and its arithmetic; bench/NOTES.md has
 what was measured."""
@@ -92,15 +103,37 @@ def lanes_in_registers(n: int, size: int) -> int | None:
     return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)
 
 
+def sharing_rows(rows: int, lanes: int) -> int:
+    """How many transforms have room in a vector, each `rows` lanes of a half or a quarter: 1, 2 or 4."""
+    return 4 if 4 * rows <= lanes else 2 if 2 * rows <= lanes else 1
+
+
+MOST_REPEATED = 1.8
+"""Lanes of a wide matrix in ratio to those that do something, up to which one is tried."""
+
+_TURNED, _EACH_PASS, _MASKED, _BEYOND_L1 = 1.0, 0.25, 1.2, 1.1
+"""What wide matrices cost besides the butterflies, in the unit of `_COSTS`: columns to split and turn, and each pass of
+rows; factors for rows that do not fill their part of a vector, and for data of more than the L1 cache."""
+
+
+def _cost_of_wide(a: int, b: int, size: int) -> float:
+    """What a wide matrix of a rows and b columns costs; infinite where too many lanes do nothing. Rows and columns that
+    do not fill vectors need masks, which vectors of 64 bytes have."""
+    lanes, across = lanes_of(size), factors(b)
+    share = sharing_rows(a, lanes)
+    columns, rows = -(-b // lanes) * lanes / b, lanes / (share * a)
+    filled = rows == 1 and b >= lanes
+    if a not in _COSTS or across is None or columns * rows > MOST_REPEATED or not (filled or lanes * size == 64):
+        return math.inf
+    passes = sum(_EACH_PASS + _COSTS[r] for r in across) * (1 if rows == 1 else _MASKED)
+    beyond = share > 1 and 4 * share * a * b * 2 * size > 48 << 10
+    return (columns * (_TURNED + _COSTS[a]) + rows * passes) * (_BEYOND_L1 if beyond else 1)
+
+
 @functools.cache
 def rows_of_wide(n: int, size: int) -> int | None:
-    """The rows of a matrix whose columns fill a vector, alone or with those of one or three other transforms, and so
-    that few columns are computed twice; None where n has no such factor, or too many were."""
-    lanes, best, cost = lanes_of(size), None, 1.3
-    for halvings, a in enumerate((lanes, lanes // 2, lanes // 4)):
-        if a >= 4 and n % a == 0 and n // a >= lanes and factors(n // a) is not None:
-            repeated = -(-n // a // lanes) * lanes * a / n
-            new = repeated * (1 + 0.05 * halvings)
-            if new < cost:
-                best, cost = a, new
-    return best
+    """The rows of the cheapest matrix whose columns fit a vector, alone or with those of one or three other transforms;
+    None where there is none, or too many lanes do nothing."""
+    found = [(_cost_of_wide(a, n // a, size), a) for a in range(4, lanes_of(size) + 1) if n % a == 0 and a < n]
+    cost, a = min(found, default=(math.inf, 0))
+    return None if cost == math.inf else a

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
-from .codelets import InFours, InPairs, Interleaved, Pass, Split, Square, Twiddled, radix, vectors
-from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide
+from .codelets import Pass, Square, radix, vectors
+from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows
+from .places import Interleaved, Split, Twiddled, writer_of
 from .registers import leaf_of
 from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle
@@ -74,8 +75,9 @@ class Plan(NamedTuple):
             a x b, by vectors that may be shorter than the CPU's), or "along" (columns as they lie).
         table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
-            of whole rows; roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first
-            columns j of all vectors; tangle: the leaf of `tangle.py`, with its roots, where the numbers are real;
+            of whole rows, or of the columns of a wide matrix; share: the transforms in a vector of a wide matrix;
+            roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first columns j of
+            all vectors; tangle: the leaf of `tangle.py`, with its roots, where the numbers are real;
             column_bytes: memory for columns; worker_bytes: that, and what else a thread needs alone.
         work_bytes: memory for the matrix of a long transform.
         held: the memory that the table points to.
@@ -98,6 +100,11 @@ class Plan(NamedTuple):
         return f"{self.kind} {self.n} = {a} x {self.n // a}"
 
 
+_GAP = 4096
+"""Bytes between the buffers of two threads: the CPU fetches neighbouring lines of a page, and took them from the other
+thread (transforms of 60 as lanes 140 us without it and 89 with it; wide matrices of 240 complex128 235 and 205)."""
+
+
 def _aligned(array: np.ndarray) -> np.ndarray:
     """A copy that begins on a cache line."""
     copy = aligned_bytes(array.nbytes).view(array.dtype).reshape(array.shape)
@@ -112,6 +119,7 @@ def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: t
     tag = vectors(size, lanes * size)
     fields = {**dict.fromkeys(FIELDS, 0), **fields, "kind": KINDS.index(kind), "real": REALS.index(real), "row": row}
     fields["square"] = leaf_address(Square(tag))
+    fields["column_bytes"] += _GAP if fields["column_bytes"] else 0
     fields["worker_bytes"] = fields["column_bytes"] + work_bytes
     if real:
         turns = roots(np.arange(n // 2 + lanes + 1), 2 * n, dtype)
@@ -184,13 +192,14 @@ def plan_wide(n: int, dtype: np.dtype, real: str = "") -> Plan:
     a = rows_of_wide(n, size)
     assert a is not None
     b, row = n // a, 2 * size * lanes
-    across = passes(b, dtype, Split, {1: Interleaved, 2: InPairs, 4: InFours}[lanes // a], lanes)
-    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
+    across = passes(b, dtype, Split, writer_of(a, lanes), lanes)
+    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, max(b - lanes, 0))
     columns = starts[:, None, None] + np.arange(lanes)
     held = _aligned(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
     place, count = across.place
     fields = {"n": n, "size": size, "lanes": lanes, "across": place, "across_count": count, "a": a, "b": b}
-    fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, size, lanes)), "column_bytes": 2 * b * row}
+    fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, b, size, lanes))}
+    fields |= {"share": sharing_rows(a, lanes), "column_bytes": (b + max(b, lanes)) * row}
     return _plan("wide", real, fields, 0, (across, held))
 
 

@@ -10,7 +10,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
+from ..gemm.emit import (
+    F32,
+    F64,
+    I32,
+    I64,
+    POINTER,
+    align_stack,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    offset,
+    store,
+    transpose,
+    vector,
+    zero,
+)
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
@@ -88,9 +104,23 @@ class Vectors:
         at = elements * self.size if isinstance(elements, int) else self.builder.mul(elements, I64(self.size))
         return load(self.builder, self.kind, offset(self.builder, base, at), align or self.size)
 
-    def read(self, low: ir.Value, high: ir.Value) -> Complex:
-        """The complex numbers that lie at two addresses."""
-        halves = [self.load(each, 0) for each in (low, high)]
+    def masks(self, numbers: ir.Value) -> list[ir.Value]:
+        """Of both halves of a row of so many complex numbers, int64."""
+        parts = broadcast(self.builder, self.builder.trunc(self.builder.add(numbers, numbers), I32), self.lanes)
+        first = (lane_numbers(self.lanes, half * self.lanes) for half in range(2))
+        return [self.builder.icmp_signed("<", each, parts) for each in first]
+
+    def _load_some(self, at: ir.Value, mask: ir.Value) -> ir.Value:
+        name = f"llvm.masked.load.v{self.lanes}f{8 * self.size}.p0"
+        at = self.builder.bitcast(at, self.kind.as_pointer())
+        return call(self.builder, name, self.kind, at, I32(self.size), mask, zero(self.kind))
+
+    def read(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None = None) -> Complex:
+        """The complex numbers that lie at two addresses, or those of them that the masks say."""
+        if masks is None:
+            halves = [self.load(each, 0) for each in (low, high)]
+        else:
+            halves = [self._load_some(*each) for each in zip((low, high), masks, strict=True)]
         parts = [
             self.builder.shuffle_vector(*halves, _order(list(range(part, 2 * self.lanes, 2)))) for part in range(2)
         ]

@@ -15,7 +15,7 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide
+from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -43,16 +43,21 @@ LONGEST_ALONG = 2048
 LONGEST_SHORT = 1024
 """Numbers up to which batches take less time as lanes than as square matrices (bench/NOTES.md)."""
 
-LEAST_WIDE, LONGEST_WIDE = 128, 1 << 16
+LEAST_WIDE, LONGEST_WIDE = 160, 1 << 16
 """Numbers from and up to which matrices of few rows take less time than lanes and square matrices (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
 
-NUMBERS = ("swap", "factor", "source_step", "target_step", "batch", "source_row", "target_row", "inner", "in_steps")
+NUMBERS = (
+    "swap", "factor", "source_step", "target_step", "batch", "source_row", "target_row", "inner", "in_steps", "walks",
+)  # fmt: skip
 """What the loops are told of a call, in int64: whether it is the inverse, the bits of the factor, bytes between the
 transforms, how many there are; bytes between the numbers of one along an axis that is not the last, how many lie side
-by side there; whether the threads share the steps of a transform. A call on one thread needs the first five."""
+by side there; whether the threads share the steps of a transform; the address of `_walks`. A call on one thread needs
+the first five."""
+
+_walks = np.zeros(3, np.int64)  # of the last transform, see `tasks._starts_at_end`
 
 LEAST = 1 << 13
 """Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
@@ -74,7 +79,7 @@ def kind_of(n: int, batch: int, size: int) -> str | None:
         return "whole"
     rows = rows_of_wide(n, size)
     few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
-    if rows is not None and LEAST_WIDE <= n <= LONGEST_WIDE and batch * rows >= lanes and not few:
+    if rows is not None and LEAST_WIDE <= n <= LONGEST_WIDE and batch >= sharing_rows(rows, lanes) and not few:
         return "wide"
     long = n >= lanes * lanes and matrix(n, lanes) is not None
     short = batch >= lanes and lanes // 2 <= n <= LONGEST_ALONG
@@ -120,7 +125,8 @@ def run(
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed) if needed else None
     (at, step, row), (to, to_step, to_row) = source, target
-    numbers = np.array([inverse, factor, step, to_step, batch, row, to_row, inner, in_steps], np.int64)
+    walks = address_of(_walks)
+    numbers = np.array([inverse, factor, step, to_step, batch, row, to_row, inner, in_steps, walks], np.int64)
     places = np.array([at, to, 0 if memory is None else address_of(memory)], np.int64)
     place = address_of(places)
     try:
@@ -250,7 +256,7 @@ def _specialise(
     bytes_of_one = count * 2 * real_of(dtype).itemsize
     if bytes_of_one >= LONGEST_WHOLE or not DATA_FOLLOWS_HEADER:
         return call
-    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0], np.int64)
+    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0, address_of(_walks)], np.int64)
 
     def plan_for() -> Plan:
         return fft_plans.get(key, make, plans)

@@ -8,13 +8,14 @@ from ..jit import intrinsic, ir, types
 
 __all__ = [
     "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
-    "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW", "SHORT",
-    "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job", "N", "get",
+    "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW", "SHARE",
+    "SHORT", "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job", "N", "get",
+    "put",
 ]  # fmt: skip
 
 FIELDS = (
     "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
-    "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole",
+    "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole", "share",
 )  # fmt: skip
 """What the int64 of a plan's table mean: `Plan` says it."""
 
@@ -22,7 +23,7 @@ KINDS = ("short", "long", "along", "whole", "wide")
 REALS = ("", "real", "halved")
 
 KIND, REAL, N, LANES, SIZE, ROW, SQUARE, DOWN, DOWN_COUNT, ACROSS, ACROSS_COUNT, A, B = range(13)
-ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE = range(13, 20)
+ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE, SHARE = range(13, 21)
 SHORT, LONG, ALONG, IN_REGISTERS, WIDE = range(5)
 FORWARD, HALVED = 1, 2
 
@@ -41,6 +42,18 @@ def get(typingctx, address, index):
     return types.int64(types.int64, types.int64), codegen
 
 
+@intrinsic
+def put(typingctx, address, index, value):
+    """Write the int64 at an index from an address on."""
+
+    def codegen(context, builder, signature, arguments):
+        table = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        builder.store(arguments[2], builder.gep(table, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
 class Job(NamedTuple):
     """What every task is given.
 
@@ -49,6 +62,7 @@ class Job(NamedTuple):
         swap: whether real and imaginary parts change places, which makes the inverse transform.
         source_step, source_row: bytes between transforms, and along an axis that is not the last between its numbers.
         chunk: units of work (groups of transforms, transforms, vectors of columns) in a task.
+        backwards: whether a task takes its units from the last to the first.
     """
 
     table: int
@@ -65,3 +79,4 @@ class Job(NamedTuple):
     chunk: int
     memory: int
     work: int
+    backwards: int

@@ -26,6 +26,7 @@ from .table import (
     REAL,
     ROOTS,
     ROW,
+    SHARE,
     SHORT,
     SIZE,
     WHOLE,
@@ -36,19 +37,40 @@ from .table import (
     Job,
     N,
     get,
+    put,
 )
 from .wide import WideArguments
 
 __all__ = ["transform", "transform_few"]
 
 _SOME = 8  # transforms of real numbers that are in the L1 cache at once
+_SOME_BYTES = 1 << 15  # of complex ones between which the order of a task is turned
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _starts_at_end(walks, source, target):
+    """Whether tasks take their last units first: those that were last touched may still be in the cache. Others have
+    written arrays from the front on; a transform of the same arrays, or of its result, begins where the last one ended.
+    (64 x 4096 complex128 120 us in place of 142, 512 x 512 complex64 79 in place of 84 to 118.) `walks` is the address
+    of what is known of the last transform: source, target, and this answer. Threads that write it at once may spoil it,
+    which costs time only."""
+    backwards = 1 - get(walks, 2) if source == get(walks, 0) or source == get(walks, 1) else 1
+    put(walks, 0, source)
+    put(walks, 1, target)
+    put(walks, 2, backwards)
+    return backwards
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _walk(job, first, end):
+    return range(end - 1, first - 1, -1) if job.backwards else range(first, end, 1)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _long_task(task, worker, job):
     """Some whole transforms."""
     buffer = job.memory + worker * get(job.table, WORKER_BYTES)
-    for item in range(task * job.chunk, min((task + 1) * job.chunk, job.batch)):
+    for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         whole(job, job.source + item * job.source_step, job.target + item * job.target_step, buffer)
 
 
@@ -89,7 +111,7 @@ def _short_task(task, worker, job):
     )  # fmt: skip
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     turned, own, own_step = buffer + 2 * n * row, buffer + 3 * n * row, n * 2 * size
-    for group in range(task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
+    for group in _walk(job, task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
         first = first_of(group, lanes, job.batch)
         source, target = job.source + first * job.source_step, job.target + first * job.target_step
         if real == HALVED:
@@ -129,9 +151,11 @@ def _whole_task(task, worker, job):
     """Some transforms in registers, those of real numbers a few at a time."""
     table = job.table
     real, sign = get(table, REAL), job.swap << 63
-    last, step = min((task + 1) * job.chunk, job.batch), job.chunk if real == 0 else _SOME
-    for first in range(task * job.chunk, last, step):
-        end = min(first + step, last)
+    start, last = task * job.chunk, min((task + 1) * job.chunk, job.batch)
+    some = _SOME if real else max(_SOME_BYTES // (2 * get(table, SIZE) * get(table, N)), 1)
+    for block in _walk(job, 0, groups_of(last - start, some)):
+        first = start + some * block
+        end = min(first + some, last)
         source, source_step = job.source, job.source_step
         if real == HALVED:
             at, to = source + first * source_step, job.target + first * job.target_step
@@ -153,13 +177,15 @@ def _whole_task(task, worker, job):
 def _wide_task(task, worker, job):
     """Some transforms of wide matrices, as many at a time as share vectors."""
     table = job.table
-    real, size, row, lanes, a, b = (
-        get(table, REAL), get(table, SIZE), get(table, ROW), get(table, LANES), get(table, A), get(table, B),
+    real, size, row, a, b = (
+        get(table, REAL), get(table, SIZE), get(table, ROW), get(table, A), get(table, B),
     )  # fmt: skip
-    share, end = lanes // a, min((task + 1) * job.chunk, job.batch)
+    share, end = get(table, SHARE), min((task + 1) * job.chunk, job.batch)
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     work = buffer + b * row
-    for first in range(task * job.chunk, end, share):
+    start = task * job.chunk
+    for group in _walk(job, 0, groups_of(end - start, share)):
+        first = start + share * group
         count = min(share, end - first)
         source, source_step = job.source + first * job.source_step, job.source_step
         target, target_step = job.target + first * job.target_step, job.target_step
@@ -224,15 +250,15 @@ def _in_steps(pool, threads, table, swap, scale, source, target, memory):
     work = memory + threads * get(table, COLUMN_BYTES)
     if real == HALVED:
         chunk, tasks = _share(max(tangle_blocks(table), 1), threads)
-        launch(pool, threads, tasks, _Tangle(table, 0, 0, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
+        launch(pool, threads, tasks, _Tangle(table, 0, 0, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
         source = target
     chunk, tasks = _share(groups_of(get(table, B), lanes), threads)
-    launch(pool, threads, tasks, _Down(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
+    launch(pool, threads, tasks, _Down(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
     chunk, tasks = _share(groups_of(get(table, A), lanes), threads)
-    launch(pool, threads, tasks, _Across(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
+    launch(pool, threads, tasks, _Across(table, swap, scale, source, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
     if real == FORWARD:
         chunk, tasks = _share(max(tangle_blocks(table), 1), threads)
-        launch(pool, threads, tasks, _Tangle(table, 0, 0, target, 0, 0, target, 0, 0, 1, 0, chunk, memory, work))
+        launch(pool, threads, tasks, _Tangle(table, 0, 0, target, 0, 0, target, 0, 0, 1, 0, chunk, memory, work, 0))
 
 
 @njit
@@ -247,6 +273,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
     )  # fmt: skip
     source_row, target_row, inner, in_steps = get(numbers, 5), get(numbers, 6), get(numbers, 7), get(numbers, 8)
     source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
+    backwards = _starts_at_end(get(numbers, 9), source, target)
     kind, lanes = get(table, KIND), get(table, LANES)
     if in_steps:
         for item in range(batch):
@@ -262,7 +289,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
     chunk, tasks = _share(units, threads)
     rest = (
         table, swap, factor, source, source_step, source_row, target, target_step, target_row, batch, inner, chunk,
-        memory, 0,
+        memory, 0, backwards,
     )  # fmt: skip
     if kind == LONG:
         launch(pool, threads, tasks, _Long(*rest))
@@ -284,7 +311,7 @@ def transform_few(table, numbers, source, target, memory):
     )  # fmt: skip
     job = Job(
         table, swap, factor, get(source, 0), source_step, 0, get(target, 0), target_step, 0, batch, 1, batch,
-        get(memory, 0), 0,
+        get(memory, 0), 0, 0,
     )  # fmt: skip
     if get(table, KIND) == IN_REGISTERS:
         _whole_task(0, 0, job)

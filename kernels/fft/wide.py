@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I64, POINTER, offset, store
+from ..gemm.emit import I64, POINTER, offset, splat, store
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Complex
 from .codelets import radix, vectors
+from .lengths import sharing_rows
 from .registers import Vectors
 
 __all__ = ["Wide", "WideArguments", "wide_leaf"]
+
+
+class Full(NamedTuple):
+    """Matrices of as many columns as a vector has lanes, or more."""
+
+
+class Part(NamedTuple):
+    """Matrices of fewer columns."""
 
 
 class WideArguments(NamedTuple):
@@ -44,11 +53,15 @@ def _columns(typingctx, leaf, job, first, roots, target):
         roots, target = builder.inttoptr(roots, POINTER), builder.inttoptr(target, POINTER)
         numbers = [builder.add(first, builder.mul(field["columns"], I64(row))) for row in range(a)]
         lines: list[Complex] = []
-        for index in range(tag.lanes // a):
+        share = sharing_rows(a, tag.lanes)
+        masks = m.masks(builder.sub(field["columns"], first)) if field_class(leaf, "reach") is Part else None
+        padding = [Complex(splat(tag.element, 0.0, tag.lanes), splat(tag.element, 0.0, tag.lanes))]
+        for index in range(share):
             there = builder.icmp_signed("<", I64(index), field["last"])
             which = builder.select(there, I64(index), field["last"])
             source = builder.inttoptr(builder.add(field["source"], builder.mul(field["apart"], which)), POINTER)
-            lines += _turned(m, [m.read(*m.plain(source, each)) for each in numbers], roots)
+            lines += _turned(m, [m.read(*m.plain(source, each), masks) for each in numbers], roots)
+            lines += padding * (tag.lanes // share - a)
         row = 2 * tag.lanes * tag.size
         for place, value in enumerate(m.turn(lines)):
             for part in range(2):
@@ -72,7 +85,7 @@ def _wide(leaf, job):
     lanes, size, a = constant(leaf.vectors, "lanes"), constant(leaf.vectors, "size"), constant(leaf.rows, "radix")
     vector = lanes * size
     for group in range((job.columns + lanes - 1) // lanes):
-        first = min(group * lanes, job.columns - lanes)
+        first = max(min(group * lanes, job.columns - lanes), 0)
         _columns(leaf, job, first, job.roots + 2 * group * (a - 1) * vector, job.target + 2 * first * vector)
 
 
@@ -81,9 +94,10 @@ class Wide(NamedTuple):
 
     vectors: NamedTuple
     rows: NamedTuple
+    reach: NamedTuple
     run = _wide
     arguments = WideArguments
 
 
-def wide_leaf(rows: int, size: int, lanes: int) -> Any:
-    return Wide(vectors(size, lanes * size), radix(rows))
+def wide_leaf(rows: int, columns: int, size: int, lanes: int) -> Any:
+    return Wide(vectors(size, lanes * size), radix(rows), Part() if columns < lanes else Full())

@@ -19,6 +19,7 @@ from minitorch_backends.kernels.fft.lengths import (
     matrix,
     narrow_lanes,
     rows_of_wide,
+    sharing_rows,
 )
 from minitorch_backends.kernels.plans import PlanCache, fft_plans
 
@@ -156,19 +157,40 @@ def test_in_registers(kind: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 def test_wide_matrices(kind: str, dtype: str) -> None:
-    """Columns that fill a vector, a half and a quarter of one, as many transforms as share vectors and one more, from
-    memory that is not aligned, the short way through the registry and the general one, with the same bits."""
-    size, shares = np.dtype(dtype).itemsize // 2, set()
-    for n in (480, 240, 180):
+    """Columns that fill a vector, a half and a quarter of one, or not quite, more and fewer columns than lanes, as many
+    transforms as share vectors and one more, from memory that is not aligned, the short way through the registry and
+    the general one, with the same bits."""
+    size, lanes, found = np.dtype(dtype).itemsize // 2, lanes_of(np.dtype(dtype).itemsize // 2), set()
+    for n in (480, 240, 180, 210, 294, 768):
         rows, last = rows_of_wide(n, size), n if kind in ("forward", "inverse") else 2 * n
         if rows is None:
             continue
-        share = lanes_of(size) // rows
-        shares.add(share)
+        share = sharing_rows(rows, lanes)
+        found |= {(share, share * rows == lanes), "few columns" if n // rows < lanes else "columns"}
         for batch in (share, share + 1, 2 * share + 1):
             assert stockham.kind_of(n, batch, size) == "wide"
             assert_same_both_ways(kind, batch, last, dtype)
-    assert shares == {share for share in (1, 2, 4) if lanes_of(size) // share >= 4}
+    assert found >= {(share, True) for share in (1, 2) if lanes // share >= 4}
+    if lanes * size == 64:
+        assert found >= {(1, False), *([(4, True), (2, False), "few columns"] if size == 4 else [])}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order_of_a_batch(dtype: str) -> None:
+    """Transforms of the same array, and of its transform, begin where the last one ended; bits are the same."""
+    for n in (32, 100, 240, 2048):
+        x = numbers((1 << 16) // n, n, dtype=dtype)
+        options = {"axes": (1,), "scaling": "none", "last": 0}
+        outs, backwards = [], []
+        for _ in range(3):
+            outs.append(fft["stockham"](x, kind="forward", **options))
+            backwards.append(int(stockham._walks[2]))
+        assert backwards in ([1, 0, 1], [0, 1, 0])
+        fft["stockham"](outs[-1], kind="inverse", **options)
+        assert stockham._walks[2] == backwards[1]
+        assert_within(outs[0], np.fft.fft(x.astype(np.complex128)), dtype, n)
+        for out in outs[1:]:
+            np.testing.assert_array_equal(out, outs[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
