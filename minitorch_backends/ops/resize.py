@@ -116,6 +116,7 @@ def _interpolated(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]
     if mode in _DIMS:
         yield sample(x, [3] * dims, None, mode, True)
     yield sample(np.moveaxis(between(-2, 2, 2, *(4, 3, 3)[:dims], 3), -1, 1), None, 2.0, mode)
+    yield sample(x, None, 1.3, mode)  # some sizes stay, where linear modes copy and the others do not
     yield sample(x[:0], 3, None, mode)
 
 
@@ -128,12 +129,16 @@ def _matrix(size: int, count: int, scale: float | None, mode: str, align_corners
     """The weights of all values in all results along one dimension, result by result."""
     matrix = np.zeros((count, size))
     for i in range(count):
-        if mode in ("nearest", "nearest-exact"):
+        if mode == "nearest" and size == count:
+            matrix[i, i] = 1  # of images, which samples are
+        elif mode in ("nearest", "nearest-exact"):
             at = i + 0.5 if mode == "nearest-exact" else i
             matrix[i, min(int(at * (1 / scale if scale else size / count)), size - 1)] = 1
         elif mode == "area":
             start, stop = i * size // count, -(-(i + 1) * size // count)
             matrix[i, start:stop] = 1 / (stop - start)
+        elif mode != "bicubic" and size == count:
+            matrix[i, i] = 1
         else:
             step = _steps(size, count, scale, align_corners)
             place = i * step if align_corners else (i + 0.5) * step - 0.5
@@ -188,13 +193,13 @@ def interpolate(
         )
     if mode == "area":
         return _AREA[input.ndim - 3](input, wanted)
-    x = widened(input)
+    x, of_images = widened(input), mode == "nearest" and input.ndim == 4  # which torch copies where a size stays
     for dim, (count, factor) in enumerate(zip(wanted, factors, strict=True), 2):
         length = input.shape[dim]
         if mode in _DIMS:
-            if count != length or factor is not None:
+            if count != length or (mode == "bicubic" and factor is not None):
                 x = _along(x, dim, _weights(length, count, factor, bool(align_corners), mode == "bicubic"))
-        elif count != length or factor not in (None, 1.0):
+        elif count != length or not (of_images or factor in (None, 1.0)):
             x = x.index_select(dim, adopt(_nearest(length, count, factor, mode == "nearest-exact")))
     return x.to(input.dtype) if x._array.dtype != input._array.dtype else x
 
