@@ -135,7 +135,7 @@ def test_any_bits(isa, left, right):
         ((4, 5), (2, 3, 5, 6)),
         ((2, 3, 4, 5), (5, 6)),
         ((1, 2, 3), (7, 3, 2)),
-        ((2, 3, 16, 8), (2, 1, 8, 6)),
+        ((6, 2, 16, 8), (6, 1, 8, 6)),  # enough for one thread to take two of a B in a row
     ],
 )
 def test_batches(isa, shape_a, shape_b):
