@@ -28,7 +28,7 @@ def _layouts(x: np.ndarray) -> list[np.ndarray]:
 
 
 def _answers(a: mt.Tensor, b: mt.Tensor) -> mt.Tensor | None:
-    return answers.answer(current(), answers.MATMUL, a, b)
+    return answers.answer(current(), answers.MATMUL[None], a, b)
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,23 @@ def test_the_bits_of_the_general_way(shapes: tuple, precision: str) -> None:
             expected = product(a, b)
             for _ in range(3):
                 assert np.array_equal((x @ y).numpy(), expected)
+
+
+@pytest.mark.parametrize("precision", ["ieee", "bf16", "tf32", "bfx9"])
+def test_calls_that_name_a_precision(precision: str) -> None:
+    """They are answered under a name of their own, whatever the flags allow."""
+    a, b = _operands((20, 33), (33, 18))
+    x, y = mt.from_numpy(a), mt.from_numpy(b)
+    with backends.flags(fp32_precision="bf16"):
+        expected = product(a, b, precision)
+        for _ in range(3):
+            assert np.array_equal(mt.matmul(x, y, precision=precision).numpy(), expected)
+        found = answers.answer(current(), answers.MATMUL[precision], x, y)
+        assert found is not None
+        assert np.array_equal(found.numpy(), expected)
+        assert np.array_equal((x @ y).numpy(), product(a, b))
+    with pytest.raises(ValueError, match="is unknown; expected"):
+        mt.matmul(x, y, precision="fp8")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])

@@ -407,3 +407,20 @@ def test_gradients_of_other_shapes_than_the_results_raise(shape: tuple[int, ...]
         registry["convolution_input_gradient"].public(g, w, (6, 6), groups=4)
     with pytest.raises(ValueError, match="not those of one convolution"):
         registry["convolution_weight_gradient"].public(x, g, (3, 3), groups=4)
+
+
+def test_largest_values_of_windows_without_any() -> None:
+    """What is around an image is smaller than all that is on it, and gets no gradient."""
+    images = mt.full((2, 2, 3, 3), -float("inf"), requires_grad=True)
+    values, indices = F.max_pool2d(images, 2, 1, 1, return_indices=True)
+    assert (values == -float("inf")).all()
+    assert indices[1, 1].tolist() == [[0, 0, 1, 2], [0, 0, 1, 2], [3, 3, 4, 5], [6, 6, 7, 8]]
+    values.backward(mt.ones_like(values))
+    assert images.grad[1, 1].tolist() == [[4, 2, 2], [2, 1, 1], [2, 1, 1]]
+
+    images = mt.arange(2.0 * 2 * 2).reshape(2, 2, 2)[..., :1].requires_grad_()
+    values, indices = F.max_pool1d(images, 2, 4, 1, 2, return_indices=True)  # sees places -1 and 1
+    assert (indices == -1).all()
+    assert (values == -float("inf")).all()
+    (gradient,) = mt.autograd.grad(values, images, mt.ones_like(values), create_graph=True)
+    assert (gradient == 0).all()

@@ -26,13 +26,14 @@ from ..gemm.emit import (
     store,
     vector,
 )
-from ..gemm.packing import _joined_limits, _to_bf16, _widened_range
+from ..gemm.packing import _joined_limits, _parts, _to_bf16, _widened_range
 from ..gemm.tags import field_class
 from ..jit import ir
 from .descriptor import read_field
 from .lines import no_range_of_halves, range_of_halves
 
 __all__ = [
+    "BLOCK",
     "SUMS_BYTES",
     "SUMS_ROW",
     "TOGETHER",
@@ -49,6 +50,9 @@ __all__ = [
     "results_of",
     "write",
 ]
+
+BLOCK = 32
+"""Positions, channels of a step, and columns of a panel."""
 
 _LINE = 64
 SUMS_ROW = 128
@@ -93,11 +97,12 @@ class Reading(NamedTuple):
 
 class Rows(NamedTuple):
     """Of a table: what is added to an entry for the beginning of a row and for its end, and how many bytes further on
-    in the table the row is that is asked for."""
+    in the table the row is that is asked for. Of what is packed: the bytes from part to part."""
 
     begin: ir.Value
     end: ir.Value
     ahead: ir.Value
+    part: ir.Value
 
 
 class Results(NamedTuple):
@@ -163,7 +168,7 @@ def read(builder: ir.IRBuilder, leaf: Any, reading: Reading, most: ir.Value | No
         found = list(found)
         for line in range(TOGETHER):
             here, target = offset(builder, source, 32 * element.size * line), offset(builder, to, _LINE * line)
-            found = _line(builder, element, here, target if packs(leaf) else None, found)
+            found = _line(builder, leaf, here, target if packs(leaf) else None, found, rows.part)
         if packs(leaf):
             to = offset(builder, to, TOGETHER * _LINE)
         if not picked:
@@ -179,16 +184,18 @@ def read(builder: ir.IRBuilder, leaf: Any, reading: Reading, most: ir.Value | No
 
 
 def _line(
-    builder: ir.IRBuilder, element: Any, at: ir.Value, to: ir.Value | None, found: list[ir.Value]
+    builder: ir.IRBuilder, leaf: Any, at: ir.Value, to: ir.Value | None, found: list[ir.Value], part_bytes: ir.Value
 ) -> list[ir.Value]:
     """Read 32 values, and pack them where that is asked for; what was found with their magnitudes."""
+    element = field_class(leaf, "element")
     if element.size == 2:
         value = load(builder, vector(I16, 32), at, 2)
         if to is not None:
             store(builder, value, to, _LINE)
         return range_of_halves(builder, [value], found)
     values = [load(builder, vector(F32), offset(builder, at, _LINE * half), 4) for half in (0, 1)]
-    store(builder, _to_bf16(builder, *values), to, _LINE)
+    for part, line in enumerate(_parts(builder, field_class(leaf, "conversion"), values)):
+        store(builder, line, offset(builder, to, builder.mul(part_bytes, I64(part))), _LINE)
     return _widened_range(builder, values, found)
 
 

@@ -68,7 +68,7 @@ FLAT = (
     "leaf", "steps", "panels", "panel_chunk", "x_row", "a_row", "out_row", "relu", "positions", "strip", "strips",
     "write_each", "table", "ahead", "out_ahead", "worker_bytes",
 )  # fmt: skip
-"""Fields of a convolution of one tap in bfloat16 with its channels last."""
+"""Fields of a convolution of one tap with its channels last."""
 
 CHANNELS = (
     "leaf", "strips", "strip_table", "taps", "read_step", "write_step", "channels", "working", "weight_stride", "relu",

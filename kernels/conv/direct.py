@@ -278,7 +278,7 @@ def _convolve(
         x.shape, x.strides, x.dtype, gradient, w.shape, stride, padding, groups, precision
     ):
         rows = None if bias is None else _bias_rows(bias, groups)
-        return pointwise.convolve_lines(gradient, x, w, rows, stride, relu)
+        return pointwise.convolve_lines(gradient, x, w, rows, stride, precision, rounding, relu)
     pool, threads = threading.pool()
     plan = _plan(
         gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,

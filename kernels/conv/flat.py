@@ -1,4 +1,4 @@
-"""Convolutions of one tap in bfloat16 on AMX tiles, where the channels of a position are neighbours in memory.
+"""Convolutions of one tap on AMX tiles, where the channels of a position are neighbours in memory.
 
 The positions of all images are one long row then. Between the steps of tile products some lines of the next block of
 positions are read, and some results of the panel before are written, while their sums are still in the L1 cache: memory
@@ -17,6 +17,7 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .between import (
+    BLOCK,
     SUMS_BYTES,
     SUMS_ROW,
     TOGETHER,
@@ -32,14 +33,11 @@ from .between import (
 )
 from .descriptor import field, read_field
 from .positions import pointer
-from .tiles import tile
+from .tiles import multiply_step, tile
 
 __all__ = ["SLOTS_BYTES", "MultiplyFlat", "multiply"]
 
-BLOCK = 32
-"""Positions, channels of a step, and columns of a panel."""
-
-_LINE, _TILE = 64, 1024
+_LINE = 64
 
 _SLOTS = 3
 """Sums of so many panels: tile stores do not forward to vector loads, which would wait for them."""
@@ -49,8 +47,8 @@ SLOTS_BYTES = _SLOTS * SUMS_BYTES
 
 
 def _rows(builder: ir.IRBuilder, plan: ir.Value, x: ir.Value) -> Rows:
-    row, ahead = (read_field(builder, "flat", plan, name) for name in ("x_row", "ahead"))
-    return Rows(x, builder.add(x, row), ahead)
+    row, a_row, ahead = (read_field(builder, "flat", plan, name) for name in ("x_row", "a_row", "ahead"))
+    return Rows(x, builder.add(x, row), ahead, builder.shl(a_row, I64(5)))
 
 
 @intrinsic
@@ -92,19 +90,6 @@ def _start(builder: ir.IRBuilder, bias: ir.Value, number: ir.Value) -> None:
                 tile(builder, "tilezero", register)
 
 
-def _multiply_step(builder: ir.IRBuilder, a: ir.Value, a_row: ir.Value, b: ir.Value) -> None:
-    """Weights, which pass by once for each block, are not to drive the block's own lines out of the L1 cache (1024-256
-    at 14 x 14: 444 microseconds, 397; 512-128 at 28 x 28: 404, 315)."""
-    tile(builder, "tileloadd64", 4, a, a_row)
-    tile(builder, "tileloaddt164", 6, b, I64(_LINE))
-    tile(builder, "tdpbf16ps", 0, 4, 6)
-    tile(builder, "tileloaddt164", 7, offset(builder, b, _TILE), I64(_LINE))
-    tile(builder, "tdpbf16ps", 1, 4, 7)
-    tile(builder, "tileloadd64", 5, offset(builder, a, builder.shl(a_row, I64(4))), a_row)
-    tile(builder, "tdpbf16ps", 2, 5, 6)
-    tile(builder, "tdpbf16ps", 3, 5, 7)
-
-
 @intrinsic
 def _multiply_block(
     typingctx, leaf, plan, x, a, b, bias, memory, slot, panels, out, following, target, reads, read_each, limits,
@@ -116,7 +101,10 @@ def _multiply_block(
     first. The last panel's are not."""
 
     def codegen(context, builder, signature, arguments):
-        leaf = signature.args[0]
+        leaf, kernel = signature.args[0], field_class(signature.args[0], "kernel")
+        # Weights pass by once for each block, and are not to drive the block's own lines out of the L1 cache (1024-256
+        # at 14 x 14: 444 microseconds, 397; 512-128 at 28 x 28: 404, 315).
+        load_b = "tileloaddt164"
         _, plan, x, a, b, bias, memory, slot, panels, out, following, target, *others = arguments
         (reads, read_each, limits), pending = others[:3], others[3:]
         rows = _rows(builder, plan, x)
@@ -131,10 +119,10 @@ def _multiply_block(
 
         def step(_: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
             a, b, *others = state
-            _multiply_step(builder, a, a_row, b)
+            multiply_step(builder, kernel.walk, a, a_row, builder.shl(a_row, I64(5)), b, load_b)
             reading = read(builder, leaf, Reading(*others[:6]), read_each, rows)
             writing = write(builder, leaf, Writing(*others[6:]), write_each, results)
-            return [offset(builder, a, _LINE), offset(builder, b, 2 * _TILE), *reading, *writing]
+            return [offset(builder, a, _LINE), offset(builder, b, 32 * kernel.b_bytes), *reading, *writing]
 
         def panel(number: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
             b, slot, *others = state
@@ -172,10 +160,12 @@ def _multiply_flat(leaf, job):
     steps, a_row, out_row = field("flat", plan, "steps"), field("flat", plan, "a_row"), field("flat", plan, "out_row")
     size = constant(leaf.element, "size")
     turns, out = BLOCK // TOGETHER * steps, job.out + 32 * size * job.first_panel
-    b, bias = job.b + 2048 * steps * job.first_panel, job.bias + (128 * job.first_panel if job.bias != 0 else 0)
+    b = job.b + 32 * constant(leaf.kernel, "b_bytes") * steps * job.first_panel
+    bias = job.bias + (128 * job.first_panel if job.bias != 0 else 0)
     read_each, end_of_block = (turns + panels * steps - 1) // (panels * steps), job.last - BLOCK
     here, slot, before, to, writes = min(job.first, end_of_block), 0, job.memory, job.out, 0
-    packed, other = job.memory + SLOTS_BYTES, job.memory + SLOTS_BYTES + BLOCK * a_row
+    packed_bytes = BLOCK * a_row * constant(leaf.kernel, "a_bytes") // 64
+    packed, other = job.memory + SLOTS_BYTES, job.memory + SLOTS_BYTES + packed_bytes
     begin(leaf.kernel)
     _read_block(leaf, plan, job.x, _source(leaf, job, here), packed, turns, job.limits)
     while True:
@@ -211,11 +201,12 @@ class _Arguments(NamedTuple):
 
 
 class MultiplyFlat(NamedTuple):
-    """Leaf: some positions with some panels. Fields: the class of `gemm.tiles` of one part, an element type, and the
-    order of reading."""
+    """Leaf: some positions with some panels. Fields: a class of `gemm.tiles`, an element type, a conversion of
+    operands, and the order of reading."""
 
     kernel: NamedTuple
     element: Any
+    conversion: NamedTuple
     order: NamedTuple
     packs = packs
     run = _multiply_flat

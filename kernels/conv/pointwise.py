@@ -218,6 +218,10 @@ _LEAST_STRIP_BLOCKS = 2
 """Where there are few tasks. (Batch 1, float32, microseconds for 1, 2, 4: 128-512 at 28 x 28 70, 75, 84; 512-256 103,
 104, 138; 1024-512 at 14 x 14 155, 124, 160; 1024-2048 at a stride of 2 252, 178, 170.)"""
 
+_LEAST_SPLIT_BLOCKS = 4
+"""Of positions that are split into parts, which every task does anew for its panels. (Batch 1, microseconds in strips
+of `lines` and in `flat`: 512-2048 at 7 x 7 tf32 214, 253, exact 333, 472; 256-1024 at 14 x 14 198, 158, 307, 271.)"""
+
 _FAR_BYTES = 1 << 22
 """Of a result whose next block is asked for, since it may be in no cache."""
 
@@ -234,9 +238,9 @@ def takes_lines(
     groups: int,
     precision: str,
 ) -> bool:
-    """Whether positions meet one tap each, and their channels are whole lines of tiles in bfloat16, before and after,
-    in one group."""
-    if groups != 1 or dtype.name not in ("float32", "bfloat16") or computed("amx", dtype, precision) != "bf16":
+    """Whether positions meet one tap each, and their channels are whole lines of tiles, before and after, in one
+    group."""
+    if groups != 1 or dtype.name not in ("float32", "bfloat16") or computed("amx", dtype, precision) is None:
         return False
     if any(each != 1 for each in w_shape[2:]) or any(padding) or 0 in shape or 0 in w_shape:
         return False
@@ -245,12 +249,15 @@ def takes_lines(
         return False
     lines = is_channels_last(shape, strides, dtype.itemsize) and is_one_row(shape, strides, dtype.itemsize)
     whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
-    return lines and whole and shape[0] * math.prod(_sizes(shape, stride)) >= _BLOCK
+    least = 1 if computed("amx", dtype, precision) == "bf16" else _LEAST_SPLIT_BLOCKS
+    return lines and whole and shape[0] * math.prod(_sizes(shape, stride)) >= least * _BLOCK
 
 
 class _LinesPlan(NamedTuple):
     """All that does not depend on addresses and values."""
 
+    precision: str
+    rounding: str | None
     out_shape: tuple[int, ...]
     channels: int
     tasks: int
@@ -260,9 +267,10 @@ class _LinesPlan(NamedTuple):
 
 
 @functools.cache
-def _lines_leaf(dtype: str, picked: bool) -> int:
+def _lines_leaf(precision: str, rounding: str | None, dtype: str, picked: bool) -> int:
     order = between.Picked() if picked else between.InOrder()
-    return leaf_address(flat.MultiplyFlat(tiles.KERNELS["bf16"], ELEMENTS[dtype], order))
+    conversion = CONVERSIONS[precision, rounding]
+    return leaf_address(flat.MultiplyFlat(tiles.KERNELS[precision], ELEMENTS[dtype], conversion, order))
 
 
 def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, ahead: int) -> np.ndarray:
@@ -274,12 +282,23 @@ def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, 
 
 @functools.lru_cache(1024)
 def _lines_plan(
-    shape: tuple[int, ...], dtype: np.dtype, columns: int, stride: tuple[int, ...], relu: bool, threads: int
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    columns: int,
+    stride: tuple[int, ...],
+    precision: str,
+    rounding: str,
+    relu: bool,
+    threads: int,
 ) -> _LinesPlan:
+    inner = computed("amx", dtype, precision)
+    assert inner is not None
+    way = rounding if inner == "tf32" else None
+    parts = CONVERSIONS[inner, way].tile_parts
     channels, sizes, item = shape[1], _sizes(shape, stride), dtype.itemsize
     positions, picked = shape[0] * math.prod(sizes), any(each != 1 for each in stride)
     blocks, steps, panels = -(-positions // _BLOCK), channels // _BLOCK, columns // _BLOCK
-    together = max(1, min(panels, _WEIGHT_BYTES // (steps * 2048)))
+    together = max(1, min(panels, _WEIGHT_BYTES // (steps * parts * 2048)))
     strip = min(blocks, _STRIP_BLOCKS)
     while -(-blocks // strip) * -(-panels // together) < 4 * threads and (strip > _LEAST_STRIP_BLOCKS or together > 4):
         if strip > _LEAST_STRIP_BLOCKS:
@@ -290,9 +309,9 @@ def _lines_plan(
     ahead = -(-4096 // (item * channels))
     table = _row_table(shape, stride, item * channels, ahead) if picked else None
     far = item * columns * positions >= _FAR_BYTES
-    worker_bytes = flat.SLOTS_BYTES + (2 * 2048 * steps if packs else 0)
+    worker_bytes = flat.SLOTS_BYTES + (2 * 2048 * parts * steps if packs else 0)
     values = describe(FLAT, {
-        "leaf": _lines_leaf(dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,
+        "leaf": _lines_leaf(inner, way, dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,
         "x_row": item * channels, "a_row": 2 * channels, "out_row": item * columns, "relu": int(relu),
         "positions": positions, "strip": _BLOCK * strip, "strips": strips, "write_each": -(-8 // steps),
         "table": 0 if table is None else address_of(table), "ahead": 8 * ahead,
@@ -300,7 +319,9 @@ def _lines_plan(
         "worker_bytes": worker_bytes,
     })  # fmt: skip
     out_shape = (shape[0], columns, *sizes)
-    return _LinesPlan(out_shape, channels, strips * across, address_of(values), worker_bytes, (values, table))
+    return _LinesPlan(
+        inner, way, out_shape, channels, strips * across, address_of(values), worker_bytes, (values, table)
+    )
 
 
 def convolve_lines(
@@ -309,18 +330,21 @@ def convolve_lines(
     w: np.ndarray | Kept,
     bias: np.ndarray | None,
     stride: tuple[int, ...],
+    precision: str,
+    rounding: str,
     relu: bool,
 ) -> np.ndarray:
     """As `convolve`, of what `takes_lines` takes, and begins on a cache line if it is bfloat16; the result has its
     channels last."""
     pool, threads = threading.pool()
-    plan = _lines_plan(x.shape, x.dtype, w.shape[1] if gradient else w.shape[0], stride, relu, threads)
+    columns = w.shape[1] if gradient else w.shape[0]
+    plan = _lines_plan(x.shape, x.dtype, columns, stride, precision, rounding, relu, threads)
     out = result_array(plan.out_shape, x.dtype, True)
 
     def packed(array: np.ndarray) -> weights.Form:
-        return weights.tile_form(array, gradient, 1, "bf16", None, ((0,),))
+        return weights.tile_form(array, gradient, 1, plan.precision, plan.rounding, ((0,),))
 
-    form = form_of(w, ("lines", gradient), packed)
+    form = form_of(w, ("lines", gradient, plan.precision, plan.rounding), packed)
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES))
     try:
         base = address_of(memory)
@@ -330,7 +354,7 @@ def convolve_lines(
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    sentence = ranges.refusal("bf16", plan.channels, found, form.found)
+    sentence = ranges.refusal(plan.precision, plan.channels, found, form.found)
     if sentence is not None:
         raise Refused(sentence)
     return out

@@ -23,7 +23,7 @@ from .geometry import RUN_BYTES
 from .memory import read32
 from .positions import pointer
 
-__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "tile"]
+__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "multiply_step", "tile"]
 
 _TILE, _ROW = 1024, 64
 _SUMS_ROW = 128
@@ -47,23 +47,32 @@ def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
 
 
-def _multiply_step(builder: ir.IRBuilder, walk: Any, a: ir.Value, part_bytes: ir.Value, b: ir.Value) -> None:
-    """Add the products of one step, loading only the tiles that the product before had not."""
+def multiply_step(
+    builder: ir.IRBuilder,
+    walk: Any,
+    a: ir.Value,
+    a_row: ir.Value,
+    part_bytes: ir.Value,
+    b: ir.Value,
+    load_b: str = "tileloadd64",
+) -> None:
+    """Add the products of one step, loading only the tiles that the product before had not. `a_row` are the bytes from
+    position to position, `part_bytes` those from part to part; `load_b` loads the weights."""
     before: tuple[int | None, int | None] = (None, None)
     for now in walk:
         of_a = offset(builder, a, builder.mul(part_bytes, I64(now[0])))
         of_b = offset(builder, b, 2 * now[1] * _TILE)
         new_a, new_b = before[0] != now[0], before[1] != now[1]
         if new_a:
-            tile(builder, "tileloadd64", 4, of_a, I64(_ROW))
+            tile(builder, "tileloadd64", 4, of_a, a_row)
         if new_b:
-            tile(builder, "tileloadd64", 6, of_b, I64(_ROW))
+            tile(builder, load_b, 6, of_b, I64(_ROW))
         tile(builder, "tdpbf16ps", 0, 4, 6)
         if new_b:
-            tile(builder, "tileloadd64", 7, offset(builder, of_b, _TILE), I64(_ROW))
+            tile(builder, load_b, 7, offset(builder, of_b, _TILE), I64(_ROW))
         tile(builder, "tdpbf16ps", 1, 4, 7)
         if new_a:
-            tile(builder, "tileloadd64", 5, offset(builder, of_a, _TILE), I64(_ROW))
+            tile(builder, "tileloadd64", 5, offset(builder, of_a, builder.shl(a_row, I64(4))), a_row)
         tile(builder, "tdpbf16ps", 2, 5, 6)
         tile(builder, "tdpbf16ps", 3, 5, 7)
         before = now
@@ -97,7 +106,7 @@ def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume
             table, b, ahead = pointers
             prefetch_to_l2(builder, ahead, 4 * parts)
             here = offset(builder, a, load(builder, I64, table, 8))
-            _multiply_step(builder, kernel.walk, here, part_bytes, b)
+            multiply_step(builder, kernel.walk, here, I64(_ROW), part_bytes, b)
             return [
                 offset(builder, table, 8), offset(builder, b, 2 * _TILE * parts), offset(builder, ahead, 256 * parts)
             ]  # fmt: skip

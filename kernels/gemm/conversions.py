@@ -13,14 +13,15 @@ __all__ = ["CONVERSIONS", "AsIs", "InTwo", "ToBf16", "converted", "in_two_bf16",
 class AsIs(NamedTuple):
     """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them.
 
-    Parts that hold a value exactly, and of which (nearly) all products are summed, are cut off its bits (`cut`), which
-    takes two thirds of the instructions. The others are to nearest, since they leave less to the products left out.
+    Parts that hold a value exactly are cut off its bits (`cut`), which takes two thirds of the instructions. Where not
+    (nearly) all products of parts are summed, the first one is to nearest (`nearest`), ties away: the others are half
+    as large, and leave less to the products left out. Two parts that do not hold it are both to nearest.
     """
 
     target = None
     rounding = None
     tile_parts = 1
-    cut = False
+    cut = nearest = False
 
 
 class ToBf16(AsIs):
@@ -32,11 +33,11 @@ class InTwo(AsIs):
 
 
 class InThree(AsIs):
-    tile_parts = 3
+    tile_parts, cut, nearest = 3, True, True
 
 
 class CutInThree(InThree):
-    cut = True
+    nearest = False
 
 
 class ToTf32(AsIs):
@@ -54,7 +55,7 @@ class ToTf32Zero(ToTf32):
 class InTwoTf32(AsIs):
     """Rounded to the sum of two tf32 parts, which three bf16 parts hold exactly."""
 
-    target, tile_parts = "tf32x3", 3
+    target, tile_parts, cut, nearest = "tf32x3", 3, True, True
 
 
 class ToFp16(AsIs):

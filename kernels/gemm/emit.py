@@ -60,6 +60,13 @@ def offset(builder: ir.IRBuilder, base: ir.Value, byte: ir.Value | int) -> ir.Va
     return builder.gep(base, [I64(byte) if isinstance(byte, int) else byte])
 
 
+def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """An integer that LLVM knows nothing about. Of addresses of rows that lie a stride apart it makes one pointer
+    otherwise, which it moves from row to row: additions that wait for one another."""
+    kind = ir.FunctionType(value.type, [value.type])
+    return builder.asm(kind, "", "=r,0", [value], side_effect=False)
+
+
 def align_stack(builder: ir.IRBuilder) -> None:
     """Begin the stack of the function that is emitted on a cache line, and keep it apart from its callers, whose stacks
     do not: vectors of 64 bytes for which there are no registers cross two lines otherwise."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..registry import Refused
-from . import loops, plans, small_tiles, small_vectors
+from . import loops, plans, segments, small_packing, small_tiles, small_vectors
 from .packing import AsIs, OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .workspace import address_of
@@ -39,9 +40,10 @@ class Job:
     Attributes:
         microseconds: an estimate of what all products take together.
         checks: the precision whose limits hold for the magnitudes found, or None.
+        exactly: makes the job that finds them exactly, where this one only finds that some are not usual.
     """
 
-    __slots__ = ("address", "checks", "microseconds", "values", "workspace_bytes")
+    __slots__ = ("address", "checks", "exactly", "microseconds", "values", "workspace_bytes")
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class Job:
         self.values = np.array([(fields | header)[name] for name in names], np.int64)
         self.address, self.microseconds, self.checks = address_of(self.values), steps.count * microseconds, checks
         self.workspace_bytes = fields["workspace_bytes"]
+        self.exactly: Callable[[], Job] | None = None
 
 
 @functools.lru_cache(4096)
@@ -71,10 +74,21 @@ def job_for(
     return make(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), dtype, sizes, strides, steps)
 
 
+def _in_a_row(steps: Steps, sizes: tuple, itemsize: int) -> bool:
+    """Whether the matrices of a batch that is larger than a cache lie one after the other."""
+    m, k, n = sizes
+    sides = m * k * itemsize, k * n * itemsize, m * n * itemsize
+    return (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= _BEYOND_CACHE
+
+
+def _ahead(in_a_row: bool) -> segments.Alone | segments.InARow:
+    return segments.InARow() if in_a_row else segments.Alone()
+
+
 @functools.cache
 def _leaf(plan: plans.Plan, dtype: np.dtype, in_a_row: bool) -> int:
-    ahead = small_vectors.InARow() if in_a_row else small_vectors.Alone()
-    return loops.leaf_address(small_vectors.MultiplySmall(plan.scheme.kernel, ELEMENTS[dtype.name], ahead))
+    kernel, element = plan.scheme.kernel, ELEMENTS[dtype.name]
+    return loops.leaf_address(small_vectors.MultiplySmall(kernel, element, _ahead(in_a_row)))
 
 
 @functools.cache
@@ -114,7 +128,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
     fields = dict.fromkeys(small_vectors.FIELDS, 0)
     sides = m * k * dtype.itemsize, k * n * dtype.itemsize, m * n * dtype.itemsize
-    in_a_row = kernel.tall and (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= _BEYOND_CACHE
+    in_a_row = kernel.tall and _in_a_row(steps, sizes, dtype.itemsize)
     if in_a_row:
         places = k * small_vectors.strips(m, n, kernel.lanes)
         fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
@@ -124,7 +138,8 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
         lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
-        fields.update(_conversion(plan, dtype, "a", lines, False), a_bytes=plans.up(m * k * size, 64))
+        over = -lines[1] * size % 64  # the last line is stored in whole vectors, beside a B that may be kept
+        fields.update(_conversion(plan, dtype, "a", lines, False), a_bytes=plans.up(m * k * size + over, 64))
         fields.update(zip(("a_row", "a_k"), (k * size, size) if by_rows else (size, m * size), strict=True))
     along_k, rows = abs(b_k) <= abs(b_column) and n > 1, 2 * kernel.lanes * size
     if not along_k and (b_column == size or n == 1) and as_is:
@@ -142,22 +157,36 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
 
 
 @functools.cache
-def _tiles_leaf(plan: plans.Plan, dtype: np.dtype, a_along_k: bool, b_along_k: bool) -> int:
+def _tiles_leaf(
+    plan: plans.Plan, dtype: np.dtype, a_along_k: bool, b_along_k: bool, exactly: bool, in_a_row: bool
+) -> int:
     orders = [AlongK() if along else Across() for along in (a_along_k, b_along_k)]
     conversion = AsIs() if dtype.name == "bfloat16" else plan.a_panel.conversion
-    return loops.leaf_address(small_tiles.TilesInARow(plan.scheme.kernel, conversion, ELEMENTS[dtype.name], *orders))
+    looks = small_packing.Exactly() if exactly else small_packing.Roughly()
+    how = ELEMENTS[dtype.name], *orders, looks, _ahead(in_a_row)
+    return loops.leaf_address(small_tiles.TilesInARow(plan.scheme.kernel, conversion, *how))
 
 
-def _tiles_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps) -> Job:
+@functools.lru_cache(256)
+def _tiles_job(
+    plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps, exactly: bool = False
+) -> Job:
     (m, k, n), (a_row, a_k, b_k, b_column), size = sizes, strides, dtype.itemsize
     a_along_k, b_along_k = a_k == size or k == 1, not (b_column == size or n == 1)
     if not (a_along_k or a_row == size or m == 1) or (b_along_k and not (b_k == size or k == 1)):
         raise Refused("takes matrices that are contiguous in a direction")
     a_stride, b_stride = a_row if a_along_k else a_k, b_column if b_along_k else b_k
+    exactly |= plan.precision == "bf16"  # which rounds greatest magnitudes as they are, and looks no faster at others
+    leaf = _tiles_leaf(plan, dtype, a_along_k, b_along_k, exactly, _in_a_row(steps, sizes, size))
+    parts = plan.scheme.kernel.a_bytes // 64
     fields = {
-        "run": _tiles_leaf(plan, dtype, a_along_k, b_along_k), "m": m, "n": n, "k": k, "c_row": steps.row or n * size,
-        "a_stride": a_stride, "b_stride": b_stride,
-        "workspace_bytes": small_tiles.workspace_bytes(m, n, k, plan.scheme.kernel.a_bytes // 64),
+        "run": leaf, "m": m, "n": n, "k": k,
+        "c_row": steps.row or n * size, "a_stride": a_stride, "b_stride": b_stride,
+        "workspace_bytes": small_tiles.workspace_bytes(m, n, k, parts),
     }  # fmt: skip
     tiles = plans.up(m, 16) * plans.up(n, 16) * plans.up(k, 32)
-    return Job(fields, small_tiles.FIELDS, steps, 0.06 + tiles / plan.products_per_microsecond / 2, plan.precision)
+    microseconds = 0.06 + tiles / plan.products_per_microsecond / 2 + (m * k + k * n) * parts * 5e-5
+    job = Job(fields, small_tiles.FIELDS, steps, microseconds, plan.precision)
+    if not exactly:
+        job.exactly = functools.partial(_tiles_job, plan, dtype, sizes, strides, steps, True)
+    return job

@@ -93,11 +93,14 @@ def _by_pairs(builder: ir.IRBuilder, bits: list[ir.Value]) -> ir.Value:
 _UPPER = 0xFFFF0000
 
 
-def _cut(builder: ir.IRBuilder, values: list[ir.Value], count: int, order: Callable) -> list[ir.Value]:
-    """So many parts of two vectors of float32, cut off the bits of the values, which the parts hold exactly."""
-    parts = []
+def _cut(builder: ir.IRBuilder, conversion: type, values: list[ir.Value], order: Callable) -> list[ir.Value]:
+    """The parts of two vectors of float32, cut off the bits of the values, which the parts hold exactly; the first one
+    to nearest, ties away, where the conversion says so."""
+    parts, count = [], conversion.tile_parts
     for remaining in reversed(range(count)):
         bits = [builder.bitcast(value, vector(I32)) for value in values]
+        if conversion.nearest and remaining == count - 1:
+            bits = [builder.add(each, splat(I32, 0x8000)) for each in bits]
         parts.append(order(builder, bits))
         if remaining:
             upper = [builder.bitcast(builder.and_(each, splat(I32, _UPPER)), vector(F32)) for each in bits]
@@ -110,7 +113,7 @@ def _parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> l
     if conversion.target != "bf16":
         values = [rounded(builder, value, conversion) for value in values]
     if conversion.cut:
-        return _cut(builder, values, conversion.tile_parts, _in_turn)
+        return _cut(builder, conversion, values, _in_turn)
     parts = []
     for remaining in reversed(range(conversion.tile_parts)):
         parts.append(_to_bf16(builder, *values))
@@ -136,7 +139,7 @@ def interleaved_parts(builder: ir.IRBuilder, conversion: type, values: list[ir.V
     """The bf16 parts of two places along K, as lines of a tile of B."""
     if conversion.cut:
         values = [rounded(builder, value, conversion) for value in values]
-        return _cut(builder, values, conversion.tile_parts, _by_pairs)
+        return _cut(builder, conversion, values, _by_pairs)
     pairs = ir.Constant(vector(I32, 32), PAIRS)
     return [builder.shuffle_vector(part, part, pairs) for part in _parts(builder, conversion, values)]
 

@@ -15,6 +15,8 @@ from .emit import I32, I64, POINTER, call, load, offset, splat, store, vector
 __all__ = [
     "HEADER",
     "LIMITS_BYTES",
+    "Alone",
+    "InARow",
     "SegmentArguments",
     "extraordinary",
     "multiply_many",
@@ -32,6 +34,20 @@ LIMITS_BYTES = 256
 
 _LEAST, _GREATEST = (127 - 51) << 23, (127 + 15) << 23
 """Magnitudes (bits of 2**-51 and of 2**15) within which no precision refuses a product of at most 2**12 terms."""
+
+
+class Alone(NamedTuple):
+    """Nothing is known of what comes after a product."""
+
+    fetches = False
+
+
+class InARow(NamedTuple):
+    """While a product is computed, the operands of the next one are fetched into the L1 cache, and the place of its
+    result. 1024 products of 32 x 32 x 32 take two threads 234 us with it, 250 without the result, 265 with nothing and
+    213 to 232 where all of them read and write the same memory."""
+
+    fetches = True
 
 
 class SegmentArguments(NamedTuple):
@@ -126,7 +142,8 @@ class _Segments(NamedTuple):
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply(pool, threads, job, outer, across, workspace):
     count, checked, each = read(job, 2), read(job, 1) != 0, read(job, 6)
-    chunk = min(count, max(1, (count * across + 8 * threads - 1) // (8 * threads)))
+    tasks = (2 if read(job, 3) == 0 or read(job, 4) == 0 else 8) * threads  # each of which converts what products share
+    chunk = min(count, max(1, (count * across + tasks - 1) // tasks))
     chunks = (count + chunk - 1) // chunk
     for worker in range(threads if checked else 0):
         reset(workspace + worker * each)

@@ -35,10 +35,11 @@ _LEAST_FOR_TILES = {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000, "bf16x6": 
 tf32, of two parts and four terms, 0.44, 0.96, 0.93, 1.87, 2.06, 3.3, 2.5. At n = 32, 48, 64, 72, 80 bf16x6 takes
 vectors, which do not split, 0.81, 1.95, 4.3, 6.6, 8.5 and tiles 1.3, 3.1, 4.4, 9.9, 10.6."""
 
-_LEAST_IN_BATCHES = {"bf16x6": 200_000, "tf32x3": 200_000}
+_LEAST_IN_BATCHES = {"bf16x6": 200_000, "tf32x3": 30_000}
 """The same in batches of four and more, where the other precisions go by tiles at every size: in bf16 1024 products at
-n = 8, 16, 32 take vectors 37, 78, 420 us and tiles 30, 44, 250. In bf16x6 1024 at n = 16, 32 and 256 at 48, 64 take
-vectors 80, 430, 310, 710 and tiles 190, 550, 400, 670."""
+n = 8, 16, 32 take vectors 37, 78, 420 us and tiles 30, 44, 250. 1024 at n = 16, 24, 32 and 256 at 48, 64 take vectors
+64, 171, 301, 228, 554 us in bf16x6 and 108, 308, 481, 301, 690 in tf32x3, tiles 115, 264, 355, 302, 551 and 142, 317,
+387, 320, 554."""
 
 LINES, _LEAST_OF_MANY = 32, 5
 """Rows or columns that are done at a time where there are many, and the fewest of the other ones then: up to four are

@@ -42,8 +42,11 @@ class _Mine(python_threads.local):
 _mine = _Mine()
 
 
-def _check(job: Job, depth: int, memory: np.ndarray, threads: int) -> None:
-    """Raise `Refused` where the magnitudes that the workers left do not admit the precision."""
+def _admitted(job: Job, depth: int, memory: np.ndarray, threads: int) -> bool:
+    """Whether the magnitudes that the workers left admit the precision. Raises `Refused` where they do not; False where
+    they are not exact."""
+    if job.exactly is not None:
+        return False
     found = np.stack([memory[at : at + 256] for at in range(0, threads * job.workspace_bytes, job.workspace_bytes)])
     lines = found.view(np.uint32).reshape(threads, 4, 16)
     least, greatest = lines[:, ::2].min((0, 2)), lines[:, 1::2].max((0, 2))
@@ -51,24 +54,35 @@ def _check(job: Job, depth: int, memory: np.ndarray, threads: int) -> None:
     sentence = ranges.refusal(job.checks or "ieee", depth, *pairs)
     if sentence is not None:
         raise Refused(sentence)
+    return True
 
 
 def _run(job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None) -> None:
-    """The products of a job into c: from the first addresses of the arrays, or from those of `outer` (3, across)."""
+    """The products of a job into c: from the first addresses of the arrays, or from those of `outer` (3, across); again
+    where magnitudes ask for a closer look."""
+    if _multiplied(job, a, b, c, depth, outer):
+        return
+    assert job.exactly is not None
+    _multiplied(job.exactly(), a, b, c, depth, outer)
+
+
+def _multiplied(
+    job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None
+) -> bool:
+    """Whether that was done. False: the magnitudes found have to be found exactly."""
     across = 1 if outer is None else outer.shape[1]
     pool, threads = threading.pool() if job.microseconds * across >= _SPREAD_MICROSECONDS else (0, 1)
     if outer is None and DATA_FOLLOWS_HEADER and threads * job.workspace_bytes <= _KEPT_BYTES:
         mine = _mine
         objects = id(a) + HEADER, id(b) + HEADER, id(c) + HEADER
-        if segments.multiply_objects(pool, threads, job.address, *objects, mine.address):
-            _check(job, depth, mine.memory, threads)
-        return
+        unusual = segments.multiply_objects(pool, threads, job.address, *objects, mine.address)
+        return not unusual or _admitted(job, depth, mine.memory, threads)
     if outer is None:
         outer = np.array(((address_of(a),), (address_of(b),), (address_of(c),)))
     memory = take_workspace(threads * job.workspace_bytes)
     try:
-        if segments.multiply_many(pool, threads, job.address, address_of(outer), across, address_of(memory)):
-            _check(job, depth, memory, threads)
+        unusual = segments.multiply_many(pool, threads, job.address, address_of(outer), across, address_of(memory))
+        return not unusual or _admitted(job, depth, memory, threads)
     finally:
         return_workspace(memory)
 

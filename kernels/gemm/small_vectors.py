@@ -27,6 +27,7 @@ from .emit import (
     load,
     loop,
     offset,
+    opaque,
     prefetch,
     prefetch_to_write,
     store,
@@ -36,25 +37,11 @@ from .emit import (
 from .loops import PackArguments
 from .microkernels import Rows, convert
 from .packing import converted
-from .segments import HEADER, SegmentArguments, read
+from .segments import HEADER, Alone, InARow, SegmentArguments, read
 from .sources import Reader
 from .tags import constant, field_class, instance
 
-__all__ = ["CONVERT_FIELDS", "FIELDS", "Alone", "ConvertLines", "InARow", "MultiplySmall", "Strips", "strips"]
-
-
-class Alone(NamedTuple):
-    """Nothing is known of what comes after a product."""
-
-    fetches = False
-
-
-class InARow(NamedTuple):
-    """While a product is computed, the operands of the next one are fetched into the L1 cache, and the place of its
-    result. 1024 products of 32 x 32 x 32 take two threads 234 us with it, 250 without the result, 265 with nothing and
-    213 to 232 where all of them read and write the same memory."""
-
-    fetches = True
+__all__ = ["CONVERT_FIELDS", "FIELDS", "ConvertLines", "MultiplySmall", "Strips", "strips"]
 
 
 class _SmallArguments(NamedTuple):
@@ -80,55 +67,85 @@ class _SmallArguments(NamedTuple):
     by_c: int
 
 
-@intrinsic(prefer_literal=True)
-def _strip(typingctx, leaf, rows, vectors, job, a, b, c, columns, done):
-    """`rows` rows and at most `vectors` vectors of columns of the result, at addresses; `job.k` is at least 1.
+class _Columns:
+    """Emits some vectors of columns of the result, strip after strip of its rows; `job.k` is at least 1."""
 
-    `done` strips of the job were done before.
-    """
-    kernel, target = field_class(leaf, "kernel"), field_class(leaf, "element")
-    fetches, height, width = field_class(leaf, "ahead").fetches, rows.literal_value, vectors.literal_value
+    def __init__(self, builder: ir.IRBuilder, leaf: types.Type, width: int, job: ir.Value, left: ir.Value) -> None:
+        self.builder, self.kernel, self.width = builder, field_class(leaf, "kernel"), width
+        self.target, self.fetches = field_class(leaf, "element"), field_class(leaf, "ahead").fetches
+        self.job = {name: builder.extract_value(job, index) for index, name in enumerate(_SmallArguments._fields)}
+        lanes = self.kernel.lanes
+        left = broadcast(builder, builder.trunc(left, I32), lanes)
+        self.masks = [builder.icmp_signed("<", lane_numbers(lanes, lanes * v), left) for v in range(width)]
 
-    def codegen(context, builder, signature, arguments):
-        job, a, b, c, columns, done = arguments[3:]
-        of_job = {name: builder.extract_value(job, index) for index, name in enumerate(_SmallArguments._fields)}
-        lanes, size, depth = kernel.lanes, kernel.size, of_job["k"]
-        kind = vector(kernel.element, lanes)
-        a, b, c = (builder.inttoptr(address, POINTER) for address in (a, b, c))
-        left = broadcast(builder, builder.trunc(columns, I32), lanes)
-        masks = [builder.icmp_signed("<", lane_numbers(lanes, lanes * v), left) for v in range(width)]
-        a_rows = [offset(builder, a, builder.mul(of_job["a_row"], I64(row))) for row in range(height)]
-        suffix, before = f"v{lanes}f{8 * size}.p0", builder.mul(done, depth)
+    def fetch(self, turn: ir.Value) -> None:
+        """Ask for lines of the next operands and of the place of their result."""
+        for operand in "abc" if self.fetches else "":
+            by = self.builder.mul(turn, self.job[f"by_{operand}"])
+            at = self.builder.inttoptr(self.builder.add(self.job[f"next_{operand}"], by), POINTER)
+            (prefetch_to_write if operand == "c" else prefetch)(self.builder, at)
 
-        def fetch(index: ir.Value) -> None:
-            turn = builder.add(before, index)
-            for operand in "abc" if fetches else "":
-                at = builder.add(of_job[f"next_{operand}"], builder.mul(turn, of_job[f"by_{operand}"]))
-                (prefetch_to_write if operand == "c" else prefetch)(builder, builder.inttoptr(at, POINTER))
+    def strip(self, height: int, a: ir.Value, b: ir.Value, c: ir.Value, done: ir.Value) -> None:
+        """`height` rows, which begin at a and c; `done` strips of the job were done before."""
+        builder, kernel, job = self.builder, self.kernel, self.job
+        lanes, size, depth = kernel.lanes, kernel.size, job["k"]
+        kind, suffix = vector(kernel.element, lanes), f"v{lanes}f{8 * size}"
+        rows = [opaque(builder, builder.mul(job["a_row"], I64(row))) for row in range(1, height)]
+        before = builder.mul(done, depth)
 
         def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            b_at, a_step = (builder.mul(index, of_job[name]) for name in ("b_k", "a_k"))
-            b_at, after, of_b = offset(builder, b, b_at), [], []
-            fetch(index)
-            for v, mask in enumerate(masks):
+            a_at, b_at = (offset(builder, at, builder.mul(index, job[by])) for at, by in ((a, "a_k"), (b, "b_k")))
+            self.fetch(builder.add(before, index))
+            of_b, after = [], []
+            for v, mask in enumerate(self.masks):
                 at = builder.bitcast(offset(builder, b_at, v * lanes * size), kind.as_pointer())
-                of_b.append(call(builder, f"llvm.masked.load.{suffix}", kind, at, I32(size), mask, zero(kind)))
-            for row, at in enumerate(a_rows):
-                of_a = broadcast(builder, load(builder, kernel.element, offset(builder, at, a_step), size), lanes)
+                of_b.append(call(builder, f"llvm.masked.load.{suffix}.p0", kind, at, I32(size), mask, zero(kind)))
+            for row, at in enumerate([a_at, *(offset(builder, a_at, apart) for apart in rows)]):
+                of_a = broadcast(builder, load(builder, kernel.element, at, size), lanes)
                 for v, x in enumerate(of_b):
-                    after.append(call(builder, f"llvm.fma.{suffix[:-3]}", kind, of_a, x, sums[row * width + v]))
+                    after.append(call(builder, f"llvm.fma.{suffix}", kind, of_a, x, sums[row * self.width + v]))
             return after
 
-        sums = loop(builder, depth, [zero(kind)] * (height * width), step)
-        access = Rows(builder, target, lanes)
-        for row in range(height):
-            c_at = offset(builder, c, builder.mul(of_job["c_row"], I64(row)))
-            for v, mask in enumerate(masks):
-                value = convert(builder, sums[row * width + v], target)
-                access.write(value, offset(builder, c_at, v * lanes * target.size), mask)
-        return context.get_dummy_value()
+        sums = loop(builder, depth, [zero(kind)] * (height * self.width), step)
+        access = Rows(builder, self.target, lanes)
+        for place, value in enumerate(sums):
+            row, v = divmod(place, self.width)
+            at = offset(builder, c, builder.mul(job["c_row"], I64(row)))
+            at = offset(builder, at, v * lanes * self.target.size)
+            access.write(convert(builder, value, self.target), at, self.masks[v])
 
-    return types.void(leaf, rows, vectors, job, *[types.int64] * 5), codegen
+
+@intrinsic(prefer_literal=True)
+def _columns(typingctx, leaf, vectors, job, b, c, left, done):
+    """At most `vectors` vectors of columns, of which so many numbers are `left`: strips of 8 rows, 4, and 1."""
+    width, kernel = vectors.literal_value, field_class(leaf, "kernel")
+
+    def codegen(context, builder, signature, arguments):
+        job, b, c, left, done = arguments[2:]
+        columns = _Columns(builder, leaf, width, job, left)
+        a, b, c = (builder.inttoptr(at, POINTER) for at in (columns.job["a"], b, c))
+        rows = columns.job["m"]
+        for height in (8, 4, 1) if kernel.tall or width == 1 else (4, 1):
+            strips = builder.sdiv(rows, I64(height))
+            a_bytes, c_bytes = (builder.mul(columns.job[row], I64(height)) for row in ("a_row", "c_row"))
+
+            def one(index: ir.Value, _: list, at=(height, a, a_bytes, c, c_bytes, done)) -> list:
+                height, a, a_bytes, c, c_bytes, done = at
+                places = (
+                    offset(builder, a, builder.mul(index, a_bytes)),
+                    b,
+                    offset(builder, c, builder.mul(index, c_bytes)),
+                )
+                columns.strip(height, *places, builder.add(done, index))
+                return []
+
+            with builder.if_then(builder.icmp_signed(">", strips, I64(0))):
+                loop(builder, strips, [], one)
+            a, c = offset(builder, a, builder.mul(strips, a_bytes)), offset(builder, c, builder.mul(strips, c_bytes))
+            rows, done = builder.sub(rows, builder.mul(strips, I64(height))), builder.add(done, strips)
+        return done
+
+    return types.int64(leaf, vectors, job, *[types.int64] * 4), codegen
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -136,48 +153,19 @@ def _multiply_small(leaf, job):
     """The whole result. B is read in panels of two vectors of columns, `b_panel` bytes apart; where its rows are whole,
     by three vectors unless that would leave one: 24 accumulators for 8 + 3 loads. [48, 48] @ [48, 48] takes 1.5 us by
     threes and 1.9 by pairs."""
-    tag, lanes = leaf.kernel, constant(leaf.kernel, "lanes")
-    size, j, done = constant(leaf.element, "size"), 0, 0
-    threes = constant(tag, "tall") and job.b_panel == 2 * lanes * constant(tag, "size")
+    lanes, size = constant(leaf.kernel, "lanes"), constant(leaf.kernel, "size")
+    threes, j, done = constant(leaf.kernel, "tall") and job.b_panel == 2 * lanes * size, 0, 0
     while j < job.n:
-        b, left, i = job.b + j // (2 * lanes) * job.b_panel, job.n - j, 0
-        if threes:
-            b = job.b + j * constant(tag, "size")
-        three = threes and left > 2 * lanes and (left <= 3 * lanes or left > 4 * lanes)
-        while i < job.m:
-            a, c, rows = job.a + i * job.a_row, job.c + i * job.c_row + j * size, job.m - i
-            if three:
-                if rows >= 8:
-                    _strip(leaf, 8, 3, job, a, b, c, left, done)
-                    i += 8
-                elif rows >= 4:
-                    _strip(leaf, 4, 3, job, a, b, c, left, done)
-                    i += 4
-                else:
-                    _strip(leaf, 1, 3, job, a, b, c, left, done)
-                    i += 1
-            elif left > lanes:
-                if rows >= 8 and constant(tag, "tall"):
-                    _strip(leaf, 8, 2, job, a, b, c, left, done)
-                    i += 8
-                elif rows >= 4:
-                    _strip(leaf, 4, 2, job, a, b, c, left, done)
-                    i += 4
-                else:
-                    _strip(leaf, 1, 2, job, a, b, c, left, done)
-                    i += 1
-            else:
-                if rows >= 8:
-                    _strip(leaf, 8, 1, job, a, b, c, left, done)
-                    i += 8
-                elif rows >= 4:
-                    _strip(leaf, 4, 1, job, a, b, c, left, done)
-                    i += 4
-                else:
-                    _strip(leaf, 1, 1, job, a, b, c, left, done)
-                    i += 1
-            done += 1
-        j += 3 * lanes if three else 2 * lanes
+        left, c = job.n - j, job.c + j * constant(leaf.element, "size")
+        b = job.b + j * size if threes else job.b + j // (2 * lanes) * job.b_panel
+        if threes and left > 2 * lanes and (left <= 3 * lanes or left > 4 * lanes):
+            done = _columns(leaf, 3, job, b, c, left, done)
+            j += lanes
+        elif left > lanes:
+            done = _columns(leaf, 2, job, b, c, left, done)
+        else:
+            done = _columns(leaf, 1, job, b, c, left, done)
+        j += 2 * lanes
 
 
 class MultiplySmall(NamedTuple):

@@ -10,8 +10,7 @@ import math
 import sys
 import threading as python_threads
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -30,6 +29,9 @@ __all__ = [
 
 KEPT_BYTES = 1 << 29
 """Memory that is kept idle for workspaces, and as much for results; what is more goes back to the system at once."""
+
+_RESULTS_KEPT = 32
+"""Results whose memory is remembered, those that live among them: the last ones."""
 
 RECYCLED_BYTES = 1 << 22
 """Results of this size or more are made of memory that is used again. The C library keeps smaller ones."""
@@ -51,6 +53,9 @@ def _data_follows_header() -> bool:
     return _int64_at(id(probe) + HEADER).value == probe.__array_interface__["data"][0]
 
 
+COUNTS_REFERENCES = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+"""Whether objects are counted as they are referred to, by one thread at a time."""
+
 DATA_FOLLOWS_HEADER = sys.implementation.name == "cpython" and _data_follows_header()
 
 
@@ -68,43 +73,38 @@ def aligned_bytes(count: int) -> np.ndarray:
     return raw[start : start + count]
 
 
-def _keep(idle: list[np.ndarray], memory: np.ndarray, most: int = KEPT_BYTES) -> None:
-    """Put memory back. A list's append and pop are atomic, so that threads need no lock. The limit is bound, for
-    results that die at exit, when the module may be empty."""
-    if memory.size + sum(other.size for other in tuple(idle)) <= most:
-        idle.append(memory)
+def _keep(memory: np.ndarray) -> None:
+    """Put a workspace back. A list's append and pop are atomic, so that threads need no lock."""
+    if memory.size + sum(other.size for other in tuple(_workspaces)) <= KEPT_BYTES:
+        _workspaces.append(memory)
 
 
-class _Lease:
-    """Memory of a result: what NumPy holds on to while any view of the result lives, and which is then put back."""
+def _of_a_former_result(count: int) -> np.ndarray:
+    """`count` bytes and those to align them, of a former result where one was of about this size.
 
-    __slots__ = ("memory",)
+    Results are views of such memory, so that one is no more where nothing but the list refers to it. Another thread
+    that looks at the same memory does refer to it, and then neither takes it.
+    """
+    for memory in reversed(_results):  # what was used last may still be in a cache
+        if count <= memory.size - _ALIGNMENT <= count + count // 4 and sys.getrefcount(memory) == _IDLE:
+            return memory
+    memory = np.empty(count + _ALIGNMENT, np.uint8)
+    if memory.size <= KEPT_BYTES and COUNTS_REFERENCES:
+        while len(_results) >= _RESULTS_KEPT or memory.size + sum(x.size for x in tuple(_results)) > KEPT_BYTES:
+            with suppress(IndexError):  # another thread was faster
+                _results.pop(0)
+        _results.append(memory)
+    return memory
 
-    def __init__(self, memory: np.ndarray) -> None:
-        self.memory = memory
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        return self.memory.__array_interface__
-
-    def __del__(self, keep: Any = _keep, results: Any = _results) -> None:  # bound, as in `_keep`
-        keep(results, self.memory)
+def _references(memories: list[np.ndarray]) -> int:
+    """To memory that nobody uses, seen as `_of_a_former_result` sees it."""
+    for memory in reversed(memories):
+        return sys.getrefcount(memory)
+    return 0
 
 
-def _leased(count: int) -> np.ndarray:
-    """`count` bytes for a result, of a former result where one was of about this size."""
-    memory = None
-    for index, idle in reversed([*enumerate(tuple(_results))]):  # what was put back last may still be in a cache
-        if count <= idle.size <= count + count // 4:
-            try:
-                memory = _results.pop(index)
-            except IndexError:  # another thread was faster
-                continue
-            if memory is not idle and not count <= memory.size:
-                _keep(_results, memory)
-                memory = None
-            break
-    return np.asarray(_Lease(aligned_bytes(count) if memory is None else memory))
+_IDLE = _references([np.empty(0, np.uint8)])
 
 
 class _Offer(python_threads.local):
@@ -146,9 +146,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     count = dtype.itemsize
     for length in shape:
         count *= length
-    if count >= RECYCLED_BYTES:
-        return np.ndarray(shape, dtype, _leased(count))
-    raw = np.empty(count + _ALIGNMENT, np.uint8)
+    raw = _of_a_former_result(count) if count >= RECYCLED_BYTES else np.empty(count + _ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % _ALIGNMENT)
 
 
@@ -162,7 +160,7 @@ def take_workspace(count: int) -> np.ndarray:
 
 
 def return_workspace(memory: np.ndarray) -> None:
-    _keep(_workspaces, memory)
+    _keep(memory)
 
 
 def release() -> None:

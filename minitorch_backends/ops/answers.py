@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from ..flags import State
+from ..kernels.precision import ALIASES, PRECISIONS
 from ..tensor import Tensor
 
 __all__ = ["MATMUL", "answer", "remember"]
 
-MATMUL = object()
-"""The name of calls of `matmul`: names are told apart by identity, and no equation that a user writes is this one."""
+MATMUL: dict[str | None, object] = {precision: object() for precision in (None, *PRECISIONS, *ALIASES)}
+"""The names of calls of `matmul`, at the precision of the flags or one of their own: names are told apart by identity,
+and no equation that a user writes is one of these."""
 
 _SLOTS = ("_array", "_node", "_state", "_cell")
 

@@ -112,11 +112,16 @@ def _vectors() -> Iterator[Sample]:
 
 def _answered(declared: Op) -> Callable[..., Any]:
     """The closure of two inputs, which is asked what the table does not answer."""
-    general, absent = closures.binary(declared), closures.ABSENT
+    general, absent, names = closures.binary(declared), closures.ABSENT, answers.MATMUL
+    of_flags = names[None]
 
     def call(input: Any = absent, other: Any = absent, /, *rest: Any, **named: Any) -> Any:
-        if not (rest or named or registry.observing or watch.calls) and other is not absent and watch.born is None:
-            found = answers.answer(current(), answers.MATMUL, input, other)
+        if not (rest or registry.observing or watch.calls) and other is not absent and watch.born is None:
+            name = of_flags
+            if named:
+                precision = named.get("precision") if len(named) == 1 else None
+                name = names.get(precision) if type(precision) is str else None
+            found = None if name is None else answers.answer(current(), name, input, other)
             if found is not None:
                 return found
         return general(input, other, *rest, **named)

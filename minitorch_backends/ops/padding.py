@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from operator import index
 from typing import Any
@@ -78,6 +77,8 @@ def _pad_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2, 2, 3, 4), (3, 1), mode="replicate")
     yield sample(between(-2, 2, 2, 2, 3, 4), (4, 1, 0, 3), mode="circular")
     yield sample(between(-2, 2, 2, 4), (-1, 1), mode="replicate")
+    yield sample(between(-2, 2, 2, 3), (-2, 2), mode="reflect")
+    yield sample(between(-2, 2, 2, 3, 1), (3, -1, -3, 4), mode="replicate")
     yield sample(between(-2, 2, 0, 3), (1, 0))
     yield sample(between(-2, 2), ())
 
@@ -90,8 +91,10 @@ def _pad_reference(input: Any, pad: Sequence[int], mode: str = "constant", value
         return np.array(input)
     if mode == "constant":
         return np.pad(input[cut], widths, constant_values=value or 0)
-    named: Any = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
-    return np.pad(input[cut], widths, mode=named)
+    if mode == "circular":
+        return np.pad(input[cut], widths, mode="wrap")
+    wide = np.pad(input, widths, mode="edge" if mode == "replicate" else "reflect")
+    return wide[tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, wide.shape, strict=True))]
 
 
 @composite(method=False, reference=_pad_reference, samples=_pad_samples)
@@ -120,21 +123,35 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 f"pad: mode {mode!r} pads the last one to three dimensions of a tensor that has one or two more; "
                 f"got {padding} for {list(input.shape)}"
             )
+    widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
+    if mode in ("reflect", "replicate"):  # what is taken away is seen in the mirror
+        return _without_ends(_mirrored(input, widths, mode), pairs)
+    input = _without_ends(input, pairs)
+    if mode == "constant":
+        return constant_pad(input, widths, 0.0 if value is None else value)
+    return _mirrored(input, widths, mode)
+
+
+def _mirrored(input: Tensor, widths: Pairs, mode: str) -> Tensor:
+    """The tensor with its own values around it."""
+    for dim, (before, after) in enumerate(widths):
+        if before or after:
+            size = input.shape[dim]
+            most = {"reflect": size - 1, "circular": size, "replicate": max(before, after)}[mode]
+            if max(before, after) > most or size == 0:
+                raise RuntimeError(
+                    f"pad: mode {mode!r} takes at most {most if size else 0} values on each side of dimension {dim} of "
+                    f"{list(input.shape)}, and got {(before, after)}"
+                )
+            input = input.index_select(dim, adopt(_indices(size, before, after, mode)))
+    return input
+
+
+def _without_ends(input: Tensor, pairs: Pairs) -> Tensor:
+    """The tensor without what negative numbers take away."""
     for dim, (before, after) in enumerate(pairs):
         if before < 0 or after < 0:
             input = _cut(input, dim, before, after)
-    widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
-    if mode == "constant":
-        return constant_pad(input, widths, 0.0 if value is None else value)
-    for dim, (before, after) in enumerate(widths):
-        if before or after:
-            most = {"reflect": input.shape[dim] - 1, "circular": input.shape[dim], "replicate": math.inf}[mode]
-            if max(before, after) > most or input.shape[dim] == 0:
-                raise RuntimeError(
-                    f"pad: mode {mode!r} takes at most {most} values on each side of dimension {dim} of "
-                    f"{list(input.shape)}, and got {(before, after)}"
-                )
-            input = input.index_select(dim, adopt(_indices(input.shape[dim], before, after, mode)))
     return input
 
 

@@ -62,15 +62,18 @@ def _new_call(a: np.ndarray, b: np.ndarray, precision: str | None) -> _Call:
         kept = state.derived.setdefault(a.dtype.num if precision is None else (a.dtype.num, precision), {})
         if len(kept) >= _CALLS_KEPT:
             kept.clear()
-        job_of = None
-        if planned.kernel is kernel and precision is None:
+        job_of, name = None, answers.MATMUL.get(precision)
+        if planned.kernel is kernel and name is not None:
             job_of = getattr(kernel.first(*specs, **planned.keywords), "job_of", None)
-        kept[a.shape, b.shape] = call if job_of is None else _teaching(call, job_of, kept)
+        kept[a.shape, b.shape] = call if job_of is None else _teaching(name, call, job_of, kept)
     return call
 
 
-def _teaching(call: Callable[..., np.ndarray], job_of: Callable[..., Any], kept: dict[tuple, Callable]) -> _Call:
-    """`call`, after which the table of `answers` knows such calls, for the first few layouts of the operands."""
+def _teaching(
+    name: object, call: Callable[..., np.ndarray], job_of: Callable[..., Any], kept: dict[tuple, Callable]
+) -> _Call:
+    """`call`, after which the table of `answers` knows such calls by a name, for the first few layouts of the
+    operands."""
     left = _LAYOUTS_TAUGHT
 
     def teach(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -80,7 +83,7 @@ def _teaching(call: Callable[..., np.ndarray], job_of: Callable[..., Any], kept:
             job = job_of(a.strides, b.strides)
         except Refused:
             job = None
-        left = left - 1 if job is not None and answers.remember(current(), answers.MATMUL, (a, b), out, job) else 0
+        left = left - 1 if job is not None and answers.remember(current(), name, (a, b), out, job) else 0
         if left <= 0:
             kept[a.shape, b.shape] = call
         return out

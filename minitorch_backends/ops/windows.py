@@ -203,15 +203,28 @@ def _first_places(at: Windows) -> tuple[np.ndarray, list[np.ndarray]]:
     return first, [np.int64(gap * pitch) for gap, pitch in zip(at.dilation, pitches, strict=True)]  # type: ignore[misc]
 
 
+def _first_inside(at: Windows) -> np.ndarray:
+    """The flat index in the image of each window's first place that is inside, -1 where none is."""
+    found, none = np.zeros((), np.int64), np.zeros((), bool)
+    for length, taps, step, pad, gap, count in zip(*at, strict=True):
+        starts = np.arange(count) * step - pad
+        outside = -(np.minimum(starts, 0) // gap)  # taps before the image
+        places = starts + outside * gap
+        found = found[..., None] * length + places
+        none = none[..., None] | (outside >= taps) | (places >= length)
+    return np.where(none, -1, found)
+
+
 def _pool_reference(input: Any, at: Windows) -> Pooled:
     wide = np.full((*input.shape[:2], *at.wide()), -np.inf)
     wide[at.inside()] = input
-    where = np.zeros(wide.shape, np.int64)
+    where = np.full(wide.shape, -1)
     where[at.inside()] = np.arange(math.prod(at.size)).reshape(at.size)
     steps = Steps(at.stride, at.padding, at.dilation)
     count = (*input.shape[:2], math.prod(at.kernel), *at.output)
     seen, places = (windows(x, at.kernel, at.output, steps).reshape(count) for x in (wide, where))
-    best = np.expand_dims(seen.argmax(2), 2)
+    least = np.finfo(np.float64).min  # of the image, which counts before what is around it
+    best = np.expand_dims(np.where(places >= 0, np.maximum(seen, least), -np.inf).argmax(2), 2)
     return Pooled(*(np.take_along_axis(x, best, 2)[:, :, 0].astype(d) for x, d in ((seen, input.dtype), (places, int))))
 
 
@@ -222,7 +235,7 @@ def _pool_reference(input: Any, at: Windows) -> Pooled:
 )  # fmt: skip
 def pool_max(input: Array, at: Windows):
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
-    equal values counts, and NaN above all."""
+    equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
     wide = _widened(input, at, _least(input.dtype))
     found: Any = None
     best: Any = None
@@ -238,7 +251,9 @@ def pool_max(input: Array, at: Windows):
         best[larger] = number
     first, pitches = _first_places(at)
     shifts = [sum(i * p for i, p in zip(tap, pitches, strict=True)) for tap, _ in at.taps()]
-    return Pooled(found, first + np.array(shifts, np.int64)[best])
+    indices = first + np.array(shifts, np.int64)[best]
+    least = found == _least(input.dtype)  # perhaps that of the padding
+    return Pooled(found, np.where(least, _first_inside(at), indices) if least.any() else indices)
 
 
 def _flat_samples() -> Iterator[Sample]:
@@ -259,7 +274,8 @@ def _gather_samples() -> Iterator[Sample]:
 def _scatter_reference(input: Any, indices: Any, size: Sequence[int]) -> np.ndarray:
     out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
     for place in np.ndindex(*input.shape):
-        out[place[0], place[1], indices[place]] += input[place]
+        if indices[place] >= 0:
+            out[place[0], place[1], indices[place]] += input[place]
     return out.reshape(*input.shape[:2], *size)
 
 
@@ -275,21 +291,25 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
     reference=_scatter_reference, samples=_scatter_samples,
 )  # fmt: skip
 def scatter_flat(input: Array, indices: Array, size: Sequence[int]):
-    """Images (N, C, *size) of zeros, to which each value is added at its index in the image as one dimension."""
+    """Images (N, C, *size) of zeros, to which each value is added at its index in the image as one dimension; nowhere
+    at -1."""
     count, images = math.prod(size), input.shape[0] * input.shape[1]
-    places = _images(indices, count).ravel()
+    places, values = _images(indices, count).ravel(), input.ravel()
+    if indices.min(initial=0) < 0:
+        inside = indices.ravel() >= 0
+        places, values = places[inside], values[inside]
     if input.dtype.kind == "f":
-        out = np.bincount(places, weights=input.ravel(), minlength=images * count)
+        out = np.bincount(places, weights=values, minlength=images * count)
     else:
         out = np.zeros(images * count, input.dtype)
-        np.add.at(out, places, input.ravel())
+        np.add.at(out, places, values)
     return out.reshape(*input.shape[:2], *size).astype(input.dtype)
 
 
 def _gather_reference(input: Any, indices: Any) -> np.ndarray:
     flat = input.reshape(*input.shape[:2], math.prod(input.shape[2:]))
     places = indices.reshape(*indices.shape[:2], math.prod(indices.shape[2:]))
-    return np.take_along_axis(flat, places, 2).reshape(indices.shape)
+    return np.where(indices >= 0, np.take_along_axis(flat, places, 2).reshape(indices.shape), 0).astype(input.dtype)
 
 
 @op(
@@ -298,7 +318,7 @@ def _gather_reference(input: Any, indices: Any) -> np.ndarray:
     reference=_gather_reference, samples=_gather_samples,
 )  # fmt: skip
 def gather_flat(input: Array, indices: Array):
-    """The values of images (N, C, *size) at indices in each image as one dimension."""
+    """The values of images (N, C, *size) at indices in each image as one dimension; 0 at -1."""
     return _gather_reference(input, indices)
 
 

@@ -135,6 +135,7 @@ def test_any_bits(isa, left, right):
         ((4, 5), (2, 3, 5, 6)),
         ((2, 3, 4, 5), (5, 6)),
         ((1, 2, 3), (7, 3, 2)),
+        ((6, 2, 16, 8), (6, 1, 8, 6)),  # enough for one thread to take two of a B in a row
     ],
 )
 def test_batches(isa, shape_a, shape_b):
@@ -208,6 +209,35 @@ def test_tiles_refuse_what_panels_refuse(left, right):
         np.testing.assert_array_equal(direct(many, np.broadcast_to(b, (40, 3, 2)), "amx", precision)[-1], expected)
 
 
+@with_tiles
+@pytest.mark.parametrize("precision", ["tf32", "bf16x3", "bf16x6"])
+def test_magnitudes_that_tiles_admit_at_a_closer_look(precision):
+    """Zeros of both signs, and values beyond those that all precisions take: one of a batch is enough."""
+    a, b = normal(40, 20, 33), normal(40, 33, 17, seed=1)
+    a[::3, :, ::2], b[1::3] = 0, -0.0
+    for item, (down, up) in enumerate([(1.0, 1.0), (2.0**-60, 2.0**40), (1.0, 2.0**30), (2.0**-55, 2.0**10)]):
+        left, right = a.copy(), b.copy()
+        left[item], right[item] = left[item] * np.float32(down), right[item] * np.float32(up)
+        assert_same(left, right, "amx", precision)
+
+
+def test_memory_of_results_is_used_again_when_nobody_refers_to_it():
+    from minitorch_backends.kernels.gemm.workspace import COUNTS_REFERENCES, address_of, empty, release
+
+    release()
+    first = empty((1100, 1024), np.dtype(np.float32))
+    place, view = address_of(first), first[5:7].T
+    del first
+    second = empty((1080, 1024), np.dtype(np.float32))
+    assert address_of(second) != place
+    del view
+    third = empty((1090, 1024), np.dtype(np.float32))
+    assert not COUNTS_REFERENCES or address_of(third) == place
+    many = [empty((1024, 1024), np.dtype(np.float32)) for _ in range(40)]
+    assert len({address_of(each) for each in (second, third, *many)}) == 42
+    assert all(address_of(each) % 64 == 0 for each in many)
+
+
 def test_what_small_products_run():
     usable = [isa for isa in small.ISAS if cpu.refusal(isa) is None]
     by_vectors = next((f"{isa}_small" for isa in usable if isa != "amx"), "blas")
@@ -217,8 +247,9 @@ def test_what_small_products_run():
         return matmul.decide(*[normal(*shape) for shape in shapes], precision=precision).candidates[0].name
 
     assert chosen("bf16", (8, 8), (8, 8)) == by_vectors
-    assert chosen("bf16x6", (48, 48), (48, 48)) == chosen("tf32x3", (1024, 32, 32), (1024, 32, 32)) == by_vectors
+    assert chosen("bf16x6", (48, 48), (48, 48)) == chosen("tf32x3", (1024, 16, 16), (1024, 16, 16)) == by_vectors
     assert chosen("tf32", (64, 64), (64, 64)) == chosen("bf16", (1024, 8, 8), (1024, 8, 8)) == first
+    assert chosen("tf32x3", (1024, 32, 32), (1024, 32, 32)) == first
     assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == chosen("ieee", (1024, 8, 8), (1024, 8, 8)) == by_vectors
     assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == by_vectors
     assert chosen("ieee", (1, 8), (8, 8)) == by_vectors
