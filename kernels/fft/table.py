@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..gemm.emit import POINTER, prefetch_to_write
 from ..jit import intrinsic, ir, types
 
 __all__ = [
     "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
     "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW", "SHARE",
-    "SHORT", "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job", "N", "get",
-    "put",
+    "SHORT", "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job", "N",
+    "ask_to_write", "get", "put",
 ]  # fmt: skip
 
 FIELDS = (
@@ -52,6 +53,17 @@ def put(typingctx, address, index, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def ask_to_write(typingctx, address):
+    """Ask for a cache line that is written soon."""
+
+    def codegen(context, builder, signature, arguments):
+        prefetch_to_write(builder, builder.inttoptr(arguments[0], POINTER))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
 
 
 class Job(NamedTuple):

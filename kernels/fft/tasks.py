@@ -36,6 +36,7 @@ from .table import (
     B,
     Job,
     N,
+    ask_to_write,
     get,
     put,
 )
@@ -59,6 +60,15 @@ def _starts_at_end(walks, source, target):
     put(walks, 1, target)
     put(walks, 2, backwards)
     return backwards
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _ask_for_rows(table, target, step, count):
+    """Ask for the lines of results before they are computed, where transforms of float64 do not begin on lines, each of
+    which is then written by two of them: a fifth less time (54, 70, 90, 105), and a tenth more where they do."""
+    if get(table, SIZE) == 8 and step % 64 != 0:
+        for line in range(target, target + step * count, 64):
+            ask_to_write(line)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -119,6 +129,7 @@ def _short_task(task, worker, job):
             turn(table, own, own_step, turned, ONE, True)
         else:
             turn(table, source, job.source_step, turned, ONE, True)
+        _ask_for_rows(table, target, job.target_step, lanes)
         column(
             get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
             row, 0, 0, 0, 0,
@@ -194,8 +205,10 @@ def _wide_task(task, worker, job):
             source, source_step = target, target_step
         call_at(
             get(table, WHOLE),
-            WideArguments(source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, ROOTS), work),
-        )
+            WideArguments(
+                source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, ROOTS), work, target, target_step
+            ),
+        )  # fmt: skip
         column(
             get(table, ACROSS), get(table, ACROSS_COUNT), work, row, 0, target, a * 2 * size, job.swap, job.scale,
             buffer, b, row, 0, 0, target_step, count - 1,

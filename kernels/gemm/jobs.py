@@ -178,13 +178,15 @@ def _tiles_job(
     a_stride, b_stride = a_row if a_along_k else a_k, b_column if b_along_k else b_k
     exactly |= plan.precision == "bf16"  # which rounds greatest magnitudes as they are, and looks no faster at others
     leaf = _tiles_leaf(plan, dtype, a_along_k, b_along_k, exactly, _in_a_row(steps, sizes, size))
+    parts = plan.scheme.kernel.a_bytes // 64
     fields = {
         "run": leaf, "m": m, "n": n, "k": k,
         "c_row": steps.row or n * size, "a_stride": a_stride, "b_stride": b_stride,
-        "workspace_bytes": small_tiles.workspace_bytes(m, n, k, plan.scheme.kernel.a_bytes // 64),
+        "workspace_bytes": small_tiles.workspace_bytes(m, n, k, parts),
     }  # fmt: skip
     tiles = plans.up(m, 16) * plans.up(n, 16) * plans.up(k, 32)
-    job = Job(fields, small_tiles.FIELDS, steps, 0.06 + tiles / plan.products_per_microsecond / 2, plan.precision)
+    microseconds = 0.06 + tiles / plan.products_per_microsecond / 2 + (m * k + k * n) * parts * 5e-5
+    job = Job(fields, small_tiles.FIELDS, steps, microseconds, plan.precision)
     if not exactly:
         job.exactly = functools.partial(_tiles_job, plan, dtype, sizes, strides, steps, True)
     return job

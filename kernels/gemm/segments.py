@@ -142,7 +142,8 @@ class _Segments(NamedTuple):
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply(pool, threads, job, outer, across, workspace):
     count, checked, each = read(job, 2), read(job, 1) != 0, read(job, 6)
-    chunk = min(count, max(1, (count * across + 8 * threads - 1) // (8 * threads)))
+    tasks = (2 if read(job, 3) == 0 or read(job, 4) == 0 else 8) * threads  # each of which converts what products share
+    chunk = min(count, max(1, (count * across + tasks - 1) // tasks))
     chunks = (count + chunk - 1) // chunk
     for worker in range(threads if checked else 0):
         reset(workspace + worker * each)
