@@ -131,7 +131,7 @@ def specialised(
             ways = _ways(job, strides, k)
             if len(known) == _STRIDES_KEPT:
                 known.clear()
-            if not known:
+            if not known and ways[0] is not ways[1]:  # the second looks at no strides
                 usual = ways[0]
             known[strides] = ways
         quick, checked = ways
@@ -146,8 +146,9 @@ def _not_yet(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
 
 
 def _ways(job: Job, strides: tuple[tuple[int, ...], ...], depth: int) -> tuple[Callable, Callable]:
-    """Two functions (a, b, c) that run a job and return c: one that may return something else for strides and values
-    that it does not take, and one that takes all strides, and raises `Refused` for values."""
+    """Two functions (a, b, c) that run a job and return c: one that may return something else for other strides than
+    these and for values that it does not take, and one that looks at no strides, and raises `Refused` for values. Long
+    jobs have the second only."""
     from .builtin import AVAILABLE, WORKSPACE_BYTES, builtin
 
     def run(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

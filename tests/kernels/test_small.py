@@ -291,3 +291,12 @@ def test_one_function_for_every_layout_and_value():
                 np.testing.assert_allclose(
                     matmul(left, b, precision=precision), expected, rtol=0.02, atol=1e-39, err_msg=precision
                 )
+
+
+@pytest.mark.parametrize("precision", ["ieee", "bf16", "tf32", "bf16x3"])
+def test_one_function_for_every_layout_of_long_batches(precision):
+    """Batches that take longer than waking a thread, each layout after each other one."""
+    a, b = normal(40, 33, 48), normal(40, 48, 40, seed=1)
+    expected = matmul["portable"](a, b, precision=precision)
+    for left, right in [*itertools.product(layouts(a), layouts(b)), (a, b)]:
+        np.testing.assert_allclose(matmul(left, right, precision=precision), expected, rtol=1e-3, atol=1e-3)
