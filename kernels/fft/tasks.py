@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at, launch
+from ..words import get, put
 from .loops import column, first_of, first_step, groups_of, second_step, tangle, tangle_all, tangle_blocks, turn, whole
 from .registers import WholeArguments
 from .table import (
@@ -37,8 +38,6 @@ from .table import (
     Job,
     N,
     ask_to_write,
-    get,
-    put,
 )
 from .wide import WideArguments
 
