@@ -17,7 +17,9 @@ from .emit import (
     I16,
     I32,
     I64,
+    LINE,
     POINTER,
+    TILE,
     broadcast,
     call,
     either,
@@ -32,13 +34,10 @@ from .emit import (
     vector,
     zero,
 )  # fmt: skip
-from .packing import PAIRS, _parts, interleaved_parts
+from .packing import PAIRS, interleaved_parts, parts_of
 from .tags import field_class
 
-__all__ = ["LINE", "TILE", "Exactly", "Roughly", "to_tiles"]
-
-TILE, LINE = 1024, 64
-"""Bytes of a tile, and of each of its 16 lines."""
+__all__ = ["Exactly", "Roughly", "to_tiles"]
 
 
 class Exactly(NamedTuple):
@@ -112,7 +111,7 @@ class _Lines:
             halves = [builder.fpext(half, vector(F32)) for half in halves]
         for half in halves:
             limits = self._seen(builder.bitcast(half, vector(I32)), limits)
-        parts = interleaved_parts if by_pairs else _parts
+        parts = interleaved_parts if by_pairs else parts_of
         return parts(builder, self.conversion, halves), limits
 
     def _seen(self, bits: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:

@@ -19,7 +19,9 @@ from .emit import (
     I16,
     I32,
     I64,
+    LINE,
     POINTER,
+    TILE,
     VOID,
     broadcast,
     call,
@@ -32,9 +34,9 @@ from .emit import (
     zero,
 )  # fmt: skip
 from .microkernels import begin, end
-from .packing import _to_bf16
+from .packing import to_bf16
 from .segments import HEADER, Alone, InARow, SegmentArguments
-from .small_packing import LINE, TILE, Exactly, Roughly, to_tiles
+from .small_packing import Exactly, Roughly, to_tiles
 from .tags import constant, instance
 
 __all__ = ["DEPTH", "FIELDS", "SIDE", "TilesInARow", "workspace_bytes"]
@@ -131,7 +133,7 @@ def _copy_out(typingctx, element, sums, sums_row, out, out_row, rows, columns):
                 here = offset(builder, source, builder.mul(row, sums_row))
                 halves = [load(builder, vector(F32), offset(builder, here, LINE * half), LINE) for half in (0, 1)]
                 if target.stored is I16:
-                    value = _to_bf16(builder, *halves)
+                    value = to_bf16(builder, *halves)
                 else:
                     value = builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(32))))
                     value = builder.fptrunc(value, kind) if target.stored is F16 else value
