@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at
+from ..words import get
 from .codelets import PassArguments, SquareArguments
 from .table import (
     ACROSS,
@@ -42,7 +43,6 @@ from .table import (
     A,
     B,
     N,
-    get,
 )
 from .tangle import TangleArguments, TangleOfLanesArguments
 

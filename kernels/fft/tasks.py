@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at, launch
+from ..words import get, put
 from .loops import (
     column,
     first_of,
@@ -49,8 +50,6 @@ from .table import (
     Job,
     N,
     ask_to_write,
-    get,
-    put,
 )
 from .wide import WideArguments
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import ir
-from .emit import I8, I64, POINTER, VOID, call, loop, offset, prefetch_to_l2
+from .emit import I8, I64, LINE, POINTER, TILE, VOID, call, loop, offset, prefetch_to_l2
 
 __all__ = ["Tiles1", "Tiles3", "Tiles4", "Tiles6", "Tiles8"]
 
-_TILE, _ROW = 1024, 64
 _C_ROW = 32 * 4
 
 
@@ -29,14 +28,14 @@ def _tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
 def _corners(builder: ir.IRBuilder, at: ir.Value, stride: ir.Value) -> list[ir.Value]:
     """Where the four tiles of a block begin that has `stride` bytes from row to row."""
     below = offset(builder, at, builder.mul(stride, I64(16)))
-    return [at, offset(builder, at, _ROW), below, offset(builder, below, _ROW)]
+    return [at, offset(builder, at, LINE), below, offset(builder, below, LINE)]
 
 
 def _multiply_parts(builder: ir.IRBuilder, before: tuple, now: tuple, a: ir.Value, b: ir.Value) -> None:
     """Add the product of A's part now[0] and B's part now[1], loading only the tiles that the step before had not."""
 
     def load(register: int, base: ir.Value, part: int, half: int) -> None:
-        _tile(builder, "tileloadd64", register, offset(builder, base, (2 * part + half) * _TILE), I64(_ROW))
+        _tile(builder, "tileloadd64", register, offset(builder, base, (2 * part + half) * TILE), I64(LINE))
 
     new_a, new_b = before[0] != now[0], before[1] != now[1]
     if new_a:
@@ -84,7 +83,7 @@ class Tiles1(NamedTuple):
             for now in cls.walk:
                 _multiply_parts(builder, before, now, a, b)
                 before = now
-            moves = 2 * _TILE * parts, 2 * _TILE * parts, 64 * cls.ahead_a * parts, 64 * cls.ahead_b * parts
+            moves = 2 * TILE * parts, 2 * TILE * parts, 64 * cls.ahead_a * parts, 64 * cls.ahead_b * parts
             return [offset(builder, pointer, move) for pointer, move in zip(pointers, moves, strict=True)]
 
         loop(builder, builder.ashr(depth, I64(5)), [a, b, ahead_a, ahead_b], step)
@@ -97,7 +96,7 @@ class Tiles1(NamedTuple):
         configuration = bytearray(64)
         configuration[0] = 1  # palette
         for register in range(8):
-            configuration[16 + 2 * register] = _ROW
+            configuration[16 + 2 * register] = LINE
             configuration[48 + register] = 16
         constant = ir.Constant(ir.ArrayType(I8, 64), configuration)
         with builder.goto_entry_block():
