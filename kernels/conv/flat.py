@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..gemm.amx import tile
 from ..gemm.emit import I64, LINE, loop, offset
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
@@ -33,7 +34,7 @@ from .between import (
 )
 from .descriptor import field, read_field
 from .positions import pointer
-from .tiles import multiply_step, tile
+from .tiles import multiply_step
 
 __all__ = ["SLOTS_BYTES", "MultiplyFlat", "multiply"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..gemm.amx import tile
 from ..gemm.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
@@ -20,7 +21,6 @@ from .lines import LineArguments
 from .memory import read64, write32
 from .positions import pointer
 from .strips import pack_whole
-from .tiles import tile
 
 __all__ = ["MultiplyPairs", "weight_gradient", "weight_gradient_in_partitions"]
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..gemm import tiles
-from ..gemm.emit import I8, I64, LINE, TILE, VOID, call, load, loop, offset, prefetch_to_l2
+from ..gemm.amx import tile
+from ..gemm.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
@@ -23,7 +24,7 @@ from .geometry import RUN_BYTES
 from .memory import read32
 from .positions import pointer
 
-__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "multiply_step", "tile"]
+__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "multiply_step"]
 
 _SUMS_ROW = 128
 _SUMS = SUMS_BYTES = 32 * _SUMS_ROW
@@ -39,11 +40,6 @@ KERNELS = {
     "bf16x9": tiles.Tiles8(),
 }
 """The walks through the products of parts, by precision."""
-
-
-def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
-    """Call a tile intrinsic; an `int` is a register."""
-    call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
 
 
 def multiply_step(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
 from ..words import get
+from .amx import tile
 from .emit import (
     F16,
     F32,
@@ -54,10 +55,6 @@ def workspace_bytes(m: int, n: int, k: int, parts: int) -> int:
     return 320 + TILE * ((high + wide) * deep * parts + high * wide)
 
 
-def _tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
-    call(builder, f"llvm.x86.{name}", VOID, *[ir.IntType(8)(x) if isinstance(x, int) else x for x in arguments])
-
-
 @intrinsic(prefer_literal=True)
 def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_row):
     """`height` x `width` tiles of the result (1 or 2 each) from tiles of the operands; registers as in `tiles.py`."""
@@ -69,7 +66,7 @@ def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_r
         a, b, c = (builder.inttoptr(x, POINTER) for x in (a, b, c))
         for row in range(high):
             for column in range(wide):
-                _tile(builder, "tilezero", 2 * row + column)
+                tile(builder, "tilezero", 2 * row + column)
 
         def step(index: ir.Value, _: list) -> list:
             starts = offset(builder, a, builder.mul(index, a_step)), offset(builder, b, builder.mul(index, b_step))
@@ -78,10 +75,10 @@ def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_r
                 for side, (start, count) in enumerate(zip(starts, (high, wide), strict=True)):
                     for half in range(count if now[side] != before[side] else 0):
                         place = offset(builder, start, (half * parts + now[side]) * TILE)
-                        _tile(builder, "tileloadd64", 4 + 2 * side + half, place, I64(LINE))
+                        tile(builder, "tileloadd64", 4 + 2 * side + half, place, I64(LINE))
                 for row in range(high):
                     for column in range(wide):
-                        _tile(builder, "tdpbf16ps", 2 * row + column, 4 + row, 6 + column)
+                        tile(builder, "tdpbf16ps", 2 * row + column, 4 + row, 6 + column)
                 before = now
             return []
 
@@ -89,7 +86,7 @@ def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_r
         for row in range(high):
             for column in range(wide):
                 place = offset(builder, c, builder.mul(c_row, I64(16 * row)))
-                _tile(builder, "tilestored64", 2 * row + column, offset(builder, place, LINE * column), c_row)
+                tile(builder, "tilestored64", 2 * row + column, offset(builder, place, LINE * column), c_row)
         return context.get_dummy_value()
 
     return types.void(kernel, height, width, *[types.int64] * 7), codegen
