@@ -28,7 +28,7 @@ def collect() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu_model(),
-        "capability": {"in_force": cpu.capability(), "detected": cpu.detected()},
+        "capability": {"in_force": cpu.capability(), "detected": cpu.detected(), "emulated": cpu.emulates_tiles()},
         "threads": _threads(),
         "blas": peers.blas_name(),
         "versions": {name: version for name in DISTRIBUTIONS if (version := _version(name))},
@@ -85,7 +85,11 @@ def tables(environment: dict[str, Any]) -> list[Table]:
         ("minitorch_backends", f"{environment['minitorch_backends']}, commit {environment['commit'] or 'unknown'}"),
         ("Python", f"{environment['python']}, {environment['system']}"),
         ("CPU", environment["cpu"]),
-        ("CPU capability", f"{capability['in_force']} in force, {capability['detected']} detected ({cpu.VARIABLE})"),
+        (
+            "CPU capability",
+            f"{capability['in_force']} in force, {capability['detected']} detected ({cpu.VARIABLE})"
+            + (f", tiles in software ({cpu.EMULATION})" if capability["emulated"] else ""),
+        ),
         ("threads", ", ".join(f"{name}: {count}" for name, count in environment["threads"].items())),
         ("versions", ", ".join(f"{name} {version}" for name, version in environment["versions"].items())),
         ("flags set", ", ".join(f"{path} = {value!r}" for path, value in environment["flags_set"].items()) or "none"),

@@ -7,7 +7,16 @@ import functools
 import os
 import platform
 
-__all__ = ["LEVELS", "VARIABLE", "capability", "converts_half", "detected", "refusal"]
+__all__ = [
+    "EMULATION",
+    "LEVELS",
+    "VARIABLE",
+    "capability",
+    "converts_half",
+    "detected",
+    "emulates_tiles",
+    "refusal",
+]
 
 LEVELS = ("portable", "avx2", "avx512", "amx")
 """Capabilities, each of which includes those before it. `avx2` means FMA and F16C too, `avx512` F, BW, DQ and VL, `amx`
@@ -15,6 +24,11 @@ bf16 tiles and AVX512_BF16."""
 
 VARIABLE = "MINITORCH_CPU_CAPABILITY"
 """Environment variable that caps the capability; read once, when the first kernel asks."""
+
+EMULATION = "MINITORCH_EMULATE_AMX"
+"""Environment variable: with "1" the instructions of tiles are software, a hundred times slower and the same to the
+bit, on any CPU with AVX-512 and AVX512_BF16. So tests reach the kernels that need AMX, and results of a machine
+with AMX can be had again on another."""
 
 TORCH_VARIABLE = "ATEN_CPU_CAPABILITY"
 """torch's variable for the same, which counts where the other is not set."""
@@ -26,6 +40,7 @@ _NEEDS = {
     "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
     "amx": ("amx_tile", "amx_bf16", "avx512_bf16"),
 }
+_EMULATION_NEEDS = ("avx512_bf16",)
 
 _SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA = 158, 0x1023, 18
 
@@ -52,13 +67,25 @@ def _tiles_granted() -> bool:
 
 
 @functools.cache
+def emulates_tiles() -> bool:
+    """Whether the user asked for tiles in software."""
+    asked = os.environ.get(EMULATION, "").strip()
+    if asked not in ("", "0", "1"):
+        raise ValueError(f"{EMULATION}={asked!r} is neither '1', which emulates AMX, nor '0'")
+    return asked == "1"
+
+
+@functools.cache
 def detected() -> str:
-    """The highest of `LEVELS` that the CPU has and the operating system grants."""
+    """The highest of `LEVELS` that the CPU has and the operating system grants, or that is emulated."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return "portable"
     flags, level = _flags(), "portable"
     for candidate, needs in _NEEDS.items():
-        if not flags.issuperset(needs) or (candidate == "amx" and not _tiles_granted()):
+        emulated = candidate == "amx" and emulates_tiles()
+        if not flags.issuperset(_EMULATION_NEEDS if emulated else needs):
+            break
+        if candidate == "amx" and not emulated and not _tiles_granted():
             break
         level = candidate
     return level
@@ -80,7 +107,8 @@ def refusal(isa: str | None) -> str | None:
     """Why an implementation that needs `isa` may not run here, or None when it may."""
     if isa is None or LEVELS.index(isa) <= LEVELS.index(capability()):
         return None
-    return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE})"
+    vain = f"; {EMULATION} needs AVX512_BF16" if isa == "amx" and emulates_tiles() and detected() != "amx" else ""
+    return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE}{vain})"
 
 
 def converts_half() -> bool:

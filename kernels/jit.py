@@ -82,8 +82,8 @@ def _cache_root() -> Path:
 
 
 def _version() -> str:
-    """A name that changes with the text of any kernel, the place where it stands, and Numba."""
-    digest = hashlib.sha256(f"{_KERNELS} {numba.__version__}".encode())
+    """A name that changes with the text of any kernel, the place where it stands, Numba, and emulation."""
+    digest = hashlib.sha256(f"{_KERNELS} {numba.__version__} {cpu.emulates_tiles()}".encode())
     for path in sorted(_KERNELS.rglob("*.py")):
         digest.update(str(path.relative_to(_KERNELS)).encode())
         digest.update(path.read_bytes())

@@ -46,7 +46,7 @@ def _machine() -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "cpu": _cpu_name(),
-        "cpu capability": f"{backends.cpu.get_cpu_capability()} (the CPU has {cpu.detected()}, {_cap(cpu)})",
+        "cpu capability": f"{backends.cpu.get_cpu_capability()} ({_detected(cpu)}, {_cap(cpu)})",
         "threads": f"{threading.get_num_threads()} of {threading.available_cpus()} CPUs, a pool of its own",
         "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
         "BLAS of NumPy": " ".join(filter(None, (blas.name, blas.version, blas.path))),
@@ -59,6 +59,11 @@ def _cpu_name() -> str:
             return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def _detected(cpu: Any) -> str:
+    has = f"the CPU has {cpu.detected()}"
+    return f"{has} in software, by {cpu.EMULATION}" if cpu.emulates_tiles() and cpu.detected() == "amx" else has
 
 
 def _cap(cpu: Any) -> str:

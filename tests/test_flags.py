@@ -17,7 +17,8 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends.permission import FAMILIES, fastest_first
 from minitorch_backends.backends.table import XLA_PRECISIONS
-from minitorch_backends.flags import Flag, Snapshot, rows
+from minitorch_backends.flags import Flag, Snapshot, current, rows
+from minitorch_backends.flags.state import _STATES_KEPT, _state_of
 
 from .processes import python
 
@@ -311,6 +312,28 @@ def test_writes_are_atomic() -> None:
         with pytest.raises((RuntimeError, TypeError)):
             backends.flags(**values)
     assert readings() == before
+
+
+def test_a_state_that_returns_brings_what_was_derived_from_it() -> None:
+    before = current()
+    with backends.mkldnn.flags(fp32_precision="tf32"):
+        within = current()
+        decided = explain.precision_of("matmul")
+    assert current() is before
+    with backends.mkldnn.flags(fp32_precision="tf32"):
+        assert current() is within
+        assert explain.precision_of("matmul") is decided
+
+
+def test_states_are_told_apart_by_the_types_and_identities_of_values() -> None:
+    first, second = [1], [1]
+    states = [_state_of({"a": value}) for value in (1, True, 1.0, "1", first, second)]
+    assert len(set(map(id, states))) == len(states)
+    assert [type(state.stored["a"]) for state in states[:4]] == [int, bool, float, str]
+    assert _state_of({"a": first}) is states[4]
+    for number in range(2 * _STATES_KEPT):  # of which the first ones are forgotten
+        assert _state_of({"b": number}).stored == {"b": number}
+    assert _state_of({"a": first}) is not states[4]
 
 
 def test_scopes_nest() -> None:

@@ -20,6 +20,7 @@ from ..gemm.microkernels import begin, end, multiply_panels
 from ..gemm.tags import constant
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
+from ..words import get, put
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
 
 __all__ = ["NUMBERS_BYTES", "OPERANDS", "AttendTask", "Numbers", "attend"]
@@ -87,31 +88,6 @@ class Numbers(NamedTuple):
 
 _COUNT = len(Numbers._fields)
 NUMBERS_BYTES = -(-_COUNT // 8) * 64
-
-
-def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
-    return builder.gep(builder.inttoptr(address, ir.IntType(64).as_pointer()), [index])
-
-
-@intrinsic
-def _read(typingctx, address, index):
-    """The int64 of this index at an address."""
-
-    def codegen(context, builder, signature, arguments):
-        return builder.load(_word(builder, *arguments))
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def _put(typingctx, address, index, value):
-    """Set the int64 of this index at an address."""
-
-    def codegen(context, builder, signature, arguments):
-        builder.store(arguments[2], _word(builder, *arguments[:2]))
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
 
 
 @intrinsic
@@ -307,19 +283,19 @@ def attend(pool, threads, template, q, k, v, out, logarithms, indirect, memory):
     of `memory` gets. Arrays are addresses, or with `indirect` the addresses of addresses.
     """
     for index in range(_COUNT):
-        _put(memory, index, _read(template, index))
+        put(memory, index, get(template, index))
     for index, address in enumerate((q, k, v, out, logarithms)):
-        _put(memory, index, _read(address, 0) if indirect else address)
+        put(memory, index, get(address, 0) if indirect else address)
     limits = memory + NUMBERS_BYTES
     limits_bytes = threads * LIMITS_BYTES
-    _put(memory, 5, limits + OPERANDS * limits_bytes)
-    _put(memory, 6, limits)
+    put(memory, 5, limits + OPERANDS * limits_bytes)
+    put(memory, 6, limits)
     reset_limits(limits, OPERANDS * threads)
     call = _numbers(memory)
     launch(pool, threads, call.tasks, _Launched(call.leaf, memory))
     fine = True
     for operand in range(OPERANDS):
         found = found_limits(limits + operand * limits_bytes, threads)
-        _put(memory, operand, found)
+        put(memory, operand, found)
         fine = fine and _is_admitted(found, call.least, call.greatest)
     return fine

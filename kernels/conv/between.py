@@ -15,6 +15,7 @@ from ..gemm.emit import (
     I16,
     I32,
     I64,
+    LINE,
     broadcast,
     call,
     either,
@@ -26,7 +27,7 @@ from ..gemm.emit import (
     store,
     vector,
 )
-from ..gemm.packing import _joined_limits, _parts, _to_bf16, _widened_range
+from ..gemm.packing import joined_limits, parts_of, to_bf16, widened_range
 from ..gemm.tags import field_class
 from ..jit import ir
 from .descriptor import read_field
@@ -54,7 +55,6 @@ __all__ = [
 BLOCK = 32
 """Positions, channels of a step, and columns of a panel."""
 
-_LINE = 64
 SUMS_ROW = 128
 SUMS_BYTES = 32 * SUMS_ROW
 """Of the sums of a block and a panel."""
@@ -130,10 +130,10 @@ def nothing_found(leaf: Any) -> list[ir.Value]:
 
 def keep(builder: ir.IRBuilder, leaf: Any, limits: ir.Value, reading: Reading) -> None:
     """Take the magnitudes that were found into those at `limits`."""
-    slots = [offset(builder, limits, _LINE * slot) for slot in (0, 1)]
+    slots = [offset(builder, limits, LINE * slot) for slot in (0, 1)]
     known = [load(builder, vector(I32), slot, 4) for slot in slots]
     if field_class(leaf, "element").size == 2:
-        found = _joined_limits(builder, [reading.least, reading.greatest], known)
+        found = joined_limits(builder, [reading.least, reading.greatest], known)
     else:
         least = call(builder, "llvm.umin.v16i32", vector(I32), reading.least, known[0])
         found = [least, call(builder, "llvm.umax.v16i32", vector(I32), reading.greatest, known[1])]
@@ -164,13 +164,13 @@ def read(builder: ir.IRBuilder, leaf: Any, reading: Reading, most: ir.Value | No
             source, soon = (builder.inttoptr(builder.add(each, inside), at.type) for each in (row, soon))
         else:
             source, soon = at, offset(builder, at, _AHEAD)
-        prefetch_to_l2(builder, soon, turn_bytes // _LINE)
+        prefetch_to_l2(builder, soon, turn_bytes // LINE)
         found = list(found)
         for line in range(TOGETHER):
-            here, target = offset(builder, source, 32 * element.size * line), offset(builder, to, _LINE * line)
+            here, target = offset(builder, source, 32 * element.size * line), offset(builder, to, LINE * line)
             found = _line(builder, leaf, here, target if packs(leaf) else None, found, rows.part)
         if packs(leaf):
-            to = offset(builder, to, TOGETHER * _LINE)
+            to = offset(builder, to, TOGETHER * LINE)
         if not picked:
             return [offset(builder, at, turn_bytes), inside, to, *found]
         inside = builder.add(inside, I64(turn_bytes))
@@ -191,12 +191,12 @@ def _line(
     if element.size == 2:
         value = load(builder, vector(I16, 32), at, 2)
         if to is not None:
-            store(builder, value, to, _LINE)
+            store(builder, value, to, LINE)
         return range_of_halves(builder, [value], found)
-    values = [load(builder, vector(F32), offset(builder, at, _LINE * half), 4) for half in (0, 1)]
-    for part, line in enumerate(_parts(builder, field_class(leaf, "conversion"), values)):
-        store(builder, line, offset(builder, to, builder.mul(part_bytes, I64(part))), _LINE)
-    return _widened_range(builder, values, found)
+    values = [load(builder, vector(F32), offset(builder, at, LINE * half), 4) for half in (0, 1)]
+    for part, line in enumerate(parts_of(builder, field_class(leaf, "conversion"), values)):
+        store(builder, line, offset(builder, to, builder.mul(part_bytes, I64(part))), LINE)
+    return widened_range(builder, values, found)
 
 
 def write(builder: ir.IRBuilder, leaf: Any, writing: Writing, most: ir.Value | None, results: Results) -> Writing:
@@ -207,13 +207,13 @@ def write(builder: ir.IRBuilder, leaf: Any, writing: Writing, most: ir.Value | N
         for line in range(TOGETHER):
             prefetch_to_l2(builder, offset(builder, to, results.ahead), element.size // 2)
             here = offset(builder, sums, SUMS_ROW * line)
-            values = [load(builder, vector(F32), offset(builder, here, _LINE * half), _LINE) for half in (0, 1)]
+            values = [load(builder, vector(F32), offset(builder, here, LINE * half), LINE) for half in (0, 1)]
             # NaN stays, as do zeros with a sign.
             values = [builder.select(builder.fcmp_ordered(">", floor, value), floor, value) for value in values]
             if element.size == 2:
-                values = [_to_bf16(builder, *values)]
+                values = [to_bf16(builder, *values)]
             for half, value in enumerate(values):
-                store(builder, value, offset(builder, to, _LINE * half), _LINE)
+                store(builder, value, offset(builder, to, LINE * half), LINE)
             to = offset(builder, to, results.row)
         return [offset(builder, sums, SUMS_ROW * TOGETHER), to]
 

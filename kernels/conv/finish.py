@@ -23,7 +23,7 @@ from ..gemm.emit import (
     vector,
 )
 from ..gemm.microkernels import convert
-from ..gemm.packing import _to_bf16
+from ..gemm.packing import to_bf16
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
@@ -65,7 +65,7 @@ def _store_channels(typingctx, element, sums, at, offsets, columns, relu):
                 values = [load(builder, vector(F32), offset(builder, source, 64 * half), 64) for half in (0, 1)]
                 values = [_activated(builder, value, wanted) for value in values]
                 if target.stored is I16:
-                    values = [_to_bf16(builder, *values)]
+                    values = [to_bf16(builder, *values)]
                 for start, value in zip(range(0, 32, lanes), values, strict=False):
                     value = convert(builder, value, target)
                     to = builder.bitcast(offset(builder, here, start * target.size), kind.as_pointer())

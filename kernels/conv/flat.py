@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I64, loop, offset
+from ..gemm.amx import tile
+from ..gemm.emit import I64, LINE, loop, offset
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, field_class
@@ -33,11 +34,9 @@ from .between import (
 )
 from .descriptor import field, read_field
 from .positions import pointer
-from .tiles import multiply_step, tile
+from .tiles import multiply_step
 
 __all__ = ["SLOTS_BYTES", "MultiplyFlat", "multiply"]
-
-_LINE = 64
 
 _SLOTS = 3
 """Sums of so many panels: tile stores do not forward to vector loads, which would wait for them."""
@@ -82,9 +81,9 @@ def _start(builder: ir.IRBuilder, bias: ir.Value, number: ir.Value) -> None:
     """Set the sums of a panel to its bias, or to zero where there is none."""
     with builder.if_else(builder.icmp_signed("!=", builder.ptrtoint(bias, I64), I64(0))) as (some, none):
         with some:
-            row = offset(builder, bias, builder.mul(number, I64(2 * _LINE)))
+            row = offset(builder, bias, builder.mul(number, I64(2 * LINE)))
             for register in range(4):
-                tile(builder, "tileloadd64", register, offset(builder, row, (register & 1) * _LINE), I64(0))
+                tile(builder, "tileloadd64", register, offset(builder, row, (register & 1) * LINE), I64(0))
         with none:
             for register in range(4):
                 tile(builder, "tilezero", register)
@@ -122,14 +121,14 @@ def _multiply_block(
             multiply_step(builder, kernel.walk, a, a_row, builder.shl(a_row, I64(5)), b, load_b)
             reading = read(builder, leaf, Reading(*others[:6]), read_each, rows)
             writing = write(builder, leaf, Writing(*others[6:]), write_each, results)
-            return [offset(builder, a, _LINE), offset(builder, b, 32 * kernel.b_bytes), *reading, *writing]
+            return [offset(builder, a, LINE), offset(builder, b, 32 * kernel.b_bytes), *reading, *writing]
 
         def panel(number: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
             b, slot, *others = state
             _start(builder, bias, number)
             _, b, *others = loop(builder, steps, [a, b, *others], step)
             for register in range(4):
-                at = offset(builder, slot, (register >> 1) * 16 * SUMS_ROW + (register & 1) * _LINE)
+                at = offset(builder, slot, (register >> 1) * 16 * SUMS_ROW + (register & 1) * LINE)
                 tile(builder, "tilestored64", register, at, I64(SUMS_ROW))
             to = offset(builder, out, builder.mul(number, I64(32 * field_class(leaf, "element").size)))
             ends = builder.icmp_unsigned("==", slot, last_slot)

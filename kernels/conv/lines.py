@@ -14,6 +14,8 @@ from ..gemm.emit import (
     I16,
     I32,
     I64,
+    LINE,
+    TILE,
     broadcast,
     call,
     lane_numbers,
@@ -27,7 +29,7 @@ from ..gemm.emit import (
     vector,
     zero,
 )
-from ..gemm.packing import _joined_limits, _parts, _widened_range
+from ..gemm.packing import joined_limits, parts_of, widened_range
 from ..gemm.tags import constant, field_class, instance
 from ..jit import intrinsic, ir, njit, types
 from .descriptor import field
@@ -36,8 +38,6 @@ from .memory import clear
 from .positions import pointer, read_positions, suffix, widened
 
 __all__ = ["AlongTaps", "LineArguments", "PackLines", "no_range_of_halves", "range_of_halves"]
-
-_LINE, _TILE = 64, 1024
 
 
 class AlongTaps(NamedTuple):
@@ -84,7 +84,7 @@ def _pack_group(
         at, runs, offsets, channels_at, target, limits_at = (
             pointer(builder, x) for x in (at, runs, offsets, channels_at, target, limits_at)
         )
-        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
+        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
         found = [load(builder, vector(I32), slot, 4) for slot in slots]
         if order is AlongTaps:
             runs = offset(builder, offsets, builder.shl(run_bytes, I64(2)))
@@ -119,7 +119,7 @@ def _along(
 
     def line(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
         _, soon = place_of(builder.add(index, I64(GROUP)))
-        prefetch_to_l2(builder, soon, 32 * element.size // _LINE)
+        prefetch_to_l2(builder, soon, 32 * element.size // LINE)
         place, here = place_of(index)
         if masks is None:
             there = builder.select(builder.icmp_signed("!=", place, I32(NOWHERE)), exist, zero(vector(I1, 32)))
@@ -133,16 +133,16 @@ def _along(
             mask = builder.shuffle_vector(there, there, order)
             values.append(call(builder, name, kind, where, I32(element.size), mask, zero(kind)))
         if copies:
-            store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), _LINE)
+            store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), LINE)
             return range_of_halves(builder, values, limits)
         values = [widened(builder, value, element) for value in values]
-        for part, value in enumerate(_parts(builder, conversion, values)):
+        for part, value in enumerate(parts_of(builder, conversion, values)):
             to = offset(builder, target, builder.mul(part_bytes, I64(part)))
-            store(builder, value, offset(builder, to, builder.shl(index, I64(6))), _LINE)
-        return _widened_range(builder, values, limits)
+            store(builder, value, offset(builder, to, builder.shl(index, I64(6))), LINE)
+        return widened_range(builder, values, limits)
 
     if copies:
-        return _joined_limits(builder, loop(builder, I64(GROUP), no_range_of_halves(), line), found)
+        return joined_limits(builder, loop(builder, I64(GROUP), no_range_of_halves(), line), found)
     return loop(builder, I64(GROUP), found, line)
 
 
@@ -152,7 +152,7 @@ def _across(builder, element, conversion, found, at, runs, offsets, run_bytes, c
     with builder.goto_entry_block():
         square = builder.alloca(ir.ArrayType(I32, parts * 256))
         slot = builder.alloca(vector(element.working))
-    square.align = _LINE
+    square.align = LINE
     square = builder.bitcast(square, offsets.type)
     interleave = ir.Constant(vector(I32, 32), [lane // 2 + 16 * (lane % 2) for lane in range(32)])
     pairs = builder.ashr(builder.add(count, I64(1)), I64(1))
@@ -168,25 +168,25 @@ def _across(builder, element, conversion, found, at, runs, offsets, run_bytes, c
 
     def pair(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
         values = [read(builder.add(builder.shl(index, I64(1)), I64(which))) for which in (0, 1)]
-        for part, both in enumerate(_parts(builder, conversion, values)):
+        for part, both in enumerate(parts_of(builder, conversion, values)):
             both = builder.shuffle_vector(both, both, interleave)
-            store(builder, both, offset(builder, square, _row(builder, part, index)), _LINE)
-        return _widened_range(builder, values, limits)
+            store(builder, both, offset(builder, square, _row(builder, part, index)), LINE)
+        return widened_range(builder, values, limits)
 
     found = loop(builder, pairs, found, pair)
     for part in range(parts):
         rows = []
         for index in range(16):
-            row = load(builder, vector(I32), offset(builder, square, _row(builder, part, I64(index))), _LINE)
+            row = load(builder, vector(I32), offset(builder, square, _row(builder, part, I64(index))), LINE)
             rows.append(builder.select(builder.icmp_signed("<", I64(index), pairs), row, zero(vector(I32))))
         to = offset(builder, target, builder.mul(part_bytes, I64(part)))
         for index, line in enumerate(transpose(builder, rows)):
-            store(builder, line, offset(builder, to, _LINE * index), _LINE)
+            store(builder, line, offset(builder, to, LINE * index), LINE)
     return found
 
 
 def _row(builder: ir.IRBuilder, part: int, index: ir.Value) -> ir.Value:
-    return builder.add(builder.shl(index, I64(6)), I64(part * _TILE))
+    return builder.add(builder.shl(index, I64(6)), I64(part * TILE))
 
 
 @njit(cache=False, no_cpython_wrapper=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import F32, I16, I32, I64, load, loop, offset, store, transpose, vector
+from ..gemm.amx import tile
+from ..gemm.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, store, transpose, vector
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
@@ -20,11 +21,10 @@ from .lines import LineArguments
 from .memory import read64, write32
 from .positions import pointer
 from .strips import pack_whole
-from .tiles import tile
 
 __all__ = ["MultiplyPairs", "weight_gradient", "weight_gradient_in_partitions"]
 
-_TILE, _ROW, _PAIR = 1024, 64, 128
+_PAIR = 128
 _SUMS_ROW = 128
 SUMS_BYTES = 32 * _SUMS_ROW
 """Of the sums of a block."""
@@ -50,10 +50,10 @@ def _pair_lines(typingctx, at, count, target):
         def pair(index: ir.Value, _: list) -> list:
             here = builder.shl(index, I64(7))
             lines = [
-                load(builder, kind, offset(builder, offset(builder, at, here), 64 * which), _ROW) for which in (0, 1)
+                load(builder, kind, offset(builder, offset(builder, at, here), 64 * which), LINE) for which in (0, 1)
             ]
             for half, both in enumerate(_interleaved(builder, *lines)):
-                store(builder, both, offset(builder, offset(builder, target, here), 64 * half), _ROW)
+                store(builder, both, offset(builder, offset(builder, target, here), 64 * half), LINE)
             return []
 
         loop(builder, arguments[1], [], pair)
@@ -68,12 +68,12 @@ def _transpose_lines(typingctx, at, target):
 
     def codegen(context, builder, signature, arguments):
         at, target = (pointer(builder, x) for x in arguments)
-        lines = [load(builder, vector(I16, 32), offset(builder, at, 64 * line), _ROW) for line in range(32)]
+        lines = [load(builder, vector(I16, 32), offset(builder, at, 64 * line), LINE) for line in range(32)]
         pairs = [_interleaved(builder, *lines[line : line + 2]) for line in range(0, 32, 2)]
         for half in (0, 1):
             square = [builder.bitcast(both[half], vector(I32)) for both in pairs]
             for row, values in enumerate(transpose(builder, square)):
-                store(builder, values, offset(builder, target, _TILE * half + 64 * row), _ROW)
+                store(builder, values, offset(builder, target, TILE * half + 64 * row), LINE)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen
@@ -88,7 +88,7 @@ def _multiply_pairs(typingctx, tag, steps, a, b, part_bytes, sums, resume):
     def codegen(context, builder, signature, arguments):
         _, steps, a, b, part_bytes, sums, resume = arguments
         a, b, sums = (pointer(builder, x) for x in (a, b, sums))
-        corners = [offset(builder, sums, (r >> 1) * 16 * _SUMS_ROW + (r & 1) * _ROW) for r in range(4)]
+        corners = [offset(builder, sums, (r >> 1) * 16 * _SUMS_ROW + (r & 1) * LINE) for r in range(4)]
         with builder.if_else(resume) as (go_on, start):
             with go_on:
                 for register, at in enumerate(corners):
@@ -101,18 +101,18 @@ def _multiply_pairs(typingctx, tag, steps, a, b, part_bytes, sums, resume):
             a, b = pointers
             before: tuple[int | None, int | None] = (None, None)
             for now in kernel.walk:
-                of_a = offset(builder, a, 2 * _TILE * now[0])
+                of_a = offset(builder, a, 2 * TILE * now[0])
                 of_b = offset(builder, b, builder.mul(part_bytes, I64(now[1])))
                 if before[0] != now[0]:
-                    tile(builder, "tileloadd64", 4, of_a, I64(_ROW))
-                    tile(builder, "tileloadd64", 5, offset(builder, of_a, _TILE), I64(_ROW))
+                    tile(builder, "tileloadd64", 4, of_a, I64(LINE))
+                    tile(builder, "tileloadd64", 5, offset(builder, of_a, TILE), I64(LINE))
                 if before[1] != now[1]:
                     tile(builder, "tileloadd64", 6, of_b, I64(_PAIR))
-                    tile(builder, "tileloadd64", 7, offset(builder, of_b, _ROW), I64(_PAIR))
+                    tile(builder, "tileloadd64", 7, offset(builder, of_b, LINE), I64(_PAIR))
                 for register in range(4):
                     tile(builder, "tdpbf16ps", register, 4 + (register >> 1), 6 + (register & 1))
                 before = now
-            return [offset(builder, a, 2 * _TILE * parts), offset(builder, b, 16 * _PAIR)]
+            return [offset(builder, a, 2 * TILE * parts), offset(builder, b, 16 * _PAIR)]
 
         loop(builder, steps, [a, b], step)
         for register, at in enumerate(corners):
@@ -352,8 +352,8 @@ def _add_sums(typingctx, target, source, count):
 
         def one(index: ir.Value, _: list) -> list:
             here = builder.shl(index, I64(6))
-            values = [load(builder, vector(F32), offset(builder, at, here), _ROW) for at in (target, source)]
-            store(builder, builder.fadd(*values), offset(builder, target, here), _ROW)
+            values = [load(builder, vector(F32), offset(builder, at, here), LINE) for at in (target, source)]
+            store(builder, builder.fadd(*values), offset(builder, target, here), LINE)
             return []
 
         loop(builder, arguments[2], [], one)

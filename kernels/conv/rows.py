@@ -18,6 +18,8 @@ from ..gemm.emit import (
     I16,
     I32,
     I64,
+    LINE,
+    TILE,
     VOID,
     broadcast,
     call,
@@ -33,7 +35,7 @@ from ..gemm.emit import (
 )
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, convert, end, multiply_panels
-from ..gemm.packing import _joined_limits, _to_bf16, _widened_range, interleaved_parts
+from ..gemm.packing import interleaved_parts, joined_limits, to_bf16, widened_range
 from ..gemm.tags import constant, field_class, instance
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
@@ -44,7 +46,7 @@ from .positions import pointer, read_positions, suffix, widened
 
 __all__ = ["SUMS_BYTES", "MultiplyRows", "multiply"]
 
-_TILE, _LINE, _ROW = 1024, 64, 128
+_ROW = 128
 SUMS_BYTES = 32 * _ROW
 """Of the sums of 32 channels and 32 positions."""
 
@@ -68,7 +70,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
         _, at, stride, channels, count, target, block_bytes, limits_at = arguments
         at, target, limits_at = (pointer(builder, x) for x in (at, target, limits_at))
         rows = at, offset(builder, at, stride)
-        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
+        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
 
         def pack(block: ir.Value, found: list[ir.Value], read: Callable[[int, int], ir.Value]) -> list[ir.Value]:
             to = offset(builder, target, builder.mul(block, block_bytes))
@@ -77,13 +79,13 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
                 for half in (0, 1):
                     order = [16 * half + lane // 2 + 32 * (lane % 2) for lane in range(32)]
                     line = builder.shuffle_vector(*both, ir.Constant(vector(I32, 32), order))
-                    store(builder, line, offset(builder, to, _TILE * half), _LINE)
+                    store(builder, line, offset(builder, to, TILE * half), LINE)
                 return range_of_halves(builder, both, found)
             for half in (0, 1):
                 both = [widened(builder, read(channel, half), element) for channel in (0, 1)]
                 for part, line in enumerate(interleaved_parts(builder, conversion, both)):
-                    store(builder, line, offset(builder, to, _TILE * (2 * part + half)), _LINE)
-                found = _widened_range(builder, both, found)
+                    store(builder, line, offset(builder, to, TILE * (2 * part + half)), LINE)
+                found = widened_range(builder, both, found)
             return found
 
         def place(channel: int, block: ir.Value, half: int) -> ir.Value:
@@ -112,7 +114,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
                 start = no_range_of_halves() if copies else limits
                 found = loop(builder, blocks, start, lambda index, found: body(builder.add(first, index), found))
                 if copies:
-                    found = _joined_limits(builder, found, limits)
+                    found = joined_limits(builder, found, limits)
                 for slot, value in zip(slots, found, strict=True):
                     store(builder, value, slot, 4)
 
@@ -144,10 +146,10 @@ def _pack_spots(typingctx, leaf, at, stride, channels, run, offsets, target, lim
             read_positions(builder, element, here, run, offsets, exists, slot)
             both.append(builder.load(slot))
         for part, line in enumerate(interleaved_parts(builder, conversion, both)):
-            store(builder, line, offset(builder, target, 2 * _TILE * part), _LINE)
-        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
+            store(builder, line, offset(builder, target, 2 * TILE * part), LINE)
+        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
         limits = [load(builder, vector(I32), slot, 4) for slot in slots]
-        for slot, found in zip(slots, _widened_range(builder, both, limits), strict=True):
+        for slot, found in zip(slots, widened_range(builder, both, limits), strict=True):
             store(builder, found, slot, 4)
         return context.get_dummy_value()
 
@@ -168,16 +170,16 @@ def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
         masks = [_mask(builder, count, lanes, first) for first in range(0, 32, lanes)]
 
         def activated(place: ir.Value) -> ir.Value:
-            value = load(builder, vector(F32), place, _LINE)
+            value = load(builder, vector(F32), place, LINE)
             negative = builder.fcmp_ordered("<", value, splat(F32, 0.0))
             return builder.select(builder.and_(negative, wanted), splat(F32, 0.0), value)
 
         def row(index: ir.Value, _: list) -> list:
             here = offset(builder, sums, builder.mul(index, I64(_ROW)))
             to = offset(builder, at, builder.mul(index, stride))
-            values = [activated(offset(builder, here, _LINE * half)) for half in (0, 1)]
+            values = [activated(offset(builder, here, LINE * half)) for half in (0, 1)]
             if target.stored is I16:  # sums of tiles are not subnormal, which this instruction would flush
-                values = [_to_bf16(builder, *values)]
+                values = [to_bf16(builder, *values)]
             elif lanes == 32:
                 values = [convert(builder, value, target) for value in values]
                 values = [builder.shuffle_vector(*values, ir.Constant(vector(I32, 32), list(range(32))))]

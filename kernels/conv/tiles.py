@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..gemm import tiles
-from ..gemm.emit import I8, I64, VOID, call, load, loop, offset, prefetch_to_l2
+from ..gemm.amx import tile
+from ..gemm.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
@@ -23,9 +24,8 @@ from .geometry import RUN_BYTES
 from .memory import read32
 from .positions import pointer
 
-__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "multiply_step", "tile"]
+__all__ = ["KERNELS", "SUMS_BYTES", "BlockArguments", "ConvolveBlock", "multiply_step"]
 
-_TILE, _ROW = 1024, 64
 _SUMS_ROW = 128
 _SUMS = SUMS_BYTES = 32 * _SUMS_ROW
 """Of the sums of a block."""
@@ -42,11 +42,6 @@ KERNELS = {
 """The walks through the products of parts, by precision."""
 
 
-def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
-    """Call a tile intrinsic; an `int` is a register."""
-    call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
-
-
 def multiply_step(
     builder: ir.IRBuilder,
     walk: Any,
@@ -61,15 +56,15 @@ def multiply_step(
     before: tuple[int | None, int | None] = (None, None)
     for now in walk:
         of_a = offset(builder, a, builder.mul(part_bytes, I64(now[0])))
-        of_b = offset(builder, b, 2 * now[1] * _TILE)
+        of_b = offset(builder, b, 2 * now[1] * TILE)
         new_a, new_b = before[0] != now[0], before[1] != now[1]
         if new_a:
             tile(builder, "tileloadd64", 4, of_a, a_row)
         if new_b:
-            tile(builder, load_b, 6, of_b, I64(_ROW))
+            tile(builder, load_b, 6, of_b, I64(LINE))
         tile(builder, "tdpbf16ps", 0, 4, 6)
         if new_b:
-            tile(builder, load_b, 7, offset(builder, of_b, _TILE), I64(_ROW))
+            tile(builder, load_b, 7, offset(builder, of_b, TILE), I64(LINE))
         tile(builder, "tdpbf16ps", 1, 4, 7)
         if new_a:
             tile(builder, "tileloadd64", 5, offset(builder, of_a, builder.shl(a_row, I64(4))), a_row)
@@ -96,24 +91,24 @@ def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume
         with builder.if_else(resume) as (go_on, start):
             with go_on:
                 for register in range(4):
-                    at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * _ROW)
+                    at = offset(builder, sums, (register >> 1) * 16 * _SUMS_ROW + (register & 1) * LINE)
                     tile(builder, "tileloadd64", register, at, I64(_SUMS_ROW))
             with start:
                 for register in range(4):
-                    tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * _ROW), I64(0))
+                    tile(builder, "tileloadd64", register, offset(builder, bias, (register & 1) * LINE), I64(0))
 
         def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
             table, b, ahead = pointers
             prefetch_to_l2(builder, ahead, 4 * parts)
             here = offset(builder, a, load(builder, I64, table, 8))
-            multiply_step(builder, kernel.walk, here, I64(_ROW), part_bytes, b)
+            multiply_step(builder, kernel.walk, here, I64(LINE), part_bytes, b)
             return [
-                offset(builder, table, 8), offset(builder, b, 2 * _TILE * parts), offset(builder, ahead, 256 * parts)
+                offset(builder, table, 8), offset(builder, b, 2 * TILE * parts), offset(builder, ahead, 256 * parts)
             ]  # fmt: skip
 
         loop(builder, steps, [table, b, ahead], step)
         for register in range(4):
-            at = offset(builder, high if register >> 1 else low, (register & 1) * _ROW)
+            at = offset(builder, high if register >> 1 else low, (register & 1) * LINE)
             tile(builder, "tilestored64", register, at, stride)
         return context.get_dummy_value()
 
@@ -160,7 +155,7 @@ def _convolve_block(leaf, job):
                     if to and and_to:
                         low, high, stride = to, and_to, direct
                 _multiply_lines(
-                    tag, steps, job.a + 2 * _TILE * block, part_bytes, table + 8 * p, weights, slot,
+                    tag, steps, job.a + 2 * TILE * block, part_bytes, table + 8 * p, weights, slot,
                     p > 0, job.bias + 128 * panel, low, high, stride, ahead,
                 )  # fmt: skip
                 slot += _SUMS

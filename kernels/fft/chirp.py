@@ -14,10 +14,11 @@ from ..gemm.loops import leaf_address
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
+from ..words import get
 from .butterflies import Arithmetic, Complex
 from .codelets import vectors
 from .loops import whole
-from .table import ONE, Job, get
+from .table import ONE, Job
 from .tangle import Rows
 
 __all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "leaves", "transform_by_chirp"]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at
+from ..words import get
 from .codelets import PassArguments, SquareArguments
 from .table import (
     ACROSS,
@@ -42,9 +43,8 @@ from .table import (
     A,
     B,
     N,
-    get,
 )
-from .tangle import TangleArguments
+from .tangle import TangleArguments, TangleOfLanesArguments
 
 __all__ = [
     "column",
@@ -55,6 +55,7 @@ __all__ = [
     "tangle",
     "tangle_all",
     "tangle_blocks",
+    "tangle_lanes",
     "turn",
     "whole",
 ]
@@ -119,6 +120,17 @@ def tangle_all(table, source, source_step, target, target_step, count):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
+def tangle_lanes(table, rows):
+    """The same in place, of split rows: m for complex numbers, m + 1 for real ones."""
+    call_at(
+        get(table, TANGLE),
+        TangleOfLanesArguments(
+            rows, get(table, ROW), get(table, TANGLE_ROOTS), get(table, N), int(get(table, REAL) == HALVED)
+        ),
+    )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
 def first_step(job, source, work, group, buffer):
     """A vector of columns of the matrix, to its place in `work`: [vector of rows][column][split row]."""
     table = job.table
@@ -172,12 +184,10 @@ def whole(job, source, target, buffer):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def turn(table, at, step, split, scale, inwards):
-    """Between the rows of `lanes` transforms and split rows. Squares are lanes x lanes elements, half as many complex
-    numbers; the last one begins earlier where that is no divisor of n."""
-    n, lanes, size, row, square = (
-        get(table, N), get(table, LANES), get(table, SIZE), get(table, ROW), get(table, SQUARE),
-    )  # fmt: skip
+def turn(table, n, at, step, split, scale, inwards):
+    """Between the n numbers of each of `lanes` transforms and n split rows. Squares are lanes x lanes elements, half as
+    many complex numbers; the last one begins earlier where that is no divisor of n."""
+    lanes, size, row, square = get(table, LANES), get(table, SIZE), get(table, ROW), get(table, SQUARE)
     width = lanes // 2
     whole, next_plain, next_split = n // width, width * 2 * size, width * row
     for rest in range(2):

@@ -17,7 +17,7 @@ from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, na
 from .places import Interleaved, Split, Twiddled, writer_of
 from .registers import leaf_of
 from .table import FIELDS, KINDS, REALS
-from .tangle import Tangle
+from .tangle import Tangle, TangleOfLanes
 from .wide import wide_leaf
 
 __all__ = ["Passes", "Plan", "make_plan", "plan_long"]
@@ -125,7 +125,8 @@ def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: t
         turns = roots(np.arange(n // 2 + lanes + 1), 2 * n, dtype)
         turned = _aligned(np.stack([turns[:, 1], -turns[:, 0]], -1))  # -i w^k
         held = (*held, turned)
-        fields.update(tangle_roots=address_of(turned), tangle=leaf_address(Tangle(tag, vectors(size, size))))
+        leaf = TangleOfLanes(tag) if kind == "short" else Tangle(tag, vectors(size, size))
+        fields.update(tangle_roots=address_of(turned), tangle=leaf_address(leaf))
     table = np.array([fields[name] for name in FIELDS], np.int64)
     nbytes = table.nbytes + sum(each.nbytes for each in {id(each): each for each in held}.values())
     return Plan(
@@ -142,7 +143,7 @@ def plan_short(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     down = passes(n, dtype, ends, ends, lanes)
     place, count = down.place
     fields = {"n": n, "size": size, "lanes": lanes, "down": place, "down_count": count, "a": n, "b": 1}
-    fields["column_bytes"] = (4 if real else 3) * n * 2 * size * lanes
+    fields["column_bytes"] = (3 * n + (1 if real else 0)) * 2 * size * lanes
     return _plan(kind, real, fields, 0, (down,))
 
 

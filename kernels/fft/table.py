@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.emit import POINTER, prefetch_to_write
-from ..jit import intrinsic, ir, types
+from ..jit import intrinsic, types
 
 __all__ = [
     "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
     "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW", "SHARE",
     "SHORT", "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job", "N",
-    "ask_to_write", "get", "put",
+    "ask_to_write",
 ]  # fmt: skip
 
 FIELDS = (
@@ -29,30 +29,6 @@ SHORT, LONG, ALONG, IN_REGISTERS, WIDE = range(5)
 FORWARD, HALVED = 1, 2
 
 ONE = 0x3FF0000000000000  # the bits of 1.0
-
-
-@intrinsic
-def get(typingctx, address, index):
-    """The int64 at an index from an address on. Tables travel as addresses: an array in a job would be counted by all
-    threads at once, which took longer than the transforms."""
-
-    def codegen(context, builder, signature, arguments):
-        table = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-        return builder.load(builder.gep(table, [arguments[1]]))
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def put(typingctx, address, index, value):
-    """Write the int64 at an index from an address on."""
-
-    def codegen(context, builder, signature, arguments):
-        table = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
-        builder.store(arguments[2], builder.gep(table, [arguments[1]]))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I32, I64, POINTER, load, offset, store, vector
+from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
 
-__all__ = ["Rows", "Tangle", "TangleArguments"]
+__all__ = ["Rows", "Tangle", "TangleArguments", "TangleOfLanes", "TangleOfLanesArguments"]
 
 
 class TangleArguments(NamedTuple):
@@ -74,6 +74,14 @@ class Rows:
             store(builder, builder.shuffle_vector(value.re, value.im, some), at, self.size)
 
 
+def _tangled(a: Arithmetic, x: Complex, y: Complex, root: Complex, inverse: ir.Value) -> tuple[Complex, Complex]:
+    """What becomes of numbers at frequencies and at their mirrors."""
+    turned = a.builder.select(a.builder.icmp_signed("!=", inverse, I64(0)), a.builder.fneg(root.im), root.im)
+    even = Complex(a.plus(x.re, y.re), a.minus(x.im, y.im))
+    odd = a.multiply(Complex(a.minus(x.re, y.re), a.plus(x.im, y.im)), Complex(root.re, turned))
+    return a.add(even, odd), Complex(a.minus(even.re, odd.re), a.minus(odd.im, even.im))
+
+
 @intrinsic
 def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
     """The frequencies k, k + 1, ... of a vector and m - k, m - k - 1, ..."""
@@ -84,13 +92,11 @@ def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
         source, target, roots = (builder.inttoptr(each, POINTER) for each in (source, target, roots))
         a = Arithmetic(builder, tag.element, tag.lanes)
         rows, mirror = Rows(a, tag.size), builder.sub(m, k)
-        root = rows.read(roots, k)
-        turned = builder.select(builder.icmp_signed("!=", inverse, I64(0)), builder.fneg(root.im), root.im)
-        x, y = rows.read(source, k), rows.read(source, mirror, backwards=True)
-        even = Complex(a.plus(x.re, y.re), a.minus(x.im, y.im))
-        odd = a.multiply(Complex(a.minus(x.re, y.re), a.plus(x.im, y.im)), Complex(root.re, turned))
-        rows.write(a.add(even, odd), target, k)
-        rows.write(Complex(a.minus(even.re, odd.re), a.minus(odd.im, even.im)), target, mirror, backwards=True)
+        first, second = _tangled(
+            a, rows.read(source, k), rows.read(source, mirror, backwards=True), rows.read(roots, k), inverse
+        )
+        rows.write(first, target, k)
+        rows.write(second, target, mirror, backwards=True)
         return context.get_dummy_value()
 
     return types.void(vectors, *(types.int64,) * 6), codegen
@@ -155,3 +161,90 @@ class Tangle(NamedTuple):
     one: NamedTuple
     run = _tangle
     arguments = TangleArguments
+
+
+# Lanes
+
+
+class TangleOfLanesArguments(NamedTuple):
+    """rows: the address of m + 1 split rows, of which a spectrum of complex numbers fills m; row: their bytes."""
+
+    rows: int
+    row: int
+    roots: int
+    m: int
+    inverse: int
+
+
+def _parts_at(a: Arithmetic, address: ir.Value, size: int) -> tuple[ir.Value, ir.Value]:
+    """The places of both parts of a split row."""
+    at = a.builder.inttoptr(address, POINTER)
+    return at, offset(a.builder, at, size * a.lanes)
+
+
+@intrinsic
+def _mirrored_rows(typingctx, vectors, low, high, root, inverse):
+    """The rows of a frequency and of its mirror, in place."""
+
+    def codegen(context, builder, signature, arguments):
+        tag = instance(vectors)
+        _, low, high, root, inverse = arguments
+        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+        root = builder.inttoptr(root, POINTER)
+        parts = [load(builder, tag.element, offset(builder, root, part * tag.size), tag.size) for part in range(2)]
+        places = [_parts_at(a, row, tag.size) for row in (low, high)]
+        x, y = (Complex(*[load(builder, kind, at, tag.size * tag.lanes) for at in pair]) for pair in places)
+        turn = Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
+        for pair, values in zip(places, _tangled(a, x, y, turn, inverse), strict=True):
+            for at, value in zip(pair, values, strict=True):
+                store(builder, value, at, tag.size * tag.lanes)
+        return context.get_dummy_value()
+
+    return types.void(vectors, *(types.int64,) * 4), codegen
+
+
+@intrinsic
+def _end_rows(typingctx, vectors, low, high, inverse):
+    """The rows of frequency 0 and, of real numbers, m, in place."""
+
+    def codegen(context, builder, signature, arguments):
+        tag = instance(vectors)
+        _, low, high, inverse = arguments
+        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+        align = tag.size * tag.lanes
+        (low, low_im), (high, high_im) = (_parts_at(a, row, tag.size) for row in (low, high))
+        first = load(builder, kind, low, align)
+        with builder.if_else(builder.icmp_signed("!=", inverse, I64(0))) as (then, otherwise):
+            with then:
+                second = load(builder, kind, high, align)
+                store(builder, a.plus(first, second), low, align)
+                store(builder, a.minus(first, second), low_im, align)
+            with otherwise:
+                second = load(builder, kind, low_im, align)
+                total, difference = a.plus(first, second), a.minus(first, second)
+                for at, value in ((low, a.plus(total, total)), (high, a.plus(difference, difference))):
+                    store(builder, value, at, align)
+                for at in (low_im, high_im):
+                    store(builder, zero(kind), at, align)
+        return context.get_dummy_value()
+
+    return types.void(vectors, *(types.int64,) * 3), codegen
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _tangle_of_lanes(leaf, job):
+    size = constant(leaf.vectors, "size")
+    for k in range(1, job.m // 2 + 1):
+        _mirrored_rows(
+            leaf.vectors, job.rows + k * job.row, job.rows + (job.m - k) * job.row, job.roots + 2 * size * k,
+            job.inverse,
+        )  # fmt: skip
+    _end_rows(leaf.vectors, job.rows, job.rows + job.m * job.row, job.inverse)
+
+
+class TangleOfLanes(NamedTuple):
+    """Leaf: the same of as many transforms as vectors have lanes, whose frequencies are split rows."""
+
+    vectors: NamedTuple
+    run = _tangle_of_lanes
+    arguments = TangleOfLanesArguments

@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from ..jit import njit
 from ..launch import call_at, launch
-from .loops import column, first_of, first_step, groups_of, second_step, tangle, tangle_all, tangle_blocks, turn, whole
+from ..words import get, put
+from .loops import (
+    column,
+    first_of,
+    first_step,
+    groups_of,
+    second_step,
+    tangle,
+    tangle_all,
+    tangle_blocks,
+    tangle_lanes,
+    turn,
+    whole,
+)
 from .registers import WholeArguments
 from .table import (
     ACROSS,
@@ -37,8 +50,6 @@ from .table import (
     Job,
     N,
     ask_to_write,
-    get,
-    put,
 )
 from .wide import WideArguments
 
@@ -113,32 +124,25 @@ def _tangle_task(task, worker, job):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _short_task(task, worker, job):
-    """Some vectors of short transforms. Those of real numbers pass through rows of the worker's own, because two tasks
-    may compute one transform."""
+    """Some vectors of short transforms. Two tasks may compute one of them, and then write the same."""
     table = job.table
-    n, lanes, size, row, real = (
-        get(table, N), get(table, LANES), get(table, SIZE), get(table, ROW), get(table, REAL),
-    )  # fmt: skip
+    n, lanes, row, real = get(table, N), get(table, LANES), get(table, ROW), get(table, REAL)
     buffer = job.memory + worker * get(table, WORKER_BYTES)
-    turned, own, own_step = buffer + 2 * n * row, buffer + 3 * n * row, n * 2 * size
+    turned = buffer + 2 * n * row
     for group in _walk(job, task * job.chunk, min((task + 1) * job.chunk, groups_of(job.batch, lanes))):
         first = first_of(group, lanes, job.batch)
         source, target = job.source + first * job.source_step, job.target + first * job.target_step
+        turn(table, n + int(real == HALVED), source, job.source_step, turned, ONE, True)
         if real == HALVED:
-            tangle_all(table, source, job.source_step, own, own_step, lanes)
-            turn(table, own, own_step, turned, ONE, True)
-        else:
-            turn(table, source, job.source_step, turned, ONE, True)
+            tangle_lanes(table, turned)
         _ask_for_rows(table, target, job.target_step, lanes)
         column(
             get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
             row, 0, 0, 0, 0,
         )  # fmt: skip
         if real == FORWARD:
-            turn(table, own, own_step, turned, job.scale, False)
-            tangle_all(table, own, own_step, target, job.target_step, lanes)
-        else:
-            turn(table, target, job.target_step, turned, job.scale, False)
+            tangle_lanes(table, turned)
+        turn(table, n + int(real == FORWARD), target, job.target_step, turned, job.scale, False)
 
 
 @njit(cache=False, no_cpython_wrapper=True)

@@ -16,8 +16,9 @@ import numpy as np
 
 from ..jit import cfunc, types
 from ..launch import call_at
+from ..words import get
 from .jobs import Job
-from .segments import SegmentArguments, extraordinary, read, reset
+from .segments import SegmentArguments, extraordinary, reset
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes
 
 __all__ = ["AVAILABLE", "WORKSPACE_BYTES", "builtin", "new_builtin", "workspace_address"]
@@ -38,20 +39,20 @@ _increment = types.ExternalFunction("Py_IncRef", types.void(types.int64))
 @cfunc(types.int64(types.int64, types.int64, types.int64))
 def _call(behind, arguments, _):
     """`behind` is an array (`_FIELDS`), `arguments` are the addresses of three objects; returned is one of them."""
-    a, b, c = read(arguments, 0), read(arguments, 1), read(arguments, 2)
-    fields, kind = read(behind + _DATA, 0), read(c + _TYPE, 0)
-    job, workspace, ndim = read(fields, 0), read(fields, 1), read(fields, 2)
-    takes = read(a + _TYPE, 0) == kind and read(b + _TYPE, 0) == kind
+    a, b, c = get(arguments, 0), get(arguments, 1), get(arguments, 2)
+    fields, kind = get(behind + _DATA, 0), get(c + _TYPE, 0)
+    job, workspace, ndim = get(fields, 0), get(fields, 1), get(fields, 2)
+    takes = get(a + _TYPE, 0) == kind and get(b + _TYPE, 0) == kind
     if takes:
-        of_a, of_b = read(a + _STRIDES, 0), read(b + _STRIDES, 0)
+        of_a, of_b = get(a + _STRIDES, 0), get(b + _STRIDES, 0)
         for dim in range(ndim):
-            takes &= read(of_a, dim) == read(fields, 3 + dim) and read(of_b, dim) == read(fields, 3 + ndim + dim)
+            takes &= get(of_a, dim) == get(fields, 3 + dim) and get(of_b, dim) == get(fields, 3 + ndim + dim)
     if takes:
-        checked = read(job, 1) != 0
+        checked = get(job, 1) != 0
         if checked:
             reset(workspace)
-        places = read(a + _DATA, 0), read(b + _DATA, 0), read(c + _DATA, 0)
-        call_at(read(job, 0), SegmentArguments(job, places[0], places[1], places[2], read(job, 2), workspace))
+        places = get(a + _DATA, 0), get(b + _DATA, 0), get(c + _DATA, 0)
+        call_at(get(job, 0), SegmentArguments(job, places[0], places[1], places[2], get(job, 2), workspace))
         takes = not checked or extraordinary(workspace) == 0
     result = c if takes else a
     _increment(result)

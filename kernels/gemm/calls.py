@@ -20,10 +20,11 @@ import numpy as np
 
 from ..jit import cfunc, intrinsic, ir, njit, types
 from ..launch import call_at
+from ..words import get, put
 from .builtin import AVAILABLE, WORKSPACE_BYTES, new_builtin, workspace_address
 from .emit import I64
 from .jobs import Job
-from .segments import SegmentArguments, extraordinary, read, reset
+from .segments import SegmentArguments, extraordinary, reset
 from .workspace import HEADER, address_of
 
 __all__ = ["DIMS", "Multiply", "Table", "available"]
@@ -61,15 +62,6 @@ _new_object = types.ExternalFunction("PyType_GenericAlloc", types.int64(types.in
 
 
 @intrinsic
-def _put(typingctx, address, value):
-    def codegen(context, builder, signature, arguments):
-        builder.store(arguments[1], builder.inttoptr(arguments[0], I64.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
-
-
-@intrinsic
 def _new_array(typingctx, function, kind, dtype, ndim, shape):
     """`PyArray_NewFromDescr`, at its address; takes a reference to the dtype over."""
 
@@ -102,15 +94,15 @@ def _multiply_at(typingctx, a, b, c, size):
 @njit(cache=False)
 def _multiply(work, size, a, b, c):
     """Products of elements; at `work` are four sizes, and four strides of a and of b."""
-    for i in range(read(work, 0)):
-        for j in range(read(work, 1)):
-            for k in range(read(work, 2)):
-                x = a + i * read(work, 4) + j * read(work, 5) + k * read(work, 6)
-                y = b + i * read(work, 8) + j * read(work, 9) + k * read(work, 10)
-                for _ in range(read(work, 3)):
+    for i in range(get(work, 0)):
+        for j in range(get(work, 1)):
+            for k in range(get(work, 2)):
+                x = a + i * get(work, 4) + j * get(work, 5) + k * get(work, 6)
+                y = b + i * get(work, 8) + j * get(work, 9) + k * get(work, 10)
+                for _ in range(get(work, 3)):
                     _multiply_at(x, y, c, size)
-                    x += read(work, 7)
-                    y += read(work, 11)
+                    x += get(work, 7)
+                    y += get(work, 11)
                     c += size
 
 
@@ -118,21 +110,21 @@ def _multiply(work, size, a, b, c):
 def _place(equation, a, ndim_a, b, ndim_b):
     """Where in the table a call of two arrays stands."""
     key = equation >> 4
-    dims, strides = read(a + _DIMENSIONS, 0), read(a + _STRIDES, 0)
+    dims, strides = get(a + _DIMENSIONS, 0), get(a + _STRIDES, 0)
     for dim in range(ndim_a):
-        key = (key * 31 + read(dims, dim)) * 31 + read(strides, dim)
-    dims, strides = read(b + _DIMENSIONS, 0), read(b + _STRIDES, 0)
+        key = (key * 31 + get(dims, dim)) * 31 + get(strides, dim)
+    dims, strides = get(b + _DIMENSIONS, 0), get(b + _STRIDES, 0)
     for dim in range(ndim_b):
-        key = (key * 31 + read(dims, dim)) * 31 + read(strides, dim)
+        key = (key * 31 + get(dims, dim)) * 31 + get(strides, dim)
     return (key ^ key >> 9) & (ENTRIES - 1)
 
 
 @njit(cache=False)
 def _alike(array, ndim, sizes):
     """Whether the array has these sizes and strides."""
-    dims, strides = read(array + _DIMENSIONS, 0), read(array + _STRIDES, 0)
+    dims, strides = get(array + _DIMENSIONS, 0), get(array + _STRIDES, 0)
     for dim in range(ndim):
-        if read(dims, dim) != read(sizes, dim) or read(strides, dim) != read(sizes, DIMS + dim):
+        if get(dims, dim) != get(sizes, dim) or get(strides, dim) != get(sizes, DIMS + dim):
             return False
     return True
 
@@ -141,38 +133,38 @@ def _alike(array, ndim, sizes):
 def _call(behind, arguments, _):
     """`behind` is the table; `arguments` are the addresses of four objects: what the entries depend on beside the
     operands, the equation, and both operands. Returns None for a call that it does not know."""
-    table = read(behind + _DATA, 0)
-    state, equation, x, y = read(arguments, 0), read(arguments, 1), read(arguments, 2), read(arguments, 3)
-    kind, none, node = read(table, _CLASS), read(table, _NONE), read(table, _NODE)
-    while read(x + _TYPE, 0) == kind and read(y + _TYPE, 0) == kind:
-        if read(x + node, 0) != none or read(y + node, 0) != none:
+    table = get(behind + _DATA, 0)
+    state, equation, x, y = get(arguments, 0), get(arguments, 1), get(arguments, 2), get(arguments, 3)
+    kind, none, node = get(table, _CLASS), get(table, _NONE), get(table, _NODE)
+    while get(x + _TYPE, 0) == kind and get(y + _TYPE, 0) == kind:
+        if get(x + node, 0) != none or get(y + node, 0) != none:
             break
-        a, b, dtype = read(x + read(table, _ARRAY), 0), read(y + read(table, _ARRAY), 0), read(table, _NDARRAY)
-        if read(a + _TYPE, 0) != dtype or read(b + _TYPE, 0) != dtype:
+        a, b, dtype = get(x + get(table, _ARRAY), 0), get(y + get(table, _ARRAY), 0), get(table, _NDARRAY)
+        if get(a + _TYPE, 0) != dtype or get(b + _TYPE, 0) != dtype:
             break
-        ndim_a, ndim_b = read(a + _NDIM, 0) & 0xFFFFFFFF, read(b + _NDIM, 0) & 0xFFFFFFFF
+        ndim_a, ndim_b = get(a + _NDIM, 0) & 0xFFFFFFFF, get(b + _NDIM, 0) & 0xFFFFFFFF
         place = _place(equation, a, ndim_a, b, ndim_b)
-        entry, dtype = table + 8 * (_HEAD + place * _ENTRY), read(a + _DTYPE, 0)
-        if read(entry, _EQUATION) != equation or read(entry, _STATE) != state or read(entry, _DTYPE_OF) != dtype:
+        entry, dtype = table + 8 * (_HEAD + place * _ENTRY), get(a + _DTYPE, 0)
+        if get(entry, _EQUATION) != equation or get(entry, _STATE) != state or get(entry, _DTYPE_OF) != dtype:
             break
-        if read(entry, _NDIM_A) != ndim_a or read(entry, _NDIM_B) != ndim_b or read(b + _DTYPE, 0) != dtype:
+        if get(entry, _NDIM_A) != ndim_a or get(entry, _NDIM_B) != ndim_b or get(b + _DTYPE, 0) != dtype:
             break
         if not _alike(a, ndim_a, entry + 8 * _SIZES_A) or not _alike(b, ndim_b, entry + 8 * _SIZES_B):
             break
         _increment(dtype)
         shape = entry + 8 * _SIZES_C
-        c = _new_array(read(table, _NEW_ARRAY), read(table, _NDARRAY), dtype, read(entry, _NDIM_C), shape)
+        c = _new_array(get(table, _NEW_ARRAY), get(table, _NDARRAY), dtype, get(entry, _NDIM_C), shape)
         if c == 0:
             return 0
-        work, what, fine = read(entry, _WORK), read(entry, _WHAT), True
-        at_a, at_b, at_c = read(a + _DATA, 0), read(b + _DATA, 0), read(c + _DATA, 0)
-        if read(entry, _SWAPPED):
+        work, what, fine = get(entry, _WORK), get(entry, _WHAT), True
+        at_a, at_b, at_c = get(a + _DATA, 0), get(b + _DATA, 0), get(c + _DATA, 0)
+        if get(entry, _SWAPPED):
             at_a, at_b = at_b, at_a
         if what == 0:
-            workspace, checked = read(table, _WORKSPACE), read(work, 1) != 0
+            workspace, checked = get(table, _WORKSPACE), get(work, 1) != 0
             if checked:
                 reset(workspace)
-            call_at(read(work, 0), SegmentArguments(work, at_a, at_b, at_c, read(work, 2), workspace))
+            call_at(get(work, 0), SegmentArguments(work, at_a, at_b, at_c, get(work, 2), workspace))
             fine = not checked or extraordinary(workspace) == 0
         else:
             _multiply(work, what, at_a, at_b, at_c)
@@ -182,10 +174,10 @@ def _call(behind, arguments, _):
             if fine:
                 return 0
             break
-        _put(result + read(table, _ARRAY), c)
-        for slot in (read(table, _NODE), read(table, _FIRST_REST), read(table, _SECOND_REST)):
+        put(result + get(table, _ARRAY), 0, c)
+        for slot in (get(table, _NODE), get(table, _FIRST_REST), get(table, _SECOND_REST)):
             _increment(none)
-            _put(result + slot, none)
+            put(result + slot, 0, none)
         return result
     _increment(none)
     return none

@@ -24,6 +24,11 @@ I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 BF16, F16, F32, F64, VOID = _BFloat(), ir.HalfType(), ir.FloatType(), ir.DoubleType(), ir.VoidType()
 POINTER = I8.as_pointer()
 
+LINE = 64
+"""Bytes of a cache line, of a whole vector and of one of a tile's lines."""
+
+TILE = 16 * LINE
+
 
 def vector(element: ir.Type, lanes: int = 16) -> ir.VectorType:
     return ir.VectorType(element, lanes)

@@ -74,10 +74,14 @@ def job_for(
     return make(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), dtype, sizes, strides, steps)
 
 
-def _in_a_row(steps: Steps, sizes: tuple, itemsize: int) -> bool:
-    """Whether the matrices of a batch that is larger than a cache lie one after the other."""
+def _sides(sizes: tuple, itemsize: int) -> tuple[int, int, int]:
+    """Bytes of A, B and C."""
     m, k, n = sizes
-    sides = m * k * itemsize, k * n * itemsize, m * n * itemsize
+    return m * k * itemsize, k * n * itemsize, m * n * itemsize
+
+
+def _in_a_row(steps: Steps, sides: tuple[int, int, int]) -> bool:
+    """Whether the matrices of a batch that is larger than a cache lie one after the other."""
     return (steps.a, steps.b, steps.c) == sides and steps.count * sum(sides) >= _BEYOND_CACHE
 
 
@@ -127,8 +131,8 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     as_is = dtype.itemsize == size and type(plan.a_panel.conversion) is AsIs
     kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
     fields = dict.fromkeys(small_vectors.FIELDS, 0)
-    sides = m * k * dtype.itemsize, k * n * dtype.itemsize, m * n * dtype.itemsize
-    in_a_row = kernel.tall and _in_a_row(steps, sizes, dtype.itemsize)
+    sides = _sides(sizes, dtype.itemsize)
+    in_a_row = kernel.tall and _in_a_row(steps, sides)
     if in_a_row:
         places = k * small_vectors.strips(m, n, kernel.lanes)
         fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
@@ -177,7 +181,7 @@ def _tiles_job(
         raise Refused("takes matrices that are contiguous in a direction")
     a_stride, b_stride = a_row if a_along_k else a_k, b_column if b_along_k else b_k
     exactly |= plan.precision == "bf16"  # which rounds greatest magnitudes as they are, and looks no faster at others
-    leaf = _tiles_leaf(plan, dtype, a_along_k, b_along_k, exactly, _in_a_row(steps, sizes, size))
+    leaf = _tiles_leaf(plan, dtype, a_along_k, b_along_k, exactly, _in_a_row(steps, _sides(sizes, size)))
     parts = plan.scheme.kernel.a_bytes // 64
     fields = {
         "run": leaf, "m": m, "n": n, "k": k,

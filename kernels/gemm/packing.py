@@ -26,7 +26,9 @@ from .emit import (
     I16,
     I32,
     I64,
+    LINE,
     POINTER,
+    TILE,
     call,
     load,
     loop,
@@ -50,11 +52,13 @@ __all__ = [
     "constant",
     "converted",
     "interleaved_parts",
+    "joined_limits",
     "pack_panel",
+    "parts_of",
     "rounded",
+    "to_bf16",
+    "widened_range",
 ]
-
-_TILE, _LINE = 1024, 64
 
 
 class OfA(NamedTuple):
@@ -65,7 +69,7 @@ class OfB(NamedTuple):
     operand = "b"
 
 
-def _to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+def to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
     """32 values rounded to bf16, nearest even, as bit patterns: those of `first`, then those of `second`."""
     both = call(builder, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", vector(BF16, 32), second, first)
     return builder.bitcast(both, vector(I16, 32))
@@ -108,7 +112,7 @@ def _cut(builder: ir.IRBuilder, conversion: type, values: list[ir.Value], order:
     return parts
 
 
-def _parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
+def parts_of(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
     """The bf16 parts of two vectors of float32, the largest part first. The hardware rounds to bf16 itself."""
     if conversion.target != "bf16":
         values = [rounded(builder, value, conversion) for value in values]
@@ -116,13 +120,13 @@ def _parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> l
         return _cut(builder, conversion, values, _in_turn)
     parts = []
     for remaining in reversed(range(conversion.tile_parts)):
-        parts.append(_to_bf16(builder, *values))
+        parts.append(to_bf16(builder, *values))
         if remaining:
             values = [builder.fsub(value, _widen(builder, parts[-1], half)) for half, value in enumerate(values)]
     return parts
 
 
-def _widened_range(builder: ir.IRBuilder, values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
+def widened_range(builder: ir.IRBuilder, values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
     """The limits (least non-zero magnitude less one, greatest magnitude, as bits) with the values taken in."""
     least, greatest = limits
     for value in values:
@@ -141,7 +145,7 @@ def interleaved_parts(builder: ir.IRBuilder, conversion: type, values: list[ir.V
         values = [rounded(builder, value, conversion) for value in values]
         return _cut(builder, conversion, values, _by_pairs)
     pairs = ir.Constant(vector(I32, 32), PAIRS)
-    return [builder.shuffle_vector(part, part, pairs) for part in _parts(builder, conversion, values)]
+    return [builder.shuffle_vector(part, part, pairs) for part in parts_of(builder, conversion, values)]
 
 
 class TilePanel(NamedTuple):
@@ -164,10 +168,10 @@ class TilePanel(NamedTuple):
         def one_tile(index: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
             step, half = builder.lshr(index, I64(1)), builder.and_(index, I64(1))
             reader = readers(builder.shl(half, I64(4)), builder.shl(step, I64(5)))
-            begin = builder.add(builder.mul(step, I64(step_bytes)), builder.mul(half, I64(_TILE)))
+            begin = builder.add(builder.mul(step, I64(step_bytes)), builder.mul(half, I64(TILE)))
             return _pack_tile(builder, tag, reader, offset(builder, target, begin), limits)
 
-        slots = [offset(builder, limits_at, _LINE * slot) for slot in (0, 1)]
+        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
         limits = [load(builder, vector(I32), slot, 4) for slot in slots]
         for slot, found in zip(slots, loop(builder, tiles, limits, one_tile), strict=True):
             store(builder, found, slot, 4)
@@ -183,21 +187,21 @@ def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value
         """The parts of line `index` along K, or of places 2 index and 2 index + 1 across the lines."""
         if reader.along_k:
             values = [reader.along(index, 0), reader.along(index, 16)]
-            parts = _parts(builder, conversion, values)
+            parts = parts_of(builder, conversion, values)
         else:
             k = builder.shl(index, I64(1))
             values = [reader.across(k), reader.across(builder.add(k, I64(1)))]
             parts = interleaved_parts(builder, conversion, values)
         found = [builder.bitcast(part, vector(I32)) for part in parts]
-        return found, _widened_range(builder, values, limits)
+        return found, widened_range(builder, values, limits)
 
     def put(line: ir.Value, part: int, at: ir.Value) -> None:
-        store(builder, line, offset(builder, at, 2 * _TILE * part), _LINE)
+        store(builder, line, offset(builder, at, 2 * TILE * part), LINE)
 
     def one_line(index: ir.Value, limits: list) -> list[ir.Value]:
         parts, limits = convert(index, limits)
         for part, line in enumerate(parts):
-            put(line, part, offset(builder, target, builder.mul(index, I64(_LINE))))
+            put(line, part, offset(builder, target, builder.mul(index, I64(LINE))))
         return limits
 
     if reader.along_k == (operand == "a"):
@@ -208,7 +212,7 @@ def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value
         lines.append(parts)
     for part, square in enumerate(zip(*lines, strict=True)):
         for index, line in enumerate(transpose(builder, list(square))):
-            put(line, part, offset(builder, target, _LINE * index))
+            put(line, part, offset(builder, target, LINE * index))
     return limits
 
 
@@ -231,14 +235,14 @@ def _copy_tile(builder: ir.IRBuilder, operand: str, reader: Reader, target: ir.V
         return [least, call(builder, "llvm.umax.v32i16", bits, found[1], magnitude)]
 
     def put(value: ir.Value, at: ir.Value) -> None:
-        store(builder, builder.bitcast(value, vector(I32)), at, _LINE)
+        store(builder, builder.bitcast(value, vector(I32)), at, LINE)
 
     found = [splat(I16, -1, 32), splat(I16, 0, 32)]
     if reader.along_k == (operand == "a"):
 
         def one_line(index: ir.Value, found: list) -> list[ir.Value]:
             value = line(index)
-            put(value, offset(builder, target, builder.mul(index, I64(_LINE))))
+            put(value, offset(builder, target, builder.mul(index, I64(LINE))))
             return seen(value, found)
 
         found = loop(builder, I64(16), found, one_line)
@@ -247,11 +251,11 @@ def _copy_tile(builder: ir.IRBuilder, operand: str, reader: Reader, target: ir.V
         for value in lines:
             found = seen(value, found)
         for index, value in enumerate(transpose(builder, [builder.bitcast(each, vector(I32)) for each in lines])):
-            put(value, offset(builder, target, _LINE * index))
-    return _joined_limits(builder, found, limits)
+            put(value, offset(builder, target, LINE * index))
+    return joined_limits(builder, found, limits)
 
 
-def _joined_limits(builder: ir.IRBuilder, found: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
+def joined_limits(builder: ir.IRBuilder, found: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
     """The limits with those of bfloat16 values taken in, whose bits are the upper half of a float32's."""
     least, greatest = limits
     for half in (0, 1):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..jit import intrinsic, njit, types
 from ..launch import call_at, launch
+from ..words import get
 from .emit import I32, I64, POINTER, call, load, offset, splat, store, vector
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "extraordinary",
     "multiply_many",
     "multiply_objects",
-    "read",
     "reset",
 ]
 
@@ -57,16 +57,6 @@ class SegmentArguments(NamedTuple):
     c: int
     count: int
     workspace: int
-
-
-@intrinsic
-def read(typingctx, address, index):
-    """The int64 at an index from an address on."""
-
-    def codegen(context, builder, signature, arguments):
-        return builder.load(builder.gep(builder.inttoptr(arguments[0], I64.as_pointer()), [arguments[1]]))
-
-    return types.int64(types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -118,13 +108,13 @@ def extraordinary(typingctx, limits):
 @njit(cache=False, no_cpython_wrapper=True)
 def _segment_task(task, worker, job):
     outer, first = task // job.chunks, task % job.chunks * job.chunk
-    count, step_a, step_b, step_c = read(job.job, 2), read(job.job, 3), read(job.job, 4), read(job.job, 5)
+    count, step_a, step_b, step_c = get(job.job, 2), get(job.job, 3), get(job.job, 4), get(job.job, 5)
     call_at(
-        read(job.job, 0),
+        get(job.job, 0),
         SegmentArguments(
-            job.job, read(job.outer, outer) + first * step_a, read(job.outer, job.across + outer) + first * step_b,
-            read(job.outer, 2 * job.across + outer) + first * step_c, min(job.chunk, count - first),
-            job.workspace + worker * read(job.job, 6),
+            job.job, get(job.outer, outer) + first * step_a, get(job.outer, job.across + outer) + first * step_b,
+            get(job.outer, 2 * job.across + outer) + first * step_c, min(job.chunk, count - first),
+            job.workspace + worker * get(job.job, 6),
         ),
     )  # fmt: skip
 
@@ -141,8 +131,8 @@ class _Segments(NamedTuple):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _multiply(pool, threads, job, outer, across, workspace):
-    count, checked, each = read(job, 2), read(job, 1) != 0, read(job, 6)
-    tasks = (2 if read(job, 3) == 0 or read(job, 4) == 0 else 8) * threads  # each of which converts what products share
+    count, checked, each = get(job, 2), get(job, 1) != 0, get(job, 6)
+    tasks = (2 if get(job, 3) == 0 or get(job, 4) == 0 else 8) * threads  # each of which converts what products share
     chunk = min(count, max(1, (count * across + tasks - 1) // tasks))
     chunks = (count + chunk - 1) // chunk
     for worker in range(threads if checked else 0):
@@ -167,11 +157,11 @@ def multiply_many(pool, threads, job, outer, across, workspace):
 def multiply_objects(pool, threads, job, a, b, c, workspace):
     """The products of a job, where a, b and c are the addresses of the addresses; 64 bytes before the workspace are
     used too."""
-    first_a, first_b, first_c = read(a, 0), read(b, 0), read(c, 0)
+    first_a, first_b, first_c = get(a, 0), get(b, 0), get(c, 0)
     if threads > 1:
         _write(workspace - 64, first_a, first_b, first_c)
         return _multiply(pool, threads, job, workspace - 64, 1, workspace)
-    if read(job, 1) != 0:
+    if get(job, 1) != 0:
         reset(workspace)
-    call_at(read(job, 0), SegmentArguments(job, first_a, first_b, first_c, read(job, 2), workspace))
-    return extraordinary(workspace) if read(job, 1) != 0 else 0
+    call_at(get(job, 0), SegmentArguments(job, first_a, first_b, first_c, get(job, 2), workspace))
+    return extraordinary(workspace) if get(job, 1) != 0 else 0

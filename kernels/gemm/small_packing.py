@@ -17,7 +17,9 @@ from .emit import (
     I16,
     I32,
     I64,
+    LINE,
     POINTER,
+    TILE,
     broadcast,
     call,
     either,
@@ -32,12 +34,10 @@ from .emit import (
     vector,
     zero,
 )  # fmt: skip
-from .packing import PAIRS, _parts, interleaved_parts
+from .packing import PAIRS, interleaved_parts, parts_of
 from .tags import field_class
 
 __all__ = ["Exactly", "Roughly", "to_tiles"]
-
-_TILE, _LINE = 1024, 64
 
 
 class Exactly(NamedTuple):
@@ -65,18 +65,13 @@ class _Lines:
     """
 
     def __init__(self, builder: ir.IRBuilder, leaf: types.Type) -> None:
-        self.builder, self.conversion, self.element = (
-            builder,
-            field_class(leaf, "conversion"),
-            field_class(leaf, "element"),
-        )
+        self.builder = builder
+        self.conversion, self.element = field_class(leaf, "conversion"), field_class(leaf, "element")
         self.raw = self.element.stored is I16
         self.parts = 1 if self.raw else self.conversion.tile_parts
         self.greatest = not self.raw and self.conversion.target != "bf16"
-        self.rough, self.fetches = (
-            self.greatest and field_class(leaf, "looks").rough,
-            field_class(leaf, "ahead").fetches,
-        )
+        self.rough = self.greatest and field_class(leaf, "looks").rough
+        self.fetches = field_class(leaf, "ahead").fetches
 
     def masks(self, left: ir.Value) -> list[ir.Value]:
         """Which of two times 16 lanes exist where `left` values do."""
@@ -116,7 +111,7 @@ class _Lines:
             halves = [builder.fpext(half, vector(F32)) for half in halves]
         for half in halves:
             limits = self._seen(builder.bitcast(half, vector(I32)), limits)
-        parts = interleaved_parts if by_pairs else _parts
+        parts = interleaved_parts if by_pairs else parts_of
         return parts(builder, self.conversion, halves), limits
 
     def _seen(self, bits: ir.Value, limits: list[ir.Value]) -> list[ir.Value]:
@@ -138,7 +133,7 @@ class _Lines:
             return [zero(vector(I32))]
         if self.raw:
             return [splat(I16, 0xFFFF, 32), zero(vector(I32))]
-        return [load(self.builder, vector(I32), offset(self.builder, at, _LINE * line), _LINE) for line in (0, 1)]
+        return [load(self.builder, vector(I32), offset(self.builder, at, LINE * line), LINE) for line in (0, 1)]
 
     def keep_limits(self, at: ir.Value, limits: list[ir.Value]) -> None:
         """Write what was found: of bfloat16 bits of the upper half of a float32; a rough look leaves a least magnitude
@@ -148,22 +143,22 @@ class _Lines:
             outside = builder.and_(limits[0], splat(I32, _OUTSIDE))
             inside, before = (
                 builder.icmp_unsigned("==", outside, zero(vector(I32))),
-                load(builder, vector(I32), at, _LINE),
+                load(builder, vector(I32), at, LINE),
             )
-            store(builder, builder.select(inside, before, zero(vector(I32))), at, _LINE)
+            store(builder, builder.select(inside, before, zero(vector(I32))), at, LINE)
             return
         if self.raw:
             least = limits[0]
-            before = load(builder, vector(I32), at, _LINE)
+            before = load(builder, vector(I32), at, LINE)
             for half in (0, 1):
                 lanes = ir.Constant(vector(I32), list(range(16 * half, 16 * half + 16)))
                 wide = builder.zext(builder.shuffle_vector(least, least, lanes), vector(I32))
                 bits = builder.sub(builder.shl(builder.add(wide, splat(I32, 1)), splat(I32, 16)), splat(I32, 1))
                 before = call(builder, "llvm.umin.v16i32", vector(I32), before, bits)
-            store(builder, before, at, _LINE)
+            store(builder, before, at, LINE)
             return
         for line, found in enumerate(limits):
-            store(builder, found, offset(builder, at, _LINE * line), _LINE)
+            store(builder, found, offset(builder, at, LINE * line), LINE)
 
 
 @intrinsic(prefer_literal=True)
@@ -201,13 +196,13 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
         def put(halves: list, limits: list, tile: ir.Value, index: ir.Value) -> list:
             words, limits = how.split(halves, limits, not along_k)
             for part, word in enumerate(words):
-                place = offset(builder, offset(builder, tile, part * _TILE), builder.shl(index, I64(6)))
-                store(builder, word, place, _LINE)
+                place = offset(builder, offset(builder, tile, part * TILE), builder.shl(index, I64(6)))
+                store(builder, word, place, LINE)
             return limits
 
         def one_tile(step: ir.Value, group: ir.Value, limits: list) -> list:
             first_line, first_k = builder.shl(group, I64(4)), builder.shl(step, I64(5))
-            tile = builder.mul(builder.add(builder.mul(step, groups), group), I64(parts * _TILE))
+            tile = builder.mul(builder.add(builder.mul(step, groups), group), I64(parts * TILE))
             tile = offset(builder, target, tile)
             across, down = (first_k, first_line) if along_k else (first_line, first_k)
             place = offset(builder, at, builder.add(builder.mul(down, stride), builder.mul(across, I64(size))))
@@ -237,7 +232,7 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
                     count = builder.ashr(builder.add(depth_here, I64(1)), I64(1))
                 count = builder.select(builder.icmp_signed("<", count, I64(16)), count, I64(16))
                 for line in range(0 if along_k == wanted_along_k else 16 * parts):  # the last product's, transposed
-                    store(builder, zero(vector(I32)), offset(builder, tile, _LINE * line), _LINE)
+                    store(builder, zero(vector(I32)), offset(builder, tile, LINE * line), LINE)
 
                 def by_lines(index: ir.Value, found: list) -> list:
                     halves = one_line(place, index, masks) if along_k else one_pair(place, index, masks, depth_here)
@@ -248,7 +243,7 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
             limits = either(builder, whole, all_of_it, what_exists)
             if along_k != wanted_along_k:
                 for part in range(parts):
-                    _transpose_tile(builder, offset(builder, tile, part * _TILE))
+                    _transpose_tile(builder, offset(builder, tile, part * TILE))
             return limits
 
         def by_steps(step: ir.Value, limits: list) -> list:
@@ -262,7 +257,7 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
 
 def _transpose_tile(builder: ir.IRBuilder, at: ir.Value) -> None:
     """Exchange the lines of a tile, 16 of 16 words, with its columns; in memory that is zero where nothing was put."""
-    places = [offset(builder, at, _LINE * line) for line in range(16)]
-    square = [load(builder, vector(I32), place, _LINE) for place in places]
+    places = [offset(builder, at, LINE * line) for line in range(16)]
+    square = [load(builder, vector(I32), place, LINE) for place in places]
     for line, place in zip(transpose(builder, square), places, strict=True):
-        store(builder, line, place, _LINE)
+        store(builder, line, place, LINE)

@@ -12,13 +12,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
+from ..words import get
+from .amx import tile
 from .emit import (
     F16,
     F32,
     I16,
     I32,
     I64,
+    LINE,
     POINTER,
+    TILE,
     VOID,
     broadcast,
     call,
@@ -31,8 +35,8 @@ from .emit import (
     zero,
 )  # fmt: skip
 from .microkernels import begin, end
-from .packing import _to_bf16
-from .segments import HEADER, Alone, InARow, SegmentArguments, read
+from .packing import to_bf16
+from .segments import HEADER, Alone, InARow, SegmentArguments
 from .small_packing import Exactly, Roughly, to_tiles
 from .tags import constant, instance
 
@@ -44,23 +48,17 @@ SIDE, DEPTH = 128, 256
 FIELDS = (*HEADER, "m", "n", "k", "a_stride", "b_stride", "c_row")
 """The int64 of a job: the sizes, and the bytes from one contiguous line of an operand to the next."""
 
-_TILE, _LINE = 1024, 64
-
 
 def workspace_bytes(m: int, n: int, k: int, parts: int) -> int:
     """Memory for magnitudes, both operands as tiles, and the result."""
     high, wide, deep = -(-m // 16), -(-n // 16), -(-k // 32)
-    return 320 + _TILE * ((high + wide) * deep * parts + high * wide)
-
-
-def _tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
-    call(builder, f"llvm.x86.{name}", VOID, *[ir.IntType(8)(x) if isinstance(x, int) else x for x in arguments])
+    return 320 + TILE * ((high + wide) * deep * parts + high * wide)
 
 
 @intrinsic(prefer_literal=True)
 def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_row):
     """`height` x `width` tiles of the result (1 or 2 each) from tiles of the operands; registers as in `tiles.py`."""
-    walk, parts = instance(kernel).walk, instance(kernel).a_bytes // _LINE
+    walk, parts = instance(kernel).walk, instance(kernel).a_bytes // LINE
     high, wide = height.literal_value, width.literal_value
 
     def codegen(context, builder, signature, arguments):
@@ -68,7 +66,7 @@ def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_r
         a, b, c = (builder.inttoptr(x, POINTER) for x in (a, b, c))
         for row in range(high):
             for column in range(wide):
-                _tile(builder, "tilezero", 2 * row + column)
+                tile(builder, "tilezero", 2 * row + column)
 
         def step(index: ir.Value, _: list) -> list:
             starts = offset(builder, a, builder.mul(index, a_step)), offset(builder, b, builder.mul(index, b_step))
@@ -76,11 +74,11 @@ def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_r
             for now in walk:
                 for side, (start, count) in enumerate(zip(starts, (high, wide), strict=True)):
                     for half in range(count if now[side] != before[side] else 0):
-                        place = offset(builder, start, (half * parts + now[side]) * _TILE)
-                        _tile(builder, "tileloadd64", 4 + 2 * side + half, place, I64(_LINE))
+                        place = offset(builder, start, (half * parts + now[side]) * TILE)
+                        tile(builder, "tileloadd64", 4 + 2 * side + half, place, I64(LINE))
                 for row in range(high):
                     for column in range(wide):
-                        _tile(builder, "tdpbf16ps", 2 * row + column, 4 + row, 6 + column)
+                        tile(builder, "tdpbf16ps", 2 * row + column, 4 + row, 6 + column)
                 before = now
             return []
 
@@ -88,7 +86,7 @@ def _block(typingctx, kernel, height, width, a, a_step, b, b_step, steps, c, c_r
         for row in range(high):
             for column in range(wide):
                 place = offset(builder, c, builder.mul(c_row, I64(16 * row)))
-                _tile(builder, "tilestored64", 2 * row + column, offset(builder, place, _LINE * column), c_row)
+                tile(builder, "tilestored64", 2 * row + column, offset(builder, place, LINE * column), c_row)
         return context.get_dummy_value()
 
     return types.void(kernel, height, width, *[types.int64] * 7), codegen
@@ -102,7 +100,7 @@ def _clear(typingctx, at, lines):
         at = builder.inttoptr(arguments[0], POINTER)
 
         def one_line(index: ir.Value, _: list) -> list:
-            store(builder, zero(vector(I32)), offset(builder, at, builder.shl(index, I64(6))), _LINE)
+            store(builder, zero(vector(I32)), offset(builder, at, builder.shl(index, I64(6))), LINE)
             return []
 
         loop(builder, arguments[1], [], one_line)
@@ -130,9 +128,9 @@ def _copy_out(typingctx, element, sums, sums_row, out, out_row, rows, columns):
 
             def one_row(row: ir.Value, _: list) -> list:
                 here = offset(builder, source, builder.mul(row, sums_row))
-                halves = [load(builder, vector(F32), offset(builder, here, _LINE * half), _LINE) for half in (0, 1)]
+                halves = [load(builder, vector(F32), offset(builder, here, LINE * half), LINE) for half in (0, 1)]
                 if target.stored is I16:
-                    value = _to_bf16(builder, *halves)
+                    value = to_bf16(builder, *halves)
                 else:
                     value = builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(32))))
                     value = builder.fptrunc(value, kind) if target.stored is F16 else value
@@ -170,9 +168,9 @@ def _blocks(kernel, a, b, high, wide, steps, tile, c, c_row):
 def _in_a_row(leaf, segment):
     """The products of a segment."""
     job, kernel, size = segment.job, leaf.kernel, constant(leaf.element, "size")
-    step_a, step_b, step_c = read(job, 3), read(job, 4), read(job, 5)
-    m, n, k = read(job, 7), read(job, 8), read(job, 9)
-    a_stride, b_stride, c_row = read(job, 10), read(job, 11), read(job, 12)
+    step_a, step_b, step_c = get(job, 3), get(job, 4), get(job, 5)
+    m, n, k = get(job, 7), get(job, 8), get(job, 9)
+    a_stride, b_stride, c_row = get(job, 10), get(job, 11), get(job, 12)
     high, wide, steps, tile = (m + 15) // 16, (n + 15) // 16, (k + 31) // 32, 16 * constant(kernel, "a_bytes")
     limits, tiles_a = segment.workspace, segment.workspace + 256
     tiles_b = tiles_a + high * steps * tile

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at
+from ..words import get
 from .emit import (
     F64,
     I32,
@@ -37,7 +38,7 @@ from .emit import (
 from .loops import PackArguments
 from .microkernels import Rows, convert
 from .packing import converted
-from .segments import HEADER, Alone, InARow, SegmentArguments, read
+from .segments import HEADER, Alone, InARow, SegmentArguments
 from .sources import Reader
 from .tags import constant, field_class, instance
 
@@ -276,41 +277,41 @@ _PACK, _AHEAD = FIELDS.index("pack_b"), FIELDS.index("by_a")
 def _convert(fields, at, target):
     """Convert the operand at an address as the fields say."""
     arguments = _ConvertArguments(
-        read(fields, 1), read(fields, 2), at, read(fields, 3), read(fields, 4), target, read(fields, 5)
+        get(fields, 1), get(fields, 2), at, get(fields, 3), get(fields, 4), target, get(fields, 5)
     )
-    call_at(read(fields, 0), arguments)
+    call_at(get(fields, 0), arguments)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _strips(_, segment):
     """The products of a segment."""
     at, workspace = segment.job + 8 * _FIRST, segment.workspace
-    leaf, m, n, k, c_row = read(at, 0), read(at, 1), read(at, 2), read(at, 3), read(at, 4)
-    b_k, of_b = read(at, 7), workspace + read(at, 9)
+    leaf, m, n, k, c_row = get(at, 0), get(at, 1), get(at, 2), get(at, 3), get(at, 4)
+    b_k, of_b = get(at, 7), workspace + get(at, 9)
     convert_a, convert_b = segment.job + 8 * _CONVERT_A, segment.job + 8 * _CONVERT_B
     pack_b, ahead = segment.job + 8 * _PACK, segment.job + 8 * _AHEAD
-    step_a, step_b, step_c = read(segment.job, 3), read(segment.job, 4), read(segment.job, 5)
+    step_a, step_b, step_c = get(segment.job, 3), get(segment.job, 4), get(segment.job, 5)
     for item in range(segment.count):
         a, b, c = segment.a + item * step_a, segment.b + item * step_b, segment.c + item * step_c
         next_a, next_b, next_c = a + step_a, b + step_b, c + step_c
-        if read(convert_a, 0) != 0:
+        if get(convert_a, 0) != 0:
             if item == 0 or step_a != 0:
                 _convert(convert_a, a, workspace)
             a = workspace
-        if read(convert_b, 0) != 0:
+        if get(convert_b, 0) != 0:
             if item == 0 or step_b != 0:
                 _convert(convert_b, b, of_b)
             b = of_b
-        elif read(pack_b, 0) != 0:
+        elif get(pack_b, 0) != 0:
             if item == 0 or step_b != 0:
                 call_at(
-                    read(pack_b, 0),
-                    PackArguments(read(pack_b, 1), read(pack_b, 2), n, k, k, b, of_b, workspace, 0, n, 0, k),
+                    get(pack_b, 0),
+                    PackArguments(get(pack_b, 1), get(pack_b, 2), n, k, k, b, of_b, workspace, 0, n, 0, k),
                 )
             b = of_b
         arguments = _SmallArguments(
-            m, n, k, a, read(at, 5), read(at, 6), b, b_k, read(at, 8), c, c_row,
-            next_a, next_b, next_c, read(ahead, 0), read(ahead, 1), read(ahead, 2),
+            m, n, k, a, get(at, 5), get(at, 6), b, b_k, get(at, 8), c, c_row,
+            next_a, next_b, next_c, get(ahead, 0), get(ahead, 1), get(ahead, 2),
         )  # fmt: skip
         call_at(leaf, arguments)
 

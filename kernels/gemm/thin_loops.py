@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from ..jit import intrinsic, ir, njit, types
 from ..launch import call_at, launch
 from .conversions import InTwo, converted, in_two_bf16
-from .emit import F32, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, store, vector, zero
+from .emit import F32, I32, I64, LINE, POINTER, broadcast, call, lane_numbers, load, loop, offset, store, vector, zero
 from .microkernels import Rows
 from .tags import constant, field_class
 
 __all__ = ["AddRows", "SumRows", "multiply_rows"]
 
-_LANES, _LINE, _AT_ONCE = 16, 64, 4
+_LANES, _AT_ONCE = 16, 4
 _STEP, _LONG_STEP = 256, 4096
 """Terms that are summed in one chain before they are added to the others, in `AddRows` and (16 chains) in `SumRows`."""
 
@@ -103,10 +103,10 @@ def _add_rows(typingctx, leaf, rows, at_once, a, a_row, b, b_row, sums, sums_row
             ]
             for row, factors in enumerate(of_a):
                 at = offset(builder, offset(builder, sums, builder.mul(sums_row, I64(row))), builder.shl(index, I64(6)))
-                value = load(builder, vector(F32), at, _LINE)
+                value = load(builder, vector(F32), at, LINE)
                 for factor, x in zip(factors, of_b, strict=True):
                     value = call(builder, "llvm.fma.v16f32", vector(F32), factor, x, value)
-                store(builder, value, at, _LINE)
+                store(builder, value, at, LINE)
             return []
 
         _pieces(builder, how, columns, [], piece)
@@ -125,9 +125,9 @@ def _move_sums(typingctx, sums, totals, columns):
 
         def piece(index: ir.Value, _: list) -> list:
             source, target = (offset(builder, x, builder.shl(index, I64(6))) for x in (sums, totals))
-            value = builder.fadd(load(builder, kind, target, 4), load(builder, kind, source, _LINE))
+            value = builder.fadd(load(builder, kind, target, 4), load(builder, kind, source, LINE))
             store(builder, value, target, 4)
-            store(builder, zero(kind), source, _LINE)
+            store(builder, zero(kind), source, LINE)
             return []
 
         loop(builder, builder.ashr(builder.add(arguments[2], I64(_LANES - 1)), I64(4)), [], piece)
@@ -198,7 +198,7 @@ def _sum_rows(typingctx, leaf, rows, lines, a, a_row, b, b_line, depth, totals, 
             values = [how.read(offset(builder, at, first), mask) for at in of_b]
             for row in range(height):
                 factors = [
-                    load(builder, kind, offset(builder, at, builder.shl(index, I64(6))), _LINE) for at in of_a[row]
+                    load(builder, kind, offset(builder, at, builder.shl(index, I64(6))), LINE) for at in of_a[row]
                 ]
                 for line, value in enumerate(values):
                     total = sums[row * width + line]

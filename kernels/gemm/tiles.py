@@ -13,44 +13,39 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..jit import ir
-from .emit import I8, I64, POINTER, VOID, call, loop, offset, prefetch_to_l2
+from .amx import tile
+from .emit import I8, I64, LINE, POINTER, TILE, loop, offset, prefetch_to_l2
 
 __all__ = ["Tiles1", "Tiles3", "Tiles4", "Tiles6", "Tiles8"]
 
-_TILE, _ROW = 1024, 64
 _C_ROW = 32 * 4
-
-
-def _tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
-    """Call a tile intrinsic; an `int` is a register."""
-    call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
 
 
 def _corners(builder: ir.IRBuilder, at: ir.Value, stride: ir.Value) -> list[ir.Value]:
     """Where the four tiles of a block begin that has `stride` bytes from row to row."""
     below = offset(builder, at, builder.mul(stride, I64(16)))
-    return [at, offset(builder, at, _ROW), below, offset(builder, below, _ROW)]
+    return [at, offset(builder, at, LINE), below, offset(builder, below, LINE)]
 
 
 def _multiply_parts(builder: ir.IRBuilder, before: tuple, now: tuple, a: ir.Value, b: ir.Value) -> None:
     """Add the product of A's part now[0] and B's part now[1], loading only the tiles that the step before had not."""
 
     def load(register: int, base: ir.Value, part: int, half: int) -> None:
-        _tile(builder, "tileloadd64", register, offset(builder, base, (2 * part + half) * _TILE), I64(_ROW))
+        tile(builder, "tileloadd64", register, offset(builder, base, (2 * part + half) * TILE), I64(LINE))
 
     new_a, new_b = before[0] != now[0], before[1] != now[1]
     if new_a:
         load(4, a, now[0], 0)
     if new_b:
         load(6, b, now[1], 0)
-    _tile(builder, "tdpbf16ps", 0, 4, 6)
+    tile(builder, "tdpbf16ps", 0, 4, 6)
     if new_b:
         load(7, b, now[1], 1)
-    _tile(builder, "tdpbf16ps", 1, 4, 7)
+    tile(builder, "tdpbf16ps", 1, 4, 7)
     if new_a:
         load(5, a, now[0], 1)
-    _tile(builder, "tdpbf16ps", 2, 5, 6)
-    _tile(builder, "tdpbf16ps", 3, 5, 7)
+    tile(builder, "tdpbf16ps", 2, 5, 6)
+    tile(builder, "tdpbf16ps", 3, 5, 7)
 
 
 class Tiles1(NamedTuple):
@@ -71,10 +66,10 @@ class Tiles1(NamedTuple):
         with builder.if_else(accumulate) as (resume, start):
             with resume:
                 for register, at in enumerate(corners):
-                    _tile(builder, "tileloadd64", register, at, I64(_C_ROW))
+                    tile(builder, "tileloadd64", register, at, I64(_C_ROW))
             with start:
                 for register in range(4):
-                    _tile(builder, "tilezero", register)
+                    tile(builder, "tilezero", register)
 
         def step(index: ir.Value, pointers: list[ir.Value]) -> list[ir.Value]:
             a, b, ahead_a, ahead_b = pointers
@@ -84,12 +79,12 @@ class Tiles1(NamedTuple):
             for now in cls.walk:
                 _multiply_parts(builder, before, now, a, b)
                 before = now
-            moves = 2 * _TILE * parts, 2 * _TILE * parts, 64 * cls.ahead_a * parts, 64 * cls.ahead_b * parts
+            moves = 2 * TILE * parts, 2 * TILE * parts, 64 * cls.ahead_a * parts, 64 * cls.ahead_b * parts
             return [offset(builder, pointer, move) for pointer, move in zip(pointers, moves, strict=True)]
 
         loop(builder, builder.ashr(depth, I64(5)), [a, b, ahead_a, ahead_b], step)
         for register, at in enumerate(_corners(builder, out, out_stride)):
-            _tile(builder, "tilestored64", register, at, out_stride)
+            tile(builder, "tilestored64", register, at, out_stride)
 
     @staticmethod
     def emit_begin(builder: ir.IRBuilder) -> None:
@@ -97,18 +92,18 @@ class Tiles1(NamedTuple):
         configuration = bytearray(64)
         configuration[0] = 1  # palette
         for register in range(8):
-            configuration[16 + 2 * register] = _ROW
+            configuration[16 + 2 * register] = LINE
             configuration[48 + register] = 16
         constant = ir.Constant(ir.ArrayType(I8, 64), configuration)
         with builder.goto_entry_block():
             slot = builder.alloca(constant.type)
         builder.store(constant, slot)
-        _tile(builder, "ldtilecfg", builder.bitcast(slot, POINTER))
+        tile(builder, "ldtilecfg", builder.bitcast(slot, POINTER))
 
     @staticmethod
     def emit_end(builder: ir.IRBuilder) -> None:
         """Leave no tile state behind, which the operating system would save at each context switch."""
-        _tile(builder, "tilerelease")
+        tile(builder, "tilerelease")
 
 
 class Tiles3(Tiles1):

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..jit import intrinsic, ir, njit, types
+from ..jit import njit
 from ..launch import launch
 from ..threading import pool
+from ..words import get
 from .lanes import VECTOR_BYTES, Float32, Float64, PlainFloat32, PlainFloat64
 
-__all__ = ["Group", "details", "get", "put", "run", "tag_of"]
+__all__ = ["Group", "details", "run", "tag_of"]
 
 TASKS_PER_THREAD = 4
 """Tasks are handed out one by one, so that a thread that is held up does not hold up the others."""
@@ -46,26 +47,6 @@ class Details(NamedTuple):
     workspace: int
     workspace_bytes: int
     groups: int
-
-
-@intrinsic
-def get(typingctx, address, index):
-    """An int64, by its number from an address on."""
-
-    def codegen(context, builder, signature, arguments):
-        return builder.load(builder.gep(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), [arguments[1]]))
-
-    return types.int64(types.int64, types.int64), codegen
-
-
-@intrinsic
-def put(typingctx, address, index, value):
-    def codegen(context, builder, signature, arguments):
-        place = builder.gep(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), [arguments[1]])
-        builder.store(arguments[2], place)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
 
 
 @njit(cache=False, no_cpython_wrapper=True)

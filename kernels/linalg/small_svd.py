@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from ..gemm.tags import constant
 from ..jit import njit
-from .groups import Group, details, get, put
+from ..words import get, put
+from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
     any_lane,

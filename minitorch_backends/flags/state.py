@@ -1,6 +1,6 @@
 """The values of flags: one immutable state for the process, and overrides of the current thread or task above it.
 
-Reads are a lookup in the state in force, which keeps what has been derived from it.
+Reads are a lookup in the state in force, which keeps what has been derived from it, and is itself kept for a while.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ class _Unset:
 
 
 UNSET = _Unset()
+
+_PLAIN = (str, int, float, bool, type(None))
+"""Types of values that are the same where they are equal."""
 
 
 class Resolved(NamedTuple):
@@ -69,6 +72,24 @@ class State:
         return Resolved(row.default if own is UNSET else NO_OPINION, None)
 
 
+_STATES_KEPT = 64
+"""Assignments that are remembered with what was derived from them. Who switches a flag back and forth, or opens the
+same block again, would otherwise pay for every decision anew: with the first product of 16 x 16 190 us and not 5."""
+
+_states: dict[tuple, State] = {}
+
+
+def _state_of(stored: Mapping[str, Any]) -> State:
+    """The state of these stored values, in this order: the one that was in force before, where it is remembered."""
+    key = tuple((path, type(value), value if type(value) in _PLAIN else id(value)) for path, value in stored.items())
+    state = _states.get(key)
+    if state is None:
+        if len(_states) >= _STATES_KEPT:
+            _states.clear()
+        state = _states[key] = State(stored)  # which keeps its values alive, and so their identities
+    return state
+
+
 class Override:
     """One level of overrides of the current thread or task, above its parent level and the process's state.
 
@@ -86,7 +107,7 @@ class Override:
         """The state below with this level's values."""
         below = _process if self.parent is None else self.parent.state()
         if self._over is not below:
-            self._state = State({**below.stored, **self.named}) if self.named else below
+            self._state = _state_of({**below.stored, **self.named}) if self.named else below
             self._over = below
         return self._state  # type: ignore[return-value]
 
@@ -97,7 +118,7 @@ class Override:
         return Override(self.parent.with_value(path, value), self.named, self.guards)  # type: ignore[union-attr]
 
 
-_process = State({})
+_process = _state_of({})
 _lock = threading.Lock()
 override: ContextVar[Override | None] = ContextVar("flag_overrides", default=None)
 
@@ -112,7 +133,7 @@ def store(values: Mapping[str, Any], others_stay: bool = True) -> None:
     """Replace the process's state by one with these stored values, above those that it has or alone."""
     global _process
     with _lock:
-        _process = State({**(_process.stored if others_stay else {}), **values})
+        _process = _state_of({**(_process.stored if others_stay else {}), **values})
 
 
 def reader(path: str) -> Callable[[Any], Any]:

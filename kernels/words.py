@@ -1,0 +1,36 @@
+"""Rows of int64 in memory, as compiled loops read them: tables, jobs, the fields of Python's objects.
+
+They travel as addresses, because an array in a job would be counted by all threads at once, which took longer than what
+the job does.
+"""
+
+from __future__ import annotations
+
+from .jit import intrinsic, ir, types
+
+__all__ = ["get", "put"]
+
+
+def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
+    return builder.gep(builder.inttoptr(address, ir.IntType(64).as_pointer()), [index])
+
+
+@intrinsic
+def get(typingctx, address, index):
+    """The int64 at an index from an address on."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.load(_word(builder, *arguments))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def put(typingctx, address, index, value):
+    """Write the int64 at an index from an address on."""
+
+    def codegen(context, builder, signature, arguments):
+        builder.store(arguments[2], _word(builder, *arguments[:2]))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
