@@ -23,7 +23,7 @@ ISAS = ("avx512",)
 
 _LEAST_ROWS, _LEAST_PRODUCTS = 128, 16_000_000
 """Rows of a result, and scalar products of all, from which these loops are faster than what follows them, where the
-columns fill one or two panels to seven tenths (bench/NOTES.md, "Few columns")."""
+columns fill more than half of one panel or seven tenths of two (bench/NOTES.md, "Few columns")."""
 
 _LEAST_DEPTH_OF_TILES, _ONE_STEP, _LEAST_COLUMNS_OF_TILES = 256, 512, 64
 """Where tiles multiply float32 faster: with as many columns, at depths between the two, and at greater ones if panels
@@ -52,8 +52,11 @@ def refuses(isa: str) -> Callable[..., str | None]:
         (m, k), n, count = a.shape[-2:], b.shape[-1], math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
         width = 256 // a.dtype.itemsize
         panels = -(-n // width)
-        if m < _LEAST_ROWS or not 0 < panels <= 2 or 10 * n < 7 * width * panels:
-            return f"takes {_LEAST_ROWS} rows or more and {7 * width // 10} to {2 * width} columns, not {m} and {n}"
+        if m < _LEAST_ROWS or not width // 2 < n <= 2 * width or (panels == 2 and 10 * n < 14 * width):
+            return (
+                f"takes {_LEAST_ROWS} rows or more and {width // 2 + 1} to {width} or {-(-14 * width // 10)} to "
+                f"{2 * width} columns, not {m} and {n}"
+            )
         if count * m * k * n < _LEAST_PRODUCTS:
             return f"leaves {count * m * k * n:,} products to others; it is faster from {_LEAST_PRODUCTS:,}"
         if a.dtype == np.float32 and _tiles_gain(k, n, n / (width * panels)):

@@ -62,7 +62,9 @@ def test_rows_are_the_choice_for_few_columns(isa):
     a, b = normal(600, 500), normal(500, 60)
     assert matmul.decide(a, b).candidates[0].name == f"{isa}_narrow"
     np.testing.assert_allclose(matmul(a, b), a.astype(np.float64) @ b, rtol=0, atol=1e-4)
-    for other, text in ((normal(500, 20), "columns, not 600 and 20"), (normal(500, 300), "columns, not 600 and 300")):
+    assert matmul.decide(normal(2000, 500), normal(500, 33)).candidates[0].name == f"{isa}_narrow"
+    for columns in (32, 70, 300):
+        other, text = normal(500, columns), f"columns, not 600 and {columns}"
         with pytest.raises(Refused, match=text):
             matmul[f"{isa}_narrow"](a, other)
     with pytest.raises(Refused, match="rounds no operands for bf16"):
