@@ -29,11 +29,11 @@ _Values = list[ir.Value]
 class Avx512(Avx512Float32):
     """Weights are read once for each block of tiles, which is often from beyond the L2 cache."""
 
-    ahead_a = 1
+    turn, ahead_a, ahead_b = 1, 1, 0
 
 
 class Avx2(Avx2Float32):
-    ahead_a = 1
+    turn, ahead_a, ahead_b = 2, 1, 0
 
 
 class Tile4(NamedTuple):

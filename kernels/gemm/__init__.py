@@ -86,8 +86,12 @@ def _addmm_by_matmul(
     """The product, by whichever implementation takes it, and then the sum, each rounded to the operands' dtype."""
     product = matmul(a, b, precision=precision, rounding=rounding)
     if alpha != 1:
-        product = np.multiply(product, alpha, dtype=product.dtype)
+        product = _scaled(product, alpha)
     if not beta:
         return product
-    added = addend if beta == 1 else np.multiply(addend, beta, dtype=product.dtype)
-    return np.add(product, added, dtype=product.dtype)
+    return np.add(product, addend if beta == 1 else _scaled(addend, beta), dtype=product.dtype)
+
+
+def _scaled(x: np.ndarray, factor: float) -> np.ndarray:
+    """factor * x in its dtype. NumPy casts a Python number to all of them but bfloat16."""
+    return np.multiply(x, x.dtype.type(factor) if x.dtype.name == "bfloat16" else factor, dtype=x.dtype)

@@ -142,6 +142,17 @@ def either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable[[], list], 
     return merged
 
 
+def loop_of_any(
+    builder: ir.IRBuilder,
+    count: ir.Value,
+    carried: Sequence[ir.Value],
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """`loop` of any number of turns."""
+    some = builder.icmp_signed(">", count, count.type(0))
+    return either(builder, some, lambda: loop(builder, count, carried, body), lambda: list(carried))
+
+
 def transpose(builder: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
     """Transpose a square of vectors, in rounds of exchanges at distances 1, 2, 4, ...; of longer vectors, every square
     that lies in them."""

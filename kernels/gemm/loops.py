@@ -137,7 +137,8 @@ def _multiply_block(leaf, job):
     tag, mr, nr = leaf.kernel, constant(leaf.kernel, "mr"), constant(leaf.kernel, "nr")
     size, step, out_size = constant(tag, "size"), constant(tag, "step"), constant(leaf.element, "size")
     a_bytes, b_bytes = constant(tag, "a_bytes"), constant(tag, "b_bytes")
-    ahead_a, ahead_b = 64 * constant(tag, "ahead_a"), 64 * constant(tag, "ahead_b")
+    turn, parts = constant(tag, "turn"), max(constant(tag, "a_bytes") // 64, 1)
+    ahead_a, ahead_b = 64 * parts * constant(tag, "ahead_a"), 64 * parts * constant(tag, "ahead_b")
     m_panels, n_panels, depth = (job.m + mr - 1) // mr, (job.n + nr - 1) // nr, _up(job.k, step)
     i_first, i_last = job.i0 // mr, min((job.i0 + job.mc) // mr, m_panels)
     j_first, j_last = job.j0 // nr, min((job.j0 + job.nc) // nr, n_panels)
@@ -172,8 +173,8 @@ def _multiply_block(leaf, job):
                         job.addend + i * mr * job.row_stride + j * nr * job.column_stride,
                         job.row_stride, job.column_stride,
                     )  # fmt: skip
-                next_a += here // step * ahead_a * (a_bytes // 64)
-                next_b += here // step * ahead_b * (a_bytes // 64)
+                next_a += here // turn * ahead_a
+                next_b += here // turn * ahead_b
                 if depth > kc:
                     slot += block_bytes
     end(tag)

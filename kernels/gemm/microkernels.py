@@ -2,9 +2,9 @@
 
 A microkernel is a tag class with these attributes: `mr` and `nr`, the rows and columns of its block; `step`, of which
 the depth of a panel is a multiple; `size`, bytes of an accumulator; `a_bytes` and `b_bytes`, bytes of a panel for each
-place along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks in each step;
-`subtracts`, whether `emit` can subtract from what it finds at `out`; and functions that emit its code: `emit_begin`,
-`emit`, `emit_end`. A new one needs a class, and a row in `plans.py`.
+place along K; `ahead_a` and `ahead_b`, cache lines that it prefetches from the panels of later blocks every `turn`
+places along K (for each 64 bytes of a_bytes); `subtracts`, whether `emit` can subtract from what it finds at `out`; and
+functions that emit its code: `emit_begin`, `emit`, `emit_end`. A new one needs a class, and a row in `plans.py`.
 """
 
 from __future__ import annotations

@@ -200,7 +200,11 @@ def even(count: int, most: int, multiple: int) -> int:
 _LEAST_STRIP, _MOST_SHARED = 64, 1 << 22
 """Rows of a strip, and bytes of a packed right operand up to which a strip is worth it that is no whole block. Speed of
 strips relative to packing all of A before (bf16, two threads): 256, 512, 768, 1024, 2048, 4096 cubed 1.14, 1.12, 1.20,
-1.05, 1.03, 1.04; [256, 4096] @ [4096, 4096], whose right operand two strips read twice, 0.75. AVX-512 lost 2 to 6 %."""
+1.05, 1.03, 1.04; [256, 4096] @ [4096, 4096], whose right operand two strips read twice, 0.75."""
+
+_MOST_SHARED_BY_VECTORS = 1 << 20
+"""The same for vectors, which take strips of half a block: 256, 384, 512, 768, 1024, 2048 cubed 1.24, 1.10, 1.11, 1.00,
+0.98, 0.96 in AVX-512."""
 
 
 @functools.lru_cache(4096)
@@ -208,7 +212,10 @@ def strip(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
     """How many rows a thread packs and multiplies at a time (`strips.py`); 0 where all are packed before."""
     scheme, kernel = plan.scheme, plan.scheme.kernel
     shared = n * k * kernel.b_bytes // kernel.nr
-    least = _LEAST_STRIP if shared <= _MOST_SHARED else 2 * scheme.mc
-    if plan.isa != "amx" or m < least * threads:
+    if plan.isa == "amx":
+        least, most = _LEAST_STRIP if shared <= _MOST_SHARED else 2 * scheme.mc, scheme.mc
+    else:
+        least, most = _LEAST_STRIP if shared <= _MOST_SHARED_BY_VECTORS else m + 1, scheme.mc // 2
+    if m < least * threads:
         return 0
-    return up(-(-m // up(-(-m // scheme.mc), threads)), kernel.mr)
+    return up(-(-m // up(-(-m // most), threads)), kernel.mr)

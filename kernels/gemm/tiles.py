@@ -52,7 +52,7 @@ class Tiles1(NamedTuple):
     """One part of each operand. The class has what the loops must know of a microkernel (see `microkernels.py`)."""
 
     mr = nr = 32
-    step = 32
+    step = turn = 32
     size = 4
     ahead_a, ahead_b = 2, 4
     subtracts = False

@@ -14,11 +14,13 @@ from .emit import (
     F64,
     I32,
     I64,
+    POINTER,
     broadcast,
     call,
     load,
-    loop,
+    loop_of_any,
     offset,
+    opaque,
     prefetch_to_l2,
     prefetch_to_write,
     store,
@@ -56,42 +58,42 @@ class Avx512Float32(NamedTuple):
     element, size, fused = F32, 4, True
     a_bytes, b_bytes = 64, 128
     step = 1
-    ahead_a = ahead_b = 0
+    turn, ahead_a, ahead_b = 8, 1, 1
     subtracts = True
     tall = True  # whether small products have room for 16 accumulators (`small_vectors.py`)
+    unrolled, embedded = 2, 11
+    """Places along K in a turn of the loop, and rows whose value of A each product reads for itself, where the others
+    take an instruction more to read it once for all. Two loads a cycle bound the former; instructions bound the latter
+    where another hardware thread of the core takes its share of them (bench/NOTES.md, "Vectors")."""
 
     @classmethod
     def emit(
         cls, builder: ir.IRBuilder, depth, a, b, c, accumulate, out, out_stride, ahead_a, ahead_b, less=False
     ) -> None:
         kind, columns = vector(cls.element, cls.lanes), cls.nr // cls.lanes
-        vector_bytes = cls.lanes * cls.size
 
         def rows(base: ir.Value, stride: ir.Value) -> list[ir.Value]:
             starts = [offset(builder, base, builder.mul(stride, I64(row))) for row in range(cls.mr)]
-            return [offset(builder, at, column * vector_bytes) for at in starts for column in range(columns)]
+            return [offset(builder, at, column * cls.lanes * cls.size) for at in starts for column in range(columns)]
 
-        def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
-            a_at = offset(builder, a, builder.mul(index, I64(cls.a_bytes)))
-            b_at = offset(builder, b, builder.mul(index, I64(cls.b_bytes)))
-            if cls.ahead_a:
-                prefetch_to_l2(builder, offset(builder, ahead_a, builder.mul(index, I64(cls.a_bytes))), cls.ahead_a)
-            of_b = [load(builder, kind, offset(builder, b_at, c * vector_bytes), cls.size) for c in range(columns)]
-            after = []
-            for row in range(cls.mr):
-                of_a = load(builder, cls.element, offset(builder, a_at, row * cls.size), cls.size)
-                of_a = broadcast(builder, of_a, cls.lanes)
-                after += [cls._add(builder, of_a, x, sums[row * columns + j]) for j, x in enumerate(of_b)]
-            return after
+        def turn(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            cls._fetch(builder, ahead_a, cls.ahead_a, index)
+            cls._fetch(builder, ahead_b, cls.ahead_b, index)
+            return cls._places(builder, a, b, builder.mul(index, I64(cls.unrolled)), cls.unrolled, sums)
+
+        def single(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            return cls._places(builder, a, b, builder.add(done, index), 1, sums)
 
         def finished(value: ir.Value, at: ir.Value) -> ir.Value:
             return builder.fsub(load(builder, kind, at, cls.size), value) if less else value
 
         places = list(zip(rows(out, out_stride), rows(c, I64(cls.nr * cls.size)), strict=True))
-        if less:
-            for at, _ in places:
-                prefetch_to_write(builder, at)
-        sums = loop(builder, depth, [zero(kind)] * (cls.mr * columns), step)
+        for at, _ in places:
+            prefetch_to_write(builder, at)
+        turns = builder.sdiv(depth, I64(cls.unrolled))
+        done = builder.mul(turns, I64(cls.unrolled))
+        sums = loop_of_any(builder, turns, [zero(kind)] * (cls.mr * columns), turn)
+        sums = loop_of_any(builder, builder.sub(depth, done), sums, single)
         with builder.if_else(accumulate) as (resume, start):
             with resume:
                 for value, (at, before) in zip(sums, places, strict=True):
@@ -100,6 +102,45 @@ class Avx512Float32(NamedTuple):
             with start:
                 for value, (at, _) in zip(sums, places, strict=True):
                     store(builder, finished(value, at), at, cls.size)
+
+    @classmethod
+    def _places(
+        cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, first: ir.Value, count: int, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """The sums with the products of so many places along K, from one on.
+
+        Pointers are opaque, so that a read takes one register and a constant: with two it is an instruction of its own
+        beside the product's. LLVM reads a value twice only where it does not know that the pointers are equal.
+        """
+        columns, kind = cls.nr // cls.lanes, vector(cls.element, cls.lanes)
+        places = (offset(builder, at, builder.mul(first, I64(k))) for at, k in ((a, cls.a_bytes), (b, cls.b_bytes)))
+        at_a, at_b = (opaque(builder, builder.ptrtoint(at, I64)) for at in places)
+        copies = [at_a]
+        while cls.embedded and len(copies) < columns:
+            copies.append(opaque(builder, copies[-1]))
+        lines, of_b = [builder.inttoptr(at, POINTER) for at in copies], builder.inttoptr(at_b, POINTER)
+        for place in range(count):
+            at = offset(builder, of_b, place * cls.b_bytes)
+            row_of_b = [
+                load(builder, kind, offset(builder, at, j * cls.lanes * cls.size), cls.size) for j in range(columns)
+            ]
+            after = []
+            for row in range(cls.mr):
+                alone = (row + 1) * cls.embedded // cls.mr > row * cls.embedded // cls.mr
+                for j, x in enumerate(row_of_b):
+                    if alone or j == 0:
+                        at = offset(builder, lines[j], place * cls.a_bytes + row * cls.size)
+                        of_a = broadcast(builder, load(builder, cls.element, at, cls.size), cls.lanes)
+                    after.append(cls._add(builder, of_a, x, sums[row * columns + j]))
+            sums = after
+        return sums
+
+    @classmethod
+    def _fetch(cls, builder: ir.IRBuilder, at: ir.Value, lines: int, turn: ir.Value) -> None:
+        """Ask for this turn's part of what comes soon; less than a line is asked for again in the next turn."""
+        count = 64 * lines * max(1, cls.a_bytes // 64) * cls.unrolled // cls.turn
+        if count:
+            prefetch_to_l2(builder, offset(builder, at, builder.mul(turn, I64(count))), max(1, count // 64))
 
     @classmethod
     def _add(cls, builder: ir.IRBuilder, a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
@@ -125,17 +166,22 @@ class Avx512Float64(Avx512Float32):
     mr, nr, lanes = 14, 16, 8
     element, size = F64, 8
     a_bytes, b_bytes = 128, 128
+    turn, ahead_a, ahead_b = 16, 1, 2
 
 
 class Avx2Float32(Avx512Float32):
     mr, nr, lanes, tall = 6, 16, 8, False
     a_bytes, b_bytes = 32, 64
+    turn, ahead_a, ahead_b = 32, 1, 1
+    unrolled, embedded = 4, 0
 
 
 class Avx2Float64(Avx512Float32):
     mr, nr, lanes, tall = 6, 8, 4, False
     element, size = F64, 8
     a_bytes, b_bytes = 64, 64
+    turn, ahead_a, ahead_b = 32, 1, 2
+    unrolled, embedded = 4, 0
 
 
 class PortableFloat32(Avx512Float32):
@@ -143,6 +189,7 @@ class PortableFloat32(Avx512Float32):
 
     mr, nr, lanes, fused = 4, 8, 4, False
     a_bytes, b_bytes = 16, 32
+    ahead_a = ahead_b = embedded = 0
 
 
 class PortableFloat64(PortableFloat32):

@@ -236,6 +236,14 @@ def test_addmm(implementation, alpha, beta):
     assert np.sqrt(np.mean(error**2)) > 1e-4 * alpha * np.sqrt(170)
 
 
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32, np.float64, np.complex64, np.int64])
+def test_addmm_in_two_steps_takes_every_dtype(dtype):
+    a, b, addend = (np.arange(6).reshape(shape).astype(dtype) for shape in ((2, 3), (3, 2), (3, 2)))
+    result = addmm["matmul"](a, b, addend[:2], alpha=2, beta=3)
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result.astype(complex), 2 * (a.astype(complex) @ b) + 3 * addend[:2].astype(complex))
+
+
 @every_isa
 def test_nothing_is_read_or_written_outside(isa):
     """Operands in the middle of NaN, and a result whose neighbours are looked at."""
