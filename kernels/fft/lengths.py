@@ -17,6 +17,7 @@ __all__ = [
     "rows_of_wide",
     "sharing",
     "sharing_rows",
+    "spectra_in_registers",
 ]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
@@ -82,16 +83,28 @@ def narrow_lanes(n: int, size: int) -> int | None:
     return lanes if lanes * size >= 16 else None
 
 
-MATRICES = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
-"""Rows and columns of the lengths that are transformed in registers; longer ones take as long in passes."""
+MATRICES = {16: (4, 4), 32: (4, 8), 60: (4, 15), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
+"""Rows and columns of the lengths that are transformed in registers; longer ones take as long in passes. Columns that
+do not fill vectors need masks, which vectors of 64 bytes have."""
 
 
 def sharing(n: int, lanes: int) -> int:
-    """How many transforms share vectors in registers: 1, 2, or 0 where the matrix does not suit so many lanes."""
+    """How many transforms share vectors in registers: 1, 2, 4, or 0 where the matrix does not suit so many lanes."""
     a, b = MATRICES[n]
+    if b % 2:
+        return lanes // a if lanes in (2 * a, 4 * a) else 0
     if a % lanes == 0 and b % lanes == 0:
         return 1
-    return 2 if 2 * a == lanes and b in (a, lanes) else 0
+    if 2 * a == lanes and b in (a, lanes):
+        return 2
+    return 4 if 4 * a == lanes and 2 * b == lanes else 0
+
+
+def spectra_in_registers(n: int, lanes: int, real: str) -> bool:
+    """Whether half the spectra of real numbers are made, or read, where transforms of n complex numbers are: they are
+    made where a vector holds whole rows of the transform."""
+    a, b = MATRICES[n]
+    return b % 2 == 0 and (real == "halved" or (real == "real" and a * sharing(n, lanes) == lanes))
 
 
 @functools.cache
@@ -99,6 +112,8 @@ def lanes_in_registers(n: int, size: int) -> int | None:
     """The lanes of the longest vectors that suit the matrix of n; None where n is not transformed in registers."""
     lanes = lanes_of(size)
     if n not in MATRICES or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
+        return None
+    if MATRICES[n][1] % 2 and lanes * size < 64:
         return None
     return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)
 

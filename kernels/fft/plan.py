@@ -13,7 +13,17 @@ import numpy as np
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Pass, Square, radix, vectors
-from .lengths import MATRICES, factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows
+from .lengths import (
+    MATRICES,
+    factors,
+    lanes_in_registers,
+    lanes_of,
+    matrix,
+    narrow_lanes,
+    rows_of_wide,
+    sharing_rows,
+    spectra_in_registers,
+)
 from .places import Interleaved, Split, Twiddled, writer_of
 from .registers import leaf_of
 from .table import FIELDS, KINDS, REALS
@@ -75,10 +85,11 @@ class Plan(NamedTuple):
             a x b, by vectors that may be shorter than the CPU's), or "along" (columns as they lie).
         table: (len(FIELDS),) int64. size: bytes of an element; row: of a split row; square: the leaf of transposes;
             down, across: the tables of the passes of lengths a and b (a short length has `down` alone); whole: the leaf
-            of whole rows, or of the columns of a wide matrix; share: the transforms in a vector of a wide matrix;
-            roots: exp(-2 pi i lane k / n) for the rows k < a; phases: exp(-2 pi i j k / n) for the first columns j of
-            all vectors; tangle: the leaf of `tangle.py`, with its roots, where the numbers are real;
-            column_bytes: memory for columns; worker_bytes: that, and what else a thread needs alone.
+            of whole rows, or of the columns of a wide matrix; inverse: that of whole rows the other way; share: the
+            transforms in a vector of a wide matrix; roots: exp(-2 pi i lane k / n) for the rows k < a; phases:
+            exp(-2 pi i j k / n) for the first columns j of all vectors; tangle: the leaf of `tangle.py`, with its
+            roots, where the numbers are real (0 where the leaf of whole rows does that); column_bytes: memory for
+            columns; worker_bytes: that, and what else a thread needs alone.
         work_bytes: memory for the matrix of a long transform.
         held: the memory that the table points to.
     """
@@ -112,6 +123,12 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     return copy
 
 
+def _turns(k: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
+    """-i exp(-2 pi i k / 2n) with the parts along a new last axis."""
+    turns = roots(k, 2 * n, dtype)
+    return _aligned(np.stack([turns[..., 1], -turns[..., 0]], -1))
+
+
 def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: tuple[Any, ...]) -> Plan:
     """`fields` are those of the table that all plans of this kind share; the others are 0."""
     n, size, lanes = fields["n"], fields["size"], fields["lanes"]
@@ -121,9 +138,8 @@ def _plan(kind: str, real: str, fields: dict[str, int], work_bytes: int, held: t
     fields["square"] = leaf_address(Square(tag))
     fields["column_bytes"] += _GAP if fields["column_bytes"] else 0
     fields["worker_bytes"] = fields["column_bytes"] + work_bytes
-    if real:
-        turns = roots(np.arange(n // 2 + lanes + 1), 2 * n, dtype)
-        turned = _aligned(np.stack([turns[:, 1], -turns[:, 0]], -1))  # -i w^k
+    if real and not fields["tangle_roots"]:
+        turned = _turns(np.arange(n // 2 + lanes + 1), n, dtype)
         held = (*held, turned)
         leaf = TangleOfLanes(tag) if kind == "short" else Tangle(tag, vectors(size, size))
         fields.update(tangle_roots=address_of(turned), tangle=leaf_address(leaf))
@@ -153,11 +169,22 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     lanes = lanes_in_registers(n, size)
     assert lanes is not None
     a, b = MATRICES[n]
-    columns = np.arange(max(b, lanes)) % b
+    columns = np.arange(-(-b // lanes) * lanes) % b
     held = _aligned(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
     fields = {"n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(held)}
-    fields |= {"whole": leaf_address(leaf_of(n, size, lanes))}
-    return _plan("whole", real, fields, 0, (held,))
+    together = spectra_in_registers(n, lanes, real)
+    for inverse in (False, True):
+        if real != ("real" if inverse else "halved"):
+            leaf = leaf_of(n, size, lanes, inverse, together)
+            fields["inverse" if inverse else "whole"] = leaf_address(leaf)
+    if not together:
+        return _plan("whole", real, fields, 0, (held,))
+    if real == "halved":
+        numbers = b * np.arange(a)[:, None] + columns
+    else:
+        numbers = a * np.arange(b // 2)[:, None] + np.arange(lanes) % a
+    turned = _aligned(np.moveaxis(_turns(numbers, n, dtype), -1, 1))
+    return _plan("whole", real, fields | {"tangle_roots": address_of(turned)}, 0, (held, turned))
 
 
 def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0) -> Plan:

@@ -15,7 +15,16 @@ from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
-from .lengths import factors, lanes_in_registers, lanes_of, matrix, narrow_lanes, rows_of_wide, sharing_rows
+from .lengths import (
+    MATRICES,
+    factors,
+    lanes_in_registers,
+    lanes_of,
+    matrix,
+    narrow_lanes,
+    rows_of_wide,
+    sharing_rows,
+)
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -68,14 +77,15 @@ LEAST_SHARED = 1 << 16
 after a pause twice as long, for waking a thread takes 40 us."""
 
 
-def kind_of(n: int, batch: int, size: int) -> str | None:
+def kind_of(n: int, batch: int, size: int, real: bool = False) -> str | None:
     """The class of a batch of transforms of n numbers along the last axis: "whole", "wide", "long", "short", "narrow",
     or None. Few transforms that are too short for whole vectors of columns take shorter ones ("narrow"), and a few long
-    ones, which the threads may share, are "long"."""
+    ones, which the threads may share, are "long". `real`: the numbers stand for 2n real ones, whose spectra take less
+    time as lanes than after registers where those do not make them."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
-    if lanes_in_registers(n, size) is not None:
+    if lanes_in_registers(n, size) is not None and not (real and MATRICES[n][1] % 2):
         return "whole"
     rows = rows_of_wide(n, size)
     few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
@@ -190,7 +200,7 @@ def _along_last(
 
 def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> str | None:
     """How n real numbers along an axis are transformed: as half as many complex numbers."""
-    return kind_of(n // 2, math.prod(shape) // shape[axis], size) if n % 2 == 0 else None
+    return kind_of(n // 2, math.prod(shape) // shape[axis], size, True) if n % 2 == 0 else None
 
 
 def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
@@ -236,7 +246,7 @@ def _specialise(
     real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
     count, factor = n // 2 if real else n, factor_of(1 / divisor((n,), scaling), real)
     batch = math.prod(x.shape[:-1])
-    found = kind_of(count, batch, real_of(x.dtype).itemsize)
+    found = kind_of(count, batch, real_of(x.dtype).itemsize, real != "")
     assert found is not None
     shape = (*x.shape[:-1], {"": n, "real": count + 1, "halved": n}[real])
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]

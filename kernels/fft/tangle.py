@@ -18,6 +18,7 @@ from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vecto
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Arithmetic, Complex
+from .spectra import tangled
 
 __all__ = ["Rows", "Tangle", "TangleArguments", "TangleOfLanes", "TangleOfLanesArguments"]
 
@@ -74,12 +75,8 @@ class Rows:
             store(builder, builder.shuffle_vector(value.re, value.im, some), at, self.size)
 
 
-def _tangled(a: Arithmetic, x: Complex, y: Complex, root: Complex, inverse: ir.Value) -> tuple[Complex, Complex]:
-    """What becomes of numbers at frequencies and at their mirrors."""
-    turned = a.builder.select(a.builder.icmp_signed("!=", inverse, I64(0)), a.builder.fneg(root.im), root.im)
-    even = Complex(a.plus(x.re, y.re), a.minus(x.im, y.im))
-    odd = a.multiply(Complex(a.minus(x.re, y.re), a.plus(x.im, y.im)), Complex(root.re, turned))
-    return a.add(even, odd), Complex(a.minus(even.re, odd.re), a.minus(odd.im, even.im))
+def _conjugate_if(builder: ir.IRBuilder, inverse: ir.Value, root: Complex) -> Complex:
+    return Complex(root.re, builder.select(builder.icmp_signed("!=", inverse, I64(0)), builder.fneg(root.im), root.im))
 
 
 @intrinsic
@@ -92,9 +89,8 @@ def _mirrors(typingctx, vectors, source, target, roots, m, k, inverse):
         source, target, roots = (builder.inttoptr(each, POINTER) for each in (source, target, roots))
         a = Arithmetic(builder, tag.element, tag.lanes)
         rows, mirror = Rows(a, tag.size), builder.sub(m, k)
-        first, second = _tangled(
-            a, rows.read(source, k), rows.read(source, mirror, backwards=True), rows.read(roots, k), inverse
-        )
+        root = _conjugate_if(builder, inverse, rows.read(roots, k))
+        first, second = tangled(a, rows.read(source, k), rows.read(source, mirror, backwards=True), root)
         rows.write(first, target, k)
         rows.write(second, target, mirror, backwards=True)
         return context.get_dummy_value()
@@ -194,8 +190,8 @@ def _mirrored_rows(typingctx, vectors, low, high, root, inverse):
         parts = [load(builder, tag.element, offset(builder, root, part * tag.size), tag.size) for part in range(2)]
         places = [_parts_at(a, row, tag.size) for row in (low, high)]
         x, y = (Complex(*[load(builder, kind, at, tag.size * tag.lanes) for at in pair]) for pair in places)
-        turn = Complex(*[broadcast(builder, part, tag.lanes) for part in parts])
-        for pair, values in zip(places, _tangled(a, x, y, turn, inverse), strict=True):
+        turn = _conjugate_if(builder, inverse, Complex(*[broadcast(builder, part, tag.lanes) for part in parts]))
+        for pair, values in zip(places, tangled(a, x, y, turn), strict=True):
             for at, value in zip(pair, values, strict=True):
                 store(builder, value, at, tag.size * tag.lanes)
         return context.get_dummy_value()

@@ -32,6 +32,7 @@ from .table import (
     FORWARD,
     HALVED,
     IN_REGISTERS,
+    INVERSE,
     KIND,
     LANES,
     LONG,
@@ -42,6 +43,8 @@ from .table import (
     SHARE,
     SHORT,
     SIZE,
+    TANGLE,
+    TANGLE_ROOTS,
     WHOLE,
     WIDE,
     WORKER_BYTES,
@@ -163,9 +166,9 @@ def _along_task(task, worker, job):
 
 @njit(cache=False, no_cpython_wrapper=True)
 def _whole_task(task, worker, job):
-    """Some transforms in registers, those of real numbers a few at a time."""
+    """Some transforms in registers, those of real numbers a few at a time where their spectra are not made there."""
     table = job.table
-    real, sign = get(table, REAL), job.swap << 63
+    real = get(table, REAL) if get(table, TANGLE) else 0
     start, last = task * job.chunk, min((task + 1) * job.chunk, job.batch)
     some = _SOME if real else max(_SOME_BYTES // (2 * get(table, SIZE) * get(table, N)), 1)
     for block in _walk(job, 0, groups_of(last - start, some)):
@@ -177,10 +180,10 @@ def _whole_task(task, worker, job):
             tangle_all(table, at, source_step, to, job.target_step, end - first)
             source, source_step = job.target, job.target_step
         call_at(
-            get(table, WHOLE),
+            get(table, INVERSE) if job.swap else get(table, WHOLE),
             WholeArguments(
-                source, source_step, job.target, job.target_step, first, end, ONE ^ sign, job.scale,
-                job.scale ^ sign, get(table, ROOTS),
+                source, source_step, job.target, job.target_step, first, end, job.scale, get(table, ROOTS),
+                get(table, TANGLE_ROOTS),
             ),
         )  # fmt: skip
         if real == FORWARD:

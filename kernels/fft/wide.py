@@ -14,8 +14,8 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Complex
 from .codelets import radix, vectors
+from .complex_vectors import Vectors
 from .lengths import sharing_rows
-from .registers import Vectors
 
 __all__ = ["Wide", "WideArguments", "wide_leaf"]
 
@@ -52,7 +52,8 @@ def _columns(typingctx, leaf, job, first, roots, target):
         tag, a = field_class(leaf, "vectors"), field_class(leaf, "rows").radix
         _, job, first, roots, target = arguments
         field = {name: builder.extract_value(job, place) for place, name in enumerate(WideArguments._fields)}
-        m = Vectors(builder, tag, field["sign"])
+        m = Vectors(builder, tag)
+        sign = m.number(field["sign"])
         roots, target = builder.inttoptr(roots, POINTER), builder.inttoptr(target, POINTER)
         numbers = [builder.add(first, builder.mul(field["columns"], I64(row))) for row in range(a)]
         lines: list[Complex] = []
@@ -66,7 +67,9 @@ def _columns(typingctx, leaf, job, first, roots, target):
             if tag.size == 8 and share * a != tag.lanes:
                 result = builder.add(field["result"], builder.mul(field["result_apart"], which))
                 _ask_for_result(builder, m, result, numbers)
-            lines += _turned(m, [m.read(*m.plain(source, each), masks) for each in numbers], roots)
+            rows = [m.read(*m.plain(source, each), masks) for each in numbers]
+            rows = [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows]
+            lines += _turned(m, rows, roots)
             lines += padding * (tag.lanes // share - a)
         row = 2 * tag.lanes * tag.size
         for place, value in enumerate(m.turn(lines)):

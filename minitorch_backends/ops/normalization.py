@@ -326,6 +326,11 @@ def group_norm(
         raise RuntimeError(
             f"group_norm: expected the number of channels, {input.shape[1]}, to be divisible by num_groups={num_groups}"
         )
+    if input._array.size == num_groups:  # one sample, and one value in each group: nothing but zeros would be left
+        raise ValueError(
+            "group_norm: expected more than 1 value per channel when training, "
+            f"and got an input of size {list(input.shape)} in {num_groups} groups"
+        )
     weight, bias = _per_channel(weight, "group_norm", "weight", input), _per_channel(bias, "group_norm", "bias", input)
     groups = widened(input).reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
     return _affine(standardize(groups, (2,), eps).output.reshape(input.shape), weight, bias, input._array.dtype)

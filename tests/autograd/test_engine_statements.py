@@ -385,5 +385,5 @@ def test_one_hundred_unrecorded_steps_take_the_memory_of_one(mode: Any) -> None:
         tracemalloc.stop()
         return result
 
-    peak(1)
+    peak(500)  # Python keeps the first 2000 tuples that are freed, which count as used
     assert peak(100) < 1.1 * peak(1)

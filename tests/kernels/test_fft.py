@@ -155,6 +155,26 @@ def test_in_registers(kind: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_ends_of_half_a_spectrum(dtype: str) -> None:
+    """Imaginary parts at frequency 0 and in the middle are 0, without a sign, and count for nothing where they are
+    given; what is no number stays in its row."""
+    for m in (*MATRICES, 30, 240):
+        x = numbers(37, 2 * m, dtype=dtype).real.copy()
+        x[5] = np.nan
+        spectrum = fft["stockham"](x, kind="real", axes=(1,))
+        assert (np.isfinite(spectrum).all(1) == (np.arange(37) != 5)).all()
+        ends = np.delete(spectrum, 5, 0)[:, [0, m]].imag
+        assert not ends.any()
+        assert not np.signbit(ends).any()
+        spectrum = np.delete(spectrum, 5, 0)
+        options = {"kind": "halved", "axes": (1,), "scaling": "size", "last": 2 * m}
+        back = fft["stockham"](spectrum, **options)
+        assert_within(back, np.delete(x, 5, 0), dtype, 16 * m)
+        spectrum.imag[:, [0, m]] = np.nan, 1e3
+        np.testing.assert_array_equal(fft["stockham"](spectrum, **options), back)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 def test_wide_matrices(kind: str, dtype: str) -> None:
     """Columns that fill a vector, a half and a quarter of one, or not quite, more and fewer columns than lanes, as many

@@ -1,0 +1,48 @@
+"""Between the spectrum of m complex numbers and half of that of 2m real ones, in vector registers; `tangle.py` has the
+formulas.
+
+A row is a vector of `width` neighbouring frequencies for each of the transforms that share it, and the rows of a
+transform follow one another. The mirrors of a row's frequencies are then the last numbers of one row from its end on,
+after the first number of the next.
+"""
+
+from __future__ import annotations
+
+from ..gemm.emit import I32, vector, zero
+from ..jit import ir
+from .butterflies import Arithmetic, Complex
+
+__all__ = ["real_ends", "spectrum", "tangled"]
+
+
+def tangled(a: Arithmetic, x: Complex, y: Complex, root: Complex) -> tuple[Complex, Complex]:
+    """What becomes of the numbers x at some frequencies and y at their mirrors, with roots -i w^k."""
+    even = Complex(a.plus(x.re, y.re), a.minus(x.im, y.im))
+    odd = a.multiply(Complex(a.minus(x.re, y.re), a.plus(x.im, y.im)), root)
+    return a.add(even, odd), Complex(a.minus(even.re, odd.re), a.minus(odd.im, even.im))
+
+
+def real_ends(a: Arithmetic, value: Complex, there: ir.Value) -> Complex:
+    """Without the imaginary parts of the lanes that are frequency 0, or its mirror."""
+    return Complex(value.re, a.builder.select(there, zero(value.im.type), value.im))
+
+
+def _mirrors(a: Arithmetic, row: Complex, following: Complex, width: int) -> Complex:
+    order = [
+        lane // width * width + width - lane % width if lane % width else a.lanes + lane for lane in range(a.lanes)
+    ]
+    mask = ir.Constant(vector(I32, a.lanes), order)
+    return Complex(*[a.builder.shuffle_vector(*parts, mask) for parts in zip(row, following, strict=True)])
+
+
+def spectrum(a: Arithmetic, rows: list[Complex], roots: list[Complex], width: int) -> tuple[list[Complex], Complex]:
+    """The rows of the spectrum of the real numbers, and a row that begins with frequency m; `roots` are those of the
+    first half of the rows. A frequency and its mirror are computed together; m / 2 is its own."""
+    half = len(rows) // 2
+    pairs = [tangled(a, rows[r], _mirrors(a, rows[-1 - r], rows[-r], width), roots[r]) for r in range(half)]
+    lower, mirrored = [list(each) for each in zip(*pairs, strict=True)]
+    mirrored.append(Complex(a.times(rows[half].re, a.constant(2.0)), a.times(rows[half].im, a.constant(-2.0))))
+    upper = [_mirrors(a, mirrored[r], mirrored[r + 1], width) for r in reversed(range(half))]
+    first = ir.Constant(vector(ir.IntType(1), a.lanes), [lane % width == 0 for lane in range(a.lanes)])
+    lower[0] = real_ends(a, lower[0], first)
+    return lower + upper, mirrored[0]
