@@ -156,7 +156,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
         fields.update(pack_b=leaf, line_b=b_column, along_b=b_k, b_k=kernel.b_bytes, b_panel=k * kernel.b_bytes)
     of_b = plans.up(n, kernel.nr) // kernel.nr * k * kernel.b_bytes
     fields.update(run=_strips(), workspace_bytes=plans.up(fields["a_bytes"] + of_b, 64))
-    microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 30) + 0.04
+    microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 2.4) + 0.08
     return Job(fields, small_vectors.FIELDS, steps, microseconds)
 
 
