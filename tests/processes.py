@@ -13,6 +13,10 @@ class Printed(NamedTuple):
     error: str
 
 
+PATIENCE = 600
+"""Seconds until a process counts as hanging. With no kernel compiled yet, on a busy machine, the README's takes 120."""
+
+
 def python(code: str, **environment: str) -> Printed:
     """Run `code` in a new interpreter with these environment variables, warnings being errors as in the suite."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MINITORCH_")}
@@ -21,7 +25,7 @@ def python(code: str, **environment: str) -> Printed:
         env=clean | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     return Printed(done.stdout, done.stderr)

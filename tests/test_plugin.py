@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from .processes import PATIENCE
+
 SUITE = """
 import os, subprocess, sys
 import pytest
@@ -76,7 +78,7 @@ def run_suite(folder: Path, text: str, *options: str, **environment: str) -> sub
         env=clean | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -163,8 +163,10 @@ def rows_of(x: np.ndarray) -> np.ndarray:
     return rows if rows.strides[1] == rows.itemsize else np.ascontiguousarray(rows)
 
 
-def along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
-    """Complex numbers along one axis."""
+def along_axis(
+    x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int, overwrites: bool = False
+) -> np.ndarray:
+    """Complex numbers along one axis; where it `overwrites`, the result may lie in the memory of x."""
     real = np.dtype(f"f{x.itemsize // 2}")
     n = x.shape[axis]
     kind, moved = axis_kind(x.shape, axis, n, real.itemsize)
@@ -173,7 +175,8 @@ def along_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: int)
         return _along_last(np.moveaxis(x, axis, -1) if moved else x, n, kind, "", inverse, scale, kept, axis)
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     source = np.ascontiguousarray(x.reshape(outer, n, inner))
-    out = workspace.empty(source.shape, x.dtype)
+    whole = inner % lanes_of(real.itemsize) == 0  # else the last vector of columns takes some again that are done
+    out = source if overwrites and whole else workspace.empty(source.shape, x.dtype)
     plan = plan_of(n, real, kind, kept)
     of_source, of_target = ((address_of(each), each.strides[0], each.strides[1]) for each in (source, out))
     run(plan, of_source, of_target, outer, inner, inverse, factor_of(scale))
@@ -328,12 +331,12 @@ def fft_stockham(
     """One axis after the other: of real numbers the last first, of half a spectrum the last last."""
     lengths = lengths_of(x.shape, kind, axes, last)
     scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
-    order = list(zip(axes, lengths, strict=True))
+    order, own = list(zip(axes, lengths, strict=True)), False
     if kind == "real":
-        x = _real_axis(x, *order.pop(), "real", scale, plans)
+        x, own = _real_axis(x, *order.pop(), "real", scale, plans), True
         scale = 1.0
     ends = order.pop() if kind == "halved" else None
     for axis, _ in reversed(order):
-        x = along_axis(x, axis, inverse, scale, plans)
+        x, own = along_axis(x, axis, inverse, scale, plans, own), True
         scale = 1.0
     return x if ends is None else _real_axis(x, *ends, "halved", scale, plans)
