@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..gemm.emit import splat
+from .. import cpu
+from ..gemm.emit import F32, call, splat
 from ..jit import ir
 
 __all__ = ["SPLITS", "Arithmetic", "Complex"]
@@ -34,6 +35,7 @@ class Arithmetic:
 
     def __init__(self, builder: ir.IRBuilder, element: ir.Type, lanes: int) -> None:
         self.builder, self.element, self.lanes = builder, element, lanes
+        self.fuses = cpu.capability() != "portable"  # else a product of two sums is left to both
 
     def constant(self, value: float) -> ir.Value:
         return splat(self.element, value, self.lanes)
@@ -62,81 +64,105 @@ class Arithmetic:
     def _negative(self, value: ir.Value) -> ir.Value:
         return self.builder.fneg(value)
 
-    def _rotate(self, a: Complex, turns: int, of: int) -> Complex:
-        """a * exp(-2 pi i turns / of)."""
+    def _both(self, a: Complex, b: Complex, factor: float) -> tuple[Complex, Complex]:
+        """a + factor * b, and a - factor * b."""
+        if factor == 1:
+            return self.add(a, b), self.subtract(a, b)
+        if factor == -1:
+            return self.subtract(a, b), self.add(a, b)
+        by, less = self.constant(factor), Complex(self._negative(b.re), self._negative(b.im))
+        plus, minus = (Complex(self._fused(a.re, x.re, by), self._fused(a.im, x.im, by)) for x in (b, less))
+        return plus, minus
+
+    def _fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        """a + b * c, in one instruction where the CPU has it, whatever else is done with the product."""
+        name = f"llvm.fmuladd.v{self.lanes}f{32 if self.element is F32 else 64}"
+        return call(self.builder, name, a.type, b, c, a)
+
+    def _scaled(self, a: Complex, factor: float) -> Complex:
+        by = self.constant(factor)
+        return a if factor == 1 else Complex(self.times(a.re, by), self.times(a.im, by))
+
+    def _rotate(self, a: Complex, turns: int, of: int) -> tuple[Complex, float]:
+        """Two factors of a * exp(-2 pi i turns / of): the real one is left to the sums that follow, which take it as
+        fused products (E. Linzer and E. Feig, "Implementation of efficient FFT algorithms on fused multiply-add
+        architectures", 1993)."""
         turns %= of
         if turns == 0:
-            return a
+            return a, 1.0
         if 4 * turns == of:
-            return Complex(a.im, self._negative(a.re))
+            return Complex(a.im, self._negative(a.re)), 1.0
         if 2 * turns == of:
-            return Complex(self._negative(a.re), self._negative(a.im))
+            return Complex(self._negative(a.re), self._negative(a.im)), 1.0
         if 4 * turns == 3 * of:
-            return Complex(self._negative(a.im), a.re)
+            return Complex(self._negative(a.im), a.re), 1.0
         angle = 2 * math.pi * turns / of
-        cos, sin = math.cos(angle), math.sin(angle)
-        if 8 * turns % of == 0:  # a multiple of an eighth: one factor for both parts
-            half = self.constant(math.sqrt(0.5))
-            c, s = round(cos / math.sqrt(0.5)), round(sin / math.sqrt(0.5))
-            re = self.plus(a.re, a.im) if s > 0 else self.minus(a.re, a.im)
-            im = self.minus(a.im, a.re) if s > 0 else self.plus(a.im, a.re)
-            if c < 0:  # (c - i s) = -(1 - i s'), with s' = -s
-                re = self.minus(a.im, a.re) if s > 0 else self._negative(self.plus(a.re, a.im))
-                im = self._negative(self.plus(a.im, a.re)) if s > 0 else self.minus(a.re, a.im)
-            return Complex(self.times(re, half), self.times(im, half))
-        return self.multiply(a, Complex(self.constant(cos), self.constant(-sin)))
+        sign = 1 if (turns * 4 // of) % 2 == 0 else -1  # of the tangent
+        if 8 * turns % of == 0:
+            first = self.plus(a.re, a.im) if sign > 0 else self.minus(a.re, a.im)
+            second = self.minus(a.im, a.re) if sign > 0 else self.plus(a.im, a.re)
+            return Complex(first, second), math.copysign(math.sqrt(0.5), math.cos(angle))
+        tangent = self.constant(math.tan(angle))
+        turned = self.plus(a.re, self.times(a.im, tangent)), self.minus(a.im, self.times(a.re, tangent))
+        return Complex(*turned), math.cos(angle)
 
     def transform(self, x: list[Complex]) -> list[Complex]:
         """The sums over j of x[j] exp(-2 pi i j k / n)."""
+        return self._transform(x, [1.0] * len(x))
+
+    def _transform(self, x: list[Complex], factors: list[float]) -> list[Complex]:
+        """The transform of the products of x and factors, divided by the first factor."""
         n = len(x)
         if n == 1:
             return x
         if n == 2:
-            return [self.add(x[0], x[1]), self.subtract(x[0], x[1])]
+            return list(self._both(x[0], x[1], factors[1] / factors[0]))
         if n == 4:
-            return self._of_four(x)
-        return self._composite(x, *SPLITS[n]) if n in SPLITS else self._prime(x)
+            return self._of_four(x, factors)
+        return self._composite(x, factors, *SPLITS[n]) if n in SPLITS else self._prime(x, factors)
 
-    def _of_four(self, x: list[Complex]) -> list[Complex]:
-        a, b = self.add(x[0], x[2]), self.subtract(x[0], x[2])
-        c, d = self.add(x[1], x[3]), self.subtract(x[1], x[3])
-        return [
-            self.add(a, c),
-            Complex(self.plus(b.re, d.im), self.minus(b.im, d.re)),
-            self.subtract(a, c),
-            Complex(self.minus(b.re, d.im), self.plus(b.im, d.re)),
-        ]
+    def _of_four(self, x: list[Complex], factors: list[float]) -> list[Complex]:
+        a, b = self._both(x[0], x[2], factors[2] / factors[0])
+        c, d = self._both(x[1], x[3], factors[3] / factors[1])
+        even = self._both(a, c, factors[1] / factors[0])
+        odd = self._both(b, Complex(d.im, self._negative(d.re)), factors[1] / factors[0])
+        return [even[0], odd[0], even[1], odd[1]]
 
-    def _composite(self, x: list[Complex], a: int, b: int) -> list[Complex]:
+    def _composite(self, x: list[Complex], factors: list[float], a: int, b: int) -> list[Complex]:
         if math.gcd(a, b) == 1:
-            return self._coprime(x, a, b)
-        inner = [self.transform(x[column::b]) for column in range(b)]
+            return self._coprime(x, factors, a, b)
+        inner = [self._transform(x[column::b], factors[column::b]) for column in range(b)]
         out = list(x)
         for row in range(a):
             turned = [self._rotate(inner[column][row], row * column, a * b) for column in range(b)]
-            out[row::a] = self.transform(turned)
+            turned = [(value, factor * factors[column]) for column, (value, factor) in enumerate(turned)]
+            if not self.fuses:
+                turned = [(self._scaled(value, factor / factors[0]), factors[0]) for value, factor in turned]
+            out[row::a] = self._transform(*[list(each) for each in zip(*turned, strict=True)])
         return out
 
-    def _coprime(self, x: list[Complex], a: int, b: int) -> list[Complex]:
+    def _coprime(self, x: list[Complex], factors: list[float], a: int, b: int) -> list[Complex]:
         """Without roots of unity: with j = b j1 + a j2, the exponent j k / n is j1 k / a + j2 k / b."""
         n = a * b
-        columns = [self.transform([x[(b * j1 + a * j2) % n] for j1 in range(a)]) for j2 in range(b)]
-        rows = [self.transform([column[k1] for column in columns]) for k1 in range(a)]
+        places = [[(b * j1 + a * j2) % n for j1 in range(a)] for j2 in range(b)]
+        columns = [self._transform([x[j] for j in each], [factors[j] for j in each]) for each in places]
+        firsts = [factors[each[0]] for each in places]
+        rows = [self._transform([column[k1] for column in columns], firsts) for k1 in range(a)]
         return [rows[k % a][k % b] for k in range(n)]
 
-    def _prime(self, x: list[Complex]) -> list[Complex]:
+    def _prime(self, x: list[Complex], factors: list[float]) -> list[Complex]:
         n, half = len(x), len(x) // 2
-        sums = [self.add(x[j], x[n - j]) for j in range(1, half + 1)]
-        differences = [self.subtract(x[j], x[n - j]) for j in range(1, half + 1)]
+        ratios = [factor / factors[0] for factor in factors]
+        pairs = [self._both(x[j], x[n - j], ratios[n - j] / ratios[j]) for j in range(1, half + 1)]
         total = x[0]
-        for each in sums:
-            total = self.add(total, each)
+        for j, (s, _) in enumerate(pairs, 1):
+            total = self._both(total, s, ratios[j])[0]
         out = [total, *x[1:]]
         for k in range(1, half + 1):
             even, odd = x[0], None
-            for j, (s, d) in enumerate(zip(sums, differences, strict=True), 1):
+            for j, (s, d) in enumerate(pairs, 1):
                 angle = 2 * math.pi * (j * k % n) / n
-                cos, sin = self.constant(math.cos(angle)), self.constant(math.sin(angle))
+                cos, sin = self.constant(math.cos(angle) * ratios[j]), self.constant(math.sin(angle) * ratios[j])
                 even = Complex(self.plus(even.re, self.times(s.re, cos)), self.plus(even.im, self.times(s.im, cos)))
                 part = Complex(self.times(d.re, sin), self.times(d.im, sin))
                 odd = part if odd is None else self.add(odd, part)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 from ..gemm.emit import (
     F32,
     F64,
     I32,
     I64,
+    POINTER,
     align_stack,
     broadcast,
     call,
     lane_numbers,
     load,
     offset,
+    opaque,
     transpose,
     vector,
     zero,
 )
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
+from .lengths import members_of_lanes
 
 __all__ = ["Vectors", "lane_order"]
 
@@ -28,6 +32,13 @@ __all__ = ["Vectors", "lane_order"]
 def lane_order(values: list[int]) -> ir.Constant:
     """The mask of a shuffle."""
     return ir.Constant(vector(I32, len(values)), values)
+
+
+class Place(NamedTuple):
+    """An address, and the same again, which LLVM does not know to be the same."""
+
+    at: ir.Value
+    again: ir.Value
 
 
 class Vectors:
@@ -60,18 +71,59 @@ class Vectors:
         at = self.builder.bitcast(at, self.kind.as_pointer())
         return call(self.builder, name, self.kind, at, I32(self.size), mask, zero(self.kind))
 
-    def read(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None = None, backwards: int = 0) -> Complex:
-        """The complex numbers that lie at two addresses, or those of them that the masks say; `backwards` many at a
-        time in the opposite order."""
+    def _loaded(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None) -> list[ir.Value]:
         if masks is None:
-            halves = [self.load(each, 0) for each in (low, high)]
-        else:
-            halves = [self._load_some(*each) for each in zip((low, high), masks, strict=True)]
-        numbers = list(range(self.lanes))
-        if backwards:
-            numbers = [lane // backwards * backwards + backwards - 1 - lane % backwards for lane in numbers]
-        orders = [lane_order([2 * lane + part for lane in numbers]) for part in range(2)]
+            return [self.load(each, 0) for each in (low, high)]
+        return [self._load_some(*each) for each in zip((low, high), masks, strict=True)]
+
+    def read(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None = None) -> Complex:
+        """The complex numbers that lie at two addresses, or those of them that the masks say."""
+        halves = self._loaded(low, high, masks)
+        orders = [lane_order(list(range(part, 2 * self.lanes, 2))) for part in range(2)]
         return Complex(*[self.builder.shuffle_vector(*halves, order) for order in orders])
+
+    def read_members(
+        self, low: Place, high: Place, masks: list[ir.Value] | None = None, backwards: bool = False
+    ) -> Complex:
+        """The complex numbers that lie at two places, in the lanes that `members_of_lanes` says."""
+        if masks is None and not backwards and self.lanes * self.size == 64:
+            return self._loaded_in_turn(low, high)
+        members, numbers = self._loaded(low.at, high.at, masks), range(self.lanes // 2)[:: -1 if backwards else 1]
+        first = [
+            member * self.lanes + 2 * numbers[number] for member, number in members_of_lanes(self.lanes, self.size)
+        ]
+        orders = [lane_order([place + part for place in first]) for part in range(2)]
+        return Complex(*[self.builder.shuffle_vector(*members, order) for order in orders])
+
+    def _loaded_in_turn(self, low: Place, high: Place) -> Complex:
+        """The same by loads that double every other number, into every other lane of what another one loaded: the ports
+        of arithmetic share that, where shuffles are for one of them."""
+
+        def doubled(place: Place, part: int) -> ir.Value:
+            value, order = self.load(place.again, 0), lane_order([lane & ~1 | part for lane in range(self.lanes)])
+            return self.builder.shuffle_vector(value, value, order)
+
+        first, second = (self.load(each.at, 0) for each in (low, high))
+        re = self.builder.select(self.odd, doubled(high, 0), first)
+        if self.size == 4:
+            return Complex(re, self.builder.select(self.odd, second, doubled(low, 1)))
+        order = [lane + self.lanes if lane % 2 else lane + 1 for lane in range(self.lanes)]
+        return Complex(re, self.builder.shuffle_vector(first, second, lane_order(order)))
+
+    @functools.cached_property
+    def odd(self) -> ir.Value:
+        """The mask of every other lane, unknown to LLVM, which would make shuffles of it."""
+        bits = opaque(self.builder, ir.Constant(ir.IntType(16), 0xAAAA))
+        bits = bits if self.lanes == 16 else self.builder.trunc(bits, ir.IntType(self.lanes))
+        return self.builder.bitcast(bits, vector(ir.IntType(1), self.lanes))
+
+    def place(self, address: ir.Value) -> Place:
+        """That of an int64."""
+        return Place(*[self.builder.inttoptr(each, POINTER) for each in (address, opaque(self.builder, address))])
+
+    def plain_place(self, base: Place, number: ir.Value) -> Place:
+        """Where a complex number lies."""
+        return Place(*[self.plain(at, number)[0] for at in base])
 
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""

@@ -10,10 +10,14 @@ from .. import cpu
 __all__ = [
     "MATRICES",
     "factors",
+    "in_registers",
     "lanes_in_registers",
     "lanes_of",
     "matrix",
+    "members_of_lanes",
     "narrow_lanes",
+    "numbers_of_lanes",
+    "places_of_lanes",
     "rows_of_wide",
     "sharing",
     "sharing_rows",
@@ -88,9 +92,12 @@ MATRICES = {16: (4, 4), 32: (4, 8), 60: (4, 15), 64: (8, 8), 128: (8, 16), 256: 
 do not fill vectors need masks, which vectors of 64 bytes have."""
 
 
-def sharing(n: int, lanes: int) -> int:
-    """How many transforms share vectors in registers: 1, 2, 4, or 0 where the matrix does not suit so many lanes."""
+def sharing(n: int, lanes: int, spectra: bool = False) -> int:
+    """How many transforms share vectors in registers: 1, 2, 4, or 0 where the matrix does not suit so many lanes. Two
+    take fewer shuffles than one does, but spectra of real numbers need whole rows in a vector."""
     a, b = MATRICES[n]
+    if n == 128 and a == lanes and not spectra:
+        return 2
     if b % 2:
         return lanes // a if lanes in (2 * a, 4 * a) else 0
     if a % lanes == 0 and b % lanes == 0:
@@ -100,11 +107,39 @@ def sharing(n: int, lanes: int) -> int:
     return 4 if 4 * a == lanes and 2 * b == lanes else 0
 
 
+def in_registers(n: int, lanes: int) -> bool:
+    """Whether the matrices that share vectors stay in registers, or go through memory between the steps."""
+    a, b = MATRICES[n]
+    share = sharing(n, lanes)
+    return (share > 1 or a == b == lanes) and share * n < 16 * lanes
+
+
+def members_of_lanes(lanes: int, size: int) -> list[tuple[int, int]]:
+    """The member and the number of each lane of a vector of the complex numbers of two members, which are transforms or
+    the halves of neighbouring numbers: in turn, but one after the other in vectors of 16 bytes, whose shuffles take
+    half of each operand."""
+    half = lanes // 2
+    return [divmod(lane, half) if lanes * size == 16 else (lane % 2, lane // 2) for lane in range(lanes)]
+
+
+def places_of_lanes(share: int, lanes: int, size: int) -> list[tuple[int, int]]:
+    """The transform and which of its neighbouring numbers is in each lane, where so many transforms share a vector."""
+    pairs = members_of_lanes(lanes, size)
+    if share == 1:
+        return [(0, number + member * lanes // 2) for member, number in pairs]
+    width = lanes // share
+    return [(number // width * 2 + member, number % width) for member, number in pairs]
+
+
+def numbers_of_lanes(share: int, lanes: int, size: int) -> list[int]:
+    return [number for _, number in places_of_lanes(share, lanes, size)]
+
+
 def spectra_in_registers(n: int, lanes: int, real: str) -> bool:
     """Whether half the spectra of real numbers are made, or read, where transforms of n complex numbers are: they are
     made where a vector holds whole rows of the transform."""
     a, b = MATRICES[n]
-    return b % 2 == 0 and (real == "halved" or (real == "real" and a * sharing(n, lanes) == lanes))
+    return b % 2 == 0 and (real == "halved" or (real == "real" and a * sharing(n, lanes, True) == lanes))
 
 
 @functools.cache

@@ -20,7 +20,9 @@ from .lengths import (
     lanes_of,
     matrix,
     narrow_lanes,
+    numbers_of_lanes,
     rows_of_wide,
+    sharing,
     sharing_rows,
     spectra_in_registers,
 )
@@ -169,10 +171,12 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     lanes = lanes_in_registers(n, size)
     assert lanes is not None
     a, b = MATRICES[n]
-    columns = np.arange(-(-b // lanes) * lanes) % b
+    together = spectra_in_registers(n, lanes, real)
+    share = sharing(n, lanes, together and real == "real")
+    members = min(share, 2)
+    columns = (np.arange(0, b, lanes // members)[:, None] + numbers_of_lanes(members, lanes, size)).ravel() % b
     held = _aligned(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
     fields = {"n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(held)}
-    together = spectra_in_registers(n, lanes, real)
     for inverse in (False, True):
         if real != ("real" if inverse else "halved"):
             leaf = leaf_of(n, size, lanes, inverse, together)
@@ -182,7 +186,7 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     if real == "halved":
         numbers = b * np.arange(a)[:, None] + columns
     else:
-        numbers = a * np.arange(b // 2)[:, None] + np.arange(lanes) % a
+        numbers = a * np.arange(b // 2)[:, None] + np.array(numbers_of_lanes(share, lanes, size))
     turned = _aligned(np.moveaxis(_turns(numbers, n, dtype), -1, 1))
     return _plan("whole", real, fields | {"tangle_roots": address_of(turned)}, 0, (held, turned))
 

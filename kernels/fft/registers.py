@@ -3,8 +3,8 @@ puts on the stack those that the CPU has not, so that the user's memory is read 
 
 With j = b * j1 + j2 and k = k1 + a * k2, columns are transformed over j1 (a vector holds a row, a lane a column),
 multiplied by exp(-2 pi i j2 k1 / n), transposed, and transformed over j2 (D. Bailey, "FFTs in external or hierarchical
-memory", 1990). Where a row fills half of a vector, or the columns do after the transpose, two transforms share it, and
-four where both do half.
+memory", 1990). Where rows or columns do not fill vectors, two or four transforms share them, and lanes are read in
+turn from two, which leaves one round of exchanges less to the transpose.
 
 The inverse transform is the forward one with real and imaginary parts exchanged in what is read and written, which
 takes no instruction in code of its own. Real numbers are half as many complex ones, whose spectrum becomes that of the
@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I32, I64, POINTER, broadcast, loop, offset, store, vector, zero
+from ..gemm.emit import I32, I64, POINTER, broadcast, load, loop, offset, opaque, store, transpose, vector, zero
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Complex
 from .codelets import vectors
-from .complex_vectors import Vectors, lane_order
-from .lengths import MATRICES, sharing
+from .complex_vectors import Place, Vectors, lane_order
+from .lengths import MATRICES, in_registers, members_of_lanes, numbers_of_lanes, places_of_lanes, sharing
 from .spectra import real_ends, spectrum, tangled
-from .table import ONE
+from .table import ONE, ask_to_write
 
 __all__ = ["InTwo", "Whole", "WholeArguments", "leaf_of"]
 
@@ -99,97 +99,152 @@ class WholeArguments(NamedTuple):
 
 
 class _Matrix(Vectors):
-    """Emits the transform of one matrix, or of those that share vectors."""
+    """Emits the transform of one matrix, or of those that share vectors.
+
+    Attributes:
+        width: columns of a transform in a vector, whose lanes are taken in turn from two members: two transforms, or
+            the first and the second half of neighbouring columns of one.
+        starts: the first columns of the members.
+        numbers: the column in each lane.
+        order: of the rows of a square when it is turned, and so of the columns that come out of it.
+        line: bytes of a vector of complex numbers.
+        squares: as how many a square is turned on its way through memory.
+    """
 
     def __init__(self, builder: ir.IRBuilder, leaf: Any, job: ir.Value, roots: ir.Value) -> None:
         super().__init__(builder, field_class(leaf, "vectors"))
         self.n, self.direction = field_class(leaf, "shape").n, field_class(leaf, "direction")
         self.a, self.b = MATRICES[self.n]
-        self.share, self.width = sharing(self.n, self.lanes), -(-self.b // self.lanes) * self.lanes
+        self.share, self.line = _sharing(leaf), 2 * self.lanes * self.size
+        self.members, self.squares = min(self.share, 2), 1 if self.line == 32 else 2
+        self.width, self.numbers = self.lanes // self.members, numbers_of_lanes(self.members, self.lanes, self.size)
+        self.starts = (0, 0) if self.members == 2 else (0, self.lanes // 2)
+        self.order = list(range(self.width)) if self.members == 2 else self.numbers
         self.field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
         self.roots, self.turns = (builder.inttoptr(each, POINTER) for each in (roots, self.field["turns"]))
 
-    def transforms(self, name: str, first: ir.Value) -> list[ir.Value]:
+    def transforms(self, name: str, first: ir.Value) -> list[Place]:
         """The addresses of the transforms that share vectors, the last one for those that are not there."""
         builder, found = self.builder, []
         final = builder.sub(self.field["last"], I64(1))
         for index in range(self.share):
             number = builder.add(first, I64(index))
             number = builder.select(builder.icmp_signed("<", number, final), number, final)
-            at = builder.add(self.field[name], builder.mul(number, self.field[f"{name}_step"]))
-            found.append(builder.inttoptr(at, POINTER))
+            found.append(self.place(builder.add(self.field[name], builder.mul(number, self.field[f"{name}_step"]))))
         return found
 
-    def _aligned(self, table: ir.Value, row: int, width: int, first: ir.Value | None = None) -> Complex:
-        """A vector of a table of rows whose parts have `width` numbers, from `first` on."""
-        places = [(2 * row + part) * width for part in range(2)]
-        numbers = places if first is None else [self.builder.add(first, I64(place)) for place in places]
-        return Complex(*[self.load(table, number, self.lanes * self.size) for number in numbers])
+    def groups(self, first: ir.Value) -> list[list[Place]]:
+        """The addresses of the sources that are the members of vectors of columns."""
+        sources = self.transforms("source", first)
+        return [sources[at : at + self.members] for at in range(0, self.share, self.members)]
+
+    def _factor(self, table: ir.Value, row: int, vectors: int, first: ir.Value | None = None) -> Complex:
+        """Of a table of rows of so many vectors, the first one, or that of the columns from `first` on."""
+        start = I64(0) if first is None else self.builder.mul(first, I64(self.members))
+        places = [self.builder.add(start, I64((2 * row + part) * vectors * self.lanes)) for part in range(2)]
+        return Complex(*[self.load(table, each, self.lanes * self.size) for each in places])
 
     def _swapped(self, value: Complex) -> Complex:
         return Complex(value.im, value.re) if self.direction.inverse else value
 
-    def _row(self, sources: list[ir.Value], j1: int, first: ir.Value) -> Complex:
-        """Columns of a row, from `first` on, or the whole rows of two transforms. What a vector has beyond the columns
-        is of the next row, or masked."""
-        number = self.builder.add(first, I64(j1 * self.b))
+    def _places(self, sources: list[Place], numbers: list[ir.Value]) -> list[Place]:
+        """The addresses of a number of each member."""
+        members = sources if self.members == 2 else sources * 2
+        return [self.plain_place(*each) for each in zip(members, numbers, strict=True)]
 
-        def places(number: ir.Value) -> list[ir.Value]:
-            if len(sources) == 2:
-                return [self.plain(each, number)[0] for each in sources]
-            return list(self.plain(sources[0], number))
-
-        together, last = self.lanes // len(sources), j1 == self.a - 1
-        masks = self.masks(self.builder.sub(I64(self.b), first)) if last and self.b % together else None
-        x = self.read(*places(number), masks)
+    def _row(self, sources: list[Place], j1: int, first: ir.Value) -> Complex:
+        """Columns of a row, from `first` on. What a vector has beyond the columns is of the next row, or masked."""
+        numbers, masks = [self.builder.add(first, I64(j1 * self.b + start)) for start in self.starts], None
+        if j1 == self.a - 1 and self.b % self.width:
+            masks = [self.masks(self.builder.sub(I64(self.b - start), first))[0] for start in self.starts]
+        x = self.read_members(*self._places(sources, numbers), masks)
         if self.direction.real and self.direction.inverse:
-            mirror = self.builder.sub(I64(self.n - together + 1), number)
-            y = self.read(*places(mirror), backwards=together)
+            mirrors = [self.builder.sub(I64(self.n - self.lanes // 2 + 1), number) for number in numbers]
+            y = self.read_members(*self._places(sources, mirrors), backwards=True)
             if j1 == 0:
-                columns = ir.Constant(vector(I32, self.lanes), [lane % together for lane in range(self.lanes)])
+                columns = ir.Constant(vector(I32, self.lanes), self.numbers)
                 start = broadcast(self.builder, self.builder.trunc(first, I32), self.lanes)
                 ends = self.builder.icmp_signed("==", self.builder.add(columns, start), zero(columns.type))
                 x, y = (real_ends(self.arithmetic, each, ends) for each in (x, y))
-            root = self._aligned(self.turns, j1, self.width, first)
+            root = self._factor(self.turns, j1, self.b // self.width, first)
             x, _ = tangled(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
         return self._swapped(x)
 
-    def down(self, sources: list[ir.Value], first: ir.Value) -> list[Complex]:
+    def down(self, sources: list[Place], first: ir.Value) -> list[Complex]:
         """Columns, from `first` on, transformed and multiplied by roots of unity and the scale."""
         out = self.arithmetic.transform([self._row(sources, j1, first) for j1 in range(self.a)])
-        factors = [self._aligned(self.roots, k1, self.width, first) for k1 in range(self.a)]
+        factors = [self._factor(self.roots, k1, -(-self.b // self.width), first) for k1 in range(self.a)]
         scaled = Complex(*[self.arithmetic.times(part, factors[0].re) for part in out[0]])
         return [scaled, *[self.arithmetic.multiply(*each) for each in zip(out[1:], factors[1:], strict=True)]]
 
-    def across(self, columns: list[Complex], targets: list[ir.Value], first: ir.Value) -> None:
+    def turn(self, rows: list[Complex], squares: int = 1) -> list[Complex]:
+        """The columns of a square; those of two squares are columns where halves of vectors change places."""
+        rows, size = [rows[k] for k in self.order], self.width // squares
+        return [line for at in range(0, len(rows), size) for line in self._turned(rows[at : at + size])]
+
+    def _turned(self, rows: list[Complex]) -> list[Complex]:
+        parts = [transpose(self.builder, [row[part] for row in rows], self.members) for part in range(2)]
+        return [Complex(*each) for each in zip(*parts, strict=True)]
+
+    def in_order(self, lines: list[Complex]) -> list[Complex]:
+        """The columns of a square that was turned."""
+        return [lines[self.order.index(column)] for column in range(self.width)]
+
+    def line_at(self, memory: ir.Value, number: int) -> Complex:
+        """A line of a square. One that was turned as two takes its other half from another line: to insert what is
+        loaded needs no port that shuffles."""
+        if self.squares == 1:
+            return Complex(*[self.load(memory, (2 * number + part) * self.lanes, self.line // 2) for part in range(2)])
+        half, quarter = self.width // 2, self.line // 4
+        places = [(number % half + each * half) * self.line + number // half * quarter for each in range(2)]
+        return Complex(*[self._joined(memory, [at + 2 * part * quarter for at in places]) for part in range(2)])
+
+    def _joined(self, memory: ir.Value, places: list[int]) -> ir.Value:
+        kind, order = vector(self.tag.element, self.lanes // 2), lane_order(list(range(self.lanes)))
+        halves = [load(self.builder, kind, offset(self.builder, memory, at), self.line // 4) for at in places]
+        return self.builder.shuffle_vector(*halves, order)
+
+    def across(self, columns: list[Complex], targets: list[Place], first: ir.Value) -> None:
         """Rows, of which each vector has `first` and those after it, transformed and written."""
-        rows, end = self.arithmetic.transform(columns), None
+        rows = self.arithmetic.transform(columns)
+        numbered, places = enumerate(rows), places_of_lanes(self.share, self.lanes, self.size)
         if self.direction.real and not self.direction.inverse:
-            roots = [self._aligned(self.turns, k2, self.lanes) for k2 in range(self.b // 2)]
-            rows, end = spectrum(self.arithmetic, rows, roots, self.a)
-        for k2, value in enumerate(rows):
-            at = self.builder.add(first, I64(k2 * self.a))
-            self._write(self._swapped(value), [self.plain(each, at)[0] for each in targets])
-        for index, target in enumerate(targets if end else []):
-            number = self.builder.extract_element(end.re, I32(index * self.a))
-            at = self.plain(target, self.n)[0]
+            roots = [self._factor(self.turns, k2, 1) for k2 in range(self.b // 2)]
+            numbered = spectrum(self.arithmetic, rows, roots, places)
+        for k2, value in numbered:
+            if k2 < self.b:
+                at = self.builder.add(first, I64(k2 * self.a))
+                self._write(self._swapped(value), [self.plain(each.at, at)[0] for each in targets])
+            else:
+                self._write_ends(value, [places.index((transform, 0)) for transform in range(self.share)], targets)
+
+    def _write_ends(self, value: Complex, lanes: list[int], targets: list[Place]) -> None:
+        """The last frequency of each transform, which is real."""
+        for lane, target in zip(lanes, targets, strict=True):
+            number = self.builder.extract_element(value.re, I32(lane))
+            at = self.plain(target.at, self.n)[0]
             store(self.builder, number, at, self.size)
             store(self.builder, ir.Constant(number.type, 0.0), offset(self.builder, at, self.size), self.size)
 
     def _write(self, value: Complex, places: list[ir.Value]) -> None:
         """A row, or those of the transforms that share a vector."""
-        numbers = [lane + part * self.lanes for lane in range(self.lanes) for part in range(2)]
-        for half in range(2):
-            order = numbers[half * self.lanes : (half + 1) * self.lanes]
-            if self.share == 1:
-                pieces = [offset(self.builder, places[0], half * self.lanes * self.size)]
-            else:
-                pieces = places[half * self.share // 2 : (half + 1) * self.share // 2]
+        for member in range(2):
+            lanes = [lane for lane, (each, _) in enumerate(members_of_lanes(self.lanes, self.size)) if each == member]
+            order = [lane + part * self.lanes for lane in lanes for part in range(2)]
             row = self.builder.shuffle_vector(*value, lane_order(order))
+            pieces = [offset(self.builder, places[0], member * self.lanes * self.size)]
+            if self.share > 1:
+                pieces = places[member::2]
             width = self.lanes // len(pieces)
             for piece, at in enumerate(pieces):
                 some = lane_order(list(range(piece * width, (piece + 1) * width)))
                 store(self.builder, self.builder.shuffle_vector(row, row, some), at, self.size)
+
+
+def _sharing(leaf: Any) -> int:
+    direction = field_class(leaf, "direction")
+    spectra = direction.real and not direction.inverse
+    return sharing(field_class(leaf, "shape").n, field_class(leaf, "vectors").lanes, spectra)
 
 
 @intrinsic
@@ -199,7 +254,7 @@ def _scaled_roots(typingctx, leaf, job):
     def codegen(context, builder, signature, arguments):
         leaf, job = signature.args[0], arguments[1]
         m = _Matrix(builder, leaf, job, I64(0))
-        vectors = 2 * m.a * m.width // m.lanes
+        vectors = 2 * m.a * -(-m.b // m.width)
         with builder.goto_entry_block():
             place = builder.alloca(ir.ArrayType(ir.IntType(8), vectors * m.lanes * m.size))
             place.align = 64
@@ -227,14 +282,10 @@ def _in_registers(typingctx, leaf, job, roots, first):
     def codegen(context, builder, signature, arguments):
         _, job, roots, first = arguments
         m = _Matrix(builder, signature.args[0], job, roots)
-        sources, halves = m.transforms("source", first), m.share // 2
-        groups = [[each] for each in sources]
-        if 2 * m.b == m.lanes:
-            groups = [list(each) for each in zip(sources[:halves], sources[halves:], strict=True)]
-        columns: list[Complex] = []
-        for column in range(0, m.b, m.lanes):
+        groups, columns = m.groups(first), list[Complex]()
+        for column in range(0, m.b, m.width):
             rows = [row for group in groups for row in m.down(group, I64(column))]
-            columns += m.turn(rows)[: m.b - column]
+            columns += m.in_order(m.turn(rows))[: m.b - column]
         m.across(columns, m.transforms("target", first), I64(0))
         return context.get_dummy_value()
 
@@ -243,12 +294,12 @@ def _in_registers(typingctx, leaf, job, roots, first):
 
 @intrinsic
 def _matrix_on_stack(typingctx, leaf):
-    """The address of memory for a matrix: [column][part][row]."""
+    """The address of memory for the matrices that share vectors: [vector of rows][column][part][lane]."""
 
     def codegen(context, builder, signature, arguments):
         tag, n = field_class(leaf, "vectors"), field_class(leaf, "shape").n
         with builder.goto_entry_block():
-            place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * n * tag.size))
+            place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * n * _sharing(leaf) * tag.size))
             place.align = 64
         return builder.ptrtoint(place, I64)
 
@@ -257,18 +308,18 @@ def _matrix_on_stack(typingctx, leaf):
 
 @intrinsic
 def _columns(typingctx, leaf, job, roots, index, first, memory):
-    """A vector of columns of the matrix, to memory."""
+    """A vector of columns of the matrices, to memory; halves of vectors are yet to change places."""
 
     def codegen(context, builder, signature, arguments):
         _, job, roots, index, first, memory = arguments
         m = _Matrix(builder, signature.args[0], job, roots)
-        rows = m.down(m.transforms("source", index), first)
-        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(first, I64(2 * m.a * m.size)))
-        for k1 in range(0, m.a, m.lanes):
-            for j2, value in enumerate(m.turn(rows[k1 : k1 + m.lanes])):
+        rows = m.down(*m.groups(index), first)
+        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(first, I64(m.line)))
+        for block in range(m.a // m.width):
+            for line, value in enumerate(m.turn(rows[block * m.width : (block + 1) * m.width], m.squares)):
                 for part in range(2):
-                    at = (2 * m.a * j2 + part * m.a + k1) * m.size
-                    store(builder, value[part], offset(builder, to, at), m.lanes * m.size)
+                    at = (block * m.b + line) * m.line + part * m.line // 2
+                    store(builder, value[part], offset(builder, to, at), m.line // 2)
         return context.get_dummy_value()
 
     return types.void(leaf, job, *(types.int64,) * 4), codegen
@@ -276,25 +327,21 @@ def _columns(typingctx, leaf, job, roots, index, first, memory):
 
 @intrinsic
 def _rows(typingctx, leaf, job, roots, index, first, memory):
-    """A vector of rows of the matrix, from memory."""
+    """A vector of rows of the matrices, from memory."""
 
     def codegen(context, builder, signature, arguments):
         _, job, roots, index, first, memory = arguments
         m = _Matrix(builder, signature.args[0], job, roots)
-        memory = builder.inttoptr(memory, POINTER)
-        places = [[2 * m.a * j2 + part * m.a for part in range(2)] for j2 in range(m.b)]
-        rows = [
-            Complex(*[m.load(memory, builder.add(first, I64(place)), m.lanes * m.size) for place in pair])
-            for pair in places
-        ]
-        m.across(rows, m.transforms("target", index), first)
+        # Unknown to LLVM, which would keep what is in memory in registers where all loops are of one turn.
+        memory = builder.inttoptr(opaque(builder, memory), POINTER)
+        at, columns = offset(builder, memory, builder.mul(first, I64(m.b * m.line // m.width))), list[Complex]()
+        for column in range(0, m.b, m.width):
+            square = offset(builder, at, column * m.line)
+            columns += m.in_order([m.line_at(square, line) for line in range(m.width)])
+        m.across(columns, m.transforms("target", index), first)
         return context.get_dummy_value()
 
     return types.void(leaf, job, *(types.int64,) * 4), codegen
-
-
-def _sharing(leaf: Any) -> int:
-    return sharing(field_class(leaf, "shape").n, field_class(leaf, "vectors").lanes)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -320,14 +367,28 @@ def _side(index: int) -> Any:
 
 
 @njit(cache=False, no_cpython_wrapper=True)
+def _ask_for_results(target, step, count):
+    """Ask for the lines of spectra that do not begin on lines, each of which is written by two stores, before they are
+    computed: 256 float32 93 ns in place of 141 where they are in the L2 cache, 512 float64 446 and 501."""
+    if step % 64 != 0:
+        for line in range(target, target + step * count, 64):
+            ask_to_write(line)
+
+
+@njit(cache=False, no_cpython_wrapper=True)
 def _in_two(leaf, job):
-    a, b, lanes = constant(leaf, "rows"), constant(leaf, "columns"), constant(leaf.vectors, "lanes")
-    memory, roots = _matrix_on_stack(leaf), _scaled_roots(leaf, job)
-    for index in range(job.first, job.last):
-        for first in range(0, b, lanes):
+    memory, roots, width = _matrix_on_stack(leaf), _scaled_roots(leaf, job), constant(leaf, "width")
+    share = constant(leaf, "sharing")
+    for index in range(job.first, job.last, share):
+        _ask_for_results(job.target + index * job.target_step, job.target_step, share)
+        for first in range(0, constant(leaf, "columns"), width):
             _columns(leaf, job, roots, index, first, memory)
-        for first in range(0, a, lanes):
+        for first in range(0, constant(leaf, "rows"), width):
             _rows(leaf, job, roots, index, first, memory)
+
+
+def _width(leaf: Any) -> int:
+    return field_class(leaf, "vectors").lanes // min(_sharing(leaf), 2)
 
 
 class InTwo(NamedTuple):
@@ -339,10 +400,11 @@ class InTwo(NamedTuple):
     run = _in_two
     arguments = WholeArguments
     rows, columns = _side(0), _side(1)
+    sharing, width = _sharing, _width
 
 
 def leaf_of(n: int, size: int, lanes: int, inverse: bool, real: bool = False) -> Any:
     """The leaf for a length that has a matrix."""
-    a, b = MATRICES[n]
-    direct = sharing(n, lanes) > 1 or a == b == lanes
-    return (Whole if direct else InTwo)(vectors(size, lanes * size), _SHAPES[n](), _DIRECTIONS[inverse, real]())
+    return (Whole if in_registers(n, lanes) else InTwo)(
+        vectors(size, lanes * size), _SHAPES[n](), _DIRECTIONS[inverse, real]()
+    )

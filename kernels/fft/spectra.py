@@ -8,6 +8,8 @@ after the first number of the next.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..gemm.emit import I32, vector, zero
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
@@ -27,22 +29,28 @@ def real_ends(a: Arithmetic, value: Complex, there: ir.Value) -> Complex:
     return Complex(value.re, a.builder.select(there, zero(value.im.type), value.im))
 
 
-def _mirrors(a: Arithmetic, row: Complex, following: Complex, width: int) -> Complex:
+def _mirrors(a: Arithmetic, row: Complex, following: Complex, places: list[tuple[int, int]]) -> Complex:
+    width = 1 + max(number for _, number in places)
     order = [
-        lane // width * width + width - lane % width if lane % width else a.lanes + lane for lane in range(a.lanes)
+        places.index((transform, width - number)) if number else a.lanes + lane
+        for lane, (transform, number) in enumerate(places)
     ]
     mask = ir.Constant(vector(I32, a.lanes), order)
     return Complex(*[a.builder.shuffle_vector(*parts, mask) for parts in zip(row, following, strict=True)])
 
 
-def spectrum(a: Arithmetic, rows: list[Complex], roots: list[Complex], width: int) -> tuple[list[Complex], Complex]:
-    """The rows of the spectrum of the real numbers, and a row that begins with frequency m; `roots` are those of the
-    first half of the rows. A frequency and its mirror are computed together; m / 2 is its own."""
-    half = len(rows) // 2
-    pairs = [tangled(a, rows[r], _mirrors(a, rows[-1 - r], rows[-r], width), roots[r]) for r in range(half)]
-    lower, mirrored = [list(each) for each in zip(*pairs, strict=True)]
-    mirrored.append(Complex(a.times(rows[half].re, a.constant(2.0)), a.times(rows[half].im, a.constant(-2.0))))
-    upper = [_mirrors(a, mirrored[r], mirrored[r + 1], width) for r in reversed(range(half))]
-    first = ir.Constant(vector(ir.IntType(1), a.lanes), [lane % width == 0 for lane in range(a.lanes)])
-    lower[0] = real_ends(a, lower[0], first)
-    return lower + upper, mirrored[0]
+def spectrum(
+    a: Arithmetic, rows: list[Complex], roots: list[Complex], places: list[tuple[int, int]]
+) -> Iterator[tuple[int, Complex]]:
+    """The rows of the spectrum of the real numbers with their numbers, as they are computed, and a row that begins with
+    frequency m. `roots` are those of the first half of the rows, `places` the transform and the frequency in a row that
+    each lane has. A frequency and its mirror are computed together; m / 2 is its own."""
+    half, last = len(rows) // 2, list[Complex]()
+    first = ir.Constant(vector(ir.IntType(1), a.lanes), [number == 0 for _, number in places])
+    for r in range(half):
+        lower, mirrored = tangled(a, rows[r], _mirrors(a, rows[-1 - r], rows[-r], places), roots[r])
+        yield r, real_ends(a, lower, first) if r == 0 else lower
+        yield len(rows) - r, _mirrors(a, last[-1], mirrored, places) if last else mirrored
+        last.append(mirrored)
+    middle = Complex(a.times(rows[half].re, a.constant(2.0)), a.times(rows[half].im, a.constant(-2.0)))
+    yield half, _mirrors(a, last[-1], middle, places)

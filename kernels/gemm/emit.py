@@ -153,13 +153,14 @@ def loop_of_any(
     return either(builder, some, lambda: loop(builder, count, carried, body), lambda: list(carried))
 
 
-def transpose(builder: ir.IRBuilder, lines: list[ir.Value]) -> list[ir.Value]:
+def transpose(builder: ir.IRBuilder, lines: list[ir.Value], width: int = 1) -> list[ir.Value]:
     """Transpose a square of vectors, in rounds of exchanges at distances 1, 2, 4, ...; of longer vectors, every square
-    that lies in them."""
+    that lies in them. An element is `width` lanes."""
     lanes, distance = lines[0].type.count, 1
     while distance < len(lines):
-        low = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
-        high = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
+        some = distance * width
+        low = [lane if not lane & some else lanes + lane - some for lane in range(lanes)]
+        high = [lane + some if not lane & some else lanes + lane for lane in range(lanes)]
         masks = [ir.Constant(vector(I32, lanes), order) for order in (low, high)]
         lines = [
             builder.shuffle_vector(lines[index & ~distance], lines[index | distance], masks[bool(index & distance)])
