@@ -241,7 +241,7 @@ def _bias_rows(bias: np.ndarray, groups: int) -> np.ndarray:
 def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
     """The weights packed for a plan."""
     wide = weights.fold_weight(spread(w), plan.geometry.folded, plan.taps_first)
-    taps = weights.tap_offsets(wide, plan.geometry.passes)
+    taps = weights.tap_offsets(wide.shape, wide.strides, plan.geometry.passes)
     return weights.tile_form(wide, gradient, len(plan.no_bias), plan.precision, plan.rounding, taps)
 
 

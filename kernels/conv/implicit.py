@@ -158,25 +158,19 @@ def _block_leaf(dtype: str, size: int) -> int:
 
 
 @functools.cache
-def _weights_leaf(dtype: str, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
+def _weights_leaf(dtype: np.dtype, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
     kernel = plans.plan_for("avx512", "ieee", "rna", size).scheme.kernel
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
     return leaf_address(weights.PackWeights(source, VectorPanel(OfA(), CONVERSIONS[conversion], kernel)))
 
 
 def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
     wide, kernel = spread(w), plan.scheme.kernel
-    per_group, (of_outputs, of_channels) = wide.shape[0] // plan.groups, wide.strides[:2]
-    if plan.gradient:
-        side = weights.Side(per_group * of_outputs, of_channels, of_outputs, wide.shape[1], per_group)
-    else:
-        side = weights.Side(per_group * of_outputs, of_outputs, of_channels, per_group, wide.shape[1])
-    along_k = abs(side.k_stride) <= abs(side.line_stride)
-    unit = (side.k_stride if along_k else side.line_stride) == wide.itemsize
-    leaf = _weights_leaf(wide.dtype.name, plan.working.itemsize, plan.conversion, along_k, unit)
+    side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
+    leaf = _weights_leaf(wide.dtype, plan.working.itemsize, plan.conversion, *side.order(wide.itemsize))
     panel = (kernel.mr, _DEPTH, 1, kernel.a_bytes)
-    offsets = weights.tap_offsets(wide, plan.geometry.passes)
-    return weights.Form(leaf, address_of(wide), side, plan.groups, panel, offsets)
+    taps = weights.tap_offsets(wide.shape, wide.strides, plan.geometry.passes)
+    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threading.pool()[1]), wide)
 
 
 def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
