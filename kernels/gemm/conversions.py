@@ -135,7 +135,10 @@ def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Va
         return value
     if conversion.target == "tf32x3":
         return _in_two_tf32(builder, value)
-    return builder.select(builder.fcmp_unordered("uno", value, value), value, rounded(builder, value, conversion))
+    # In words, so that LLVM has the last step of rounding leave NaN as they are.
+    both, kind = (rounded(builder, value, conversion), value), vector(I32, value.type.count)
+    words = [builder.bitcast(each, kind) for each in both]
+    return builder.bitcast(builder.select(builder.fcmp_ordered("ord", value, value), *words), value.type)
 
 
 def _in_two_tf32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
