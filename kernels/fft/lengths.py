@@ -83,8 +83,8 @@ _ABREAST_BYTES = 512
 
 
 def vectors_abreast(n: int, size: int, lanes: int) -> int:
-    """How many vectors of columns are read together: one, or of what no cache holds as many as 512 bytes of a row of the
-    matrix have, since the next row is in another page of memory."""
+    """How many vectors of columns are read together: one, or of what no cache holds as many as 512 bytes of a row have,
+    since the next row is in another page of memory."""
     return max(_ABREAST_BYTES // (2 * size * lanes), 1) if n * 2 * size >= LEAST_BEYOND_CACHES else 1
 
 

@@ -10,7 +10,8 @@ from .butterflies import Arithmetic, Complex
 from .lengths import sharing_rows
 
 __all__ = [
-    "InFours", "InPairs", "Interleaved", "PartInPairs", "PartOfOne", "Place", "Split", "Streamed", "Twiddled", "writer_of",
+    "InFours", "InPairs", "Interleaved", "PartInPairs", "PartOfOne", "Place", "Split", "Streamed", "Twiddled",
+    "writer_of",
 ]  # fmt: skip
 
 
