@@ -65,8 +65,8 @@ def run(lab: Lab) -> dict[str, Any]:
 
 def _expected(last: dict[str, Any], size: int) -> float:
     """Seconds that a size will take at least, by the work of the size before: one product for the error, three to find
-    how many calls make a sample, one in each round."""
-    return sum(row["median_seconds"] for row in last["products"]) * (size / last["size"]) ** 3 * (4 + ROUNDS)
+    how many calls make a sample, two in each round."""
+    return sum(row["median_seconds"] for row in last["products"]) * (size / last["size"]) ** 3 * (4 + 2 * ROUNDS)
 
 
 def _measure(lab: Lab, size: int, report: Callable[[float, str], None]) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def interleaved(
     Arguments:
         candidates: timers by name; `timeit.Timer` takes a statement or a function, and a setup that is not timed.
         shortest: least duration of one sample, reached by calling more often; 0 makes every sample one call.
-        rests: for names whose threads spin on when they are done, the seconds of sleep after a sample. A sample of
-            several calls then follows one that is not timed, which wakes the candidate's own threads.
+        rests: for names whose threads spin on when they are done, the seconds of sleep after a sample. Each sample then
+            follows a call that is not timed, which wakes the candidate's own threads and fills its caches.
         tick: called after each round, outside of every sample.
     """
     calls = {name: _calls_per_sample(timer, shortest) for name, timer in candidates.items()}
@@ -63,7 +63,7 @@ def interleaved(
     while done < rounds or time.perf_counter() - start < seconds:
         turn = done % len(names)  # another neighbour each round, since a candidate leaves its caches behind
         for name in names[turn:] + names[:turn]:
-            if rests and calls[name] > 1:
+            if rests:
                 candidates[name].timeit(1)
             samples[name].append(candidates[name].timeit(calls[name]) / calls[name])
             if rests and name in rests:

@@ -15,6 +15,7 @@ __all__ = [
     "converts_half",
     "detected",
     "emulates_tiles",
+    "looks_up_bytes",
     "refusal",
 ]
 
@@ -109,6 +110,12 @@ def refusal(isa: str | None) -> str | None:
         return None
     vain = f"; {EMULATION} needs AVX512_BF16" if isa == "amx" and emulates_tiles() and detected() != "amx" else ""
     return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE}{vain})"
+
+
+@functools.cache
+def looks_up_bytes() -> bool:
+    """Whether the CPU has AVX512_VBMI and AVX512_VNNI, as all do that have AMX and as one with AVX512_BF16 does not."""
+    return _flags().issuperset(("avx512vbmi", "avx512_vnni"))
 
 
 def converts_half() -> bool:

@@ -270,6 +270,13 @@ def test_interleaved_times_every_candidate_alike():
     assert all(entry.median >= entry.minimum > 0 for entry in found.values())
 
 
+def test_interleaved_calls_before_a_sample_where_threads_have_rested():
+    order = []
+    timers = {name: Timer(lambda name=name: order.append(name)) for name in "ab"}
+    timing.interleaved(timers, seconds=0, rounds=2, rests={"b": 0.0})
+    assert order[-8:] == list("aabbbbaa")
+
+
 def test_interleaved_lengthens_short_samples():
     found = timing.interleaved({"pass": Timer("pass")}, seconds=0, rounds=1, shortest=1e-4)["pass"]
     assert found.calls > 100

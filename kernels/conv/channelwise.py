@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from .. import threading
-from ..gemm.compiled import computed
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -18,11 +18,12 @@ from ..registry import Refused
 from . import channelwise_last, depthwise, geometry
 from .depthwise import LANES
 from .descriptor import DEPTHWISE, PASS, describe
-from .geometry import GROUP, Geometry, Task
+from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
-from .reading import contiguous_strides, is_channels_last, result_array, three, three_strides
+from .reading import contiguous_strides, is_channels_last, result_array, three_strides
+from .setting import Setting
 
-__all__ = ["convolve", "input_gradient", "weight_gradient"]
+__all__ = ["convolve", "weight_gradient"]
 
 _AHEAD = 8 * LANES
 """Positions that are convolved at a time."""
@@ -70,33 +71,19 @@ def _reading(places: geometry.Spots, where: Geometry, planes: int, lines: int, f
     }  # fmt: skip
 
 
-def _setting(dtype: np.dtype, precision: str, rounding: str) -> tuple[np.dtype, tuple[str, str | None]]:
-    """The dtype that is worked in, and how operands are converted."""
-    inner = computed("avx512", dtype, precision)
-    assert inner is not None
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32), (inner, rounding if inner == "tf32" else None)
+def _working(dtype: np.dtype) -> np.dtype:
+    """The dtype that is worked in."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
 @functools.lru_cache(512)
 def _plan(
-    gradient: bool,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    w_shape: tuple[int, ...],
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    precision: str,
-    rounding: str,
-    relu: bool,
-    groups: int,
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...]
 ) -> _Plan:
     """The plan of a convolution, or of the gradient with respect to its input."""
-    working, conversion = _setting(dtype, precision, rounding)
-    channels, multiplier = groups, w_shape[0] // groups
-    task = Task(1, three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1))
+    working, conversion = _working(dtype), setting.conversion("avx512", dtype)
+    gradient, channels, multiplier = setting.gradient, setting.groups, w_shape[0] // setting.groups
+    task = setting.task(shape, w_shape)._replace(images=1)
     where = geometry.gradient_geometry(task, _AHEAD) if gradient else geometry.forward_geometry(task, 0, _AHEAD)
     last, item = is_channels_last(shape, strides, dtype.itemsize), dtype.itemsize
     reads, results = (multiplier, 1) if gradient else (1, multiplier)
@@ -125,7 +112,7 @@ def _plan(
         "leaf": _leaf(False, dtype.name, *conversion), "reads": reads, "results": results,
         "read_stride": wide[1], "write_stride": out_strides[1], "image_stride": wide[0], "result_image": out_strides[0],
         "images": shape[0], "channels": channels, "passes": len(passes),
-        "pass_table": address_of(pass_table), "relu": int(relu), "memory": memory, "other": 0,
+        "pass_table": address_of(pass_table), "relu": int(setting.relu), "memory": memory, "other": 0,
     })  # fmt: skip
     rank = len(shape) - 2
     return _Plan(
@@ -152,7 +139,16 @@ def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
     return np.ascontiguousarray(flat[:, which, index])
 
 
-def _run(plan: _Plan, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, gradient: bool) -> np.ndarray:
+def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (O, 1, *K), where groups = C, plus bias (O,), and max(., 0) where the
+    setting asks for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
+
+    The result is contiguous, or has its channels last in memory where those of x are.
+    """
+    gradient = setting.gradient
+    if channelwise_last.takes(setting, w.shape[0] // setting.groups, x):
+        return channelwise_last.convolve(setting, x, w, bias)
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape)
     out = result_array(plan.out_shape, x.dtype, plan.last)
     if out.size == 0:
         return out
@@ -174,76 +170,18 @@ def _run(plan: _Plan, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | No
     return out
 
 
-def convolve(
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None = None,
-    *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    relu: bool = False,
-) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (O, 1, *K), where groups = C, plus bias (O,), and max(., 0) with `relu`.
-
-    The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are.
-    """
-    if channelwise_last.takes(precision, w.shape[0] // groups, x):
-        return channelwise_last.convolve(
-            False, x, w, bias, x.shape[2:], stride, padding, dilation, precision, rounding, relu
-        )  # fmt: skip
-    plan = _plan(
-        False, x.shape, x.strides, x.dtype, w.shape, x.shape[2:], stride, padding, dilation, precision, rounding, relu,
-        groups,
-    )  # fmt: skip
-    return _run(plan, x, w, bias, False)
-
-
-def input_gradient(
-    g: np.ndarray,
-    w: np.ndarray | Kept,
-    *,
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str = "ieee",
-    rounding: str = "rna",
-) -> np.ndarray:
-    """The gradient (N, C, *input_size) of such a convolution with respect to its input, from that of its result, g."""
-    if channelwise_last.takes(precision, w.shape[0] // groups, g):
-        return channelwise_last.convolve(
-            True, g, w, None, input_size, stride, padding, dilation, precision, rounding, False
-        )  # fmt: skip
-    plan = _plan(
-        True, g.shape, g.strides, g.dtype, w.shape, input_size, stride, padding, dilation, precision, rounding, False,
-        groups,
-    )  # fmt: skip
-    return _run(plan, g, w, None, True)
-
-
 @functools.lru_cache(512)
 def _weight_plan(
+    setting: Setting,
     x_shape: tuple[int, ...],
     x_strides: tuple[int, ...],
     g_shape: tuple[int, ...],
     g_strides: tuple[int, ...],
     dtype: np.dtype,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    precision: str,
-    rounding: str,
 ) -> _Plan:
-    working, conversion = _setting(dtype, precision, rounding)
+    working, conversion = _working(dtype), setting.conversion("avx512", dtype)
     channels, multiplier, item = x_shape[1], g_shape[1] // x_shape[1], dtype.itemsize
-    task = Task(1, three(x_shape[2:], 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1))
-    where = geometry.forward_geometry(task, 0, _AHEAD)
+    where = geometry.forward_geometry(setting.task(x_shape, g_shape)._replace(images=1), 0, _AHEAD)
     (one,) = where.passes
     unit = working.itemsize
     of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
@@ -270,36 +208,23 @@ def _weight_plan(
     })  # fmt: skip
     worker_bytes = memory + -(-multiplier * g_lines * unit // 64) * 64
     return _Plan(
-        channels, multiplier, working, conversion, (), (g_shape[1], 1, *kernel), False, False,
+        channels, multiplier, working, conversion, (), (g_shape[1], 1, *setting.size), False, False,
         (of_x[1], multiplier * of_g[1]), 1, (), address_of(values), worker_bytes,
         (values, g_values, places, of_gradient, table, pass_table),
     )  # fmt: skip
 
 
-def weight_gradient(
-    x: np.ndarray,
-    g: np.ndarray,
-    *,
-    kernel_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str = "ieee",
-    rounding: str = "rna",
-) -> np.ndarray:
-    """The gradient (O, 1, *kernel_size) of such a convolution of x (N, C, *S) with respect to its weight, from that of
-    its result, g (N, O, *S').
+def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The gradient (O, 1, *K) of such a convolution of x (N, C, *S) with respect to its weight, from that of its
+    result, g (N, O, *S').
 
     Raises `Refused` where the result is not finite: positions of padding would multiply an Inf by zero.
     """
-    if channelwise_last.takes(precision, g.shape[1] // groups, x, g):
-        return channelwise_last.weight_gradient(x, g, kernel_size, stride, padding, dilation, precision, rounding)
-    plan = _weight_plan(
-        x.shape, x.strides, g.shape, g.strides, x.dtype, kernel_size, stride, padding, dilation, precision, rounding
-    )  # fmt: skip
+    if channelwise_last.takes(setting, g.shape[1] // setting.groups, x, g):
+        return channelwise_last.weight_gradient(setting, x, g)
+    plan = _weight_plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype)
     pool, threads = threading.pool()
-    taps, item = int(np.prod(kernel_size)), plan.working.itemsize
+    taps, item = math.prod(setting.size), plan.working.itemsize
     sums = empty((plan.channels, plan.multiplier, taps, 4, LANES), plan.working)
     memory = take_workspace(threads * plan.worker_bytes)
     try:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
-from ..gemm.compiled import computed
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -19,9 +18,9 @@ from . import depthwise_last, windows, windows_weight
 from .cells import CELL, CELL_FIELDS, cells_of
 from .depthwise_last import LANES
 from .descriptor import CHANNELS, describe
-from .geometry import Task
 from .kept import Kept, form_of
-from .reading import contiguous_strides, is_channels_last, result_array, three, three_strides
+from .reading import contiguous_strides, is_channels_last, result_array, three_strides
+from .setting import Setting, three
 
 __all__ = ["convolve", "takes", "weight_gradient"]
 
@@ -37,27 +36,20 @@ _PARTITIONS = 16
 the bits do not either."""
 
 
-def takes(precision: str, multiplier: int, *arrays: np.ndarray) -> bool:
+def takes(setting: Setting, multiplier: int, *arrays: np.ndarray) -> bool:
     """Whether all arrays have their channels last, one result comes from each channel, and what has to be rounded is
     dense (strips of it are rounded with all that lies between)."""
-    return multiplier == 1 and all(_takes(precision, x.shape, x.strides, x.dtype) for x in arrays)
+    return multiplier == 1 and all(_takes(setting, x.shape, x.strides, x.dtype) for x in arrays)
 
 
 @functools.lru_cache(1024)
-def _takes(precision: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
+def _takes(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
     if not is_channels_last(shape, strides, dtype.itemsize):
         return False
-    rounds = CONVERSIONS[_setting(dtype, precision, "rna")].target is not None
+    rounds = CONVERSIONS[setting.conversion("avx512", dtype)].target is not None
     wide, own = three_strides(shape, strides), (*shape[:2], *three(shape[2:], 1))
     dense = contiguous_strides(own, dtype.itemsize, True)
     return not rounds or all(size == 1 or a == b for size, a, b in zip(own[2:], wide[2:], dense[2:], strict=True))
-
-
-def _setting(dtype: np.dtype, precision: str, rounding: str) -> tuple[str, str | None]:
-    """How operands are converted."""
-    inner = computed("avx512", dtype, precision)
-    assert inner is not None
-    return inner, rounding if inner == "tf32" else None
 
 
 class _Plan(NamedTuple):
@@ -67,6 +59,8 @@ class _Plan(NamedTuple):
     working: np.dtype
     conversion: tuple[str, str | None]
     out_shape: tuple[int, ...]
+    turned: bool
+    """Whether it takes the taps in reverse order."""
     clears: bool
     no_bias: np.ndarray
     tasks: int
@@ -91,47 +85,36 @@ def _window_leaf(kind: str, stride: int, dtype: str, precision: str, rounding: s
     return leaf_address((windows_weight.WindowsWeight if kind == "weight" else windows.Windows)(*tags))
 
 
-def _has_windows(
-    gradient: bool,
-    dtype: np.dtype,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> bool:
+def _has_windows(setting: Setting, dtype: np.dtype, kernel: tuple[int, ...]) -> bool:
     """Whether results are found in windows of 3 x 3 values: with a stride those of a gradient only where it is padded
     by one."""
+    stride, padding, dilation = setting.at
     if kernel != (3, 3) or dilation != (1, 1) or stride not in ((1, 1), (2, 2)) or dtype == np.float64:
         return False
-    return max(padding) <= 2 and (not gradient or stride == (1, 1) or padding == (1, 1))
+    return max(padding) <= 2 and (not setting.gradient or stride == (1, 1) or padding == (1, 1))
 
 
-@functools.lru_cache(512)
 def _window_plan(
-    kind: str,
+    setting: Setting,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
-    stride: int,
-    padding: tuple[int, ...],
-    sizes: tuple[int, ...],
-    precision: str,
-    rounding: str,
-    relu: bool,
+    written: tuple[int, ...] | None,
     threads: int,
-    written: tuple[int, ...] | None = None,
 ) -> _Plan:
     """As `_plan`, of 3 x 3 taps. At a stride of one, a gradient with respect to the input is a convolution of g with
     the taps in reverse order."""
-    conversion, (images, channels, height, width) = _setting(dtype, precision, rounding), shape
+    kind, conversion, (images, channels, height, width) = setting.kind, setting.conversion("avx512", dtype), shape
+    stride, padding = setting.at.stride[0], setting.at.padding
+    turned = kind == "input" and stride == 1
     if kind == "input":
-        (rows, columns), padding = sizes, tuple(2 - pad for pad in padding) if stride == 1 else (0, 0)
+        (rows, columns), padding = setting.size, tuple(2 - pad for pad in padding) if turned else (0, 0)
     else:
-        rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(sizes, padding, strict=True))
+        rows, columns = ((size + 2 * pad - 3) // stride + 1 for size, pad in zip(shape[2:], padding, strict=True))
     out_shape, item, working = (images, channels, rows, columns), dtype.itemsize, np.dtype(np.float32)
     none = _laid_out(np.zeros((channels, 1), working))
     if math.prod(out_shape) == 0:
-        return _Plan(channels, working, conversion, out_shape, False, none, 0, 0, 0, 0, ())
+        return _Plan(channels, working, conversion, out_shape, turned, False, none, 0, 0, 0, 0, ())
     to = contiguous_strides((images, channels, 1, rows, columns), item, True)
     if written is not None:
         to = three_strides(out_shape, written)
@@ -147,44 +130,36 @@ def _window_plan(
     values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
         "leaf": _window_leaf(kind, stride, dtype.name, *conversion), "strips": len(table),
         "strip_table": address_of(strip_table), "read_step": wide[4], "write_step": to[4], "channels": channels,
-        "working": 4, "relu": int(relu), "x_image": wide[0], "out_image": to[0], "rows": height, "columns": width,
-        "out_columns": columns, "weight_stride": 9 * LANES * 4, "row_step": wide[3], "out_row": to[3],
+        "working": 4, "relu": int(setting.relu), "x_image": wide[0], "out_image": to[0], "rows": height,
+        "columns": width, "out_columns": columns, "weight_stride": 9 * LANES * 4, "row_step": wide[3], "out_row": to[3],
         "up": padding[0], "left": padding[1],
     })  # fmt: skip
     return _Plan(
-        channels, working, conversion, out_shape, False, none, images * len(table), address_of(values), 0,
+        channels, working, conversion, out_shape, turned, False, none, images * len(table), address_of(values), 0,
         -(-channels // LANES) * 9 * LANES * 4, (values, strip_table),
     )  # fmt: skip
 
 
 @functools.lru_cache(512)
 def _plan(
-    kind: str,
+    setting: Setting,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
-    kernel: tuple[int, ...],
-    sizes: tuple[int, ...],
+    other: tuple[int, ...],
     written: tuple[int, ...] | None,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    precision: str,
-    rounding: str,
-    relu: bool,
     threads: int,
 ) -> _Plan:
-    """The plan of a convolution ("forward"), of the gradient with respect to its input ("input") or its weight
-    ("weight"). `sizes` are those of the input; `written` the strides of g for the latter."""
-    conversion, item = _setting(dtype, precision, rounding), dtype.itemsize
+    """The plan of a convolution, or of a gradient; `other` is the shape of the second array, and `written` are the
+    strides of g for the gradient with respect to the weight."""
+    if _has_windows(setting, dtype, setting.kernel(other)):
+        return _window_plan(setting, shape, strides, dtype, written, threads)
+    kind, conversion, item = setting.kind, setting.conversion("avx512", dtype), dtype.itemsize
     working = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-    task = Task(1, three(sizes, 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1))
+    task = setting.task(shape, other)._replace(images=1)
     whole, wide = task.size if kind == "input" else task.output, three_strides(shape, strides)
     out_shape = (*shape[:2], *whole)
-    if written is None:
-        to = contiguous_strides(out_shape, item, True)
-    else:
-        to = three_strides((*shape[:2], *whole[3 - len(kernel) :]), written)
+    to = contiguous_strides(out_shape, item, True) if written is None else three_strides(other, written)
     source = working.itemsize if CONVERSIONS[conversion].target is not None else item
     read = tuple(step // item * source for step in wide[2:])
     cells = cells_of(task, kind == "input", read, to[2:])
@@ -213,16 +188,16 @@ def _plan(
     taps, channels, unit = cells.taps * (1, LANES * working.itemsize), shape[1], working.itemsize
     span = int((table[:, 3] - table[:, 2]).max(initial=0)) // item + channels + LANES
     memory = 0 if source == item and CONVERSIONS[conversion].target is None else -(-span * unit // 64) * 64
-    count = int(np.prod(kernel))
+    count = math.prod(task.kernel)
     values = describe(CHANNELS, dict.fromkeys(CHANNELS, 0) | {
         "leaf": _leaf(kind == "weight", dtype.name, *conversion), "strips": strips, "strip_table": address_of(table),
         "taps": address_of(taps), "read_step": cells.read_step, "write_step": cells.write_step, "channels": channels,
-        "working": unit, "weight_stride": count * LANES * unit, "relu": int(relu), "x_image": wide[0],
+        "working": unit, "weight_stride": count * LANES * unit, "relu": int(setting.relu), "x_image": wide[0],
         "out_image": to[0], "memory": memory,
     })  # fmt: skip
     rank = len(shape) - 2
     return _Plan(
-        channels, working, conversion, (*out_shape[:2], *out_shape[5 - rank :]), not cells.complete,
+        channels, working, conversion, (*out_shape[:2], *out_shape[5 - rank :]), False, not cells.complete,
         _laid_out(np.zeros((channels, 1), working)), shape[0] * strips, address_of(values), threads * memory,
         -(-channels // LANES) * count * LANES * unit, (values, ordered, table, taps),
     )  # fmt: skip
@@ -242,7 +217,8 @@ def _laid_out(values: np.ndarray) -> np.ndarray:
 def _weights(w: np.ndarray, plan: _Plan) -> np.ndarray:
     from ..rounding import round_to
 
-    flat = w.astype(plan.working).reshape(plan.channels, -1)
+    ordered = w[..., ::-1, ::-1] if plan.turned else w
+    flat = ordered.astype(plan.working).reshape(plan.channels, -1)
     return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion))
 
 
@@ -251,44 +227,19 @@ def _alone(bias: np.ndarray, relu: bool) -> np.ndarray:
     return np.maximum(bias, np.zeros((), bias.dtype)) if relu else bias
 
 
-def convolve(
-    gradient: bool,
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None,
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    precision: str,
-    rounding: str,
-    relu: bool,
-) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (C, 1, *K), or with `gradient` its gradient with respect to the input;
-    arrays have their channels last in memory."""
+def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (C, 1, *K), or its gradient with respect to the input; arrays have their
+    channels last in memory."""
     pool, threads = threading.pool()
-    windowed = _has_windows(gradient, x.dtype, w.shape[2:], stride, padding, dilation)
-    kind = "input" if gradient else "forward"
-    if windowed:
-        plan = _window_plan(
-            kind, x.shape, x.strides, x.dtype, stride[0], padding, input_size, precision, rounding, relu, threads
-        )  # fmt: skip
-    else:
-        plan = _plan(
-        kind, x.shape, x.strides, x.dtype, w.shape[2:], input_size, None, stride, padding,
-        dilation, precision, rounding, relu, threads,
-    )  # fmt: skip
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, None, threads)
     out = result_array(plan.out_shape, x.dtype, True)
     if out.size == 0:
         return out
     if plan.clears:
-        out[...] = 0 if bias is None else _alone(bias, relu).reshape(-1, *(1,) * (x.ndim - 2))
-    turned = windowed and gradient and stride == (1, 1)
-
-    def laid_out(array: np.ndarray) -> np.ndarray:
-        return _weights(array[..., ::-1, ::-1] if turned else array, plan)
-
-    weights = form_of(w, ("depthwise, channels last", plan.conversion, turned), laid_out)
+        out[...] = 0 if bias is None else _alone(bias, setting.relu).reshape(-1, *(1,) * (x.ndim - 2))
+    weights = form_of(
+        w, ("depthwise, channels last", plan.conversion, plan.turned), lambda array: _weights(array, plan)
+    )  # fmt: skip
     added = plan.no_bias if bias is None else _laid_out(bias.astype(plan.working)[:, None])
     memory = take_workspace(plan.memory_bytes)
     try:
@@ -301,30 +252,11 @@ def convolve(
     return out
 
 
-def weight_gradient(
-    x: np.ndarray,
-    g: np.ndarray,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    precision: str,
-    rounding: str,
-) -> np.ndarray:
+def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """The gradient (C, 1, *K) of such a convolution of x (N, C, *S) with respect to its weight, from that of its
     result, g (N, C, *S')."""
     pool, threads = threading.pool()
-    if _has_windows(False, x.dtype, kernel, stride, padding, dilation):
-        plan = _window_plan(
-            "weight", x.shape, x.strides, x.dtype, stride[0], padding, x.shape[2:], precision, rounding, False, threads,
-            g.strides,
-        )  # fmt: skip
-    else:
-        plan = _plan(
-            "weight", x.shape, x.strides, x.dtype, kernel, x.shape[2:], g.strides, stride, padding, dilation,
-            precision, rounding, False, threads,
-        )  # fmt: skip
-    count = int(np.prod(kernel))
+    plan, count = _plan(setting, x.shape, x.strides, x.dtype, g.shape, g.strides, threads), math.prod(setting.size)
     sums = empty((plan.tasks, -(-plan.channels // LANES), count, LANES), plan.working)
     memory = take_workspace(plan.memory_bytes)
     try:
@@ -335,4 +267,4 @@ def weight_gradient(
     finally:
         return_workspace(memory)
     found = sums.sum(axis=0).mT.reshape(-1, count)[: plan.channels]
-    return found.astype(x.dtype).reshape(plan.channels, 1, *kernel)
+    return found.astype(x.dtype).reshape(plan.channels, 1, *setting.size)

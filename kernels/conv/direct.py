@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
-from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS, Across, AlongK
@@ -19,7 +18,7 @@ from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import finish, geometry, pointwise, strips, tiles, weights
 from .descriptor import PASS, PLAN, describe
-from .geometry import GROUP, Geometry, Task
+from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
 from .reading import (
     CHANNELS,
@@ -31,11 +30,11 @@ from .reading import (
     reading,
     result_array,
     spread,
-    three,
     three_strides,
 )
+from .setting import Setting
 
-__all__ = ["convolve", "input_gradient"]
+__all__ = ["convolve"]
 
 BLOCK = 32
 """Positions and channels of a block of the result."""
@@ -127,36 +126,24 @@ def _task_sizes(blocks: int, panels: int, groups: int, threads: int) -> tuple[in
 
 @functools.lru_cache(1024)
 def _plan(
-    gradient: bool,
+    setting: Setting,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
     w_shape: tuple[int, ...],
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str,
-    rounding: str,
-    relu: bool,
     threads: int,
 ) -> _Plan | None:
     """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
     strides. None where it reaches too far."""
-    inner = computed("amx", dtype, precision)
-    assert inner is not None
-    way = rounding if inner == "tf32" else None
-    task = Task(
-        shape[0], three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1)
-    )
+    gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
+    inner, way = setting.conversion("amx", dtype)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     item, last = dtype.itemsize, is_channels_last(shape, strides, dtype.itemsize)
-    wide, spatial = three_strides(shape, strides), input_size if gradient else task.output[5 - len(shape) :]
+    wide, spatial = three_strides(shape, strides), (task.size if gradient else task.output)[5 - len(shape) :]
     one_tap = all(each == 1 for each in (*task.kernel, *task.stride)) and not any(task.padding)
     if last and one_tap and is_one_row(shape, strides, item):
-        task = Task(1, (1, 1, shape[0] * math.prod(shape[2:])), *task[2:])
+        task = task._replace(images=1, size=(1, 1, shape[0] * math.prod(shape[2:])))
         wide = (0, item, 0, 0, shape[1] * item)
     folded, taps_first = (0, False) if gradient else folding(task, wide, channels, groups, item)
     where = geometry.gradient_geometry(task, BLOCK) if gradient else geometry.forward_geometry(task, folded, BLOCK)
@@ -188,11 +175,12 @@ def _plan(
         return None
     sums = max(one["block_chunk"] * one["panel_chunk"] for one, _ in passes) * tiles.SUMS_BYTES
     pass_table = np.array([[one[name] for name in PASS] for one, _ in passes], np.int64)
-    regular = last and dtype == np.float32 and not gradient and not relu
+    regular = last and dtype == np.float32 and not gradient and not setting.relu
     fields = read[0] | {
         "strip_blocks": strip, "strips": strip_count, "convolve": _block_leaf(inner),
         "finish": _finish_leaf(dtype.name, last), "columns": columns, "channel_stride": out_strides[1],
-        "relu": int(relu), "direct": out_strides[4] if regular else 0, "panels": panels, "chunk": _STEPS[parts],
+        "relu": int(setting.relu), "direct": out_strides[4] if regular else 0, "panels": panels,
+        "chunk": _STEPS[parts],
         "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": 64 * GROUP, "bias_group": 4 * BLOCK * panels,
     }  # fmt: skip
@@ -253,44 +241,34 @@ def _bias_rows(bias: np.ndarray, groups: int) -> np.ndarray:
 def _form(w: np.ndarray, plan: _Plan, gradient: bool) -> weights.Form:
     """The weights packed for a plan."""
     wide = weights.fold_weight(spread(w), plan.geometry.folded, plan.taps_first)
-    taps = weights.tap_offsets(wide, plan.geometry.passes)
+    taps = weights.tap_offsets(wide.shape, wide.strides, plan.geometry.passes)
     return weights.tile_form(wide, gradient, len(plan.no_bias), plan.precision, plan.rounding, taps)
 
 
-def _convolve(
-    gradient: bool,
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None,
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str,
-    rounding: str,
-    relu: bool,
-) -> np.ndarray:
-    if pointwise.takes(gradient, x.shape, x.strides, x.itemsize, w.shape[2:], stride, padding):
-        rows = None if bias is None else _bias_rows(bias, groups)
-        return pointwise.convolve(gradient, x, w, rows, stride, groups, precision, rounding, relu)
+def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where the setting asks
+    for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
+
+    The result is contiguous, or has its channels last in memory where those of x are. Raises `Refused` where the values
+    do not admit the precision on tiles.
+    """
+    if pointwise.takes(setting, x.shape, x.strides, x.itemsize, w.shape[2:]):
+        rows = None if bias is None else _bias_rows(bias, setting.groups)
+        return pointwise.convolve(setting, x, w, rows)
     if (x.dtype.itemsize == 4 or address_of(x) % 64 == 0) and pointwise.takes_lines(
-        x.shape, x.strides, x.dtype, gradient, w.shape, stride, padding, groups, precision
+        setting, x.shape, x.strides, x.dtype, w.shape
     ):
-        rows = None if bias is None else _bias_rows(bias, groups)
-        return pointwise.convolve_lines(gradient, x, w, rows, stride, precision, rounding, relu)
+        rows = None if bias is None else _bias_rows(bias, setting.groups)
+        return pointwise.convolve_lines(setting, x, w, rows)
     pool, threads = threading.pool()
-    plan = _plan(
-        gradient, x.shape, x.strides, x.dtype, w.shape, input_size, stride, padding, dilation, groups, precision,
-        rounding, relu, threads,
-    )  # fmt: skip
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
     out = result_array(plan.out_shape, x.dtype, plan.last)
     if out.size == 0:
         return out
-    form = form_of(w, plan.form_key, lambda array: _form(array, plan, gradient))
-    rows = None if bias is None else _bias_rows(bias, groups)
+    form = form_of(w, plan.form_key, lambda array: _form(array, plan, setting.gradient))
+    rows = None if bias is None else _bias_rows(bias, setting.groups)
     if plan.clears:
         out[...] = 0
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
@@ -306,44 +284,3 @@ def _convolve(
     if sentence is not None:
         raise Refused(sentence)
     return out
-
-
-def convolve(
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None = None,
-    *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int = 1,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    relu: bool = False,
-) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where `relu` says so.
-
-    The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are. Raises `Refused`
-    where the values do not admit the precision on tiles.
-    """
-    return _convolve(
-        False, x, w, bias, x.shape[2:], stride, padding, dilation, groups, precision, rounding, relu
-    )  # fmt: skip
-
-
-def input_gradient(
-    g: np.ndarray,
-    w: np.ndarray | Kept,
-    *,
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int = 1,
-    precision: str = "ieee",
-    rounding: str = "rna",
-) -> np.ndarray:
-    """The gradient (N, C, *input_size) of a convolution with respect to its input, from that of its result, g."""
-    return _convolve(
-        True, g, w, None, input_size, stride, padding, dilation, groups, precision, rounding, False
-    )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from .. import precision as precisions
 from ..gemm.compiled import computed
 from ..registry import ArraySpec
-from .shapes import steps
+from .setting import setting_of
 
 __all__ = [
     "Compiled",
@@ -119,21 +119,19 @@ class Compiled(NamedTuple):
     """An implementation that is imported, with the compiler, when it is called first.
 
     Attributes:
-        function: imports and returns it.
-        defaults: of keywords that it always takes.
+        function: imports and returns it, a function of a `Setting` and of the arrays.
+        kind: of its setting.
     """
 
     function: Callable[[], Callable[..., np.ndarray]]
-    defaults: dict[str, Any] | None = None
+    kind: str
 
     def __call__(self, x: np.ndarray, *others: Any, **keywords: Any) -> np.ndarray:
         return self.prepared(x.ndim - 2, keywords)(x, *others)
 
     def prepared(self, dims: int, keywords: dict[str, Any]) -> Callable[..., np.ndarray]:
-        """The function of the arrays alone: `stride`, `padding` and `dilation` are tuples of one number for each
-        dimension."""
-        at = steps(dims, *(keywords.get(name, ()) for name in ("stride", "padding", "dilation")))
-        return functools.partial(self.function(), **{**(self.defaults or {}), **keywords, **at._asdict()})
+        """The function of the arrays alone."""
+        return functools.partial(self.function(), setting_of(self.kind, dims, **keywords))
 
 
 def _direct() -> Any:
@@ -160,13 +158,11 @@ def _of_weight() -> Any:
     return weight_direct
 
 
-_ONE_GROUP = {"groups": 1}
-
-conv_direct = Compiled(lambda: _direct().convolve)
-input_gradient_direct = Compiled(lambda: _direct().input_gradient)
-weight_gradient_direct = Compiled(lambda: _of_weight().weight_gradient)
-conv_depthwise = Compiled(lambda: _channelwise().convolve, _ONE_GROUP)
-input_gradient_depthwise = Compiled(lambda: _channelwise().input_gradient, _ONE_GROUP)
-weight_gradient_depthwise = Compiled(lambda: _channelwise().weight_gradient, _ONE_GROUP)
-conv_implicit = Compiled(lambda: _implicit().convolve)
-input_gradient_implicit = Compiled(lambda: _implicit().input_gradient)
+conv_direct = Compiled(lambda: _direct().convolve, "forward")
+input_gradient_direct = Compiled(lambda: _direct().convolve, "input")
+weight_gradient_direct = Compiled(lambda: _of_weight().weight_gradient, "weight")
+conv_depthwise = Compiled(lambda: _channelwise().convolve, "forward")
+input_gradient_depthwise = Compiled(lambda: _channelwise().convolve, "input")
+weight_gradient_depthwise = Compiled(lambda: _channelwise().weight_gradient, "weight")
+conv_implicit = Compiled(lambda: _implicit().convolve, "forward")
+input_gradient_implicit = Compiled(lambda: _implicit().convolve, "input")

@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import threading
 from ..gemm import plans
-from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
@@ -17,11 +16,12 @@ from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import geometry, planes, strips, weights
 from .descriptor import PASS, PLAN, describe
-from .geometry import GROUP, Geometry, Task
+from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
-from .reading import contiguous_strides, is_channels_last, result_array, spread, three, three_strides
+from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
+from .setting import Setting
 
-__all__ = ["convolve", "input_gradient"]
+__all__ = ["convolve"]
 
 _BLOCK = 32
 """Positions of a block."""
@@ -51,12 +51,6 @@ class _Plan(NamedTuple):
     kept: tuple[Any, ...]
 
 
-def _conversion(dtype: np.dtype, precision: str, rounding: str) -> tuple[str, str | None]:
-    inner = computed("avx512", dtype, precision)
-    assert inner is not None
-    return inner, rounding if inner == "tf32" else None
-
-
 def _strip(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int, int, int]:
     """Blocks of a strip, how many there are (0: all is laid out first), groups in front of one, and of all that it
     reads."""
@@ -73,27 +67,17 @@ def _strip(shape: Geometry, position_bytes: int, threads: int) -> tuple[int, int
 
 @functools.lru_cache(512)
 def _plan(
-    gradient: bool,
+    setting: Setting,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
     w_shape: tuple[int, ...],
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str,
-    rounding: str,
-    relu: bool,
     threads: int,
 ) -> _Plan:
-    conversion = _conversion(dtype, precision, rounding)
+    gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
+    conversion = setting.conversion("avx512", dtype)
     working = np.dtype(np.float64 if dtype == np.float64 else np.float32)
     scheme = plans.plan_for("avx512", *_gemm_precision(conversion), working.itemsize).scheme
-    task = Task(
-        shape[0], three(input_size, 1), three(w_shape[2:], 1), three(stride, 1), three(padding, 0), three(dilation, 1)
-    )
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     where = geometry.gradient_geometry(task, _BLOCK) if gradient else geometry.forward_geometry(task, 0, _BLOCK)
@@ -137,7 +121,7 @@ def _plan(
         "region_bytes": region_bytes, "region_groups": region, "front_groups": front, "strip_blocks": strip,
         "strips": count,
         "pack_chunk": max(1, min(64, region // (4 * threads))), "convolve": _block_leaf(dtype.name, working.itemsize),
-        "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(relu),
+        "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
         "group_bytes": GROUP * size, "bias_group": columns * size,
     })  # fmt: skip
@@ -174,30 +158,29 @@ def _block_leaf(dtype: str, size: int) -> int:
 
 
 @functools.cache
-def _weights_leaf(dtype: str, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
+def _weights_leaf(dtype: np.dtype, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
     kernel = plans.plan_for("avx512", "ieee", "rna", size).scheme.kernel
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
     return leaf_address(weights.PackWeights(source, VectorPanel(OfA(), CONVERSIONS[conversion], kernel)))
 
 
 def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
     wide, kernel = spread(w), plan.scheme.kernel
-    per_group, (of_outputs, of_channels) = wide.shape[0] // plan.groups, wide.strides[:2]
-    if plan.gradient:
-        side = weights.Side(per_group * of_outputs, of_channels, of_outputs, wide.shape[1], per_group)
-    else:
-        side = weights.Side(per_group * of_outputs, of_outputs, of_channels, per_group, wide.shape[1])
-    along_k = abs(side.k_stride) <= abs(side.line_stride)
-    unit = (side.k_stride if along_k else side.line_stride) == wide.itemsize
-    leaf = _weights_leaf(wide.dtype.name, plan.working.itemsize, plan.conversion, along_k, unit)
+    side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
+    leaf = _weights_leaf(wide.dtype, plan.working.itemsize, plan.conversion, *side.order(wide.itemsize))
     panel = (kernel.mr, _DEPTH, 1, kernel.a_bytes)
-    offsets = weights.tap_offsets(wide, plan.geometry.passes)
-    return weights.Form(leaf, address_of(wide), side, plan.groups, panel, offsets)
+    taps = weights.tap_offsets(wide.shape, wide.strides, plan.geometry.passes)
+    return weights.Form(weights.packing(leaf, side, plan.groups, panel, taps, threading.pool()[1]), wide)
 
 
-def _convolve(gradient: bool, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None, *how: Any) -> np.ndarray:
+def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None = None) -> np.ndarray:
+    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where the setting asks
+    for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
+
+    The result is contiguous, or has its channels last in memory where those of x are.
+    """
     pool, threads = threading.pool()
-    plan = _plan(gradient, x.shape, x.strides, x.dtype, w.shape, *how, threads)
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
     out = result_array(plan.out_shape, x.dtype, plan.last)
     if out.size == 0:
         return out
@@ -215,39 +198,3 @@ def _convolve(gradient: bool, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndar
     finally:
         return_workspace(memory)
     return out
-
-
-def convolve(
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None = None,
-    *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int = 1,
-    precision: str = "ieee",
-    rounding: str = "rna",
-    relu: bool = False,
-) -> np.ndarray:
-    """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where `relu` says so.
-
-    The result is (N, O, *S'), contiguous, or with the channels last in memory where those of x are.
-    """
-    return _convolve(False, x, w, bias, x.shape[2:], stride, padding, dilation, groups, precision, rounding, relu)
-
-
-def input_gradient(
-    g: np.ndarray,
-    w: np.ndarray | Kept,
-    *,
-    input_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int = 1,
-    precision: str = "ieee",
-    rounding: str = "rna",
-) -> np.ndarray:
-    """The gradient (N, C, *input_size) of a convolution with respect to its input, from that of its result, g."""
-    return _convolve(True, g, w, None, input_size, stride, padding, dilation, groups, precision, rounding, False)

@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
-from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -18,9 +17,10 @@ from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace,
 from ..registry import Refused
 from . import between, flat, rows, tiles, weights
 from .descriptor import FLAT, ROWS, describe
-from .geometry import Task, forward_geometry, spots
+from .geometry import forward_geometry, spots
 from .kept import Kept, form_of
-from .reading import is_channels_last, is_one_row, result_array, three, three_strides
+from .reading import is_channels_last, is_one_row, result_array, three_strides
+from .setting import Setting
 
 __all__ = ["convolve", "convolve_lines", "takes", "takes_lines"]
 
@@ -42,18 +42,13 @@ _LEAST_BLOCKS = 16
 
 @functools.lru_cache(1024)
 def takes(
-    gradient: bool,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    item: int,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], item: int, kernel: tuple[int, ...]
 ) -> bool:
     """Whether columns of a channel are neighbours in memory, and positions meet one tap each and are many enough."""
+    stride, padding, _ = setting.at
     if any(each != 1 for each in kernel) or any(padding) or strides[-1] != item or 0 in shape:
         return False
-    if any(each != 1 for each in stride) and (gradient or strides[1] == item):
+    if any(each != 1 for each in stride) and (setting.gradient or strides[1] == item):
         return False
     positions = math.prod(_sizes(shape, stride))
     blocks = -(-positions // _BLOCK)
@@ -106,29 +101,22 @@ def _strip(blocks: int, block_bytes: int, copies: int, threads: int) -> int:
 
 @functools.lru_cache(1024)
 def _plan(
-    gradient: bool,
+    setting: Setting,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: np.dtype,
     w_shape: tuple[int, ...],
-    stride: tuple[int, ...],
-    groups: int,
-    precision: str,
-    rounding: str,
-    relu: bool,
     threads: int,
 ) -> _Plan | None:
-    inner = computed("amx", dtype, precision)
-    assert inner is not None
-    way = rounding if inner == "tf32" else None
+    (inner, way), groups, stride = setting.conversion("amx", dtype), setting.groups, setting.at.stride
     channels, columns = w_shape[0] // groups, w_shape[1]
-    if not gradient:
+    if not setting.gradient:
         channels, columns = columns, channels
     sizes, parts, item = _sizes(shape, stride), CONVERSIONS[inner, way].tile_parts, dtype.itemsize
     positions, places = math.prod(sizes), None
     if any(each != 1 for each in stride) or not _neighbours(shape, strides, item):
-        task = Task(1, three(shape[2:], 1), (1, 1, 1), three(stride, 1), (0, 0, 0), (1, 1, 1))
-        where, wide = forward_geometry(task, 0, _BLOCK), three_strides(shape, strides)
+        task, wide = setting.task(shape, w_shape)._replace(images=1), three_strides(shape, strides)
+        where = forward_geometry(task, 0, _BLOCK)
         places = spots(where, where.sources, (0, *wide[2:]), item)
         if places is None:
             return None
@@ -145,7 +133,7 @@ def _plan(
         "strips": strips, "groups": groups, "positions": positions, "size": item, "x_image": strides[0],
         "x_group": channels * strides[1], "x_channel": strides[1], "out_image": groups * columns * positions * item,
         "out_group": columns * positions * item, "out_channel": positions * item, "a_panel": steps * parts * 2048,
-        "relu": int(relu), "direct": int(dtype == np.float32 and not relu), "packed_bytes": packed,
+        "relu": int(setting.relu), "direct": int(dtype == np.float32 and not setting.relu), "packed_bytes": packed,
         "runs": 0 if places is None else address_of(places.runs), "spots": 0 if places is None else places.groups,
         "offsets": 0 if places is None else address_of(places.offsets),
     })  # fmt: skip
@@ -163,28 +151,19 @@ def _bias_blocks(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def convolve(
-    gradient: bool,
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None,
-    stride: tuple[int, ...],
-    groups: int,
-    precision: str,
-    rounding: str,
-    relu: bool,
-) -> np.ndarray:
-    """The convolution of what `takes` takes, (N, C, *S), with w (O, C / groups, 1 ...), or with `gradient` its gradient
-    with respect to the input. `bias` has a value for each output of whole panels of every group. Raises `Refused`
-    where the values do not admit the precision on tiles.
+def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None) -> np.ndarray:
+    """The convolution of what `takes` takes, (N, C, *S), with w (O, C / groups, 1 ...), or its gradient with respect to
+    the input. `bias` has a value for each output of whole panels of every group. Raises `Refused` where the values do
+    not admit the precision on tiles.
     """
     pool, threads = threading.pool()
-    plan = _plan(gradient, x.shape, x.strides, x.dtype, w.shape, stride, groups, precision, rounding, relu, threads)
+    plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
     if plan is None:
         raise Refused(f"an array of shape {list(x.shape)} reaches too far for offsets of 32 bits")
     out = empty(plan.out_shape, x.dtype)
     if out.size == 0:
         return out
+    groups, gradient = setting.groups, setting.gradient
     key = ("rows", plan.precision, plan.rounding, groups, gradient)
 
     def packed(array: np.ndarray) -> weights.Form:
@@ -228,28 +207,21 @@ _FAR_BYTES = 1 << 22
 
 @functools.lru_cache(1024)
 def takes_lines(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype,
-    gradient: bool,
-    w_shape: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    groups: int,
-    precision: str,
+    setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...]
 ) -> bool:
     """Whether positions meet one tap each, and their channels are whole lines of tiles, before and after, in one
     group."""
-    if groups != 1 or dtype.name not in ("float32", "bfloat16") or computed("amx", dtype, precision) is None:
+    stride, padding, _ = setting.at
+    if setting.groups != 1 or dtype.name not in ("float32", "bfloat16"):
         return False
     if any(each != 1 for each in w_shape[2:]) or any(padding) or 0 in shape or 0 in w_shape:
         return False
     strided = any(each != 1 for each in stride)
-    if strided and (gradient or shape[1] % (_BLOCK * between.TOGETHER)):
+    if strided and (setting.gradient or shape[1] % (_BLOCK * between.TOGETHER)):
         return False
     lines = is_channels_last(shape, strides, dtype.itemsize) and is_one_row(shape, strides, dtype.itemsize)
     whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
-    least = 1 if computed("amx", dtype, precision) == "bf16" else _LEAST_SPLIT_BLOCKS
+    least = 1 if setting.conversion("amx", dtype)[0] == "bf16" else _LEAST_SPLIT_BLOCKS
     return lines and whole and shape[0] * math.prod(_sizes(shape, stride)) >= least * _BLOCK
 
 
@@ -281,19 +253,8 @@ def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, 
 
 
 @functools.lru_cache(1024)
-def _lines_plan(
-    shape: tuple[int, ...],
-    dtype: np.dtype,
-    columns: int,
-    stride: tuple[int, ...],
-    precision: str,
-    rounding: str,
-    relu: bool,
-    threads: int,
-) -> _LinesPlan:
-    inner = computed("amx", dtype, precision)
-    assert inner is not None
-    way = rounding if inner == "tf32" else None
+def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, columns: int, threads: int) -> _LinesPlan:
+    (inner, way), stride = setting.conversion("amx", dtype), setting.at.stride
     parts = CONVERSIONS[inner, way].tile_parts
     channels, sizes, item = shape[1], _sizes(shape, stride), dtype.itemsize
     positions, picked = shape[0] * math.prod(sizes), any(each != 1 for each in stride)
@@ -312,7 +273,7 @@ def _lines_plan(
     worker_bytes = flat.SLOTS_BYTES + (2 * 2048 * parts * steps if packs else 0)
     values = describe(FLAT, {
         "leaf": _lines_leaf(inner, way, dtype.name, picked), "steps": steps, "panels": panels, "panel_chunk": together,
-        "x_row": item * channels, "a_row": 2 * channels, "out_row": item * columns, "relu": int(relu),
+        "x_row": item * channels, "a_row": 2 * channels, "out_row": item * columns, "relu": int(setting.relu),
         "positions": positions, "strip": _BLOCK * strip, "strips": strips, "write_each": -(-8 // steps),
         "table": 0 if table is None else address_of(table), "ahead": 8 * ahead,
         "out_ahead": _BLOCK * item * columns if far else 0,
@@ -324,21 +285,12 @@ def _lines_plan(
     )
 
 
-def convolve_lines(
-    gradient: bool,
-    x: np.ndarray,
-    w: np.ndarray | Kept,
-    bias: np.ndarray | None,
-    stride: tuple[int, ...],
-    precision: str,
-    rounding: str,
-    relu: bool,
-) -> np.ndarray:
+def convolve_lines(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.ndarray | None) -> np.ndarray:
     """As `convolve`, of what `takes_lines` takes, and begins on a cache line if it is bfloat16; the result has its
     channels last."""
     pool, threads = threading.pool()
-    columns = w.shape[1] if gradient else w.shape[0]
-    plan = _lines_plan(x.shape, x.dtype, columns, stride, precision, rounding, relu, threads)
+    gradient = setting.gradient
+    plan = _lines_plan(setting, x.shape, x.dtype, w.shape[1] if gradient else w.shape[0], threads)
     out = result_array(plan.out_shape, x.dtype, True)
 
     def packed(array: np.ndarray) -> weights.Form:

@@ -15,6 +15,7 @@ from ..gemm.workspace import address_of, empty
 from . import lines
 from .descriptor import PLAN, describe
 from .geometry import GROUP, Geometry, Task, spots, tap_spots
+from .setting import three
 
 __all__ = [
     "CHANNELS",
@@ -28,7 +29,6 @@ __all__ = [
     "reading",
     "result_array",
     "spread",
-    "three",
     "three_strides",
 ]
 
@@ -41,11 +41,6 @@ _FOLDED_CHANNELS = 16
 _STEP_COST = 4
 """Of a step of 32 channels, where packing a value costs 1. (3-64, 7 x 7 at a stride of 2, 224 x 224, batch 8, bfloat16:
 2450 microseconds with 7 taps folded, 3950 with 49.)"""
-
-
-def three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    """Values for the spatial dimensions of a convolution as those for three."""
-    return (fill,) * (3 - len(values)) + tuple(values)
 
 
 def spread(x: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
-from ..gemm.compiled import computed
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.product import product
@@ -19,9 +18,10 @@ from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
 from . import geometry, pairs, tiles
 from .descriptor import WEIGHT, describe
-from .geometry import GROUP, Task
+from .geometry import GROUP
 from .halves import as_bfloat16
-from .reading import CHANNELS, Folding, describe_reading, folding, reading, three, three_strides
+from .reading import CHANNELS, Folding, describe_reading, folding, reading, three_strides
+from .setting import Setting, three
 
 __all__ = ["weight_gradient"]
 
@@ -91,26 +91,15 @@ def _chunks(panels: int, blocks: int, taps: int, groups: int, threads: int) -> t
 
 @functools.lru_cache(512)
 def _plan(
+    setting: Setting,
     x_shape: tuple[int, ...],
     x_strides: tuple[int, ...],
     g_shape: tuple[int, ...],
     g_strides: tuple[int, ...],
     dtype: np.dtype,
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    precision: str,
-    rounding: str,
     threads: int,
 ) -> _Plan | None:
-    inner = computed("amx", dtype, precision)
-    assert inner is not None
-    conversion = (inner, rounding if inner == "tf32" else None)
-    task = Task(
-        x_shape[0], three(x_shape[2:], 1), three(kernel, 1), three(stride, 1), three(padding, 0), three(dilation, 1)
-    )
+    conversion, groups, task = setting.conversion("amx", dtype), setting.groups, setting.task(x_shape, g_shape)
     channels, outputs = x_shape[1] // groups, g_shape[1] // groups
     wide = three_strides(x_shape, x_strides)
     folded = folding(task, wide, channels, groups, dtype.itemsize)
@@ -146,11 +135,12 @@ def _plan(
     sizes = (x_fields["region_bytes"], g_fields["region_bytes"], panels * a_panel, blocks * b_block)
     sizes = tuple(-(-size // 64) * 64 for size in sizes)
     product = describe(WEIGHT, {
-        "leaf": _leaf(inner), "steps": steps, "chunk": _STEPS[parts], "panels": panels, "blocks": blocks, "taps": count,
-        "panel_chunk": panel_chunk, "tap_chunk": tap_chunk, "table": address_of(distances), "a_panel": a_panel,
-        "b_part": len(odd) * part_bytes, "b_block": b_block, "outputs": outputs, "channels": x_fields["count"],
-        "sums_bytes": sums, "parities": len(odd), "odd": min(odd), "partitions": partitions, "front_groups": front,
-        "lines_x": sizes[0], "lines_g": sizes[1], "panels_bytes": sizes[2],
+        "leaf": _leaf(conversion[0]), "steps": steps, "chunk": _STEPS[parts], "panels": panels, "blocks": blocks,
+        "taps": count, "panel_chunk": panel_chunk, "tap_chunk": tap_chunk, "table": address_of(distances),
+        "a_panel": a_panel, "b_part": len(odd) * part_bytes, "b_block": b_block, "outputs": outputs,
+        "channels": x_fields["count"], "sums_bytes": sums, "parities": len(odd), "odd": min(odd),
+        "partitions": partitions, "front_groups": front, "lines_x": sizes[0], "lines_g": sizes[1],
+        "panels_bytes": sizes[2],
     })  # fmt: skip
     descriptors = product, describe_reading(x_fields), describe_reading(g_fields)
     if partitions:
@@ -160,7 +150,7 @@ def _plan(
         spaces = (*(groups * size for size in sizes), sums)
     addresses = tuple(address_of(each) for each in descriptors)
     depth = task.images * math.prod(task.output)
-    return _Plan(inner, folded, depth, addresses, partitions > 0, spaces, (descriptors, distances, of_x, of_g))
+    return _Plan(conversion[0], folded, depth, addresses, partitions > 0, spaces, (descriptors, distances, of_x, of_g))
 
 
 def _partitions(steps: int, step_bytes: int, around: int, sums: int) -> tuple[int, int]:
@@ -189,38 +179,25 @@ def _matrices(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray] | N
     return rows[0].T, rows[1]
 
 
-def weight_gradient(
-    x: np.ndarray,
-    g: np.ndarray,
-    *,
-    kernel_size: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int = 1,
-    precision: str = "ieee",
-    rounding: str = "rna",
-) -> np.ndarray:
-    """The gradient (O, C / groups, *kernel_size) of a convolution of x (N, C, *S) with respect to its weight, from that
-    of its result, g (N, O, *S').
+def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """The gradient (O, C / groups, *K) of a convolution of x (N, C, *S) with respect to its weight, from that of its
+    result, g (N, O, *S').
 
     Raises `Refused` where the values do not admit the precision on tiles.
     """
-    if groups == 1 and all(each == 1 for each in (*kernel_size, *stride)) and not any(padding):
+    kernel, groups, at = setting.size, setting.groups, setting.at
+    if groups == 1 and all(each == 1 for each in (*kernel, *at.stride)) and not any(at.padding):
         matrices = _matrices(x, g)
         if matrices is not None:
-            inner = computed("amx", x.dtype, precision)
-            found = product(*matrices, isa="amx", precision=inner, rounding=rounding)
-            return found.reshape(*found.shape, *kernel_size)
+            inner, _ = setting.conversion("amx", x.dtype)
+            found = product(*matrices, isa="amx", precision=inner, rounding=setting.rounding)
+            return found.reshape(*found.shape, *kernel)
     pool, threads = threading.pool()
-    plan = _plan(
-        x.shape, x.strides, g.shape, g.strides, x.dtype, kernel_size, stride, padding, dilation, groups, precision,
-        rounding, threads,
-    )  # fmt: skip
+    plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, threads)
     if plan is None:
         raise Refused(f"arrays of shapes {list(x.shape)} and {list(g.shape)} reach too far for offsets of 32 bits")
     channels, outputs = x.shape[1] // groups, g.shape[1]
-    out = empty((outputs, channels, *kernel_size), np.dtype(np.float32))
+    out = empty((outputs, channels, *kernel), np.dtype(np.float32))
     arrays = (address_of(x), address_of(g), address_of(out))
     space = sum(plan.spaces[:-1])
     limits_bytes = 2 * threads * LIMITS_BYTES
@@ -248,7 +225,7 @@ def weight_gradient(
     if sentence is not None:
         raise Refused(sentence)
     if plan.folded.dimensions:
-        out = _unfolded(out, plan.folded, kernel_size)
+        out = _unfolded(out, plan.folded, kernel)
     return as_bfloat16(out, x.dtype) if x.dtype.name == "bfloat16" else out.astype(x.dtype, copy=False)
 
 

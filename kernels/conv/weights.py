@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
@@ -19,7 +20,18 @@ from ..launch import call_at, launch
 from .geometry import Pass
 from .memory import read64
 
-__all__ = ["Form", "PackWeights", "Side", "fold_weight", "pack_weights", "tap_offsets", "tile_form"]
+__all__ = [
+    "Form",
+    "PackWeights",
+    "Packing",
+    "Side",
+    "fold_weight",
+    "pack_weights",
+    "packing",
+    "side_of",
+    "tap_offsets",
+    "tile_form",
+]
 
 _PANEL = 32
 """Lines of a panel for tiles, and channels of a step."""
@@ -129,49 +141,84 @@ class Side(NamedTuple):
     lines: int
     count: int
 
+    def order(self, item: int) -> tuple[bool, bool]:
+        """Whether it is read along what is summed over, and whether neighbours in that order, of so many bytes, are
+        neighbours in memory."""
+        along_k = abs(self.k_stride) <= abs(self.line_stride)
+        return along_k, (self.k_stride if along_k else self.line_stride) == item
+
+
+class Packing(NamedTuple):
+    """How weights of one layout are packed: all that does not depend on addresses and values."""
+
+    leaf: int
+    side: Side
+    groups: int
+    depth: int
+    """Channels of a step."""
+    panels: int
+    panel_chunk: int
+    """Panels of a task."""
+    passes: tuple[tuple[int, int, int, int], ...]
+    """Of each pass: where its panels begin, the bytes of one, where the distances of its taps lie, and how many."""
+    places: np.ndarray
+    """Rows of int64 for each pass: where its panels begin, and the bytes from group to group."""
+    size: int
+    """Bytes of all panels."""
+    kept: tuple[np.ndarray, ...]
+
+
+@functools.lru_cache(512)
+def packing(
+    leaf: int,
+    side: Side,
+    groups: int,
+    panel: tuple[int, int, int, int],
+    taps: tuple[tuple[int, ...], ...],
+    threads: int,
+) -> Packing:
+    """How to pack by the `PackWeights` at the address `leaf`. `panel` has the lines of a panel, the channels of a step,
+    what a step's depth is rounded up to, and bytes for each place along K; `taps` for each pass the distances of its
+    taps in bytes."""
+    lines, depth, unit, k_bytes = panel
+    panels, (whole, rest) = -(-side.lines // lines), divmod(side.count, depth)
+    deep = whole * depth + -(-rest // unit) * unit
+    panel_bytes = [deep * len(offsets) * k_bytes for offsets in taps]
+    starts = [0, *itertools.accumulate(groups * -(-panels * size // 64) * 64 for size in panel_bytes)]
+    tables = tuple(np.array(offsets, np.int64) for offsets in taps)
+    passes = tuple(
+        (start, size, address_of(table), len(table))
+        for start, size, table in zip(starts, panel_bytes, tables, strict=False)
+    )
+    places = np.array([(start, panels * size) for start, size, *_ in passes], np.int64).reshape(-1, 2)
+    return Packing(
+        leaf, side, groups, depth, panels, max(1, panels // (4 * threads)), passes, places, starts[-1], tables
+    )
+
 
 class Form:
     """Weights packed for the passes of one kind of convolution.
 
     Attributes:
-        address: of pairs of int64 for each pass: where its panels begin, and the bytes from group to group.
-        first: where those of the first pass begin.
+        address: of the rows of `Packing.places`, with addresses.
+        first: where the panels of the first pass begin.
         found: the magnitudes found in all of them.
     """
 
     __slots__ = ("_memory", "_places", "address", "first", "found")
 
-    def __init__(
-        self,
-        leaf: int,
-        at: int,
-        side: Side,
-        groups: int,
-        panel: tuple[int, int, int, int],
-        taps: tuple[tuple[int, ...], ...],
-    ) -> None:
-        """`taps` has for each pass the distances of its taps in bytes; `panel` its lines, the channels of a step, what
-        a step's depth is rounded up to, and bytes for each place along K."""
-        lines, depth, unit, k_bytes = panel
-        panels, (pool, threads) = -(-side.lines // lines), threading.pool()
-        whole, rest = divmod(side.count, depth)
-        deep = whole * depth + -(-rest // unit) * unit
-        panel_bytes = [deep * len(offsets) * k_bytes for offsets in taps]
-        group_bytes = [panels * size for size in panel_bytes]
-        starts = np.cumsum([0] + [groups * -(-size // 64) * 64 for size in group_bytes]).tolist()
-        self._memory = aligned_bytes(starts[-1] + threads * LIMITS_BYTES)
-        base = address_of(self._memory)
-        self._places = np.array(
-            [(base + start, size) for start, size in zip(starts, group_bytes, strict=False)], np.int64
-        )
-        self.address, self.first = address_of(self._places), base
-        least, greatest = 0, 0
-        chunk = max(1, panels // (4 * threads))
-        for target, size, offsets in zip(self._places[:, 0].tolist(), panel_bytes, taps, strict=True):
-            table = np.array(offsets, np.int64)
+    def __init__(self, how: Packing, w: np.ndarray) -> None:
+        pool, threads = threading.pool()
+        self._memory = aligned_bytes(how.size + threads * LIMITS_BYTES)
+        self.first = address_of(self._memory)
+        self._places = np.add(how.places, (self.first, 0))
+        self.address = address_of(self._places)
+        side, at, least, greatest = how.side, address_of(w), 0, 0
+        for start, size, table, taps in how.passes:
             found = pack_weights(
-                pool, threads, leaf, at, side.group_stride, side.line_stride, side.k_stride, groups, side.lines,
-                side.count, depth, address_of(table), len(offsets), target, size, panels, chunk, base + starts[-1],
+                pool, threads, how.leaf, at, side.group_stride, side.line_stride, side.k_stride, how.groups, side.lines,
+                side.count, how.depth, table, taps, self.first + start, size, how.panels, how.panel_chunk,
+                self.first + how.size,
             )  # fmt: skip
             greatest = max(greatest, found >> 32)
             here = found & 0xFFFFFFFF
@@ -180,9 +227,17 @@ class Form:
 
 
 @functools.cache
-def _tile_leaf(as_a: bool, precision: str, rounding: str | None, dtype: str, along_k: bool, unit: bool) -> int:
-    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype])
+def _tile_leaf(as_a: bool, precision: str, rounding: str | None, dtype: np.dtype, along_k: bool, unit: bool) -> int:
+    source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
     return leaf_address(PackWeights(source, TilePanel(OfA() if as_a else OfB(), CONVERSIONS[precision, rounding])))
+
+
+def side_of(shape: tuple[int, ...], strides: tuple[int, ...], gradient: bool, groups: int) -> Side:
+    """How a weight (O, C / groups, ...) is read: the result has its outputs, or with `gradient` its channels."""
+    per_group, (of_outputs, of_channels) = shape[0] // groups, strides[:2]
+    if gradient:
+        return Side(per_group * of_outputs, of_channels, of_outputs, shape[1], per_group)
+    return Side(per_group * of_outputs, of_outputs, of_channels, per_group, shape[1])
 
 
 def tile_form(
@@ -196,16 +251,10 @@ def tile_form(
 ) -> Form:
     """A weight (O, C / groups, ...) as panels for tiles: of its outputs, or with `gradient` of its channels. `taps` has
     for each pass the distances of its taps in bytes; `as_a` says which operand of a product it is."""
-    per_group, (of_outputs, of_channels) = w.shape[0] // groups, w.strides[:2]
-    if gradient:
-        side = Side(per_group * of_outputs, of_channels, of_outputs, w.shape[1], per_group)
-    else:
-        side = Side(per_group * of_outputs, of_outputs, of_channels, per_group, w.shape[1])
-    along_k = abs(side.k_stride) <= abs(side.line_stride)
-    unit = (side.k_stride if along_k else side.line_stride) == w.itemsize
-    leaf = _tile_leaf(as_a, precision, rounding, w.dtype.name, along_k, unit)
+    side = side_of(w.shape, w.strides, gradient, groups)
+    leaf = _tile_leaf(as_a, precision, rounding, w.dtype, *side.order(w.itemsize))
     panel = (_PANEL, _PANEL, _PANEL, 64 * CONVERSIONS[precision, rounding].tile_parts)
-    return Form(leaf, address_of(w), side, groups, panel, taps)
+    return Form(packing(leaf, side, groups, panel, taps, threading.pool()[1]), w)
 
 
 def fold_weight(w: np.ndarray, folded: int, taps_first: bool) -> np.ndarray:
@@ -220,12 +269,12 @@ def fold_weight(w: np.ndarray, folded: int, taps_first: bool) -> np.ndarray:
     return np.ascontiguousarray(moved).reshape(w.shape[0], channels, *kept, *[1] * folded)
 
 
-def tap_offsets(w: np.ndarray, passes: tuple[Pass, ...]) -> tuple[tuple[int, ...], ...]:
-    """For each pass the distance in bytes of its taps, by their index among the kernel's values."""
-    grid = np.zeros(w.shape[2:], np.int64)
-    for axis, stride in enumerate(w.strides[2:]):
-        shape = [1, 1, 1]
-        shape[axis] = -1
-        grid += (np.arange(w.shape[2 + axis]) * stride).reshape(shape)
-    flat = grid.ravel().tolist()
+@functools.lru_cache(512)
+def tap_offsets(
+    shape: tuple[int, ...], strides: tuple[int, ...], passes: tuple[Pass, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """For each pass the distances in bytes of its taps, by their index among the kernel's values, in a weight of this
+    shape (three spatial dimensions) and these strides."""
+    along = [[index * step for index in range(size)] for size, step in zip(shape[2:], strides[2:], strict=True)]
+    flat = [sum(place) for place in itertools.product(*along)]
     return tuple(tuple(flat[index] for _, _, index in one.taps) for one in passes)

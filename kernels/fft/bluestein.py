@@ -75,7 +75,7 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     part = np.dtype(f"f{x.itemsize // 2}")
     plan = fft_plans.get((n, "chirp", part.char), lambda: _plan(n, part), kept)
     pool, threads = threading.pool() if batch > 1 else (0, 1)
-    out = workspace.empty(rows.shape, x.dtype)
+    out = stockham.empty(rows.shape, x.dtype)
     memory = workspace.take_workspace(threads * plan.worker_bytes)
     try:
         transform_by_chirp(

@@ -145,7 +145,8 @@ def radix(r: int) -> Any:
 
 class PassArguments(NamedTuple):
     """lanes, phase: the roots of `Twiddled` rows. apart, last: bytes between the transforms that share vectors, and the
-    number of the last one, which is written for those that are not there."""
+    number of the last one, which is written for those that are not there. count: of vectors of columns, so many bytes
+    apart, that take each step of the pass together."""
 
     source: int
     source_step: int
@@ -161,6 +162,9 @@ class PassArguments(NamedTuple):
     phase: int
     apart: int
     last: int
+    count: int
+    source_next: int
+    target_next: int
 
 
 @intrinsic
@@ -240,11 +244,14 @@ def _pass(leaf, job):
     m, s = job.m, job.s
     for p in range(m):
         for q in range(s):
-            _butterfly(
-                leaf, job.source + (q + s * p) * job.source_step, s * m * job.source_step,
-                job.target + (q + s * r * p) * job.target_step, s * job.target_step,
-                job.twiddles + 2 * p * (r - 1) * size, p > 0, job, job.lanes + q * row, job.phase + 2 * q * size,
-            )  # fmt: skip
+            source = job.source + (q + s * p) * job.source_step
+            target = job.target + (q + s * r * p) * job.target_step
+            for index in range(job.count):
+                _butterfly(
+                    leaf, source + index * job.source_next, s * m * job.source_step, target + index * job.target_next,
+                    s * job.target_step, job.twiddles + 2 * p * (r - 1) * size, p > 0, job, job.lanes + q * row,
+                    job.phase + 2 * q * size,
+                )  # fmt: skip
 
 
 class Pass(NamedTuple):
@@ -263,6 +270,8 @@ class Pass(NamedTuple):
 
 
 class SquareArguments(NamedTuple):
+    """count: of squares, so many bytes apart; parts: of each, which are `part` bytes apart on both sides."""
+
     source: int
     source_step: int
     target: int
@@ -271,6 +280,8 @@ class SquareArguments(NamedTuple):
     count: int
     source_next: int
     target_next: int
+    parts: int
+    part: int
 
 
 @intrinsic
@@ -294,14 +305,15 @@ def _square(typingctx, leaf, source, source_step, target, target_step, scale):
 @njit(cache=False, no_cpython_wrapper=True)
 def _squares(leaf, job):
     for index in range(job.count):
-        _square(
-            leaf, job.source + index * job.source_next, job.source_step,
-            job.target + index * job.target_next, job.target_step, job.scale,
-        )  # fmt: skip
+        for part in range(job.parts):
+            _square(
+                leaf, job.source + index * job.source_next + part * job.part, job.source_step,
+                job.target + index * job.target_next + part * job.part, job.target_step, job.scale,
+            )  # fmt: skip
 
 
 class Square(NamedTuple):
-    """Leaf: transpose `count` squares of as many elements as a vector has lanes, and scale them."""
+    """Leaf: transpose squares of as many elements as a vector has lanes, and scale them."""
 
     vectors: NamedTuple
     run = _squares

@@ -18,10 +18,12 @@ __all__ = [
     "narrow_lanes",
     "numbers_of_lanes",
     "places_of_lanes",
+    "passes_caches",
     "rows_of_wide",
     "sharing",
     "sharing_rows",
     "spectra_in_registers",
+    "vectors_abreast",
 ]
 
 _VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
@@ -62,8 +64,8 @@ def factors(n: int) -> tuple[int, ...] | None:
 
 @functools.cache
 def matrix(n: int, lanes: int) -> tuple[int, int] | None:
-    """The rows and columns into which a length is divided: both at least `lanes`, near each other, and so that few
-    lanes are computed twice; None where the length has no such factors."""
+    """The rows and columns into which a length is divided: both at least `lanes`, near each other, so that few
+    lanes are computed twice and rows of the result begin on cache lines; None where the length has no such factors."""
     if factors(n) is None:
         return None
     best, cost = None, math.inf
@@ -71,10 +73,29 @@ def matrix(n: int, lanes: int) -> tuple[int, int] | None:
         if n % a == 0:
             b = n // a
             repeated = (-(-a // lanes) * lanes / a) + (-(-b // lanes) * lanes / b)
-            new = repeated * (1 + 0.25 * abs(math.log2(a / b)))
+            new = repeated * (1 + 0.25 * abs(math.log2(a / b))) * (1.0 if 2 * a % lanes == 0 else 1.001)
             if new < cost:
                 best, cost = (a, b), new
     return best
+
+
+LEAST_BEYOND_CACHES = 3 << 19
+"""Bytes of a transform which, with its result and what is between, is more than the caches of two cores hold: a result
+that is stored past them takes a quarter less time (bench/NOTES.md)."""
+
+_ABREAST_BYTES = 512
+
+
+def vectors_abreast(n: int, size: int, lanes: int) -> int:
+    """How many vectors of columns are read together: one, or of what no cache holds as many as 512 bytes of a row have,
+    since the next row is in another page of memory."""
+    return max(_ABREAST_BYTES // (2 * size * lanes), 1) if n * 2 * size >= LEAST_BEYOND_CACHES else 1
+
+
+def passes_caches(n: int, rows: int, size: int, lanes: int) -> bool:
+    """Whether a matrix of so many rows is written past the caches: all of its vectors are whole cache lines then."""
+    whole_lines = lanes * size >= 32 and rows * 2 * size % 64 == 0
+    return whole_lines and n * 2 * size >= LEAST_BEYOND_CACHES
 
 
 @functools.cache

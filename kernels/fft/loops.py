@@ -23,6 +23,7 @@ from ..launch import call_at
 from ..words import get
 from .codelets import PassArguments, SquareArguments
 from .table import (
+    ABREAST,
     ACROSS,
     ACROSS_COUNT,
     COLUMN_BYTES,
@@ -49,9 +50,9 @@ from .tangle import TangleArguments, TangleOfLanesArguments
 __all__ = [
     "column",
     "first_of",
-    "first_step",
+    "first_steps",
     "groups_of",
-    "second_step",
+    "second_steps",
     "tangle",
     "tangle_all",
     "tangle_blocks",
@@ -61,6 +62,7 @@ __all__ = [
 ]
 
 _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
+PASS_BYTES = 32
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -74,12 +76,12 @@ def column(
         last = i == count - 1
         to = target if last else buffer + i % 2 * length * row
         to_step = target_step if last else row
-        pass_ = passes + 32 * i
+        pass_ = passes + PASS_BYTES * i
         call_at(
             get(pass_, _LEAF),
             PassArguments(
                 at, step, to, to_step, get(pass_, _TWIDDLES), get(pass_, _M), get(pass_, _S),
-                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase, apart, last_shared,
+                swap_in if i == 0 else 0, swap_out if last else 0, scale, lanes, phase, apart, last_shared, 1, 0, 0,
             ),
         )  # fmt: skip
         at, step = to, to_step
@@ -131,39 +133,58 @@ def tangle_lanes(table, rows):
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def first_step(job, source, work, group, buffer):
-    """A vector of columns of the matrix, to its place in `work`: [vector of rows][column][split row]."""
+def first_steps(job, source, work, group, end, buffer):
+    """Vectors of columns of the matrix, to their places in `work`: [vector of rows][column][split row]. Some that lie
+    side by side take the first pass together."""
     table = job.table
     lanes, size, row, a, b = (
         get(table, LANES), get(table, SIZE), get(table, ROW), get(table, A), get(table, B),
     )  # fmt: skip
-    square = get(table, SQUARE)
-    j0 = first_of(group, lanes, b)
-    turned = buffer + 2 * a * row
-    column(
-        get(table, DOWN), get(table, DOWN_COUNT), source + j0 * 2 * size, b * 2 * size, job.swap, turned, row, 0, 0,
-        buffer, a, row, get(table, ROOTS), get(table, PHASES) + group * a * 2 * size, 0, 0,
-    )  # fmt: skip
-    blocks, height = a // lanes, lanes * row
-    for part in range(2):
-        at = part * row // 2
-        to = work + j0 * row + at
-        call_at(square, SquareArguments(turned + at, row, to, row, ONE, blocks, height, b * row))
-        if blocks * lanes < a:
-            to += blocks * b * row
-            call_at(square, SquareArguments(turned + (a - lanes) * row + at, row, to, row, ONE, 1, 0, 0))
+    passes, count, most, panel = get(table, DOWN), get(table, DOWN_COUNT), get(table, ABREAST), buffer + 2 * a * row
+    while group < end:
+        j0, abreast = first_of(group, lanes, b), max(min(most, end - group, b // lanes - group), 1)
+        at, step, swap, done = source + j0 * 2 * size, b * 2 * size, job.swap, 0
+        if most > 1:
+            call_at(
+                get(passes, _LEAF),
+                PassArguments(
+                    at, step, panel, row, get(passes, _TWIDDLES), get(passes, _M), get(passes, _S), swap, 0, ONE, 0, 0,
+                    0, 0, abreast, lanes * 2 * size, a * row,
+                ),
+            )  # fmt: skip
+            at, step, swap, done = panel, row, 0, 1
+        for index in range(abreast):
+            here = panel + index * a * row
+            column(
+                passes + done * PASS_BYTES, count - done, here if done else at, step, swap, here, row, 0, 0, buffer, a,
+                row, get(table, ROOTS), get(table, PHASES) + (group + index) * a * 2 * size, 0, 0,
+            )  # fmt: skip
+            _turn_rows(table, here, work + (j0 + index * lanes) * row)
+        group += abreast
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def second_step(job, work, target, block, buffer):
-    """A vector of rows of the matrix, to the user's memory."""
+def _turn_rows(table, columns, to):
+    """A vector of columns, to vectors of rows in the matrix."""
+    lanes, row, a, b = get(table, LANES), get(table, ROW), get(table, A), get(table, B)
+    square, blocks, height = get(table, SQUARE), a // lanes, lanes * row
+    call_at(square, SquareArguments(columns, row, to, row, ONE, blocks, height, b * row, 2, row // 2))
+    if blocks * lanes < a:
+        columns, to = columns + (a - lanes) * row, to + blocks * b * row
+        call_at(square, SquareArguments(columns, row, to, row, ONE, 1, 0, 0, 2, row // 2))
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def second_steps(job, work, target, block, end, buffer):
+    """Vectors of rows of the matrix, to the user's memory."""
     table = job.table
     size, row, a, b = get(table, SIZE), get(table, ROW), get(table, A), get(table, B)
-    k0 = first_of(block, get(table, LANES), a)
-    column(
-        get(table, ACROSS), get(table, ACROSS_COUNT), work + block * b * row, row, 0, target + k0 * 2 * size,
-        a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0, 0, 0,
-    )  # fmt: skip
+    for each in range(block, end):
+        k0 = first_of(each, get(table, LANES), a)
+        column(
+            get(table, ACROSS), get(table, ACROSS_COUNT), work + each * b * row, row, 0, target + k0 * 2 * size,
+            a * 2 * size, job.swap, job.scale, buffer, b, row, 0, 0, 0, 0,
+        )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -175,10 +196,8 @@ def whole(job, source, target, buffer):
     if real == HALVED:
         tangle_all(table, source, 0, target, 0, 1)
         source = target
-    for group in range(groups_of(get(table, B), lanes)):
-        first_step(job, source, work, group, buffer)
-    for block in range(groups_of(get(table, A), lanes)):
-        second_step(job, work, target, block, buffer)
+    first_steps(job, source, work, 0, groups_of(get(table, B), lanes), buffer)
+    second_steps(job, work, target, 0, groups_of(get(table, A), lanes), buffer)
     if real == FORWARD:
         tangle_all(table, target, 0, target, 0, 1)
 
@@ -196,6 +215,6 @@ def turn(table, n, at, step, split, scale, inwards):
         if rest == 1 and whole * width == n:
             return
         if inwards:
-            call_at(square, SquareArguments(plain, step, rows, row // 2, scale, count, next_plain, next_split))
+            call_at(square, SquareArguments(plain, step, rows, row // 2, scale, count, next_plain, next_split, 1, 0))
         else:
-            call_at(square, SquareArguments(rows, row // 2, plain, step, scale, count, next_split, next_plain))
+            call_at(square, SquareArguments(rows, row // 2, plain, step, scale, count, next_split, next_plain, 1, 0))

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..gemm import workspace
 from ..jit import njit
+from .stockham import empty
 
 __all__ = ["joined", "parted", "parted_spectra", "powers_for", "spectra_joined"]
 
@@ -89,14 +89,14 @@ def _parts(array: np.ndarray) -> np.ndarray:
 
 def joined(x: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """(ceil(rows / 2), n) complex of (rows, n) real numbers times powers."""
-    z = workspace.empty(((len(x) + 1) // 2, x.shape[1]), np.result_type(x.dtype, np.complex64))
+    z = empty(((len(x) + 1) // 2, x.shape[1]), np.result_type(x.dtype, np.complex64))
     _join(np.ascontiguousarray(x), powers, _parts(z))
     return z
 
 
 def parted(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """(rows, n) real numbers, divided by powers, of (ceil(rows / 2), n) complex ones."""
-    x = workspace.empty((len(powers), z.shape[1]), z.real.dtype)
+    x = empty((len(powers), z.shape[1]), z.real.dtype)
     _part(_parts(z), 1 / powers, x)
     return x
 
@@ -104,13 +104,13 @@ def parted(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
 def parted_spectra(z: np.ndarray, powers: np.ndarray) -> np.ndarray:
     """(rows, n // 2 + 1), half the spectra of rows that were multiplied by powers, of those (ceil(rows / 2), n) of
     pairs of them."""
-    out = workspace.empty((len(powers), z.shape[1] // 2 + 1), z.dtype)
+    out = empty((len(powers), z.shape[1] // 2 + 1), z.dtype)
     _part_spectra(_parts(z), 0.5 / powers, _parts(out))
     return out
 
 
 def spectra_joined(spectra: np.ndarray, n: int, powers: np.ndarray) -> np.ndarray:
     """The way back: the spectra (ceil(rows / 2), n) of pairs of rows, of half the spectrum of each times powers."""
-    z = workspace.empty(((len(spectra) + 1) // 2, n), spectra.dtype)
+    z = empty(((len(spectra) + 1) // 2, n), spectra.dtype)
     _join_spectra(_parts(spectra), powers, _parts(z))
     return z

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I32, I64, VOID, broadcast, call, lane_numbers, load, offset, store, vector
+from ..gemm.emit import I32, I64, VOID, broadcast, call, lane_numbers, load, offset, store, store_past_caches, vector
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
 from .lengths import sharing_rows
 
-__all__ = ["InFours", "InPairs", "Interleaved", "PartInPairs", "PartOfOne", "Place", "Split", "Twiddled", "writer_of"]
+__all__ = [
+    "InFours", "InPairs", "Interleaved", "PartInPairs", "PartOfOne", "Place", "Split", "Streamed", "Twiddled",
+    "writer_of",
+]  # fmt: skip
 
 
 class Place(NamedTuple):
@@ -118,6 +121,14 @@ class Interleaved(NamedTuple):
         there = builder.icmp_signed("<", lane_numbers(lanes, first), broadcast(builder, place.filled, lanes))
         at = builder.bitcast(to, numbers.type.as_pointer())
         call(builder, f"llvm.masked.store.v{lanes}f{8 * size}.p0", VOID, numbers, at, I32(size), there)
+
+
+class Streamed(Interleaved):
+    """The same of a result that the caches do not hold, whose rows begin on cache lines."""
+
+    @classmethod
+    def _put(cls, place: Place, numbers: ir.Value, to: ir.Value, first: int) -> None:
+        store_past_caches(place.arithmetic.builder, numbers, to, place.bytes)
 
 
 class InPairs(Interleaved):

@@ -21,12 +21,14 @@ from .lengths import (
     matrix,
     narrow_lanes,
     numbers_of_lanes,
+    passes_caches,
     rows_of_wide,
     sharing,
     sharing_rows,
     spectra_in_registers,
+    vectors_abreast,
 )
-from .places import Interleaved, Split, Twiddled, writer_of
+from .places import Interleaved, Split, Streamed, Twiddled, writer_of
 from .registers import leaf_of
 from .table import FIELDS, KINDS, REALS
 from .tangle import Tangle, TangleOfLanes
@@ -91,7 +93,8 @@ class Plan(NamedTuple):
             transforms in a vector of a wide matrix; roots: exp(-2 pi i lane k / n) for the rows k < a; phases:
             exp(-2 pi i j k / n) for the first columns j of all vectors; tangle: the leaf of `tangle.py`, with its
             roots, where the numbers are real (0 where the leaf of whole rows does that); column_bytes: memory for
-            columns; worker_bytes: that, and what else a thread needs alone.
+            columns; worker_bytes: that, and what else a thread needs alone; abreast: vectors of columns that take their
+            first pass together.
         work_bytes: memory for the matrix of a long transform.
         held: the memory that the table points to.
     """
@@ -191,15 +194,18 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     return _plan("whole", real, fields | {"tangle_roots": address_of(turned)}, 0, (held, turned))
 
 
-def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0) -> Plan:
-    """For transforms that are matrices, by vectors of all the lanes that the CPU has, or of so many."""
+def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0, of_user: bool = False) -> Plan:
+    """For transforms that are matrices, by vectors of all the lanes that the CPU has, or of so many. Results that are
+    the user's begin on cache lines, and nothing here reads them again."""
     size = dtype.itemsize
     lanes = lanes or lanes_of(size)
     divided = matrix(n, lanes)
     assert divided is not None
     a, b = divided
     row = 2 * size * lanes
-    down, across = passes(a, dtype, Interleaved, Twiddled, lanes), passes(b, dtype, Split, Interleaved, lanes)
+    streamed = of_user and real != "real" and passes_caches(n, a, size, lanes)  # real spectra are read again
+    down = passes(a, dtype, Interleaved, Twiddled, lanes)
+    across = passes(b, dtype, Split, Streamed if streamed else Interleaved, lanes)
     rows, lane = np.arange(a), np.arange(lanes)
     starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
     of_lanes = _aligned(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
@@ -214,7 +220,8 @@ def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0) -> Plan:
         "roots": address_of(of_lanes),
         "phases": address_of(phases),
     }
-    fields["column_bytes"] = max(3 * a, 2 * b) * row
+    fields["abreast"] = vectors_abreast(n, size, lanes) if len(down.table) > 1 else 1
+    fields["column_bytes"] = max((2 + fields["abreast"]) * a, 2 * b) * row
     return _plan("long", real, fields, -(-a // lanes) * b * row, (down, across, of_lanes, phases))
 
 
@@ -241,4 +248,6 @@ def make_plan(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
         return plan_short(n, dtype, kind, real)
     if kind == "narrow":
         return plan_long(n, dtype, real, narrow_lanes(n, dtype.itemsize) or 0)
-    return {"whole": plan_whole, "wide": plan_wide, "long": plan_long}[kind](n, dtype, real)
+    if kind == "long":
+        return plan_long(n, dtype, real, of_user=True)
+    return {"whole": plan_whole, "wide": plan_wide}[kind](n, dtype, real)

@@ -36,8 +36,10 @@ __all__ = [
     "LONGEST_SHORT",
     "LONGEST_WHOLE",
     "NUMBERS",
+    "WALKS",
     "along_axis",
     "axis_kind",
+    "empty",
     "fft_stockham",
     "kind_of",
     "mirrored",
@@ -63,10 +65,10 @@ NUMBERS = (
 )  # fmt: skip
 """What the loops are told of a call, in int64: whether it is the inverse, the bits of the factor, bytes between the
 transforms, how many there are; bytes between the numbers of one along an axis that is not the last, how many lie side
-by side there; whether the threads share the steps of a transform; the address of `_walks`. A call on one thread needs
+by side there; whether the threads share the steps of a transform; the address of `WALKS`. A call on one thread needs
 the first five."""
 
-_walks = np.zeros(3, np.int64)  # of the last transform, see `tasks._starts_at_end`
+WALKS = np.zeros(3, np.int64)  # of the last transform, see `tasks._starts_at_end`
 
 LEAST = 1 << 13
 """Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
@@ -75,6 +77,16 @@ less time; over the last one they always are (bench/NOTES.md)."""
 LEAST_SHARED = 1 << 16
 """Bytes of an array from which several threads are used: of 32 KiB they take as long as one, of 128 a sixth less, and
 after a pause twice as long, for waking a thread takes 40 us."""
+
+
+RECYCLED_BYTES = 1 << 19
+"""Results of this size or more are made of memory of former ones, since the C library, which keeps that of smaller
+results too, gives it back to the system at times: to touch it again takes as long as a transform."""
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A result, which begins on a cache line."""
+    return workspace.empty(shape, dtype, RECYCLED_BYTES)
 
 
 def kind_of(n: int, batch: int, size: int, real: bool = False) -> str | None:
@@ -135,7 +147,7 @@ def run(
     needed = threads * plan.column_bytes + plan.work_bytes if in_steps else threads * plan.worker_bytes
     memory = workspace.take_workspace(needed) if needed else None
     (at, step, row), (to, to_step, to_row) = source, target
-    walks = address_of(_walks)
+    walks = address_of(WALKS)
     numbers = np.array([inverse, factor, step, to_step, batch, row, to_row, inner, in_steps, walks], np.int64)
     places = np.array([at, to, 0 if memory is None else address_of(memory)], np.int64)
     place = address_of(places)
@@ -176,7 +188,7 @@ def along_axis(
     outer, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     source = np.ascontiguousarray(x.reshape(outer, n, inner))
     whole = inner % lanes_of(real.itemsize) == 0  # else the last vector of columns takes some again that are done
-    out = source if overwrites and whole else workspace.empty(source.shape, x.dtype)
+    out = source if overwrites and whole else empty(source.shape, x.dtype)
     plan = plan_of(n, real, kind, kept)
     of_source, of_target = ((address_of(each), each.strides[0], each.strides[1]) for each in (source, out))
     run(plan, of_source, of_target, outer, inner, inverse, factor_of(scale))
@@ -190,7 +202,7 @@ def _along_last(
     length = {"": n, "real": n + 1, "halved": 2 * n}[real]
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
     rows = rows_of(x)
-    out = workspace.empty((len(rows), length), dtype)
+    out = empty((len(rows), length), dtype)
     plan = plan_of(n, real_of(x.dtype), kind, kept, real)
     source, target = (address_of(rows), rows.strides[0], 0), (address_of(out), out.strides[0], 0)
     run(plan, source, target, len(rows), 1, inverse, factor_of(scale, real))
@@ -208,7 +220,7 @@ def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> str | No
 
 def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
     """The whole spectrum, n numbers along the last axis, of which `spectrum` has the first n // 2 + 1."""
-    out = workspace.empty((*spectrum.shape[:-1], n), spectrum.dtype)
+    out = empty((*spectrum.shape[:-1], n), spectrum.dtype)
     out[..., : n // 2 + 1] = spectrum[..., : n // 2 + 1]
     out[..., 0].imag = 0
     if n % 2 == 0:
@@ -242,9 +254,11 @@ def _real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: 
 def _specialise(
     x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """For contiguous arrays of which the last axis is transformed; others go the general way."""
+    """For contiguous arrays of which the last axis is transformed, or the last two; others go the general way."""
     if axes != (x.ndim - 1,):
-        return None
+        from .matrices import by_matrices
+
+        return by_matrices(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
     (n,) = lengths_of(x.shape, kind, axes, last)
     real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
     count, factor = n // 2 if real else n, factor_of(1 / divisor((n,), scaling), real)
@@ -262,14 +276,14 @@ def _specialise(
     def call(x: np.ndarray) -> np.ndarray:
         if not x.flags.c_contiguous:
             return general(x)
-        out, plan = workspace.empty(shape, dtype), fft_plans.get(key, make, plans)
+        out, plan = empty(shape, dtype), fft_plans.get(key, make, plans)
         run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, factor)
         return out
 
     bytes_of_one = count * 2 * real_of(dtype).itemsize
     if bytes_of_one >= LONGEST_WHOLE or not DATA_FOLLOWS_HEADER:
         return call
-    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0, address_of(_walks)], np.int64)
+    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0, address_of(WALKS)], np.int64)
 
     def plan_for() -> Plan:
         return fft_plans.get(key, make, plans)
@@ -307,7 +321,7 @@ def _shared(
     """The same for whole transforms on several threads."""
     from .tasks import transform
 
-    template, empty, nothing = address_of(numbers), workspace.empty, np.empty(1, np.uint8)
+    template, nothing = address_of(numbers), np.empty(1, np.uint8)
 
     def call(x: np.ndarray, numbers: np.ndarray = numbers) -> np.ndarray:
         if not x.flags.c_contiguous:

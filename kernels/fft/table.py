@@ -8,7 +8,7 @@ from ..gemm.emit import POINTER, prefetch_to_write
 from ..jit import intrinsic, types
 
 __all__ = [
-    "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
+    "ABREAST", "ACROSS", "ACROSS_COUNT", "ALONG", "COLUMN_BYTES", "DOWN", "DOWN_COUNT", "FIELDS", "FORWARD", "HALVED",
     "INVERSE", "IN_REGISTERS", "KIND", "KINDS", "LANES", "LONG", "ONE", "PHASES", "REAL", "REALS", "ROOTS", "ROW",
     "SHARE", "SHORT", "SIZE", "SQUARE", "TANGLE", "TANGLE_ROOTS", "WHOLE", "WIDE", "WORKER_BYTES", "A", "B", "Job",
     "N", "ask_to_write",
@@ -17,7 +17,7 @@ __all__ = [
 FIELDS = (
     "kind", "real", "n", "lanes", "size", "row", "square", "down", "down_count", "across", "across_count", "a", "b",
     "roots", "phases", "tangle", "tangle_roots", "column_bytes", "worker_bytes", "whole", "share",
-    "inverse",
+    "inverse", "abreast",
 )  # fmt: skip
 """What the int64 of a plan's table mean: `Plan` says it."""
 
@@ -25,7 +25,7 @@ KINDS = ("short", "long", "along", "whole", "wide")
 REALS = ("", "real", "halved")
 
 KIND, REAL, N, LANES, SIZE, ROW, SQUARE, DOWN, DOWN_COUNT, ACROSS, ACROSS_COUNT, A, B = range(13)
-ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE, SHARE, INVERSE = range(13, 22)
+ROOTS, PHASES, TANGLE, TANGLE_ROOTS, COLUMN_BYTES, WORKER_BYTES, WHOLE, SHARE, INVERSE, ABREAST = range(13, 23)
 SHORT, LONG, ALONG, IN_REGISTERS, WIDE = range(5)
 FORWARD, HALVED = 1, 2
 

@@ -6,15 +6,17 @@ transform is in its own L2 cache (16 transforms of 16384 complex64: 200 us, and 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..jit import njit
 from ..launch import call_at, launch
 from ..words import get, put
 from .loops import (
     column,
     first_of,
-    first_step,
+    first_steps,
     groups_of,
-    second_step,
+    second_steps,
     tangle,
     tangle_all,
     tangle_blocks,
@@ -56,7 +58,7 @@ from .table import (
 )
 from .wide import WideArguments
 
-__all__ = ["transform", "transform_few"]
+__all__ = ["transform", "transform_few", "transform_matrices"]
 
 _SOME = 8  # transforms of real numbers that are in the L1 cache at once
 _SOME_BYTES = 1 << 15  # of complex ones between which the order of a task is turned
@@ -103,8 +105,7 @@ def _down_task(task, worker, job):
     """Some vectors of columns of one transform."""
     buffer = job.memory + worker * get(job.table, COLUMN_BYTES)
     groups = groups_of(get(job.table, B), get(job.table, LANES))
-    for group in range(task * job.chunk, min((task + 1) * job.chunk, groups)):
-        first_step(job, job.source, job.work, group, buffer)
+    first_steps(job, job.source, job.work, task * job.chunk, min((task + 1) * job.chunk, groups), buffer)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -112,8 +113,7 @@ def _across_task(task, worker, job):
     """Some vectors of rows of one transform."""
     buffer = job.memory + worker * get(job.table, COLUMN_BYTES)
     groups = groups_of(get(job.table, A), get(job.table, LANES))
-    for block in range(task * job.chunk, min((task + 1) * job.chunk, groups)):
-        second_step(job, job.work, job.target, block, buffer)
+    second_steps(job, job.work, job.target, task * job.chunk, min((task + 1) * job.chunk, groups), buffer)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -323,6 +323,22 @@ def transform(pool, threads, table, numbers, source, target, memory):
         launch(pool, threads, tasks, _Along(*rest))
 
 
+@njit(cache=False, no_cpython_wrapper=True)
+def _run(job):
+    """All units of a job, on this thread."""
+    kind = get(job.table, KIND)
+    if kind == IN_REGISTERS:
+        _whole_task(0, 0, job)
+    elif kind == WIDE:
+        _wide_task(0, 0, job)
+    elif kind == LONG:
+        _long_task(0, 0, job)
+    elif kind == SHORT:
+        _short_task(0, 0, job)
+    else:
+        _along_task(0, 0, job)
+
+
 @njit
 def transform_few(table, numbers, source, target, memory):
     """The same of rows, on this thread, in less time."""
@@ -333,11 +349,68 @@ def transform_few(table, numbers, source, target, memory):
         table, swap, factor, get(source, 0), source_step, 0, get(target, 0), target_step, 0, batch, 1, batch,
         get(memory, 0), 0, 0,
     )  # fmt: skip
-    if get(table, KIND) == IN_REGISTERS:
-        _whole_task(0, 0, job)
-    elif get(table, KIND) == WIDE:
-        _wide_task(0, 0, job)
-    elif get(table, KIND) == LONG:
-        _long_task(0, 0, job)
-    else:
-        _short_task(0, 0, job)
+    _run(job)
+
+
+class Matrices(NamedTuple):
+    """Attributes:
+    first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of `stockham.NUMBERS`.
+    source_step, target_step: bytes between matrices.
+    chunk: matrices in a task.
+    memory, worker_bytes: the memory of the first worker, and bytes to the next one's.
+    between_bytes: of a worker's memory, what is between both transforms.
+    backwards: whether a task takes its matrices from the last to the first.
+    """
+
+    first: int
+    first_numbers: int
+    second: int
+    second_numbers: int
+    source: int
+    source_step: int
+    target: int
+    target_step: int
+    batch: int
+    chunk: int
+    memory: int
+    worker_bytes: int
+    between_bytes: int
+    backwards: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _job(table, numbers, source, target, memory):
+    """What `numbers` says, as one task."""
+    batch, inner = get(numbers, 4), get(numbers, 7)
+    return Job(
+        table, get(numbers, 0), get(numbers, 1), source, get(numbers, 2), get(numbers, 5), target, get(numbers, 3),
+        get(numbers, 6), batch, inner, batch * inner, memory, 0, 0,
+    )  # fmt: skip
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _matrices_task(task, worker, job):
+    """Some matrices."""
+    between = job.memory + worker * job.worker_bytes
+    memory = between + job.between_bytes
+    for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
+        source, target = job.source + item * job.source_step, job.target + item * job.target_step
+        _run(_job(job.first, job.first_numbers, source, between, memory))
+        _run(_job(job.second, job.second_numbers, between, target, memory))
+
+
+class _Matrices(Matrices):
+    run = _matrices_task
+
+
+@njit
+def transform_matrices(pool, threads, numbers, walks):
+    """Transform matrices along both axes. `numbers` is the address of `Matrices`, but for chunk and backwards."""
+    batch = get(numbers, 8)
+    chunk, tasks = _share(batch, threads)
+    backwards = _starts_at_end(walks, get(numbers, 4), get(numbers, 6))
+    job = _Matrices(
+        get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4), get(numbers, 5),
+        get(numbers, 6), get(numbers, 7), batch, chunk, get(numbers, 10), get(numbers, 11), get(numbers, 12), backwards,
+    )  # fmt: skip
+    launch(pool, threads, tasks, job)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .. import cpu
 from ..jit import ir
-from .emit import F16, F32, I32, either, splat, vector
+from .emit import F16, F32, I8, I16, I32, call, either, splat, vector
 
-__all__ = ["CONVERSIONS", "AsIs", "InTwo", "ToBf16", "converted", "in_two_bf16", "rounded"]
+__all__ = ["CONVERSIONS", "AsIs", "InTwo", "ToBf16", "converted", "in_two_bf16", "rounded", "rounded_for_tiles"]
 
 
 class AsIs(NamedTuple):
@@ -15,13 +16,14 @@ class AsIs(NamedTuple):
 
     Parts that hold a value exactly are cut off its bits (`cut`), which takes two thirds of the instructions. Where not
     (nearly) all products of parts are summed, the first one is to nearest (`nearest`), ties away: the others are half
-    as large, and leave less to the products left out. Two parts that do not hold it are both to nearest.
+    as large, and leave less to the products left out. Two parts that do not hold it are both to nearest. Tiles of small
+    products pair values that lie 16 apart along K where the conversion says so (`apart`), neighbours otherwise.
     """
 
     target = None
     rounding = None
     tile_parts = 1
-    cut = nearest = False
+    cut = nearest = apart = False
 
 
 class ToBf16(AsIs):
@@ -55,7 +57,7 @@ class ToTf32Zero(ToTf32):
 class InTwoTf32(AsIs):
     """Rounded to the sum of two tf32 parts, which three bf16 parts hold exactly."""
 
-    target, tile_parts, cut, nearest = "tf32x3", 3, True, True
+    target, tile_parts, cut, nearest, apart = "tf32x3", 3, True, True, True
 
 
 class ToFp16(AsIs):
@@ -102,13 +104,41 @@ def rounded(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Valu
     return value if drop is None else _round_bits(builder, value, conversion.rounding, drop)
 
 
+def rounded_for_tiles(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
+    """`rounded` of what tiles are given: for tf32x3 by AVX512_VBMI and AVX512_VNNI where the CPU has them.
+
+    What the first part leaves has up to 12 bits. Those that have 12, where bits 11 and 12 of the value differ, lose the
+    last one, away from the first part: up, if bit 11 is set. The three bits, which turning a half brings into its lower
+    six, are looked up in a table of 64 bytes, and the byte is added: three operations where `rounded` takes six.
+    """
+    if conversion.target != "tf32x3" or not cpu.looks_up_bytes():
+        return rounded(builder, value, conversion)
+    bits, halves = builder.bitcast(value, vector(I32)), vector(I16, 32)
+    half = builder.bitcast(value, halves)
+    turned = call(builder, "llvm.fshl.v32i16", halves, half, half, splat(I16, 5, 32))
+    table = ir.Constant(vector(I8, 64), [_change(index & 1, index >> 1 & 1, index >> 5) for index in range(64)])
+    change = call(builder, "llvm.x86.avx512.permvar.qi.512", table.type, table, builder.bitcast(turned, table.type))
+    # Adds to a word the products of its four bytes: with 1, 0, 0 and 0.
+    words = bits, splat(I32, 1), builder.bitcast(change, vector(I32))
+    both = call(builder, "llvm.x86.avx512.vpdpbusd.512", vector(I32), *words)
+    return builder.bitcast(both, value.type)
+
+
+def _change(bit_11: int, bit_12: int, bit_0: int) -> int:
+    """Units in the last place by which the sum of two tf32 parts differs from a value with these bits."""
+    return bit_0 * (bit_11 - bit_12)
+
+
 def converted(builder: ir.IRBuilder, value: ir.Value, conversion: type) -> ir.Value:
     """Values rounded to the conversion's target, for vector units; NaN stays one."""
     if conversion.target is None:
         return value
     if conversion.target == "tf32x3":
         return _in_two_tf32(builder, value)
-    return builder.select(builder.fcmp_unordered("uno", value, value), value, rounded(builder, value, conversion))
+    # In words, so that LLVM has the last step of rounding leave NaN as they are.
+    both, kind = (rounded(builder, value, conversion), value), vector(I32, value.type.count)
+    words = [builder.bitcast(each, kind) for each in both]
+    return builder.bitcast(builder.select(builder.fcmp_ordered("ord", value, value), *words), value.type)
 
 
 def _in_two_tf32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

@@ -83,6 +83,13 @@ def store(builder: ir.IRBuilder, value: ir.Value, at: ir.Value, align: int) -> N
     builder.store(value, builder.bitcast(at, value.type.as_pointer()), align=align)
 
 
+def store_past_caches(builder: ir.IRBuilder, value: ir.Value, at: ir.Value, align: int) -> None:
+    """Store a vector, aligned to its size in bytes, without reading its cache line before. Other threads see
+    it after the next atomic exchange or addition of this one."""
+    written = builder.store(value, builder.bitcast(at, value.type.as_pointer()), align=align)
+    written.set_metadata("nontemporal", builder.module.add_metadata([I32(1)]))
+
+
 def load(builder: ir.IRBuilder, kind: ir.Type, at: ir.Value, align: int) -> ir.Value:
     return builder.load(builder.bitcast(at, kind.as_pointer()), align=align)
 

@@ -14,11 +14,10 @@ memory included (3.5 to 4 bytes a cycle written, twice that read); 9 in the L2 c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
-from .conversions import CONVERSIONS, AsIs, ToBf16, converted, rounded
+from .conversions import CONVERSIONS, AsIs, ToBf16, converted, rounded, rounded_for_tiles
 from .emit import (
     BF16,
     F32,
@@ -51,6 +50,7 @@ __all__ = [
     "VectorPanel",
     "constant",
     "converted",
+    "cut_parts",
     "interleaved_parts",
     "joined_limits",
     "pack_panel",
@@ -87,37 +87,39 @@ def _in_turn(builder: ir.IRBuilder, bits: list[ir.Value]) -> ir.Value:
     return builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(1, 64, 2))))
 
 
-def _by_pairs(builder: ir.IRBuilder, bits: list[ir.Value]) -> ir.Value:
-    """The upper halves of the words of two vectors, side by side."""
-    first, second = bits
-    both = builder.or_(builder.lshr(first, splat(I32, 16)), builder.and_(second, splat(I32, _UPPER)))
-    return builder.bitcast(both, vector(I16, 32))
+def _by_pairs(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+    """The upper halves of the words of two vectors, side by side; the lower halves of the second are zero."""
+    return builder.bitcast(builder.or_(builder.lshr(first, splat(I32, 16)), second), vector(I16, 32))
 
 
 _UPPER = 0xFFFF0000
 
 
-def _cut(builder: ir.IRBuilder, conversion: type, values: list[ir.Value], order: Callable) -> list[ir.Value]:
-    """The parts of two vectors of float32, cut off the bits of the values, which the parts hold exactly; the first one
-    to nearest, ties away, where the conversion says so."""
-    parts, count = [], conversion.tile_parts
-    for remaining in reversed(range(count)):
+def cut_parts(
+    builder: ir.IRBuilder, conversion: type, values: list[ir.Value], by_pairs: bool
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The parts of two vectors of float32, cut off the bits of the values, which the parts hold exactly, and the last
+    parts of both before they were cut. The first part is to nearest, ties away, where the conversion says so."""
+    parts, last = [], conversion.tile_parts - 1
+    values = [rounded_for_tiles(builder, value, conversion) for value in values]
+    for part in range(last + 1):
         bits = [builder.bitcast(value, vector(I32)) for value in values]
-        if conversion.nearest and remaining == count - 1:
+        if conversion.nearest and part == 0:
             bits = [builder.add(each, splat(I32, 0x8000)) for each in bits]
-        parts.append(order(builder, bits))
-        if remaining:
-            upper = [builder.bitcast(builder.and_(each, splat(I32, _UPPER)), vector(F32)) for each in bits]
-            values = [builder.fsub(value, part) for value, part in zip(values, upper, strict=True)]
-    return parts
+        upper = bits if part == last else [builder.and_(each, splat(I32, _UPPER)) for each in bits]
+        parts.append(_by_pairs(builder, bits[0], upper[1]) if by_pairs else _in_turn(builder, bits))
+        if part < last:
+            cuts = [builder.bitcast(each, vector(F32)) for each in upper]
+            values = [builder.fsub(value, cut) for value, cut in zip(values, cuts, strict=True)]
+    return parts, values
 
 
 def parts_of(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
     """The bf16 parts of two vectors of float32, the largest part first. The hardware rounds to bf16 itself."""
+    if conversion.cut:
+        return cut_parts(builder, conversion, values, False)[0]
     if conversion.target != "bf16":
         values = [rounded(builder, value, conversion) for value in values]
-    if conversion.cut:
-        return _cut(builder, conversion, values, _in_turn)
     parts = []
     for remaining in reversed(range(conversion.tile_parts)):
         parts.append(to_bf16(builder, *values))
@@ -142,8 +144,7 @@ PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
 def interleaved_parts(builder: ir.IRBuilder, conversion: type, values: list[ir.Value]) -> list[ir.Value]:
     """The bf16 parts of two places along K, as lines of a tile of B."""
     if conversion.cut:
-        values = [rounded(builder, value, conversion) for value in values]
-        return _cut(builder, conversion, values, _by_pairs)
+        return cut_parts(builder, conversion, values, True)[0]
     pairs = ir.Constant(vector(I32, 32), PAIRS)
     return [builder.shuffle_vector(part, part, pairs) for part in parts_of(builder, conversion, values)]
 

@@ -2,7 +2,8 @@
 
 Tiles hold at A: 16 rows of 32 values; at B: 16 pairs of rows of 16 columns. Seen as 32-bit words both are 16 lines of
 16 pairs along K, one the transpose of the other, so that an operand that lies the other way round is transposed in
-registers.
+registers. Pairs are neighbours along K, or values that lie 16 apart (`AsIs.apart`): of a line of A two vectors then
+become pairs without a shuffle (three operations in place of two).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .emit import (
     vector,
     zero,
 )  # fmt: skip
-from .packing import PAIRS, interleaved_parts, parts_of
+from .packing import PAIRS, cut_parts, interleaved_parts, parts_of
 from .tags import field_class
 
 __all__ = ["Exactly", "Roughly", "to_tiles"]
@@ -47,14 +48,17 @@ class Exactly(NamedTuple):
 
 
 class Roughly(NamedTuple):
-    """Whether all magnitudes but zero lie within 2**-49 and 2**15, where no precision refuses a product: two and a half
-    instructions for 16 values in place of four. Where they do not, the product is done again `Exactly`."""
+    """Whether all magnitudes but zero lie within 2**-49 and 2**15, where no precision refuses a product: three
+    instructions for 16 values in place of four, and two for those that are cut. Where they do not, the product is done
+    again `Exactly`."""
 
     rough = True
 
 
 _LEAST, _OUTSIDE = (127 - 49) << 23, 0x60000000
 """Bits of 2**-49. Of magnitudes from there on to 64 binades further, less these, the two upper bits are zero."""
+
+_UPPER_OUTSIDE, _LOWER = _OUTSIDE | _OUTSIDE >> 16, 0xFFFF
 
 
 class _Lines:
@@ -71,7 +75,17 @@ class _Lines:
         self.parts = 1 if self.raw else self.conversion.tile_parts
         self.greatest = not self.raw and self.conversion.target != "bf16"
         self.rough = self.greatest and field_class(leaf, "looks").rough
+        # Looked at are the first parts, two in a word. tf32 may have rounded a NaN to zero.
+        self.by_parts = self.rough and self.conversion.cut and self.conversion.rounding is None
+        self.apart = not self.raw and self.conversion.apart
         self.fetches = field_class(leaf, "ahead").fetches
+
+    def paired(self, pair: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Which places along K a pair is made of."""
+        if self.apart:
+            return pair, self.builder.add(pair, I64(16))
+        first = self.builder.shl(pair, I64(1))
+        return first, self.builder.add(first, I64(1))
 
     def masks(self, left: ir.Value) -> list[ir.Value]:
         """Which of two times 16 lanes exist where `left` values do."""
@@ -109,6 +123,9 @@ class _Lines:
             return [both], [least, greatest]
         if self.element.stored is F16:
             halves = [builder.fpext(half, vector(F32)) for half in halves]
+        if self.by_parts:
+            words, rest = cut_parts(builder, self.conversion, halves, by_pairs)
+            return words, self._seen_in_parts(words[0], rest, limits)
         for half in halves:
             limits = self._seen(builder.bitcast(half, vector(I32)), limits)
         parts = interleaved_parts if by_pairs else parts_of
@@ -127,10 +144,20 @@ class _Lines:
         least = call(builder, "llvm.umin.v16i32", vector(I32), least, builder.sub(magnitude, splat(I32, 1)))
         return [least, greatest]
 
+    def _seen_in_parts(self, first: ir.Value, rest: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
+        """The rough limits with the first parts of 32 values taken in, of which those next to zero are zero: what was
+        cut off the last part, zero otherwise, tells them from zeros."""
+        builder, kind = self.builder, vector(I16, 32)
+        some = builder.icmp_unsigned("!=", builder.and_(first, splat(I16, 0x7FFF, 32)), zero(kind))
+        above = builder.select(some, builder.sub(first, splat(I16, _LEAST >> 16, 32)), zero(kind))
+        parts = builder.or_(builder.bitcast(limits[0], kind), above)
+        low, high = (builder.bitcast(each, vector(I32)) for each in rest)
+        return [builder.bitcast(parts, vector(I32)), builder.or_(limits[1], builder.or_(low, high))]
+
     def first_limits(self, at: ir.Value) -> list[ir.Value]:
         """What was found so far, as `split` goes on with it."""
         if self.rough:
-            return [zero(vector(I32))]
+            return [zero(vector(I32))] * (2 if self.by_parts else 1)
         if self.raw:
             return [splat(I16, 0xFFFF, 32), zero(vector(I32))]
         return [load(self.builder, vector(I32), offset(self.builder, at, LINE * line), LINE) for line in (0, 1)]
@@ -140,7 +167,9 @@ class _Lines:
         below all others where some are outside."""
         builder = self.builder
         if self.rough:
-            outside = builder.and_(limits[0], splat(I32, _OUTSIDE))
+            outside = builder.and_(limits[0], splat(I32, _UPPER_OUTSIDE if self.by_parts else _OUTSIDE))
+            if self.by_parts:
+                outside = builder.or_(outside, builder.and_(limits[1], splat(I32, _LOWER)))
             inside, before = (
                 builder.icmp_unsigned("==", outside, zero(vector(I32))),
                 load(builder, vector(I32), at, LINE),
@@ -185,16 +214,15 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
             return [how.read(offset(builder, here, 16 * half * size), masks[half], ahead) for half in (0, 1)]
 
         def one_pair(place: ir.Value, pair: ir.Value, masks: list, left: ir.Value | None) -> list:
-            """The pairs (2 pair, 2 pair + 1) along K of 16 lines, which lie side by side from `place` on."""
-            k = builder.shl(pair, I64(1))
-            here = offset(builder, place, builder.mul(k, stride))
-            mask = masks[0]
+            """A pair along K of 16 lines, which lie side by side from `place` on."""
+            first, second = how.paired(pair)
+            mask, rows = masks[0], [offset(builder, place, builder.mul(k, stride)) for k in (first, second)]
             if left is not None:
-                mask = builder.select(builder.icmp_signed("<", builder.add(k, I64(1)), left), mask, zero(vector(I1)))
-            return [how.read(here, masks[0], ahead), how.read(offset(builder, here, stride), mask, ahead)]
+                mask = builder.select(builder.icmp_signed("<", second, left), mask, zero(vector(I1)))
+            return [how.read(rows[0], masks[0], ahead), how.read(rows[1], mask, ahead)]
 
         def put(halves: list, limits: list, tile: ir.Value, index: ir.Value) -> list:
-            words, limits = how.split(halves, limits, not along_k)
+            words, limits = how.split(halves, limits, not along_k or how.apart)
             for part, word in enumerate(words):
                 place = offset(builder, offset(builder, tile, part * TILE), builder.shl(index, I64(6)))
                 store(builder, word, place, LINE)
@@ -229,7 +257,7 @@ def to_tiles(typingctx, leaf, operand, at, stride, lines, depth, target, limits,
             def what_exists() -> list:
                 masks, count = how.masks(depth_here if along_k else lines_here), lines_here
                 if not along_k:
-                    count = builder.ashr(builder.add(depth_here, I64(1)), I64(1))
+                    count = depth_here if how.apart else builder.ashr(builder.add(depth_here, I64(1)), I64(1))
                 count = builder.select(builder.icmp_signed("<", count, I64(16)), count, I64(16))
                 for line in range(0 if along_k == wanted_along_k else 16 * parts):  # the last product's, transposed
                     store(builder, zero(vector(I32)), offset(builder, tile, LINE * line), LINE)

@@ -140,13 +140,14 @@ def result(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return target.reshape(shape)
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+def empty(shape: tuple[int, ...], dtype: np.dtype, recycled: int = RECYCLED_BYTES) -> np.ndarray:
     """An uninitialised array that begins on a cache line, which NumPy's large arrays do not: tiles are stored a quarter
-    faster into one (bf16, n = 1024 to 2048: 3140 to 3260 GFLOP/s where it was 2650 to 2910)."""
+    faster into one (bf16, n = 1024 to 2048: 3140 to 3260 GFLOP/s where it was 2650 to 2910). From `recycled` bytes on
+    it may be memory of a former one."""
     count = dtype.itemsize
     for length in shape:
         count *= length
-    raw = _of_a_former_result(count) if count >= RECYCLED_BYTES else np.empty(count + _ALIGNMENT, np.uint8)
+    raw = _of_a_former_result(count) if count >= recycled else np.empty(count + _ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, raw, -address_of(raw) % _ALIGNMENT)
 
 

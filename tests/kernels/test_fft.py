@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import lists, randoms, sampled_from
 
-from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.fft import bluestein, contract, fft, stockham
+from minitorch_backends.kernels import registry, threading
+from minitorch_backends.kernels.fft import bluestein, contract, fft, lengths, matrices, stockham
 from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.lengths import (
     MATRICES,
@@ -204,10 +204,10 @@ def test_order_of_a_batch(dtype: str) -> None:
         outs, backwards = [], []
         for _ in range(3):
             outs.append(fft["stockham"](x, kind="forward", **options))
-            backwards.append(int(stockham._walks[2]))
+            backwards.append(int(stockham.WALKS[2]))
         assert backwards in ([1, 0, 1], [0, 1, 0])
         fft["stockham"](outs[-1], kind="inverse", **options)
-        assert stockham._walks[2] == backwards[1]
+        assert stockham.WALKS[2] == backwards[1]
         assert_within(outs[0], np.fft.fft(x.astype(np.complex128)), dtype, n)
         for out in outs[1:]:
             np.testing.assert_array_equal(out, outs[0])
@@ -265,6 +265,58 @@ def test_steps_of_one_long_transform_are_shared(threads: int, monkeypatch: pytes
         monkeypatch.setattr(stockham, "LEAST", 0)
         monkeypatch.setattr(threading, "_threads", threads)
         np.testing.assert_array_equal(fft["stockham"](values, **options), whole)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_beyond_the_caches(threads: int, kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that are read together and stored past the caches are the same bits."""
+    monkeypatch.setattr(stockham, "LONGEST_WIDE", 0)
+    monkeypatch.setattr(stockham, "LONGEST_WHOLE", 0)
+    monkeypatch.setattr(threading, "_threads", threads)
+    for n in (4096, 3600, 10_000):
+        x, count = numbers(1, n + 1, dtype=dtype), 2 * n if kind in ("real", "halved") else n
+        values = {"real": numbers(1, count, dtype=dtype).real.copy(), "halved": x}.get(kind, x[:, :n])
+        outs = []
+        for most in (1, 1 << 40):
+            fft_plans.clear()
+            monkeypatch.setattr(lengths, "LEAST_BEYOND_CACHES", most)
+            outs.append(fft["stockham"](values, kind=kind, axes=(1,), last=count, plans=9))
+        np.testing.assert_array_equal(*outs)
+    fft_plans.clear()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
+def test_matrix_by_matrix(kind: str, dtype: str) -> None:
+    """Both axes of one matrix after the other: the same bits as one axis after the other, of any layout."""
+    for shape in ((8, 64, 64), (4, 5, 30, 40), (64, 16, 34), (4, 21, 240), (2, 100, 100)):
+        x = numbers(*shape, dtype=dtype)
+        width = shape[-1] // 2 + 1
+        values = {"real": x.real.copy(), "halved": x[..., :width].copy()}.get(kind, x)
+        axes, last = (len(shape) - 2, len(shape) - 1), shape[-1] if kind == "halved" else 0
+        options = {"kind": kind, "axes": axes, "scaling": "root", "last": last, "plans": 9}
+        call = matrices.by_matrices(registry.ArraySpec(values.shape, values.dtype), **options)
+        if call is None:  # these threads, or shorter vectors, have no such way
+            continue
+        wanted = stockham.fft_stockham(values, **options)
+        strided = np.repeat(values, 2, -1)[..., ::2]
+        for each in (values, strided, values, np.asfortranarray(values)):
+            np.testing.assert_array_equal(call(each), wanted)
+        np.testing.assert_array_equal(fft(values, **options), wanted)
+
+
+def test_which_matrices_are_transformed_one_by_one() -> None:
+    def found(*shape: int, axes: tuple[int, ...]) -> bool:
+        spec = registry.ArraySpec(shape, np.dtype(np.complex64))
+        return matrices.by_matrices(spec, kind="forward", axes=axes) is not None
+
+    assert found(64, 64, 64, axes=(1, 2))
+    assert not found(64, 64, 64, axes=(0, 1))
+    assert not found(64, 64, 64, axes=(2, 1))
+    assert not found(4, 4096, 4096, axes=(1, 2))
+    assert not found(64, 61, 64, axes=(1, 2))
 
 
 def test_layouts_are_read_as_they_are() -> None:

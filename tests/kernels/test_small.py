@@ -96,6 +96,30 @@ def test_the_sums_of_two_tf32_parts(isa):
         np.testing.assert_array_equal(direct(row, np.ones((1, 1), np.float32), isa, "tf32x3"), expected)
 
 
+@with_tiles
+def test_the_sums_of_two_tf32_parts_by_tiles():
+    """What a number times one gives: every lower half, in the binades that tiles take."""
+    lower, upper = np.arange(1 << 14, dtype=np.uint32), np.random.default_rng(0).integers(30, 230, 1 << 14)
+    values = (lower | lower << 17 & 0x80000000 | upper.astype(np.uint32) << 23 | lower % 511 << 14).view(np.float32)
+    for rows in values.reshape(-1, 128, 1):
+        expected = sum(reference.split(rows, "tf32x3")).astype(np.float32)
+        np.testing.assert_array_equal(direct(rows, np.ones((1, 1), np.float32), "amx", "tf32x3"), expected)
+        one = np.ones((1, 1), np.float32)
+        np.testing.assert_array_equal(direct(one, np.ascontiguousarray(rows.T), "amx", "tf32x3"), expected.T)
+
+
+@with_tiles
+def test_what_looks_like_zero_by_its_first_part():
+    """Numbers of which parts hold nothing, and NaN that rounding might turn into zero, among usual ones."""
+    for bits in (0x00000001, 0x00007FFF, 0x80000123, 0x7FFF8000, 0xFFFFFFFF):
+        for precision in ("bf16x6", "tf32x3"):
+            a, b = normal(4, 32, 32), normal(4, 32, 32, seed=1)
+            a[2, 5, 9] = np.uint32(bits).view(np.float32)
+            for pair in ((a, b), (b, a), (a.swapaxes(1, 2), b), (b, a.swapaxes(1, 2))):
+                with pytest.raises(Refused):
+                    direct(*pair, "amx", precision)
+
+
 @every_isa
 @pytest.mark.parametrize("precision", ["ieee", "bf16"])
 def test_every_layout(isa, precision):

@@ -1,0 +1,109 @@
+"""Transforms over the last two axes, matrix by matrix: rows and columns of one that fits the L2 cache are transformed
+by the same thread while it is there, and the matrices are what the threads share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import threading
+from ..gemm import workspace
+from ..gemm.workspace import address_of
+from ..registry import ArraySpec
+from .contract import complex_of, divisor, lengths_of, real_of
+from .lengths import factors, lanes_of
+from .stockham import LEAST_SHARED, LONGEST_ALONG, WALKS, empty, factor_of, kind_of, plan_of
+
+__all__ = ["by_matrices"]
+
+_MOST_BYTES = 1 << 20
+"""Bytes of a matrix, half of what the L2 cache of a core has on the CPUs that this was measured on."""
+
+_GAP = 4096  # bytes between the memory of two threads, as in plans
+
+
+class _Shape(NamedTuple):
+    """The rows of a matrix; numbers of the transform of each, which stand for twice as many real ones in the transforms
+    that `real` names; complex numbers in a row of the spectrum."""
+
+    rows: int
+    numbers: int
+    width: int
+    real: str
+
+
+def _shape_of(shape: tuple[int, ...], kind: str, axes: tuple[int, ...], last: int) -> _Shape | None:
+    """None where the axes are others than the last two, in order, or an odd length of real numbers is asked for."""
+    if len(axes) != 2 or axes != (len(shape) - 2, len(shape) - 1):
+        return None
+    rows, length = lengths_of(shape, kind, axes, last)
+    if kind not in ("real", "halved"):
+        return _Shape(rows, length, length, "")
+    return None if length % 2 else _Shape(rows, length // 2, length // 2 + 1, kind)
+
+
+def _shared_well(batch: int, threads: int) -> bool:
+    """Whether no thread has much less to do than others."""
+    return -(-batch // threads) * threads <= 1.25 * batch
+
+
+def by_matrices(
+    x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What transforms arrays like x; None where matrices are too large, or too few for the threads. The results are
+    those of one axis after the other, to the bit."""
+    found = _shape_of(x.shape, kind, axes, last)
+    if found is None:
+        return None
+    rows, numbers, width, real = found
+    part, batch, inverse = real_of(x.dtype), math.prod(x.shape[:-2]), kind in ("inverse", "halved")
+    size, number = part.itemsize, 2 * part.itemsize
+    how = kind_of(numbers, batch * rows, size, real != "")
+    if how is None or width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= LONGEST_ALONG:
+        return None
+    row = (-(-width * number // 64) | 1) * 64  # an odd number of cache lines, so that columns lie in all of their sets
+    shared = batch * rows * numbers * number >= LEAST_SHARED
+    if rows * row > _MOST_BYTES or (shared and not _shared_well(batch, threading.get_num_threads())):
+        return None
+    shape = (*x.shape[:-1], {"": width, "real": width, "halved": last}[real])
+    dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": part}[real]
+    source_row, target_row = x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize
+    scale, columns_first = 1 / divisor((rows, 2 * numbers if real else numbers), scaling), real == "halved"
+    of_rows, of_columns = factor_of(1.0 if columns_first else scale, real), factor_of(scale if columns_first else 1.0)
+    # as `stockham.NUMBERS` says
+    if columns_first:
+        first = [inverse, of_columns, 0, 0, 1, source_row, row, width]
+        second = [inverse, of_rows, row, target_row, rows, 0, 0, 1]
+    else:
+        first = [inverse, of_rows, source_row, row, rows, 0, 0, 1]
+        second = [inverse, of_columns, 0, 0, 1, row, target_row, width]
+    told = np.array([first, second], np.int64)
+
+    def call(x: np.ndarray) -> np.ndarray:
+        from .tasks import transform_matrices
+
+        x = np.ascontiguousarray(x)
+        pool, threads = threading.pool() if shared else (0, 1)
+        out = empty(shape, dtype)
+        used = [plan_of(numbers, part, how, plans, real), plan_of(rows, part, "along", plans)]
+        needed = rows * row + max(each.worker_bytes for each in used) + _GAP
+        memory = workspace.take_workspace(threads * needed)
+        a, b = used[::-1] if columns_first else used
+        matrices = np.array(
+            [
+                *(a.place, address_of(told), b.place, address_of(told) + told.strides[0]),
+                *(address_of(x), rows * source_row, address_of(out), rows * target_row, batch, 0),
+                *(address_of(memory), needed, rows * row),
+            ],
+            np.int64,
+        )
+        try:
+            transform_matrices(pool, threads, address_of(matrices), address_of(WALKS))
+        finally:
+            workspace.return_workspace(memory)
+        return out
+
+    return call
