@@ -111,3 +111,13 @@ def test_calls_that_are_remembered(name: str) -> None:
         transform(x[:, : 1 if name == "irfft" else 0])
     with pytest.raises(TypeError, match="must be int"):
         transform(x, dim=-1.0)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_lengths_that_are_the_usual_ones_or_others(name: str) -> None:
+    """A length that needs no cutting off takes the short way, with the results of the long one."""
+    for size in (1, 2, 5):
+        x = np.random.default_rng(size).standard_normal((3, size)) + (0 if name in ("rfft", "ihfft") else 0.5j)
+        for n in (1, 2, 3, 5, 8, 9):
+            out = getattr(mt.fft, name)(mt.from_numpy(x), n)
+            np.testing.assert_allclose(out.numpy(), getattr(np.fft, name)(x, n), atol=1e-12)

@@ -47,16 +47,18 @@ def _run(x: np.ndarray, kind: str, dims: Dims, scaling: str, last: int = 0) -> n
 
 
 def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -> Tensor | None:
-    """The transform along the last dim of a tensor of which nothing is recorded, by the usual arguments alone, in half
-    the time of the op; None where there is more to do."""
-    if n is not None or norm is not None or type(dim) is not int or dim != -1:
+    """The transform along the last dim of a tensor of which nothing is recorded, by the usual arguments, in half the
+    time of the op; None where there is more to do."""
+    if norm is not None or type(dim) is not int or dim != -1:
         return None
     if type(input) is not Tensor or input._node is not None or watch.calls:
         return None
     x = input._array
     if x.dtype.char not in ("fd" if kind == "real" else "FD") or x.ndim == 0:
         return None
-    last = 2 * (x.shape[-1] - 1) if kind == "halved" else 0
+    last = (2 * (x.shape[-1] - 1) if n is None else n) if kind == "halved" else 0
+    if n is not None and (type(n) is not int or (n // 2 + 1 if last else n) != x.shape[-1]):
+        return None  # to cut off or to fill up first
     return adopt(_run(x, kind, (x.ndim - 1,), scaling, last)) if x.shape[-1] > (kind == "halved") else None
 
 
