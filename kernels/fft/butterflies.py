@@ -17,7 +17,10 @@ from ..jit import ir
 
 __all__ = ["SPLITS", "Arithmetic", "Complex"]
 
-SPLITS = {6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 14: (2, 7), 15: (3, 5), 16: (4, 4), 32: (4, 8)}
+SPLITS = {
+    6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 14: (2, 7), 15: (3, 5), 16: (4, 4), 18: (2, 9), 20: (4, 5),
+    24: (3, 8), 25: (5, 5), 28: (4, 7), 30: (2, 15), 32: (4, 8),
+}  # fmt: skip
 """How the composite radices are divided; those that are not here are 2, 4, and odd primes."""
 
 _FUSED = ("contract",)  # a product and a sum become one instruction where the CPU has it; nothing else may change
@@ -152,6 +155,7 @@ class Arithmetic:
 
     def _prime(self, x: list[Complex], factors: list[float]) -> list[Complex]:
         n, half = len(x), len(x) // 2
+        assert all(n % divisor for divisor in range(2, half + 1)), f"{n} is composite, and SPLITS does not divide it"
         ratios = [factor / factors[0] for factor in factors]
         pairs = [self._both(x[j], x[n - j], ratios[n - j] / ratios[j]) for j in range(1, half + 1)]
         total = x[0]

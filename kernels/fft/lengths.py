@@ -8,12 +8,14 @@ import math
 from .. import cpu
 
 __all__ = [
-    "MATRICES",
+    "IN_REGISTERS",
+    "SMOOTH",
     "factors",
     "in_registers",
     "lanes_in_registers",
     "lanes_of",
     "matrix",
+    "matrix_in_registers",
     "members_of_lanes",
     "narrow_lanes",
     "numbers_of_lanes",
@@ -108,19 +110,38 @@ def narrow_lanes(n: int, size: int) -> int | None:
     return lanes if lanes * size >= 16 else None
 
 
-MATRICES = {16: (4, 4), 32: (4, 8), 60: (4, 15), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
-"""Rows and columns of the lengths that are transformed in registers; longer ones take as long in passes. Columns that
-do not fill vectors need masks, which vectors of 64 bytes have."""
+_POWERS = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
+"""Rows and columns of the powers of two that are transformed in registers; longer ones take as long in passes."""
+
+SMOOTH = (36, 48, 60, 72, 80, 96, 100, 112, 120, 144, 160, 192, 200, 240, 384, 480)
+"""Other lengths that are: of matrices whose columns do not fill vectors, which needs masks."""
+
+IN_REGISTERS = (*_POWERS, *SMOOTH)
+
+_MOST_COLUMNS = 32
+
+
+@functools.cache
+def matrix_in_registers(n: int, lanes: int) -> tuple[int, int] | None:
+    """Rows and columns of a length that is transformed in registers, in vectors of so many lanes; of a smooth one half
+    as many rows, a quarter, or as many as there are lanes."""
+    if n in _POWERS:
+        return _POWERS[n]
+    rows = [a for a in (lanes // 2, lanes // 4, lanes) if a and n % a == 0 and n // a <= _MOST_COLUMNS]
+    return (rows[0], n // rows[0]) if rows else None
 
 
 def sharing(n: int, lanes: int, spectra: bool = False) -> int:
     """How many transforms share vectors in registers: 1, 2, 4, or 0 where the matrix does not suit so many lanes. Two
     take fewer shuffles than one does, but spectra of real numbers need whole rows in a vector."""
-    a, b = MATRICES[n]
+    found = matrix_in_registers(n, lanes)
+    if found is None:
+        return 0
+    a, b = found
+    if n in SMOOTH:
+        return lanes // a
     if n == 128 and a == lanes and not spectra:
         return 2
-    if b % 2:
-        return lanes // a if lanes in (2 * a, 4 * a) else 0
     if a % lanes == 0 and b % lanes == 0:
         return 1
     if 2 * a == lanes and b in (a, lanes):
@@ -130,9 +151,8 @@ def sharing(n: int, lanes: int, spectra: bool = False) -> int:
 
 def in_registers(n: int, lanes: int) -> bool:
     """Whether the matrices that share vectors stay in registers, or go through memory between the steps."""
-    a, b = MATRICES[n]
     share = sharing(n, lanes)
-    return (share > 1 or a == b == lanes) and share * n < 16 * lanes
+    return (share > 1 or matrix_in_registers(n, lanes) == (lanes, lanes)) and share * n < 16 * lanes
 
 
 def members_of_lanes(lanes: int, size: int) -> list[tuple[int, int]]:
@@ -158,18 +178,26 @@ def numbers_of_lanes(share: int, lanes: int, size: int) -> list[int]:
 
 def spectra_in_registers(n: int, lanes: int, real: str) -> bool:
     """Whether half the spectra of real numbers are made, or read, where transforms of n complex numbers are: they are
-    made where a vector holds whole rows of the transform."""
-    a, b = MATRICES[n]
-    return b % 2 == 0 and (real == "halved" or (real == "real" and a * sharing(n, lanes, True) == lanes))
+    made where a vector holds whole rows of the transform, and an even number of those; and read where columns fill
+    vectors."""
+    found = matrix_in_registers(n, lanes)
+    assert found is not None
+    a, b = found
+    if real == "halved":
+        return n not in SMOOTH
+    return real == "real" and b % 2 == 0 and a * sharing(n, lanes, True) == lanes
 
 
 @functools.cache
-def lanes_in_registers(n: int, size: int) -> int | None:
-    """The lanes of the longest vectors that suit the matrix of n; None where n is not transformed in registers."""
+def lanes_in_registers(n: int, size: int, real: str = "") -> int | None:
+    """The lanes of the longest vectors that suit the matrix of n; None where n is not transformed in registers.
+    `real`: the numbers stand for 2n real ones, whose spectra take less time as lanes than after registers where those
+    do not make them."""
     lanes = lanes_of(size)
-    if n not in MATRICES or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
-        return None
-    if MATRICES[n][1] % 2 and lanes * size < 64:
+    if n in SMOOTH:
+        suits = lanes * size == 64 and sharing(n, lanes) > 0
+        return lanes if suits and (not real or spectra_in_registers(n, lanes, real)) else None
+    if n not in _POWERS or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
         return None
     return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)
 

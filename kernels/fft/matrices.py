@@ -61,7 +61,7 @@ def by_matrices(
     rows, numbers, width, real = found
     part, batch, inverse = real_of(x.dtype), math.prod(x.shape[:-2]), kind in ("inverse", "halved")
     size, number = part.itemsize, 2 * part.itemsize
-    how = kind_of(numbers, batch * rows, size, real != "")
+    how = kind_of(numbers, batch * rows, size, real)
     if how is None or width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= LONGEST_ALONG:
         return None
     row = (-(-width * number // 64) | 1) * 64  # an odd number of cache lines, so that columns lie in all of their sets

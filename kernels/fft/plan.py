@@ -14,11 +14,11 @@ from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Pass, Square, radix, vectors
 from .lengths import (
-    MATRICES,
     factors,
     lanes_in_registers,
     lanes_of,
     matrix,
+    matrix_in_registers,
     narrow_lanes,
     numbers_of_lanes,
     passes_caches,
@@ -171,9 +171,11 @@ def plan_short(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
 def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     """For transforms in registers."""
     size = dtype.itemsize
-    lanes = lanes_in_registers(n, size)
+    lanes = lanes_in_registers(n, size, real)
     assert lanes is not None
-    a, b = MATRICES[n]
+    divided = matrix_in_registers(n, lanes)
+    assert divided is not None
+    a, b = divided
     together = spectra_in_registers(n, lanes, real)
     share = sharing(n, lanes, together and real == "real")
     members = min(share, 2)

@@ -13,6 +13,7 @@ real numbers before it is written, or is read as that of the complex ones (`spec
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 from ..gemm.emit import I32, I64, POINTER, broadcast, load, loop, offset, opaque, store, transpose, vector, zero
@@ -21,43 +22,29 @@ from ..jit import intrinsic, ir, njit, types
 from .butterflies import Complex
 from .codelets import vectors
 from .complex_vectors import Place, Vectors, lane_order
-from .lengths import MATRICES, in_registers, members_of_lanes, numbers_of_lanes, places_of_lanes, sharing
+from .lengths import (
+    IN_REGISTERS,
+    in_registers,
+    matrix_in_registers,
+    members_of_lanes,
+    numbers_of_lanes,
+    places_of_lanes,
+    sharing,
+)
 from .spectra import real_ends, spectrum, tangled
 from .table import ONE, ask_to_write
 
 __all__ = ["InTwo", "Whole", "WholeArguments", "leaf_of"]
 
 
-class Matrix16(NamedTuple):
-    n = 16
+def _shape(n: int) -> Any:
+    """A tag of a length, under a name by which it is found when compiled code is read again."""
+    tag = globals()[f"Matrix{n}"] = namedtuple(f"Matrix{n}", (), module=__name__)
+    tag.n = n
+    return tag
 
 
-class Matrix32(NamedTuple):
-    n = 32
-
-
-class Matrix60(NamedTuple):
-    n = 60
-
-
-class Matrix64(NamedTuple):
-    n = 64
-
-
-class Matrix128(NamedTuple):
-    n = 128
-
-
-class Matrix256(NamedTuple):
-    n = 256
-
-
-class Matrix512(NamedTuple):
-    n = 512
-
-
-_EVERY = (Matrix16, Matrix32, Matrix60, Matrix64, Matrix128, Matrix256, Matrix512)
-_SHAPES = {each.n: each for each in _EVERY}
+_SHAPES = {n: _shape(n) for n in IN_REGISTERS}
 
 
 class Forward(NamedTuple):
@@ -102,6 +89,7 @@ class _Matrix(Vectors):
     """Emits the transform of one matrix, or of those that share vectors.
 
     Attributes:
+        filled: columns with those that fill the last vector.
         width: columns of a transform in a vector, whose lanes are taken in turn from two members: two transforms, or
             the first and the second half of neighbouring columns of one.
         starts: the first columns of the members.
@@ -114,10 +102,11 @@ class _Matrix(Vectors):
     def __init__(self, builder: ir.IRBuilder, leaf: Any, job: ir.Value, roots: ir.Value) -> None:
         super().__init__(builder, field_class(leaf, "vectors"))
         self.n, self.direction = field_class(leaf, "shape").n, field_class(leaf, "direction")
-        self.a, self.b = MATRICES[self.n]
+        self.a, self.b = _matrix(leaf)
         self.share, self.line = _sharing(leaf), 2 * self.lanes * self.size
         self.members, self.squares = min(self.share, 2), 1 if self.line == 32 else 2
         self.width, self.numbers = self.lanes // self.members, numbers_of_lanes(self.members, self.lanes, self.size)
+        self.filled = -(-self.b // self.width) * self.width
         self.starts = (0, 0) if self.members == 2 else (0, self.lanes // 2)
         self.order = list(range(self.width)) if self.members == 2 else self.numbers
         self.field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
@@ -173,7 +162,7 @@ class _Matrix(Vectors):
     def down(self, sources: list[Place], first: ir.Value) -> list[Complex]:
         """Columns, from `first` on, transformed and multiplied by roots of unity and the scale."""
         out = self.arithmetic.transform([self._row(sources, j1, first) for j1 in range(self.a)])
-        factors = [self._factor(self.roots, k1, -(-self.b // self.width), first) for k1 in range(self.a)]
+        factors = [self._factor(self.roots, k1, self.filled // self.width, first) for k1 in range(self.a)]
         scaled = Complex(*[self.arithmetic.times(part, factors[0].re) for part in out[0]])
         return [scaled, *[self.arithmetic.multiply(*each) for each in zip(out[1:], factors[1:], strict=True)]]
 
@@ -241,6 +230,12 @@ class _Matrix(Vectors):
                 store(self.builder, self.builder.shuffle_vector(row, row, some), at, self.size)
 
 
+def _matrix(leaf: Any) -> tuple[int, int]:
+    found = matrix_in_registers(field_class(leaf, "shape").n, field_class(leaf, "vectors").lanes)
+    assert found is not None
+    return found
+
+
 def _sharing(leaf: Any) -> int:
     direction = field_class(leaf, "direction")
     spectra = direction.real and not direction.inverse
@@ -254,7 +249,7 @@ def _scaled_roots(typingctx, leaf, job):
     def codegen(context, builder, signature, arguments):
         leaf, job = signature.args[0], arguments[1]
         m = _Matrix(builder, leaf, job, I64(0))
-        vectors = 2 * m.a * -(-m.b // m.width)
+        vectors = 2 * m.a * (m.filled // m.width)
         with builder.goto_entry_block():
             place = builder.alloca(ir.ArrayType(ir.IntType(8), vectors * m.lanes * m.size))
             place.align = 64
@@ -297,9 +292,11 @@ def _matrix_on_stack(typingctx, leaf):
     """The address of memory for the matrices that share vectors: [vector of rows][column][part][lane]."""
 
     def codegen(context, builder, signature, arguments):
-        tag, n = field_class(leaf, "vectors"), field_class(leaf, "shape").n
+        rows, columns = _matrix(leaf)
+        width, lanes, size = _width(leaf), field_class(leaf, "vectors").lanes, field_class(leaf, "vectors").size
+        lines = rows * _sharing(leaf) // lanes * -(-columns // width) * width
         with builder.goto_entry_block():
-            place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * n * _sharing(leaf) * tag.size))
+            place = builder.alloca(ir.ArrayType(ir.IntType(8), 2 * lines * lanes * size))
             place.align = 64
         return builder.ptrtoint(place, I64)
 
@@ -313,12 +310,12 @@ def _columns(typingctx, leaf, job, roots, index, first, memory):
     def codegen(context, builder, signature, arguments):
         _, job, roots, index, first, memory = arguments
         m = _Matrix(builder, signature.args[0], job, roots)
-        rows = m.down(*m.groups(index), first)
+        rows = [row for group in m.groups(index) for row in m.down(group, first)]
         to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(first, I64(m.line)))
-        for block in range(m.a // m.width):
+        for block in range(len(rows) // m.width):
             for line, value in enumerate(m.turn(rows[block * m.width : (block + 1) * m.width], m.squares)):
                 for part in range(2):
-                    at = (block * m.b + line) * m.line + part * m.line // 2
+                    at = (block * m.filled + line) * m.line + part * m.line // 2
                     store(builder, value[part], offset(builder, to, at), m.line // 2)
         return context.get_dummy_value()
 
@@ -334,10 +331,10 @@ def _rows(typingctx, leaf, job, roots, index, first, memory):
         m = _Matrix(builder, signature.args[0], job, roots)
         # Unknown to LLVM, which would keep what is in memory in registers where all loops are of one turn.
         memory = builder.inttoptr(opaque(builder, memory), POINTER)
-        at, columns = offset(builder, memory, builder.mul(first, I64(m.b * m.line // m.width))), list[Complex]()
+        at, columns = offset(builder, memory, builder.mul(first, I64(m.filled * m.line // m.width))), list[Complex]()
         for column in range(0, m.b, m.width):
             square = offset(builder, at, column * m.line)
-            columns += m.in_order([m.line_at(square, line) for line in range(m.width)])
+            columns += m.in_order([m.line_at(square, line) for line in range(m.width)])[: m.b - column]
         m.across(columns, m.transforms("target", index), first)
         return context.get_dummy_value()
 
@@ -363,7 +360,7 @@ class Whole(NamedTuple):
 
 
 def _side(index: int) -> Any:
-    return lambda leaf: MATRICES[field_class(leaf, "shape").n][index]
+    return lambda leaf: _matrix(leaf)[index]
 
 
 @njit(cache=False, no_cpython_wrapper=True)

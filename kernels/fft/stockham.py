@@ -16,7 +16,6 @@ from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .lengths import (
-    MATRICES,
     factors,
     lanes_in_registers,
     lanes_of,
@@ -89,15 +88,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return workspace.empty(shape, dtype, RECYCLED_BYTES)
 
 
-def kind_of(n: int, batch: int, size: int, real: bool = False) -> str | None:
+def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
     """The class of a batch of transforms of n numbers along the last axis: "whole", "wide", "long", "short", "narrow",
     or None. Few transforms that are too short for whole vectors of columns take shorter ones ("narrow"), and a few long
-    ones, which the threads may share, are "long". `real`: the numbers stand for 2n real ones, whose spectra take less
-    time as lanes than after registers where those do not make them."""
+    ones, which the threads may share, are "long". `real`: the numbers stand for 2n real ones ("real" or "halved")."""
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
-    if lanes_in_registers(n, size) is not None and not (real and MATRICES[n][1] % 2):
+    if lanes_in_registers(n, size, real) is not None:
         return "whole"
     rows = rows_of_wide(n, size)
     few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
@@ -213,9 +211,9 @@ def _along_last(
 # The kernel's implementation
 
 
-def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int) -> str | None:
+def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int, real: str) -> str | None:
     """How n real numbers along an axis are transformed: as half as many complex numbers."""
-    return kind_of(n // 2, math.prod(shape) // shape[axis], size, True) if n % 2 == 0 else None
+    return kind_of(n // 2, math.prod(shape) // shape[axis], size, real) if n % 2 == 0 else None
 
 
 def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
@@ -236,7 +234,7 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
     shape, order = list(x.shape), list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))
     if kind in ("real", "halved"):
         axis, n = order.pop()
-        if _real_kind(x.shape, axis, n, size) is None:
+        if _real_kind(x.shape, axis, n, size, kind) is None:
             return f"has no passes for {n} real numbers of {list(x.shape)}"
         shape[axis] = n // 2 + 1
     for axis, n in order:
@@ -246,7 +244,7 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
 
 
 def _real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: int) -> np.ndarray:
-    found = _real_kind(x.shape, axis, n, real_of(x.dtype).itemsize)
+    found = _real_kind(x.shape, axis, n, real_of(x.dtype).itemsize, real)
     assert found is not None
     return _along_last(np.moveaxis(x, axis, -1), n // 2, found, real, real == "halved", scale, kept, axis)
 
@@ -263,7 +261,7 @@ def _specialise(
     real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
     count, factor = n // 2 if real else n, factor_of(1 / divisor((n,), scaling), real)
     batch = math.prod(x.shape[:-1])
-    found = kind_of(count, batch, real_of(x.dtype).itemsize, real != "")
+    found = kind_of(count, batch, real_of(x.dtype).itemsize, real)
     assert found is not None
     shape = (*x.shape[:-1], {"": n, "real": count + 1, "halved": n}[real])
     dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
