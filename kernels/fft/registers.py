@@ -402,6 +402,6 @@ class InTwo(NamedTuple):
 
 def leaf_of(n: int, size: int, lanes: int, inverse: bool, real: bool = False) -> Any:
     """The leaf for a length that has a matrix."""
-    return (Whole if in_registers(n, lanes) else InTwo)(
+    return (Whole if in_registers(n, lanes, real) else InTwo)(
         vectors(size, lanes * size), _SHAPES[n](), _DIRECTIONS[inverse, real]()
     )
