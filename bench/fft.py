@@ -27,13 +27,13 @@ TITLE = "Fourier transforms"
 NUMBERS = 1 << 18
 """Numbers in a batch of transforms, or in one transform where its length is more."""
 
-POWERS = tuple(1 << exponent for exponent in range(6, 21, 2))
-SMOOTH = (60, 210, 1000, 3600, 10_000, 46_080, 248_832, 1_000_000)
+POWERS = tuple(1 << exponent for exponent in range(6, 21))
+SMOOTH = (60, 96, 144, 192, 210, 240, 360, 720, 1000, 3600, 10_000, 46_080, 248_832, 1_000_000)
 OTHERS = (127, 1021, 4099, 65_537)
 """Primes, for which no library has passes."""
 
 QUICK = (64, 1000, 4096, 65_536)
-USUAL = (*POWERS, 60, 1000, 46_080, 1021)
+USUAL = (*POWERS[::2], 60, 1000, 46_080, 1021)
 DTYPES = ("float32", "float64")
 
 LENGTHS_OF_ERRORS = (64, 256, 1000, 1024, 4096)

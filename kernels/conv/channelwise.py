@@ -21,7 +21,7 @@ from .descriptor import DEPTHWISE, PASS, describe
 from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
-from .setting import Setting
+from .setting import Setting, working_dtype
 
 __all__ = ["convolve", "weight_gradient"]
 
@@ -71,17 +71,12 @@ def _reading(places: geometry.Spots, where: Geometry, planes: int, lines: int, f
     }  # fmt: skip
 
 
-def _working(dtype: np.dtype) -> np.dtype:
-    """The dtype that is worked in."""
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
-
-
 @functools.lru_cache(512)
 def _plan(
     setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...]
 ) -> _Plan:
     """The plan of a convolution, or of the gradient with respect to its input."""
-    working, conversion = _working(dtype), setting.conversion("avx512", dtype)
+    working, conversion = working_dtype(dtype), setting.conversion("avx512", dtype)
     gradient, channels, multiplier = setting.gradient, setting.groups, w_shape[0] // setting.groups
     task = setting.task(shape, w_shape)._replace(images=1)
     where = geometry.gradient_geometry(task, _AHEAD) if gradient else geometry.forward_geometry(task, 0, _AHEAD)
@@ -179,7 +174,7 @@ def _weight_plan(
     g_strides: tuple[int, ...],
     dtype: np.dtype,
 ) -> _Plan:
-    working, conversion = _working(dtype), setting.conversion("avx512", dtype)
+    working, conversion = working_dtype(dtype), setting.conversion("avx512", dtype)
     channels, multiplier, item = x_shape[1], g_shape[1] // x_shape[1], dtype.itemsize
     where = geometry.forward_geometry(setting.task(x_shape, g_shape)._replace(images=1), 0, _AHEAD)
     (one,) = where.passes

@@ -20,7 +20,7 @@ from .depthwise_last import LANES
 from .descriptor import CHANNELS, describe
 from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
-from .setting import Setting, three
+from .setting import Setting, three, working_dtype
 
 __all__ = ["convolve", "takes", "weight_gradient"]
 
@@ -155,7 +155,7 @@ def _plan(
     if _has_windows(setting, dtype, setting.kernel(other)):
         return _window_plan(setting, shape, strides, dtype, written, threads)
     kind, conversion, item = setting.kind, setting.conversion("avx512", dtype), dtype.itemsize
-    working = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    working = working_dtype(dtype)
     task = setting.task(shape, other)._replace(images=1)
     whole, wide = task.size if kind == "input" else task.output, three_strides(shape, strides)
     out_shape = (*shape[:2], *whole)

@@ -19,7 +19,7 @@ from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
-from .setting import Setting
+from .setting import Setting, working_dtype
 
 __all__ = ["convolve"]
 
@@ -76,7 +76,7 @@ def _plan(
 ) -> _Plan:
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
     conversion = setting.conversion("avx512", dtype)
-    working = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+    working = working_dtype(dtype)
     scheme = plans.plan_for("avx512", *_gemm_precision(conversion), working.itemsize).scheme
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)

@@ -34,7 +34,7 @@ def lane_order(values: list[int]) -> ir.Constant:
     return ir.Constant(vector(I32, len(values)), values)
 
 
-class Place(NamedTuple):
+class Address(NamedTuple):
     """An address, and the same again, which LLVM does not know to be the same."""
 
     at: ir.Value
@@ -83,9 +83,9 @@ class Vectors:
         return Complex(*[self.builder.shuffle_vector(*halves, order) for order in orders])
 
     def read_members(
-        self, low: Place, high: Place, masks: list[ir.Value] | None = None, backwards: bool = False
+        self, low: Address, high: Address, masks: list[ir.Value] | None = None, backwards: bool = False
     ) -> Complex:
-        """The complex numbers that lie at two places, in the lanes that `members_of_lanes` says."""
+        """The complex numbers that lie at two addresses, in the lanes that `members_of_lanes` says."""
         if masks is None and not backwards and self.lanes * self.size == 64:
             return self._loaded_in_turn(low, high)
         members, numbers = self._loaded(low.at, high.at, masks), range(self.lanes // 2)[:: -1 if backwards else 1]
@@ -95,12 +95,12 @@ class Vectors:
         orders = [lane_order([place + part for place in first]) for part in range(2)]
         return Complex(*[self.builder.shuffle_vector(*members, order) for order in orders])
 
-    def _loaded_in_turn(self, low: Place, high: Place) -> Complex:
+    def _loaded_in_turn(self, low: Address, high: Address) -> Complex:
         """The same by loads that double every other number, into every other lane of what another one loaded: the ports
         of arithmetic share that, where shuffles are for one of them."""
 
-        def doubled(place: Place, part: int) -> ir.Value:
-            value, order = self.load(place.again, 0), lane_order([lane & ~1 | part for lane in range(self.lanes)])
+        def doubled(at: Address, part: int) -> ir.Value:
+            value, order = self.load(at.again, 0), lane_order([lane & ~1 | part for lane in range(self.lanes)])
             return self.builder.shuffle_vector(value, value, order)
 
         first, second = (self.load(each.at, 0) for each in (low, high))
@@ -117,13 +117,13 @@ class Vectors:
         bits = bits if self.lanes == 16 else self.builder.trunc(bits, ir.IntType(self.lanes))
         return self.builder.bitcast(bits, vector(ir.IntType(1), self.lanes))
 
-    def place(self, address: ir.Value) -> Place:
-        """That of an int64."""
-        return Place(*[self.builder.inttoptr(each, POINTER) for each in (address, opaque(self.builder, address))])
+    def address(self, number: ir.Value) -> Address:
+        """That in an int64."""
+        return Address(*[self.builder.inttoptr(each, POINTER) for each in (number, opaque(self.builder, number))])
 
-    def plain_place(self, base: Place, number: ir.Value) -> Place:
+    def plain_address(self, base: Address, number: ir.Value) -> Address:
         """Where a complex number lies."""
-        return Place(*[self.plain(at, number)[0] for at in base])
+        return Address(*[self.plain(at, number)[0] for at in base])
 
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""

@@ -248,8 +248,7 @@ def make_plan(n: int, dtype: np.dtype, kind: str, real: str = "") -> Plan:
     """The plan of one of the kinds."""
     if kind in ("short", "along"):
         return plan_short(n, dtype, kind, real)
-    if kind == "narrow":
-        return plan_long(n, dtype, real, narrow_lanes(n, dtype.itemsize) or 0)
-    if kind == "long":
-        return plan_long(n, dtype, real, of_user=True)
+    if kind in ("narrow", "long"):
+        lanes = narrow_lanes(n, dtype.itemsize) if kind == "narrow" else None
+        return plan_long(n, dtype, real, lanes or 0, of_user=True)
     return {"whole": plan_whole, "wide": plan_wide}[kind](n, dtype, real)

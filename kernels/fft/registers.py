@@ -21,7 +21,7 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, types
 from .butterflies import Complex
 from .codelets import vectors
-from .complex_vectors import Place, Vectors, lane_order
+from .complex_vectors import Address, Vectors, lane_order
 from .lengths import (
     IN_REGISTERS,
     in_registers,
@@ -112,17 +112,17 @@ class _Matrix(Vectors):
         self.field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
         self.roots, self.turns = (builder.inttoptr(each, POINTER) for each in (roots, self.field["turns"]))
 
-    def transforms(self, name: str, first: ir.Value) -> list[Place]:
+    def transforms(self, name: str, first: ir.Value) -> list[Address]:
         """The addresses of the transforms that share vectors, the last one for those that are not there."""
         builder, found = self.builder, []
         final = builder.sub(self.field["last"], I64(1))
         for index in range(self.share):
             number = builder.add(first, I64(index))
             number = builder.select(builder.icmp_signed("<", number, final), number, final)
-            found.append(self.place(builder.add(self.field[name], builder.mul(number, self.field[f"{name}_step"]))))
+            found.append(self.address(builder.add(self.field[name], builder.mul(number, self.field[f"{name}_step"]))))
         return found
 
-    def groups(self, first: ir.Value) -> list[list[Place]]:
+    def groups(self, first: ir.Value) -> list[list[Address]]:
         """The addresses of the sources that are the members of vectors of columns."""
         sources = self.transforms("source", first)
         return [sources[at : at + self.members] for at in range(0, self.share, self.members)]
@@ -136,20 +136,20 @@ class _Matrix(Vectors):
     def _swapped(self, value: Complex) -> Complex:
         return Complex(value.im, value.re) if self.direction.inverse else value
 
-    def _places(self, sources: list[Place], numbers: list[ir.Value]) -> list[Place]:
+    def _addresses(self, sources: list[Address], numbers: list[ir.Value]) -> list[Address]:
         """The addresses of a number of each member."""
         members = sources if self.members == 2 else sources * 2
-        return [self.plain_place(*each) for each in zip(members, numbers, strict=True)]
+        return [self.plain_address(*each) for each in zip(members, numbers, strict=True)]
 
-    def _row(self, sources: list[Place], j1: int, first: ir.Value) -> Complex:
+    def _row(self, sources: list[Address], j1: int, first: ir.Value) -> Complex:
         """Columns of a row, from `first` on. What a vector has beyond the columns is of the next row, or masked."""
         numbers, masks = [self.builder.add(first, I64(j1 * self.b + start)) for start in self.starts], None
         if j1 == self.a - 1 and self.b % self.width:
             masks = [self.masks(self.builder.sub(I64(self.b - start), first))[0] for start in self.starts]
-        x = self.read_members(*self._places(sources, numbers), masks)
+        x = self.read_members(*self._addresses(sources, numbers), masks)
         if self.direction.real and self.direction.inverse:
             mirrors = [self.builder.sub(I64(self.n - self.lanes // 2 + 1), number) for number in numbers]
-            y = self.read_members(*self._places(sources, mirrors), backwards=True)
+            y = self.read_members(*self._addresses(sources, mirrors), backwards=True)
             if j1 == 0:
                 columns = ir.Constant(vector(I32, self.lanes), self.numbers)
                 start = broadcast(self.builder, self.builder.trunc(first, I32), self.lanes)
@@ -159,7 +159,7 @@ class _Matrix(Vectors):
             x, _ = tangled(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
         return self._swapped(x)
 
-    def down(self, sources: list[Place], first: ir.Value) -> list[Complex]:
+    def down(self, sources: list[Address], first: ir.Value) -> list[Complex]:
         """Columns, from `first` on, transformed and multiplied by roots of unity and the scale."""
         out = self.arithmetic.transform([self._row(sources, j1, first) for j1 in range(self.a)])
         factors = [self._factor(self.roots, k1, self.filled // self.width, first) for k1 in range(self.a)]
@@ -193,7 +193,7 @@ class _Matrix(Vectors):
         halves = [load(self.builder, kind, offset(self.builder, memory, at), self.line // 4) for at in places]
         return self.builder.shuffle_vector(*halves, order)
 
-    def across(self, columns: list[Complex], targets: list[Place], first: ir.Value) -> None:
+    def across(self, columns: list[Complex], targets: list[Address], first: ir.Value) -> None:
         """Rows, of which each vector has `first` and those after it, transformed and written."""
         rows = self.arithmetic.transform(columns)
         numbered, places = enumerate(rows), places_of_lanes(self.share, self.lanes, self.size)
@@ -207,7 +207,7 @@ class _Matrix(Vectors):
             else:
                 self._write_ends(value, [places.index((transform, 0)) for transform in range(self.share)], targets)
 
-    def _write_ends(self, value: Complex, lanes: list[int], targets: list[Place]) -> None:
+    def _write_ends(self, value: Complex, lanes: list[int], targets: list[Address]) -> None:
         """The last frequency of each transform, which is real."""
         for lane, target in zip(lanes, targets, strict=True):
             number = self.builder.extract_element(value.re, I32(lane))

@@ -65,7 +65,7 @@ NUMBERS = (
 """What the loops are told of a call, in int64: whether it is the inverse, the bits of the factor, bytes between the
 transforms, how many there are; bytes between the numbers of one along an axis that is not the last, how many lie side
 by side there; whether the threads share the steps of a transform; the address of `WALKS`. A call on one thread needs
-the first five."""
+the first eight."""
 
 WALKS = np.zeros(3, np.int64)  # of the last transform, see `tasks._starts_at_end`
 

@@ -339,17 +339,20 @@ def _run(job):
         _along_task(0, 0, job)
 
 
+@njit(cache=False, no_cpython_wrapper=True)
+def _job(table, numbers, source, target, memory):
+    """What `numbers` says, as one task."""
+    batch, inner = get(numbers, 4), get(numbers, 7)
+    return Job(
+        table, get(numbers, 0), get(numbers, 1), source, get(numbers, 2), get(numbers, 5), target, get(numbers, 3),
+        get(numbers, 6), batch, inner, batch * inner, memory, 0, 0,
+    )  # fmt: skip
+
+
 @njit
 def transform_few(table, numbers, source, target, memory):
-    """The same of rows, on this thread, in less time."""
-    swap, factor, source_step, target_step, batch = (
-        get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4),
-    )  # fmt: skip
-    job = Job(
-        table, swap, factor, get(source, 0), source_step, 0, get(target, 0), target_step, 0, batch, 1, batch,
-        get(memory, 0), 0, 0,
-    )  # fmt: skip
-    _run(job)
+    """The same on this thread, in less time."""
+    _run(_job(table, numbers, get(source, 0), get(target, 0), get(memory, 0)))
 
 
 class Matrices(NamedTuple):
@@ -376,16 +379,6 @@ class Matrices(NamedTuple):
     worker_bytes: int
     between_bytes: int
     backwards: int
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _job(table, numbers, source, target, memory):
-    """What `numbers` says, as one task."""
-    batch, inner = get(numbers, 4), get(numbers, 7)
-    return Job(
-        table, get(numbers, 0), get(numbers, 1), source, get(numbers, 2), get(numbers, 5), target, get(numbers, 3),
-        get(numbers, 6), batch, inner, batch * inner, memory, 0, 0,
-    )  # fmt: skip
 
 
 @njit(cache=False, no_cpython_wrapper=True)
