@@ -18,7 +18,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, conv_weight_gradient, workspace
+from minitorch_backends.kernels.conv import (
+    Kept,
+    benchmark_cache,
+    conv,
+    conv_input_gradient,
+    conv_weight_gradient,
+    workspace,
+)
 from minitorch_backends.kernels.gemm.workspace import empty
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused
 
@@ -134,19 +141,10 @@ def _call(direction: str, layer: Layer, x: np.ndarray, weight: Any, g: np.ndarra
 
 
 def _fastest(kernel: Kernel, arrays: tuple, keywords: dict[str, Any]) -> Callable[[], Any]:
-    """The algorithm that `benchmark = True` would find: every one is tried."""
-    best: tuple[float, Callable[[], Any]] = (math.inf, functools.partial(kernel, *arrays, **keywords))
-    for name in kernel.implementations:
-        if name == "explicit":
-            continue
-        try:
-            kernel[name](*arrays, every=True, **keywords)
-        except Refused:
-            continue
-        run = functools.partial(kernel, *arrays, prefer=name, every=True, **keywords)
-        run()
-        best = min(best, (min(Timer(run).repeat(3, 1)), run), key=lambda pair: pair[0])
-    return best[1]
+    """By the algorithm that `benchmark = True` finds."""
+    keywords = keywords | {"every": True}
+    prefer = benchmark_cache.fastest(kernel, arrays, keywords, None)
+    return functools.partial(kernel, *arrays, prefer=prefer, **keywords)
 
 
 def _ours(direction: str, layer: Layer, arrays: dict[str, np.ndarray]) -> dict[str, Callable[[], Any]]:
