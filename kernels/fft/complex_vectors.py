@@ -18,6 +18,8 @@ from ..gemm.emit import (
     load,
     offset,
     opaque,
+    prefetch,
+    prefetch_to_write,
     transpose,
     vector,
     zero,
@@ -124,6 +126,11 @@ class Vectors:
     def plain_address(self, base: Address, number: ir.Value) -> Address:
         """Where a complex number lies."""
         return Address(*[self.plain(at, number)[0] for at in base])
+
+    def ask_for(self, at: ir.Value, lines: int, to_write: bool) -> None:
+        """Ask for cache lines that are soon read, or written."""
+        for line in range(lines):
+            (prefetch_to_write if to_write else prefetch)(self.builder, offset(self.builder, at, 64 * line))
 
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""

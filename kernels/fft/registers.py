@@ -1,5 +1,7 @@
 """Leaves that transform short rows whole: a matrix of a rows and b columns in vector registers, of which the compiler
-puts on the stack those that the CPU has not, so that the user's memory is read in order, and written in order.
+puts on the stack those that the CPU has not, so that the user's memory is read in order, and written in order. What is
+read next and what is written is asked for meanwhile, a few lines at a time: beyond the L2 cache a fifth to a third less
+time, since transforms are as long as few lines, and are worked on for longer than the CPU looks ahead (bench/NOTES.md).
 
 With j = b * j1 + j2 and k = k1 + a * k2, columns are transformed over j1 (a vector holds a row, a lane a column),
 multiplied by exp(-2 pi i j2 k1 / n), transposed, and transformed over j2 (D. Bailey, "FFTs in external or hierarchical
@@ -32,7 +34,7 @@ from .lengths import (
     sharing,
 )
 from .spectra import real_ends, spectrum, tangled
-from .table import ONE, ask_to_write
+from .table import ONE
 
 __all__ = ["InTwo", "Whole", "WholeArguments", "leaf_of"]
 
@@ -97,6 +99,7 @@ class _Matrix(Vectors):
         order: of the rows of a square when it is turned, and so of the columns that come out of it.
         line: bytes of a vector of complex numbers.
         squares: as how many a square is turned on its way through memory.
+        vectors_down, vectors_across: vectors of columns, and of rows, of the transforms that share them.
     """
 
     def __init__(self, builder: ir.IRBuilder, leaf: Any, job: ir.Value, roots: ir.Value) -> None:
@@ -107,6 +110,7 @@ class _Matrix(Vectors):
         self.members, self.squares = min(self.share, 2), 1 if self.line == 32 else 2
         self.width, self.numbers = self.lanes // self.members, numbers_of_lanes(self.members, self.lanes, self.size)
         self.filled = -(-self.b // self.width) * self.width
+        self.vectors_down, self.vectors_across = self.filled // self.width, self.a * self.share // self.lanes
         self.starts = (0, 0) if self.members == 2 else (0, self.lanes // 2)
         self.order = list(range(self.width)) if self.members == 2 else self.numbers
         self.field = {name: builder.extract_value(job, place) for place, name in enumerate(WholeArguments._fields)}
@@ -121,6 +125,13 @@ class _Matrix(Vectors):
             number = builder.select(builder.icmp_signed("<", number, final), number, final)
             found.append(self.address(builder.add(self.field[name], builder.mul(number, self.field[f"{name}_step"]))))
         return found
+
+    def ask(self, name: str, first: ir.Value, part: ir.Value, parts: int) -> None:
+        """Ask for a part of the lines of transforms that are soon read ("source") or written ("target")."""
+        lines = -(-2 * (self.n + int(self.direction.real)) * self.size // (64 * parts))
+        start = self.builder.mul(part, I64(64 * lines))
+        for each in self.transforms(name, first):
+            self.ask_for(offset(self.builder, each.at, start), lines, name == "target")
 
     def groups(self, first: ir.Value) -> list[list[Address]]:
         """The addresses of the sources that are the members of vectors of columns."""
@@ -162,7 +173,7 @@ class _Matrix(Vectors):
     def down(self, sources: list[Address], first: ir.Value) -> list[Complex]:
         """Columns, from `first` on, transformed and multiplied by roots of unity and the scale."""
         out = self.arithmetic.transform([self._row(sources, j1, first) for j1 in range(self.a)])
-        factors = [self._factor(self.roots, k1, self.filled // self.width, first) for k1 in range(self.a)]
+        factors = [self._factor(self.roots, k1, self.vectors_down, first) for k1 in range(self.a)]
         scaled = Complex(*[self.arithmetic.times(part, factors[0].re) for part in out[0]])
         return [scaled, *[self.arithmetic.multiply(*each) for each in zip(out[1:], factors[1:], strict=True)]]
 
@@ -249,7 +260,7 @@ def _scaled_roots(typingctx, leaf, job):
     def codegen(context, builder, signature, arguments):
         leaf, job = signature.args[0], arguments[1]
         m = _Matrix(builder, leaf, job, I64(0))
-        vectors = 2 * m.a * (m.filled // m.width)
+        vectors = 2 * m.a * m.vectors_down
         with builder.goto_entry_block():
             place = builder.alloca(ir.ArrayType(ir.IntType(8), vectors * m.lanes * m.size))
             place.align = 64
@@ -278,6 +289,8 @@ def _in_registers(typingctx, leaf, job, roots, first):
         _, job, roots, first = arguments
         m = _Matrix(builder, signature.args[0], job, roots)
         groups, columns = m.groups(first), list[Complex]()
+        m.ask("source", builder.add(first, I64(m.share)), I64(0), 1)
+        m.ask("target", first, I64(0), 1)
         for column in range(0, m.b, m.width):
             rows = [row for group in groups for row in m.down(group, I64(column))]
             columns += m.in_order(m.turn(rows))[: m.b - column]
@@ -310,6 +323,9 @@ def _columns(typingctx, leaf, job, roots, index, first, memory):
     def codegen(context, builder, signature, arguments):
         _, job, roots, index, first, memory = arguments
         m = _Matrix(builder, signature.args[0], job, roots)
+        part = builder.udiv(first, I64(m.width))
+        m.ask("source", builder.add(index, I64(m.share)), part, m.vectors_down + m.vectors_across)
+        m.ask("target", index, part, m.vectors_down)
         rows = [row for group in m.groups(index) for row in m.down(group, first)]
         to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(first, I64(m.line)))
         for block in range(len(rows) // m.width):
@@ -331,6 +347,8 @@ def _rows(typingctx, leaf, job, roots, index, first, memory):
         m = _Matrix(builder, signature.args[0], job, roots)
         # Unknown to LLVM, which would keep what is in memory in registers where all loops are of one turn.
         memory = builder.inttoptr(opaque(builder, memory), POINTER)
+        part = builder.add(builder.udiv(first, I64(m.width)), I64(m.vectors_down))
+        m.ask("source", builder.add(index, I64(m.share)), part, m.vectors_down + m.vectors_across)
         at, columns = offset(builder, memory, builder.mul(first, I64(m.filled * m.line // m.width))), list[Complex]()
         for column in range(0, m.b, m.width):
             square = offset(builder, at, column * m.line)
@@ -364,20 +382,10 @@ def _side(index: int) -> Any:
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _ask_for_results(target, step, count):
-    """Ask for the lines of spectra that do not begin on lines, each of which is written by two stores, before they are
-    computed: 256 float32 93 ns in place of 141 where they are in the L2 cache, 512 float64 446 and 501."""
-    if step % 64 != 0:
-        for line in range(target, target + step * count, 64):
-            ask_to_write(line)
-
-
-@njit(cache=False, no_cpython_wrapper=True)
 def _in_two(leaf, job):
     memory, roots, width = _matrix_on_stack(leaf), _scaled_roots(leaf, job), constant(leaf, "width")
     share = constant(leaf, "sharing")
     for index in range(job.first, job.last, share):
-        _ask_for_results(job.target + index * job.target_step, job.target_step, share)
         for first in range(0, constant(leaf, "columns"), width):
             _columns(leaf, job, roots, index, first, memory)
         for first in range(0, constant(leaf, "rows"), width):
