@@ -132,6 +132,12 @@ class Vectors:
         for line in range(lines):
             (prefetch_to_write if to_write else prefetch)(self.builder, offset(self.builder, at, 64 * line))
 
+    def ask_for_rows(self, base: ir.Value, numbers: list[ir.Value], to_write: bool) -> None:
+        """Ask for the vectors of the complex numbers from each of some on."""
+        lines = max(2 * self.lanes * self.size // 64, 1)
+        for each in numbers:
+            self.ask_for(self.plain(base, each)[0], lines, to_write)
+
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""
         step = 2 * self.size

@@ -78,13 +78,18 @@ def _starts_at_end(walks, source, target):
     return backwards
 
 
+_ASKED_BYTES = 1 << 14
+"""Bytes of results that are asked for together; more would not stay in the L1 cache with what is computed meanwhile."""
+
+
 @njit(cache=False, no_cpython_wrapper=True)
-def _ask_for_rows(table, target, step, count):
-    """Ask for the lines of results before they are computed, where transforms of float64 do not begin on lines, each of
-    which is then written by two of them: a fifth less time (54, 70, 90, 105), and a tenth more where they do."""
-    if get(table, SIZE) == 8 and step % 64 != 0:
-        for line in range(target, target + step * count, 64):
-            ask_to_write(line)
+def _ask_for_rows(table, target, step):
+    """Ask for the lines of a vector's results before they are computed."""
+    lanes, length = get(table, LANES), 2 * get(table, SIZE) * get(table, N)
+    if lanes * length <= _ASKED_BYTES:
+        for row in range(target, target + lanes * step, step):
+            for line in range(row, row + length, 64):
+                ask_to_write(line)
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -138,7 +143,7 @@ def _short_task(task, worker, job):
         turn(table, n + int(real == HALVED), source, job.source_step, turned, ONE, True)
         if real == HALVED:
             tangle_lanes(table, turned)
-        _ask_for_rows(table, target, job.target_step, lanes)
+        _ask_for_rows(table, target, job.target_step)
         column(
             get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
             row, 0, 0, 0, 0,
@@ -213,7 +218,8 @@ def _wide_task(task, worker, job):
         call_at(
             get(table, WHOLE),
             WideArguments(
-                source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, ROOTS), work, target, target_step
+                source, source_step, count - 1, b, ONE ^ (job.swap << 63), get(table, ROOTS), work, target, target_step,
+                (-share if job.backwards else share) * source_step,
             ),
         )  # fmt: skip
         column(
