@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..gemm.emit import (
@@ -18,8 +19,6 @@ from ..gemm.emit import (
     load,
     offset,
     opaque,
-    prefetch,
-    prefetch_to_write,
     transpose,
     vector,
     zero,
@@ -127,16 +126,10 @@ class Vectors:
         """Where a complex number lies."""
         return Address(*[self.plain(at, number)[0] for at in base])
 
-    def ask_for(self, at: ir.Value, lines: int, to_write: bool) -> None:
-        """Ask for cache lines that are soon read, or written."""
-        for line in range(lines):
-            (prefetch_to_write if to_write else prefetch)(self.builder, offset(self.builder, at, 64 * line))
-
-    def ask_for_rows(self, base: ir.Value, numbers: list[ir.Value], to_write: bool) -> None:
-        """Ask for the vectors of the complex numbers from each of some on."""
-        lines = max(2 * self.lanes * self.size // 64, 1)
+    def ask_for(self, ask: Callable[..., None], base: ir.Value, numbers: list[ir.Value]) -> None:
+        """Ask for the lines of the vectors of complex numbers from each of some on."""
         for each in numbers:
-            self.ask_for(self.plain(base, each)[0], lines, to_write)
+            ask(self.builder, self.plain(base, each)[0], max(2 * self.lanes * self.size // 64, 1))
 
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""

@@ -83,11 +83,11 @@ _ASKED_BYTES = 1 << 14
 
 
 @njit(cache=False, no_cpython_wrapper=True)
-def _ask_for_rows(table, target, step):
-    """Ask for the lines of a vector's results before they are computed."""
-    lanes, length = get(table, LANES), 2 * get(table, SIZE) * get(table, N)
-    if lanes * length <= _ASKED_BYTES:
-        for row in range(target, target + lanes * step, step):
+def _ask_for_rows(table, target, step, count):
+    """Ask for the lines of some results before they are computed."""
+    length = 2 * get(table, SIZE) * get(table, N)
+    if count * length <= _ASKED_BYTES:
+        for row in range(target, target + count * step, step):
             for line in range(row, row + length, 64):
                 ask_to_write(line)
 
@@ -143,7 +143,7 @@ def _short_task(task, worker, job):
         turn(table, n + int(real == HALVED), source, job.source_step, turned, ONE, True)
         if real == HALVED:
             tangle_lanes(table, turned)
-        _ask_for_rows(table, target, job.target_step)
+        _ask_for_rows(table, target, job.target_step, lanes)
         column(
             get(table, DOWN), get(table, DOWN_COUNT), turned, row, job.swap, turned, row, job.swap, 0, buffer, n,
             row, 0, 0, 0, 0,
@@ -215,6 +215,8 @@ def _wide_task(task, worker, job):
         if real == HALVED:
             tangle_all(table, source, source_step, target, target_step, count)
             source, source_step = target, target_step
+        if real == FORWARD:
+            _ask_for_rows(table, target, target_step, count)
         call_at(
             get(table, WHOLE),
             WideArguments(

@@ -101,14 +101,16 @@ def prefetch_to_l2(builder: ir.IRBuilder, at: ir.Value, lines: int) -> None:
         call(builder, "llvm.prefetch.p0", VOID, offset(builder, at, 64 * line), I32(0), I32(1), I32(1))
 
 
-def prefetch(builder: ir.IRBuilder, at: ir.Value) -> None:
-    """Ask for a cache line that is read soon."""
-    call(builder, "llvm.prefetch.p0", VOID, at, I32(0), I32(3), I32(1))
+def prefetch(builder: ir.IRBuilder, at: ir.Value, lines: int = 1) -> None:
+    """Ask for cache lines that are read soon."""
+    for line in range(lines):
+        call(builder, "llvm.prefetch.p0", VOID, offset(builder, at, 64 * line), I32(0), I32(3), I32(1))
 
 
-def prefetch_to_write(builder: ir.IRBuilder, at: ir.Value) -> None:
-    """Ask for a cache line that is read and written soon."""
-    call(builder, "llvm.prefetch.p0", VOID, at, I32(1), I32(3), I32(1))
+def prefetch_to_write(builder: ir.IRBuilder, at: ir.Value, lines: int = 1) -> None:
+    """Ask for cache lines that are read and written soon."""
+    for line in range(lines):
+        call(builder, "llvm.prefetch.p0", VOID, offset(builder, at, 64 * line), I32(1), I32(3), I32(1))
 
 
 def loop(
