@@ -1,11 +1,13 @@
 """In-place forms: the short way of `closures.writing` does what the general path does."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends import out as out_module
 from minitorch_backends.op import Composite, registry
 from minitorch_backends.tensor import Tensor
 
@@ -172,6 +174,37 @@ def test_large_products_are_made_in_out(call: Any, precision: str) -> None:
             within.copy_(a)
             call(within, b, out)
             assert out.equal(wanted)
+
+
+OFFERED_TRANSFORMS: list[tuple[Callable[..., Any], tuple[int, ...], mt.dtype]] = [
+    (mt.fft.fft, (40, 512), mt.complex64),
+    (mt.fft.ifft, (80, 210), mt.complex64),
+    (mt.fft.rfft, (80, 256), mt.float64),
+    (mt.fft.irfft, (160, 129), mt.complex64),
+    (mt.fft.fft2, (4, 64, 64), mt.complex64),
+    (mt.fft.fft, (2, 1 << 17), mt.complex128),
+]
+
+
+@pytest.mark.parametrize(("call", "shape", "dtype"), OFFERED_TRANSFORMS)
+def test_large_transforms_are_made_in_out(
+    call: Callable[..., Any], shape: tuple[int, ...], dtype: mt.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory that begins on a cache line; in others too, but for those that are stored past the caches."""
+    made: list[bool] = []
+    asked = out_module._is_in_place
+    monkeypatch.setattr(out_module, "_is_in_place", lambda *arrays: made.append(asked(*arrays)) or made[-1])
+    x = mt.randn(*shape, dtype=dtype)
+    wanted = call(x)
+    frame = mt.zeros(wanted.numel() + 9, dtype=wanted.dtype)
+    whole = -frame.data_ptr() % 64 // frame.element_size()
+    for start in (whole, whole + 1):
+        out = frame[start : start + wanted.numel()].reshape(wanted.shape)
+        assert call(x, out=out) is out
+        assert out.equal(wanted)
+    assert made == [True, x.numel() < 1 << 17]
+    if wanted.dtype is dtype:
+        assert call(x, out=x).equal(wanted)
 
 
 def test_values_that_an_implementation_refuses_reach_out_all_the_same() -> None:

@@ -15,7 +15,7 @@ from ..gemm.workspace import address_of
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, lengths_of, real_of
 from .lengths import factors, lanes_of
-from .stockham import LEAST_SHARED, LONGEST_ALONG, WALKS, empty, factor_of, kind_of, plan_of
+from .stockham import LEAST_SHARED, LONGEST_ALONG, WALKS, factor_of, kind_of, plan_of, result
 
 __all__ = ["by_matrices"]
 
@@ -87,7 +87,7 @@ def by_matrices(
 
         x = np.ascontiguousarray(x)
         pool, threads = threading.pool() if shared else (0, 1)
-        out = empty(shape, dtype)
+        out = result(shape, dtype)
         used = [plan_of(numbers, part, how, plans, real), plan_of(rows, part, "along", plans)]
         needed = rows * row + max(each.worker_bytes for each in used) + _GAP
         memory = workspace.take_workspace(threads * needed)

@@ -43,6 +43,7 @@ __all__ = [
     "kind_of",
     "mirrored",
     "plan_of",
+    "result",
     "rows_of",
     "run",
 ]
@@ -84,8 +85,14 @@ results too, gives it back to the system at times: to touch it again takes as lo
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """A result, which begins on a cache line."""
+    """Memory for numbers, which begins on a cache line."""
     return workspace.empty(shape, dtype, RECYCLED_BYTES)
+
+
+def result(shape: tuple[int, ...], dtype: np.dtype, aligned: bool = False) -> np.ndarray:
+    """The same for what the caller is given, which may be in memory that somebody offers; that begins on a cache line
+    where it has to, as for what is stored past the caches."""
+    return workspace.result(shape, dtype, RECYCLED_BYTES, aligned)
 
 
 def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
@@ -274,7 +281,7 @@ def _specialise(
     def call(x: np.ndarray) -> np.ndarray:
         if not x.flags.c_contiguous:
             return general(x)
-        out, plan = empty(shape, dtype), fft_plans.get(key, make, plans)
+        out, plan = result(shape, dtype, aligned=True), fft_plans.get(key, make, plans)
         run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, factor)
         return out
 
@@ -324,7 +331,7 @@ def _shared(
     def call(x: np.ndarray, numbers: np.ndarray = numbers) -> np.ndarray:
         if not x.flags.c_contiguous:
             return general(x)
-        (pool, threads), out, used = threading.pool(), empty(shape, dtype), plan()
+        (pool, threads), out, used = threading.pool(), result(shape, dtype), plan()
         memory = workspace.take_workspace(threads * used.worker_bytes) if used.worker_bytes else nothing
         try:
             transform(pool, threads, used.place, template, id(x) + HEADER, id(out) + HEADER, id(memory) + HEADER)

@@ -108,7 +108,7 @@ _IDLE = _references([np.empty(0, np.uint8)])
 
 
 class _Offer(python_threads.local):
-    """The array that this thread's next large product may be made in."""
+    """The array that this thread's next large result may be made in."""
 
     target: np.ndarray | None = None
 
@@ -118,8 +118,8 @@ _offer = _Offer()
 
 @contextmanager
 def offered(target: np.ndarray | None) -> Iterator[None]:
-    """Let the first product of the block that is as large as `target`, a contiguous array, be made in its memory, so
-    that nobody has to copy it there. None withdraws what was offered, where products are kept beyond the call.
+    """Let the first product or transform of the block that is as large as `target`, a contiguous array, be made in its
+    memory, so that nobody has to copy it there. None withdraws what was offered, where these are kept beyond the call.
 
     Whoever offers sees to it that no operand lies in this memory, and copies the result if it was made elsewhere: the
     offer may go to an intermediate product, or to one whose values are refused half way.
@@ -131,11 +131,16 @@ def offered(target: np.ndarray | None) -> Iterator[None]:
         _offer.target = before
 
 
-def result(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """`empty` for a product: in the memory that was offered, where it fits; each offer is taken once."""
+def result(
+    shape: tuple[int, ...], dtype: np.dtype, recycled: int = RECYCLED_BYTES, aligned: bool = False
+) -> np.ndarray:
+    """`empty` for a result: in the memory that was offered, where it fits, and begins on a cache line if it has to be
+    `aligned`; each offer is taken once."""
     target = _offer.target
     if target is None or target.dtype != dtype or target.size != math.prod(shape):
-        return empty(shape, dtype)
+        return empty(shape, dtype, recycled)
+    if aligned and address_of(target) % _ALIGNMENT:
+        return empty(shape, dtype, recycled)
     _offer.target = None
     return target.reshape(shape)
 
