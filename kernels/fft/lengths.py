@@ -180,14 +180,11 @@ def numbers_of_lanes(share: int, lanes: int, size: int) -> list[int]:
 
 def spectra_in_registers(n: int, lanes: int, real: str) -> bool:
     """Whether half the spectra of real numbers are made, or read, where transforms of n complex numbers are: they are
-    made where a vector holds whole rows of the transform, and an even number of those; and read where columns fill
-    vectors."""
+    made where a vector holds whole rows of the transform, and an even number of those."""
     found = matrix_in_registers(n, lanes)
     assert found is not None
     a, b = found
-    if real == "halved":
-        return n not in SMOOTH
-    return real == "real" and b % 2 == 0 and a * sharing(n, lanes, True) == lanes
+    return real == "halved" or (real == "real" and b % 2 == 0 and a * sharing(n, lanes, True) == lanes)
 
 
 @functools.cache

@@ -100,19 +100,23 @@ class Matrix(Vectors):
 
     def _row(self, sources: list[Address], j1: int, first: ir.Value) -> Complex:
         """Columns of a row, from `first` on. What a vector has beyond the columns is of the next row, or masked."""
-        numbers, masks = [self.builder.add(first, I64(j1 * self.b + start)) for start in self.starts], None
+        numbers = [self.builder.add(first, I64(j1 * self.b + start)) for start in self.starts]
+        masks = mirror_masks = None
         if j1 == self.a - 1 and self.b % self.width:
-            masks = [self.masks(self.builder.sub(I64(self.b - start), first))[0] for start in self.starts]
+            there = [self.builder.sub(I64(self.b - start), first) for start in self.starts]
+            masks = [self.masks(each)[0] for each in there]
+            others = [self.masks(self.builder.sub(I64(self.lanes // 2), each))[0] for each in there]
+            mirror_masks = [self.builder.not_(each) for each in others]
         x = self.read_members(*self._addresses(sources, numbers), masks)
         if self.direction.real and self.direction.inverse:
             mirrors = [self.builder.sub(I64(self.n - self.lanes // 2 + 1), number) for number in numbers]
-            y = self.read_members(*self._addresses(sources, mirrors), backwards=True)
+            y = self.read_members(*self._addresses(sources, mirrors), mirror_masks, backwards=True)
             if j1 == 0:
                 columns = ir.Constant(vector(I32, self.lanes), self.numbers)
                 start = broadcast(self.builder, self.builder.trunc(first, I32), self.lanes)
                 ends = self.builder.icmp_signed("==", self.builder.add(columns, start), zero(columns.type))
                 x, y = (real_ends(self.arithmetic, each, ends) for each in (x, y))
-            root = self._factor(self.turns, j1, self.b // self.width, first)
+            root = self._factor(self.turns, j1, self.vectors_down, first)
             x, _ = tangled(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
         return self._swapped(x)
 
