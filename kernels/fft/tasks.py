@@ -160,7 +160,7 @@ def _along_task(task, worker, job):
     lanes, size = get(table, LANES), get(table, SIZE)
     buffer = job.memory + worker * get(table, WORKER_BYTES)
     groups = groups_of(job.inner, lanes)
-    for index in range(task * job.chunk, min((task + 1) * job.chunk, job.batch * groups)):
+    for index in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch * groups)):
         item, at = index // groups, first_of(index % groups, lanes, job.inner) * 2 * size
         column(
             get(table, DOWN), get(table, DOWN_COUNT), job.source + item * job.source_step + at, job.source_row,
