@@ -12,10 +12,11 @@ import numpy as np
 from .. import threading
 from ..gemm import workspace
 from ..gemm.workspace import address_of
+from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, lengths_of, real_of
 from .lengths import factors, lanes_of
-from .stockham import LEAST_SHARED, LONGEST_ALONG, WALKS, factor_of, kind_of, plan_of, result
+from .stockham import LEAST_SHARED, LONGEST_ALONG, WALKS, factor_of, kind_of, result, search
 
 __all__ = ["by_matrices"]
 
@@ -51,18 +52,27 @@ def _shared_well(batch: int, threads: int) -> bool:
 
 
 def by_matrices(
-    x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
+    x: ArraySpec,
+    general: Callable[[np.ndarray], np.ndarray],
+    *,
+    kind: str,
+    axes: tuple[int, ...],
+    scaling: str = "none",
+    last: int = 0,
+    plans: int = 0,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """What transforms arrays like x; None where matrices are too large, or too few for the threads. The results are
-    those of one axis after the other, to the bit."""
+    """What transforms arrays like x; None where matrices are too large, have too few rows, or are too few for the
+    threads. The results are those of one axis after the other, to the bit."""
     found = _shape_of(x.shape, kind, axes, last)
     if found is None:
         return None
     rows, numbers, width, real = found
     part, batch, inverse = real_of(x.dtype), math.prod(x.shape[:-2]), kind in ("inverse", "halved")
     size, number = part.itemsize, 2 * part.itemsize
-    how = kind_of(numbers, batch * rows, size, real)
-    if how is None or width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= LONGEST_ALONG:
+    how = kind_of(numbers, rows, size, real)
+    if how is None or how != kind_of(numbers, batch * rows, size, real):
+        return None  # too few rows of one matrix for what many take
+    if width < lanes_of(size) or factors(rows) is None or not 2 <= rows <= LONGEST_ALONG:
         return None
     row = (-(-width * number // 64) | 1) * 64  # an odd number of cache lines, so that columns lie in all of their sets
     shared = batch * rows * numbers * number >= LEAST_SHARED
@@ -80,26 +90,26 @@ def by_matrices(
     else:
         first = [inverse, of_rows, source_row, row, rows, 0, 0, 1]
         second = [inverse, of_columns, 0, 0, 1, row, target_row, width]
-    told = np.array([first, second], np.int64)
+    searches = [search(numbers, part, how, real), search(rows, part, "along", "")][:: -1 if columns_first else 1]
+    told, template = np.array([first, second], np.int64), np.zeros(13, np.int64)
+    template[:] = [
+        *(0, address_of(told), 0, address_of(told) + told.strides[0]),
+        *(0, rows * source_row, 0, rows * target_row, batch, 0, 0, 0, rows * row),
+    ]
 
-    def call(x: np.ndarray) -> np.ndarray:
+    def call(x: np.ndarray, told: np.ndarray = told) -> np.ndarray:
         from .tasks import transform_matrices
 
-        x = np.ascontiguousarray(x)
+        if not x.flags.c_contiguous:
+            return general(x)
         pool, threads = threading.pool() if shared else (0, 1)
         out = result(shape, dtype)
-        used = [plan_of(numbers, part, how, plans, real), plan_of(rows, part, "along", plans)]
-        needed = rows * row + max(each.worker_bytes for each in used) + _GAP
+        first, second = (fft_plans.get(*each, plans) for each in searches)
+        needed = rows * row + max(first.worker_bytes, second.worker_bytes) + _GAP
         memory = workspace.take_workspace(threads * needed)
-        a, b = used[::-1] if columns_first else used
-        matrices = np.array(
-            [
-                *(a.place, address_of(told), b.place, address_of(told) + told.strides[0]),
-                *(address_of(x), rows * source_row, address_of(out), rows * target_row, batch, 0),
-                *(address_of(memory), needed, rows * row),
-            ],
-            np.int64,
-        )
+        matrices = template.copy()
+        matrices[0], matrices[2], matrices[4], matrices[6] = first.place, second.place, address_of(x), address_of(out)
+        matrices[10], matrices[11] = address_of(memory), needed
         try:
             transform_matrices(pool, threads, address_of(matrices), address_of(WALKS))
         finally:

@@ -46,6 +46,7 @@ __all__ = [
     "result",
     "rows_of",
     "run",
+    "search",
 ]
 
 LONGEST_ALONG = 2048
@@ -71,8 +72,8 @@ the first eight."""
 WALKS = np.zeros(3, np.int64)  # of the last transform, see `tasks._starts_at_end`
 
 LEAST = 1 << 13
-"""Numbers in an array from which compiled passes over other axes than the last are faster than SciPy, which starts in
-less time; over the last one they always are (bench/NOTES.md)."""
+"""Numbers in an array from which compiled passes over several axes are faster than SciPy, which starts in less time;
+over one, or over the last two matrix by matrix, they always are (bench/NOTES.md)."""
 
 LEAST_SHARED = 1 << 16
 """Bytes of an array from which several threads are used: of 32 KiB they take as long as one, of 128 a sixth less, and
@@ -115,7 +116,7 @@ def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
     return "short" if short else "narrow" if narrow_lanes(n, size) else None
 
 
-def _search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Callable[[], Plan]]:
+def search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Callable[[], Plan]]:
     """The key of a plan in the cache, and what makes it."""
 
     def make() -> Plan:
@@ -129,7 +130,7 @@ def _search(n: int, dtype: np.dtype, kind: str, real: str) -> tuple[Hashable, Ca
 def plan_of(n: int, dtype: np.dtype, kind: str, kept: int, real: str = "") -> Plan:
     """The plan from the cache, or a new one. `n` complex numbers, of parts of this dtype, which stand for 2n real ones
     in the transforms that `real` names."""
-    return fft_plans.get(*_search(n, dtype, kind, real), kept)
+    return fft_plans.get(*search(n, dtype, kind, real), kept)
 
 
 def factor_of(scale: float, real: str = "") -> int:
@@ -235,9 +236,9 @@ def mirrored(spectrum: np.ndarray, n: int) -> np.ndarray:
 
 
 def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, **_: Any) -> str | None:
-    size = real_of(x.dtype).itemsize
-    if not axes or 0 in x.shape or (math.prod(x.shape) < LEAST and axes != (len(x.shape) - 1,)):
-        return f"starts later than SciPy, and {math.prod(x.shape)} numbers are few; faster from {LEAST}"
+    size, numbers = real_of(x.dtype).itemsize, math.prod(x.shape)
+    if not axes or numbers == 0:
+        return "starts later than SciPy, which is as good for no numbers"
     shape, order = list(x.shape), list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))
     if kind in ("real", "halved"):
         axis, n = order.pop()
@@ -247,6 +248,8 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
     for axis, n in order:
         if axis_kind(tuple(shape), axis, n, size)[0] is None:
             return f"has no passes for length {n} of {shape}"
+    if numbers < LEAST and _specialise(x, kind=kind, axes=axes, last=last) is None:
+        return f"starts later than SciPy, and {numbers} numbers are few; faster from {LEAST}"
     return None
 
 
@@ -259,42 +262,47 @@ def _real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: 
 def _specialise(
     x: ArraySpec, *, kind: str, axes: tuple[int, ...], scaling: str = "none", last: int = 0, plans: int = 0
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """For contiguous arrays of which the last axis is transformed, or the last two; others go the general way."""
-    if axes != (x.ndim - 1,):
-        from .matrices import by_matrices
-
-        return by_matrices(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
-    (n,) = lengths_of(x.shape, kind, axes, last)
-    real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
-    count, factor = n // 2 if real else n, factor_of(1 / divisor((n,), scaling), real)
-    batch = math.prod(x.shape[:-1])
-    found = kind_of(count, batch, real_of(x.dtype).itemsize, real)
-    assert found is not None
-    shape = (*x.shape[:-1], {"": n, "real": count + 1, "halved": n}[real])
-    dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": real_of(x.dtype)}[real]
-    source_step, target_step = x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize
-    key, make = _search(count, real_of(x.dtype), found, real)
+    """For contiguous arrays of which one axis is transformed, or the last two; others go the general way."""
 
     def general(x: np.ndarray) -> np.ndarray:
         return fft_stockham(x, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
 
-    def call(x: np.ndarray) -> np.ndarray:
-        if not x.flags.c_contiguous:
-            return general(x)
-        out, plan = result(shape, dtype, aligned=True), fft_plans.get(key, make, plans)
-        run(plan, (address_of(x), source_step, 0), (address_of(out), target_step, 0), batch, 1, inverse, factor)
-        return out
+    if len(axes) > 1:
+        from .matrices import by_matrices
 
-    bytes_of_one = count * 2 * real_of(dtype).itemsize
-    if bytes_of_one >= LONGEST_WHOLE or not DATA_FOLLOWS_HEADER:
-        return call
-    numbers = np.array([inverse, factor, source_step, target_step, batch, 0, 0, 1, 0, address_of(WALKS)], np.int64)
+        return by_matrices(x, general, kind=kind, axes=axes, scaling=scaling, last=last, plans=plans)
+    (axis,), (n,) = axes, lengths_of(x.shape, kind, axes, last)
+    real, inverse = kind if kind in ("real", "halved") else "", kind in ("inverse", "halved")
+    part, count, factor = real_of(x.dtype), n // 2 if real else n, factor_of(1 / divisor((n,), scaling), real)
+    batch, inner = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    shape = (*x.shape[:axis], {"": n, "real": count + 1, "halved": n}[real], *x.shape[axis + 1 :])
+    dtype = {"": x.dtype, "real": complex_of(x.dtype), "halved": part}[real]
+    along = axis != x.ndim - 1
+    found = axis_kind(x.shape, axis, n, part.itemsize)[0] if along else kind_of(count, batch, part.itemsize, real)
+    if along and (found != "along" or real):
+        return None
+    assert found is not None
+    source_row, target_row = inner * x.dtype.itemsize, inner * dtype.itemsize
+    source_step, target_step = x.shape[axis] * source_row, shape[axis] * target_row
+    key, make = search(count, part, found, real)
 
     def plan_for() -> Plan:
         return fft_plans.get(key, make, plans)
 
-    shared = batch * bytes_of_one >= LEAST_SHARED
-    return (_shared if shared else _few)(shape, dtype, numbers, plan_for, general)
+    def call(x: np.ndarray) -> np.ndarray:
+        if not x.flags.c_contiguous:
+            return general(x)
+        out, plan = result(shape, dtype, aligned=True), plan_for()
+        source, target = (address_of(x), source_step, source_row), (address_of(out), target_step, target_row)
+        run(plan, source, target, batch, inner, inverse, factor)
+        return out
+
+    bytes_of_one = count * 2 * part.itemsize
+    if (bytes_of_one >= LONGEST_WHOLE and inner == 1) or not DATA_FOLLOWS_HEADER:
+        return call
+    numbers = [inverse, factor, source_step, target_step, batch, source_row, target_row, inner, 0, address_of(WALKS)]
+    shared = batch * inner * bytes_of_one >= LEAST_SHARED
+    return (_shared if shared else _few)(shape, dtype, np.array(numbers, np.int64), plan_for, general)
 
 
 def _few(

@@ -12,7 +12,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .dims import wrap_dim
 from .fourier import complex_input, real_input, refuse_length, resized, scaling_of, whole
-from .transforms import halved_transform, real_transform, transform
+from .transforms import halved_transform, real_transform, straight, transform
 
 __all__ = [
     "fft2", "fftn", "hfft2", "hfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft2", "irfftn", "rfft2", "rfftn",
@@ -70,6 +70,9 @@ def _refuse_no_dims(name: str, dims: Dims) -> None:
 
 
 def _complex(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+    kind, scaling = ("forward", "none") if forward else ("inverse", "size")
+    if (out := straight(input, s, dim, norm, kind, scaling)) is not None:
+        return out
     input, scaling = complex_input(name, input), scaling_of(norm, forward)
     dims, sizes = _dims_and_sizes(name, input, s, dim)
     return transform(resized(input, _lengths(input, dims, sizes)), dims, scaling, forward)
@@ -77,15 +80,19 @@ def _complex(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) 
 
 def _real(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
     """Forward, or (ihfft) inverse, which is the conjugate of the forward transform of a real tensor."""
+    if forward and (out := straight(input, s, dim, norm, "real", "none")) is not None:
+        return out
     input, scaling = real_input(name, input), scaling_of(norm, forward)
     dims, sizes = _dims_and_sizes(name, input, s, dim)
     _refuse_no_dims(name, dims)
-    out = real_transform(resized(input, _lengths(input, dims, sizes)), dims, scaling)
-    return out if forward else out.conj()
+    found = real_transform(resized(input, _lengths(input, dims, sizes)), dims, scaling)
+    return found if forward else found.conj()
 
 
 def _halved(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
     """Inverse, or (hfft) forward, which is the inverse transform of the conjugate."""
+    if not forward and (out := straight(input, s, dim, norm, "halved", "size")) is not None:
+        return out
     input, scaling = complex_input(name, input), scaling_of(norm, forward)
     dims, sizes = _dims_and_sizes(name, input, s, dim)
     _refuse_no_dims(name, dims)

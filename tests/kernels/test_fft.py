@@ -1,5 +1,6 @@
 """Fourier transforms: every implementation, kind and class of lengths against sums in long double; plans."""
 
+import functools
 import random
 import threading as system_threads
 
@@ -291,32 +292,48 @@ def test_beyond_the_caches(threads: int, kind: str, dtype: str, monkeypatch: pyt
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 def test_matrix_by_matrix(kind: str, dtype: str) -> None:
     """Both axes of one matrix after the other: the same bits as one axis after the other, of any layout."""
-    for shape in ((8, 64, 64), (4, 5, 30, 40), (64, 16, 34), (4, 21, 240), (2, 100, 100)):
+    for shape in ((8, 64, 64), (4, 5, 30, 40), (64, 16, 34), (4, 21, 240), (2, 100, 100), (40, 2, 70), (6, 40, 70)):
         x = numbers(*shape, dtype=dtype)
         width = shape[-1] // 2 + 1
         values = {"real": x.real.copy(), "halved": x[..., :width].copy()}.get(kind, x)
         axes, last = (len(shape) - 2, len(shape) - 1), shape[-1] if kind == "halved" else 0
         options = {"kind": kind, "axes": axes, "scaling": "root", "last": last, "plans": 9}
-        call = matrices.by_matrices(registry.ArraySpec(values.shape, values.dtype), **options)
+        general = functools.partial(stockham.fft_stockham, **options)
+        call = matrices.by_matrices(registry.ArraySpec(values.shape, values.dtype), general, **options)
         if call is None:  # these threads, or shorter vectors, have no such way
             continue
-        wanted = stockham.fft_stockham(values, **options)
+        wanted = general(values)
         strided = np.repeat(values, 2, -1)[..., ::2]
         for each in (values, strided, values, np.asfortranarray(values)):
             np.testing.assert_array_equal(call(each), wanted)
         np.testing.assert_array_equal(fft(values, **options), wanted)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+def test_an_axis_that_is_not_the_last(kind: str, dtype: str) -> None:
+    """The bits of the general way, of few numbers and of many, of any layout."""
+    for shape, axis in (((3, 12, 17), 1), ((2, 64, 64), 1), ((10, 40), 0), ((5, 16, 3, 50), 1), ((8, 128, 80), 1)):
+        x = numbers(*shape, dtype=dtype)
+        options = {"kind": kind, "axes": (axis,), "scaling": "root", "plans": 9}
+        assert fft.decide(x, **options).candidates[0].name == "stockham"
+        wanted = stockham.fft_stockham(x, **options)
+        assert_within(wanted, fft.reference(x, **options), dtype, shape[axis])
+        for each in (x, np.repeat(x, 2, -1)[..., ::2], np.asfortranarray(x)):
+            np.testing.assert_array_equal(fft(each, **options), wanted)
+
+
 def test_which_matrices_are_transformed_one_by_one() -> None:
     def found(*shape: int, axes: tuple[int, ...]) -> bool:
         spec = registry.ArraySpec(shape, np.dtype(np.complex64))
-        return matrices.by_matrices(spec, kind="forward", axes=axes) is not None
+        return matrices.by_matrices(spec, np.asarray, kind="forward", axes=axes) is not None
 
     assert found(64, 64, 64, axes=(1, 2))
     assert not found(64, 64, 64, axes=(0, 1))
     assert not found(64, 64, 64, axes=(2, 1))
     assert not found(4, 4096, 4096, axes=(1, 2))
     assert not found(64, 61, 64, axes=(1, 2))
+    assert not found(64, 2, 70, axes=(1, 2))  # lanes of a vector, of which two rows fill few
 
 
 def test_layouts_are_read_as_they_are() -> None:
@@ -362,7 +379,7 @@ def test_refusals() -> None:
         (numbers(64, 255).real, "real", (1,), "no passes for 255 real numbers"),
         (numbers(64, 3, 94).real, "real", (1, 2), "no passes for 94 real numbers"),
         (numbers(64, 17, 256).real, "real", (1, 2), "no passes for length 17"),
-        (x[:2], "forward", (0, 1), "numbers are few"),
+        (numbers(2, 4, 30), "forward", (0, 1, 2), "numbers are few"),
         (numbers(64, 257), "forward", (1,), "no passes for length 257"),
     ]
     for array, kind, axes, sentence in cases:
