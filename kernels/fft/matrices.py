@@ -91,11 +91,11 @@ def by_matrices(
         first = [inverse, of_rows, source_row, row, rows, 0, 0, 1]
         second = [inverse, of_columns, 0, 0, 1, row, target_row, width]
     searches = [search(numbers, part, how, real), search(rows, part, "along", "")][:: -1 if columns_first else 1]
-    told, template = np.array([first, second], np.int64), np.zeros(13, np.int64)
-    template[:] = [
-        *(0, address_of(told), 0, address_of(told) + told.strides[0]),
-        *(0, rows * source_row, 0, rows * target_row, batch, 0, 0, 0, rows * row),
-    ]
+    told = np.array([first, second], np.int64)
+    place, next_place = address_of(told), address_of(told) + told.strides[0]
+    # as `tasks.Matrices` says; a call fills in the plans, its arrays and memory
+    of_arrays = (0, rows * source_row, 0, rows * target_row, batch, 0)
+    template = np.array([0, place, 0, next_place, *of_arrays, 0, 0, rows * row], np.int64)
 
     def call(x: np.ndarray, told: np.ndarray = told) -> np.ndarray:
         from .tasks import transform_matrices
