@@ -222,6 +222,10 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "run": fast.input_gradient_implicit, "isa": "avx512", "refuses": fast.refuses_implicit,
         "workspace": fast.workspace_implicit, "packs": True,
     },
+    ("conv_weight_gradient", "implicit"): {
+        "run": fast.weight_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_weight_implicit,
+        "slower": fast.slower_weight_implicit, "workspace": fast.workspace_weight_implicit,
+    },
     ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, "last": True},
     ("conv_input_gradient", "explicit"): {
         "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, "last": True,
@@ -251,6 +255,5 @@ def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:
 for _row in TABLE:
     for _kernel in KERNELS:
         if _kernel.name in _row.kernels:
-            declare(
-                _kernel, _row.algorithm, slower=_slower(_row, _kernel), **_IMPLEMENTATIONS[_kernel.name, _row.algorithm]
-            )
+            _given = _IMPLEMENTATIONS[_kernel.name, _row.algorithm]
+            declare(_kernel, _row.algorithm, **({"slower": _slower(_row, _kernel)} | _given))

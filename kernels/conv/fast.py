@@ -26,14 +26,18 @@ __all__ = [
     "refuses_direct",
     "refuses_implicit",
     "refuses_weight_depthwise",
+    "refuses_weight_implicit",
+    "slower_weight_implicit",
     "weight_gradient_depthwise",
     "weight_gradient_direct",
+    "weight_gradient_implicit",
     "workspace_direct",
     "workspace_implicit",
     "workspace_weight_direct",
+    "workspace_weight_implicit",
 ]
 
-_SUMS_BYTES = 1 << 21
+_SUMS_BYTES = _CHUNK_BYTES = 1 << 21
 
 
 def _unknown(isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str) -> str | None:
@@ -92,6 +96,30 @@ def refuses_implicit(
     return _unknown("avx512", x, weight, precision, rounding)
 
 
+def refuses_weight_implicit(
+    x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", rounding: str = "rna", **_: Any
+) -> str | None:
+    """Why the gradient with respect to a weight is not done as an implicit product."""
+    return _unknown("avx512", x, g, precision, rounding)
+
+
+_LEAST_CHANNELS, _LARGE_WEIGHT, _FEW_POSITIONS = 8, 1 << 20, 512
+"""Channels of a group that fill enough of a panel, and the values of a weight whose order costs more than the products
+of few positions do (bench/NOTES.md, "Convolutions")."""
+
+
+def slower_weight_implicit(
+    x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], groups: int = 1, **_: Any
+) -> str | None:
+    """Why columns are faster."""
+    channels, positions = x.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:])
+    if channels < _LEAST_CHANNELS:
+        return f"is slower for {channels} channels in a group; faster from {_LEAST_CHANNELS}"
+    if g.shape[1] * channels * math.prod(kernel_size) > _LARGE_WEIGHT and positions < _FEW_POSITIONS:
+        return f"is slower for {positions} positions and so large a weight; faster from {_FEW_POSITIONS}"
+    return None
+
+
 def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
     """Bytes of the activations with their channels in whole cache lines, padding (at most a kernel's) aside."""
     line = -(-channels * item // 64) * 64
@@ -113,6 +141,11 @@ def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "iee
     """About what a weight's gradient on tiles takes: both operands in lines, and again for the product, x twice."""
     parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
     return parts * (3 * _packed_bytes(x, x.shape[1], 2) + 2 * _packed_bytes(g, g.shape[1], 2)) + _SUMS_BYTES
+
+
+def workspace_weight_implicit(x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], **_: Any) -> int:
+    """About what an implicit product takes: some positions packed, and the weight in blocks."""
+    return _CHUNK_BYTES + math.prod(kernel_size) * (x.shape[1] + 31) * (g.shape[1] + 31) * max(4, x.dtype.itemsize)
 
 
 class Compiled(NamedTuple):
@@ -158,6 +191,12 @@ def _of_weight() -> Any:
     return weight_direct
 
 
+def _of_weight_implicit() -> Any:
+    from . import weight_implicit
+
+    return weight_implicit
+
+
 conv_direct = Compiled(lambda: _direct().convolve, "forward")
 input_gradient_direct = Compiled(lambda: _direct().convolve, "input")
 weight_gradient_direct = Compiled(lambda: _of_weight().weight_gradient, "weight")
@@ -166,3 +205,4 @@ input_gradient_depthwise = Compiled(lambda: _channelwise().convolve, "input")
 weight_gradient_depthwise = Compiled(lambda: _channelwise().weight_gradient, "weight")
 conv_implicit = Compiled(lambda: _implicit().convolve, "forward")
 input_gradient_implicit = Compiled(lambda: _implicit().convolve, "input")
+weight_gradient_implicit = Compiled(lambda: _of_weight_implicit().weight_gradient, "weight")

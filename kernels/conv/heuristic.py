@@ -36,7 +36,7 @@ TABLE = (
     Row("fft", _ALL, 150, "is slower for kernels of fewer than 150 taps"),
     Row("depthwise", _ALL),
     Row("direct", _ALL),
-    Row("implicit", _BOTH),
+    Row("implicit", _ALL),
     Row("explicit", _ALL),
 )
 """Best first."""

@@ -103,7 +103,7 @@ def call(kernel: Kernel, case: dict[str, Any]) -> tuple[list[np.ndarray], dict[s
 def run(kernel: Kernel, name: str, arrays: list, keywords: dict[str, Any]) -> np.ndarray:
     """An implementation by name; the test is skipped where it refuses the signature."""
     try:
-        return kernel[name](*arrays, **keywords)
+        return kernel[name](*arrays, every=True, **keywords)
     except Refused as refused:
         pytest.skip(str(refused))
 
@@ -199,7 +199,7 @@ def test_values_that_tiles_cannot_hold(value: float, precision: str) -> None:
 @pytest.mark.parametrize("which", ["x", "g"])
 def test_a_weight_gradient_of_infinities(which: str) -> None:
     """What is not finite stays where the definition has it, though positions of padding are multiplied too."""
-    x, g = random(2, 5, 6, 6, seed=1), random(2, 7, 6, 6, seed=2)
+    x, g = random(2, 9, 6, 6, seed=1), random(2, 17, 6, 6, seed=2)
     (x if which == "x" else g)[1, 2, 0, 0] = np.inf
     keywords = {"kernel_size": (3, 3), "padding": (1, 1)}
     with np.errstate(all="ignore"):
@@ -253,6 +253,27 @@ def test_kept_weights_give_the_same_bits(name: str) -> None:
             assert run(conv, name, [x, kept], options).tobytes() == first.tobytes()
     assert len(kept.forms) == 2
     assert conv["explicit"](x, kept, padding=(1, 1)).shape == first.shape
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_chunks_of_positions(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight's gradient is the same to the bit for any number of threads, and right where rows and images are cut."""
+    weight_implicit = pytest.importorskip("minitorch_backends.kernels.conv.weight_implicit", reason="Numba is missing")
+    for places, case in itertools.product(
+        (1 << 20, 200, 70), ("strides over rows and columns", "strips", "padded rows")
+    ):
+        arrays, keywords = call(conv_weight_gradient, CASES[case])
+        monkeypatch.setattr(weight_implicit, "_MOST_PLACES", places)
+        monkeypatch.setattr(weight_implicit, "_LEAST_PLACES", 1)
+        results = []
+        for count in (2, threads):
+            weight_implicit._plan.cache_clear()
+            monkeypatch.setattr(threading, "_threads", count)
+            results.append(run(conv_weight_gradient, "implicit", arrays, keywords))
+        weight_implicit._plan.cache_clear()
+        assert results[0].tobytes() == results[1].tobytes()
+        exact = conv_weight_gradient.reference(*arrays, **keywords)
+        assert np.abs(results[0] - exact).max() <= 1e-5 * np.abs(exact).max()
 
 
 def tasks() -> Iterator[Task]:

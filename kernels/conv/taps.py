@@ -1,0 +1,170 @@
+"""The gradient of a convolution with respect to its weight on vector units: every tap is a shift along K.
+
+Positions are what is summed over. A chunk of them is packed in panels for vector microkernels, the gradient of the
+result as it is, and the images with the neighbours that taps reach: since a panel has one place after the other, a tap
+reads the same panel some places further on. So values are packed once, and multiplied once for each tap.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.loops import PackArguments
+from ..gemm.microkernels import begin, end, multiply_panels
+from ..gemm.tags import constant
+from ..jit import njit
+from ..launch import call_at, launch
+from ..words import get
+from .memory import clear
+
+__all__ = ["OPERAND", "ZEROS", "MultiplyTaps", "weight_gradient"]
+
+ZEROS = -(1 << 62)
+"""In the place of where values lie: there are none."""
+
+OPERAND = ("leaf", "at", "line_stride", "k_stride", "lines", "places", "k_bytes", "panels", "target")
+"""Of each operand, in int64: the leaf that packs it, bytes from its array's first value to its first line, how it lies
+in memory, places of a chunk, bytes of a panel for each place, panels, and bytes to them in the memory."""
+
+_LEAF, _AT, _LINE_STRIDE, _K_STRIDE, _LINES, _PLACES, _K_BYTES, _PANELS, _TARGET = range(9)
+
+
+class _TapArguments(NamedTuple):
+    """a, b: the first panels. sums: of the blocks of results, which are added to where `more` says so."""
+
+    a: int
+    a_panel: int
+    panels: int
+    b: int
+    places: int
+    sums: int
+    more: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _multiply_taps(leaf, job):
+    tag, row = leaf.kernel, constant(leaf.kernel, "nr") * constant(leaf.kernel, "size")
+    block, more = constant(leaf.kernel, "mr") * row, job.more != 0
+    begin(tag)
+    for panel in range(job.panels):
+        a, sums = job.a + panel * job.a_panel, job.sums + panel * block
+        multiply_panels(tag, job.places, a, job.b, sums, more, sums, row, a + job.a_panel, job.b)
+    end(tag)
+
+
+class MultiplyTaps(NamedTuple):
+    """Leaf: all panels of A with one of B. The field is a microkernel for vectors."""
+
+    kernel: NamedTuple
+    run = _multiply_taps
+    arguments = _TapArguments
+
+
+class _Packing(NamedTuple):
+    operands: int
+    runs: int
+    first: int
+    last: int
+    chunk: int
+    x: int
+    g: int
+    memory: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack_task(task, worker, job):
+    """Some runs of neighbouring places: an operand, the first place, how many, and where they lie, or `ZEROS`."""
+    first = job.first + task * job.chunk
+    for run in range(first, min(first + job.chunk, job.last)):
+        row = job.runs + 32 * run
+        index, place, count, source = get(row, 0), get(row, 1), get(row, 2), get(row, 3)
+        operand = job.operands + 8 * len(OPERAND) * index
+        places, k_bytes, panels = get(operand, _PLACES), get(operand, _K_BYTES), get(operand, _PANELS)
+        target = job.memory + get(operand, _TARGET)
+        if source == ZEROS:
+            for panel in range(panels):
+                clear(target + (panel * places + place) * k_bytes, count * k_bytes)
+        else:
+            k_stride = get(operand, _K_STRIDE)
+            at = (job.g if index == 0 else job.x) + get(operand, _AT) + source - place * k_stride
+            call_at(
+                get(operand, _LEAF),
+                PackArguments(
+                    get(operand, _LINE_STRIDE), k_stride, get(operand, _LINES), places, places, at, target, 0, 0,
+                    panels, place, place + count,
+                ),
+            )  # fmt: skip
+
+
+class _Pack(_Packing):
+    run = _pack_task
+
+
+class _Multiplying(NamedTuple):
+    leaf: int
+    taps: int
+    a: int
+    a_panel: int
+    a_panels: int
+    b: int
+    b_panel: int
+    b_panels: int
+    chunk: int
+    places: int
+    sums: int
+    block: int
+    more: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _multiply_task(task, worker, job):
+    """One tap of one panel of B and some of A."""
+    parts = (job.a_panels + job.chunk - 1) // job.chunk
+    line, first = task // parts, task % parts * job.chunk
+    tap, panel = job.taps + 16 * (line // job.b_panels), line % job.b_panels
+    call_at(
+        job.leaf,
+        _TapArguments(
+            job.a + get(tap, 0) + first * job.a_panel, job.a_panel, min(job.chunk, job.a_panels - first),
+            job.b + get(tap, 1) + panel * job.b_panel, job.places,
+            job.sums + (line * job.a_panels + first) * job.block, job.more,
+        ),
+    )  # fmt: skip
+
+
+class _Multiply(_Multiplying):
+    run = _multiply_task
+
+
+@njit
+def weight_gradient(
+    pool, threads, leaf, operands, runs, chunk_runs, chunks, places, last_places, taps, tap_count, x_is_a, block, x, g,
+    memory, sums,
+):  # fmt: skip
+    """Sum the products of all taps to `sums`: [tap][panel of B][panel of A][row][column]. All but threads, numbers and
+    the bytes of a block are addresses.
+
+    Arguments:
+        operands: rows of `OPERAND`, the gradient's first, then those of the planes of the images, which are alike.
+        runs: of `_pack_task`; chunk_runs: where those of each chunk of so many places begin.
+        taps: for each tap the bytes from the first panel of A, and of B, to those that it multiplies.
+    """
+    a = operands + (8 * len(OPERAND) if x_is_a else 0)
+    b = operands + (0 if x_is_a else 8 * len(OPERAND))
+    a_panel, b_panel = get(a, _PLACES) * get(a, _K_BYTES), get(b, _PLACES) * get(b, _K_BYTES)
+    a_panels, lines = get(a, _PANELS), tap_count * get(b, _PANELS)
+    each = max(a_panels * lines // (4 * threads), 1)
+    each = min(each, a_panels)
+    for chunk in range(chunks):
+        first, last = get(chunk_runs, chunk), get(chunk_runs, chunk + 1)
+        some = max((last - first) // (4 * threads), 1)
+        tasks = (last - first + some - 1) // some
+        launch(pool, threads, tasks, _Pack(operands, runs, first, last, some, x, g, memory))
+        here = places if chunk < chunks - 1 else last_places
+        launch(
+            pool, threads, lines * ((a_panels + each - 1) // each),
+            _Multiply(
+                leaf, taps, memory + get(a, _TARGET), a_panel, a_panels, memory + get(b, _TARGET), b_panel,
+                get(b, _PANELS), each, here, sums, block, int(chunk > 0),
+            ),
+        )  # fmt: skip
