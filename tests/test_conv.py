@@ -424,3 +424,13 @@ def test_largest_values_of_windows_without_any() -> None:
     assert (values == -float("inf")).all()
     (gradient,) = mt.autograd.grad(values, images, mt.ones_like(values), create_graph=True)
     assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+def test_means_of_windows_without_what_is_not_finite(value: float) -> None:
+    """Windows of unequal lengths: what stands in for a place beyond a short one does not count."""
+    images = mt.ones(1, 1, 2, 7)
+    images[0, 0, 1, 2] = value
+    for found in (F.adaptive_avg_pool2d(images, (2, 5)), F.interpolate(images, size=(2, 5), mode="area")):
+        assert found[0, 0, 0].tolist() == [1.0] * 5
+        np.testing.assert_array_equal(found[0, 0, 1].numpy(), [1.0, value, value, 1.0, 1.0])

@@ -491,6 +491,9 @@ def test_batch_norm_moves_running_statistics() -> None:
     wide = x.detach()._array.astype(np.float64)
     assert np.allclose(mean._array, wide.mean(2).mean(0), atol=1e-6)
     assert np.allclose(var._array, wide.var(2, ddof=1).mean(0), atol=1e-6)
+    before = mean.tolist(), var.tolist()
+    F.batch_norm(zeros(0, 3, 2), mean, var, training=True)
+    assert (mean.tolist(), var.tolist()) == before
 
 
 def test_norms_of_half_types_round_once() -> None:

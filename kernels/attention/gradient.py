@@ -137,15 +137,14 @@ def attention_gradient(
         if q.dtype == _FLOAT32
         else (out.astype(np.float32) * g.astype(np.float32)).sum(-1)
     )
-    logarithms = np.ascontiguousarray(lse * np.float32(math.log2(math.e)))
+    means, logarithms = map(np.ascontiguousarray, (means, lse * np.float32(math.log2(math.e))))
     memory = take_workspace(threads * needed)
     try:
         loops.differentiate(
             pool, threads, q.shape[0] * shape.groups, shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across,
             of_p, p_across, score_leaf, sum_leaf, np.float32(scale * math.log2(math.e)), np.float32(scale),
             np.float32(math.copysign(math.inf, -scale)), _ONE, *map(address_of, grads), 4 * depth,
-            address_of(logarithms), address_of(np.ascontiguousarray(means)), address_of(memory), needed,
-            address_of(limits),
+            address_of(logarithms), address_of(means), address_of(memory), needed, address_of(limits),
         )  # fmt: skip
     finally:
         return_workspace(memory)

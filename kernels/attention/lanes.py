@@ -120,6 +120,8 @@ class _Form:
             value = self.fused(value, fraction, self.splat(power))
         exponent = builder.shl(builder.bitcast(shifted, integers), splat(I32, 23, self.lanes))
         scaled = builder.bitcast(builder.add(builder.bitcast(value, integers), exponent), self.kind)
+        # The low bits of a NaN are no exponent, and would make a number of it.
+        scaled = builder.select(builder.fcmp_unordered("uno", difference, difference), difference, scaled)
         return builder.select(below, self.splat(0.0), scaled)
 
     def _power_by_instructions(self, x: ir.Value, powers: tuple) -> ir.Value:

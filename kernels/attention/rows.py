@@ -40,6 +40,8 @@ def _exp2(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     integers = vector(I32, LANES)
     exponent = builder.shl(builder.bitcast(shifted, integers), splat(I32, 23, LANES))
     scaled = builder.bitcast(builder.add(builder.bitcast(value, integers), exponent), _VECTOR)
+    # The low bits of a NaN are no exponent, and would make a number of it.
+    scaled = builder.select(builder.fcmp_unordered("uno", x, x), x, scaled)
     return builder.select(below, splat(F32, 0.0, LANES), scaled)
 
 

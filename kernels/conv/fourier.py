@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import threading
 from ..gemm import matmul
-from ..registry import ArraySpec
+from ..registry import ArraySpec, Refused
 from .shapes import empty_output, is_channels_last, output_size, padded, steps
 
 __all__ = [
@@ -93,11 +93,28 @@ def weight_gradient_workspace(
     return _bytes(counts, _wide(x.shape[2:], padding), x.dtype.itemsize)
 
 
+_MOST_UNEVEN = 16.0
+"""The root mean square of an array in ratio to the mean of its magnitudes, up to which a transform's errors, which are
+relative to the former, are as small as those of sums of products for most results: 1.25 for normal numbers, 64 for one
+large number among 4096."""
+
+
+def _require_even(x: np.ndarray) -> None:
+    """Raise Refused where a few values are so large that others are lost beside them."""
+    magnitudes = np.abs(x)
+    mean, largest = float(magnitudes.mean(dtype=np.float64)), float(magnitudes.max())
+    if mean > 0 and largest < np.inf and largest > _MOST_UNEVEN * mean:
+        square = float(np.square(magnitudes / largest, dtype=np.float64).mean()) ** 0.5 * largest
+        if square > _MOST_UNEVEN * mean:
+            raise Refused(f"few values of {largest:.3g} would cost the others, of a mean of {mean:.3g}, their accuracy")
+
+
 def _spectrum(x: np.ndarray, groups: int, lengths: Sequence[int], rows: int) -> np.ndarray:
     """(frequencies, groups, rows, columns) of an array (A, B, *S), whose `rows`-th dimension (0 or 1) of A and B has
     the groups."""
     from scipy.fft import rfftn
 
+    _require_even(x)
     axes = tuple(range(2, x.ndim))
     found = rfftn(x, lengths, axes, workers=threading.get_num_threads())
     shape = [found.shape[0], found.shape[1]]
@@ -116,6 +133,8 @@ def _back(spectrum: np.ndarray, lengths: Sequence[int], inside: Any, channels_la
     ordered = ordered.reshape(rows, groups * columns, *frequencies)
     axes = tuple(range(2, 2 + len(lengths)))
     found = irfftn(ordered, lengths, axes, workers=threading.get_num_threads())[(..., *inside)]
+    if not np.isfinite(found).all():
+        raise Refused("a spectrum is not finite, or its sums are not, and would spread over the whole result")
     result = empty_output(found.shape, found.dtype, channels_last)
     result[...] = found
     return result

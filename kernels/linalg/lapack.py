@@ -83,7 +83,9 @@ def cholesky(a: np.ndarray, **_: Any) -> Cholesky:
     factor = _routine("potrf", a)
     for index, (matrix, out) in enumerate(zip(_each(a), _each(L), strict=True)):
         if matrix.size:
-            out[...], _flat(info)[index] = factor(_fortran(matrix), lower=True, clean=True, overwrite_a=True)
+            out[...], found = factor(_fortran(matrix), lower=True, clean=True, overwrite_a=True)
+            wrong = np.flatnonzero(~(out.diagonal().real > 0))  # OpenBLAS lets pivots that are no numbers pass
+            _flat(info)[index] = found or (wrong[0] + 1 if wrong.size else 0)
     return Cholesky(L, info, {"routine": "potrf"})
 
 

@@ -20,6 +20,12 @@ from .refine import Refined, in_each, refined, row_norm
 __all__ = ["Reflections", "reflections"]
 
 
+def _rows_of(a: np.ndarray) -> tuple[int, int]:
+    """Where a matrix lies, whose rows the loops take for contiguous, and bytes from row to row."""
+    assert a.size == 0 or a.strides[1] == a.itemsize, "an internal error: a matrix that is not in rows"
+    return address_of(a), a.strides[0]
+
+
 class Reflections(NamedTuple):
     """What one call works with: the products and the memory, in which the reflections are that were factored last."""
 
@@ -30,20 +36,19 @@ class Reflections(NamedTuple):
         """Factor the first columns of a (m, n) in place."""
         from .blocked_qr import householder
 
-        householder(self.products, *a.shape, address_of(a), a.strides[0], columns, taus, self.memory)
+        householder(self.products, *a.shape, *_rows_of(a), columns, taus, self.memory)
 
     def load(self, a: np.ndarray, taus: np.ndarray) -> None:
         """Take vectors and taus that were factored elsewhere."""
         from .blocked_qr import load_reflections
 
-        load_reflections(self.products, a.shape[0], address_of(a), a.strides[0], taus, self.memory)
+        load_reflections(self.products, a.shape[0], *_rows_of(a), taus, self.memory)
 
     def apply(self, count: int, c: np.ndarray, transposed: bool = False, upper: bool = False) -> None:
         """Q C or Q.T C in place."""
         from .blocked_qr import apply_reflections
 
-        where = address_of(c), c.strides[0]
-        apply_reflections(self.products, *c.shape, count, transposed, upper, *where, self.memory)
+        apply_reflections(self.products, *c.shape, count, transposed, upper, *_rows_of(c), self.memory)
 
 
 @contextmanager
@@ -165,7 +170,7 @@ class _LeastSquares:
         largest = max(row_norm(a), np.finfo(a.dtype).tiny)
         scale = a.dtype.type(2.0 ** -np.frexp(largest)[1]) if largest < np.inf else a.dtype.type(1)
         self.a, self.b = a * scale, b * scale
-        self.factors = np.concatenate([self.a, self.b], -1)
+        self.factors = np.ascontiguousarray(np.concatenate([self.a, self.b], -1))  # which follows the order of both
         by.factor(self.factors, self.n, np.empty(self.n, a.dtype))
         self.R = np.triu(self.factors[: self.n, : self.n])
 

@@ -58,9 +58,11 @@ def _mean_along(x: Tensor, dim: int, count: int) -> Tensor:
     start, stop = _bounds(size, count)
     places = _places(size, count)
     fresh = start[:, None] + np.arange(places.shape[1]) < stop[:, None]
-    shares = (fresh / np.maximum(stop - start, 1)[:, None]).astype(x._array.dtype)
-    seen = x.index_select(dim, adopt(places.ravel())).unflatten(dim, places.shape)
-    return (seen * adopt(shares.reshape(*shares.shape, *(1,) * (x.ndim - dim - 1)))).sum(dim + 1)
+    counts = np.maximum(stop - start, 1).astype(x._array.dtype)
+    seen, behind = x.index_select(dim, adopt(places.ravel())).unflatten(dim, places.shape), (1,) * (x.ndim - dim - 1)
+    # Not times 0, which is no number where what is repeated is infinite.
+    seen = seen.masked_fill(adopt(~fresh.reshape(*fresh.shape, *behind)), 0.0)
+    return seen.sum(dim + 1) / adopt(counts.reshape(-1, *behind))
 
 
 def _check(name: str, dims: int, input: Tensor, empty: bool) -> None:

@@ -209,7 +209,10 @@ def _track(
     running_mean: Tensor | None, running_var: Tensor | None, mean: np.ndarray, deviation: np.ndarray, eps: float,
     size: int, momentum: float,
 ) -> None:  # fmt: skip
-    """Move running statistics towards those of an input, averaged over the batch: mean and unbiased variance."""
+    """Move running statistics towards those of an input, averaged over the batch: mean and unbiased variance. Those of
+    no values leave them."""
+    if size == 0:
+        return
     var = np.maximum(np.square(deviation, dtype=np.float64) - eps, 0) * (size / max(size - 1, 1))
     with no_grad():
         for running, now in ((running_mean, mean), (running_var, var)):

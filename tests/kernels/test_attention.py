@@ -172,7 +172,25 @@ def test_masks_and_rows_that_see_nothing(name):
     assert np.all(gradients[0][0, :, 2] == 0)
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e38, 1e-40])
+NAN_WITH_BITS = np.uint32(0x7FC00001).view(np.float32)
+"""A NaN of which compiled code might make a number, where it takes low bits for an exponent."""
+
+
+@pytest.mark.parametrize("name", ["flash", "efficient"])
+def test_every_nan_reaches_the_gradients(name):
+    q, k, v = operands(1, 1, 1, 20, 20, 16)
+    q[0, 0, 3, 5] = NAN_WITH_BITS
+    with np.errstate(all="ignore"):
+        try:
+            found = attention[name](q, k, v, scale=0.3)
+            gradients = attention_gradient[name](q, k, v, *found, np.ones_like(found.out), scale=0.3)
+        except Refused as refused:
+            pytest.skip(str(refused))
+    for each in gradients[1:]:
+        assert np.isnan(each).all()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, NAN_WITH_BITS, 1e38, 1e-40])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_hostile_values(value, place):
     """Flash gives what the plain kernel gives, or refuses the data."""

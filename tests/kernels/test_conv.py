@@ -251,3 +251,36 @@ def test_what_is_not_allowed_is_refused_with_the_reason() -> None:
     (_, sentence), *_ = kernel.decide(a, every=True, workspace_limit=5).refusals
     assert "1,000" in sentence
     assert "5" in sentence
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e30, "one"])
+def test_spectra_do_not_spread_what_is_not_finite_or_too_large(value: Any, dtype: Any) -> None:
+    """Long kernels go by spectra, and values that would spoil all of these to another algorithm."""
+    x, w = np.random.default_rng(0).standard_normal((1, 2, 24, 24)), np.ones((1, 2, 13, 13))
+    if value == "one":
+        x[0, 0, 0, 0] = 1e8
+    elif value == 1e30:
+        x *= value * (1e270 if dtype == np.float64 else 1e6)
+        w *= 1e-3
+    else:
+        x[0, 0, 0, 0] = value
+    x, w = x.astype(dtype), w.astype(dtype)
+    assert conv.decide(x, w).candidates[0].name == "fft"
+    with np.errstate(all="ignore"):
+        found = conv(x, w)
+        finite = np.isfinite(found)
+        assert finite.sum() == found.size - (not np.isfinite(x).all())
+        exact = conv["explicit"](x, w)
+    found, exact = found[..., 1:, 1:], exact[..., 1:, 1:]  # those that do not meet the first value
+    assert np.abs(found - exact).max() <= 100 * np.finfo(dtype).eps * np.abs(exact).max()
+
+
+def test_spectra_refuse_by_their_values() -> None:
+    x, w = np.ones((1, 1, 20, 20), np.float32), np.ones((1, 1, 13, 13), np.float32)
+    x[0, 0, 3, 3] = np.inf
+    with pytest.raises(Refused, match="not finite"):
+        conv["fft"](x, w)
+    x[0, 0, 3, 3] = 1e9
+    with pytest.raises(Refused, match=r"few values of 1e\+09"):
+        conv["fft"](x, w)

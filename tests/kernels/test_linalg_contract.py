@@ -63,6 +63,9 @@ def test_cholesky_says_which_minor_is_not_positive(name: str, implementation: st
     result = checked(name, implementation, (matrices,), np.inf)
     if result is not None:
         assert result.info.tolist() == [0, 4, 1]
+        matrices[1, 3, 1] = matrices[1, 1, 3] = np.nan
+        matrices[2, 0, 0] = np.nan
+        assert getattr(linalg, name)[implementation](matrices).info.tolist() == [0, 4, 1]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -83,6 +83,8 @@ def test_least_squares_by_reflections(dtype: str) -> None:
         expected = linalg.lstsq["lapack"](a, b, rcond=0.0, driver="gels")
         assert np.abs(found.x - expected.x).max() <= 100 * np.finfo(dtype).eps * np.abs(expected.x).max()
         assert not found.info.any()
+        by_columns = linalg.lstsq["magma"](np.asfortranarray(a[0]), np.asfortranarray(b[0]), rcond=0.0, driver="gels")
+        np.testing.assert_array_equal(by_columns.x, found.x[0])
     a, b = random(2, 60, 50, dtype=dtype), random(2, 60, 2, dtype=dtype)
     a[1, :, 20] = 0
     found = linalg.lstsq["magma"](a, b, rcond=0.0, driver="gels")
