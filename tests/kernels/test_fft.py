@@ -14,6 +14,7 @@ from minitorch_backends.kernels.fft import bluestein, contract, fft, lengths, ma
 from minitorch_backends.kernels.fft.bluestein import smooth_length
 from minitorch_backends.kernels.fft.lengths import (
     IN_REGISTERS,
+    SMOOTH,
     factors,
     lanes_in_registers,
     lanes_of,
@@ -109,7 +110,7 @@ def test_few_transforms(kind: str, dtype: str) -> None:
     """Shorter vectors where lengths are too short for whole ones, and the short way through the registry, with the bits
     of the general one."""
     size, taken = np.dtype(dtype).itemsize // 2, set()
-    for n, batch in ((12, 1), (20, 2), (60, 1), (130, 3), (210, 1), (338, 2), (1000, 1), (40, 4 * lanes_of(size) + 3)):
+    for n, batch in ((12, 1), (20, 2), (130, 3), (338, 2), (1000, 1), (40, 4 * lanes_of(size) + 3)):
         found = stockham.kind_of(n, batch, size)
         if found is None:
             continue
@@ -143,9 +144,12 @@ def assert_same_both_ways(kind: str, batch: int, last: int, dtype: str) -> None:
 @pytest.mark.parametrize("kind", ["forward", "inverse", "real", "halved"])
 def test_in_registers(kind: str, dtype: str) -> None:
     """Every length, alone and in pairs and with one left over, from memory that is not aligned, the short way through
-    the registry and the general one, with the same bits."""
-    ran = 0
+    the registry and the general one, with the same bits. Of complex numbers a smooth length is transformed in one of
+    both directions, whose code differs by an exchange of parts, and each takes a second to compile."""
+    ran, some = 0, {"forward": SMOOTH[::2], "inverse": SMOOTH[1::2]}.get(kind, SMOOTH)
     for n in IN_REGISTERS:
+        if n in SMOOTH and n not in some:
+            continue
         if lanes_in_registers(n, np.dtype(dtype).itemsize // 2) is None:
             continue
         last = n if kind in ("forward", "inverse") else 2 * n
@@ -182,7 +186,7 @@ def test_wide_matrices(kind: str, dtype: str) -> None:
     transforms as share vectors and one more, from memory that is not aligned, the short way through the registry and
     the general one, with the same bits."""
     size, lanes, found = np.dtype(dtype).itemsize // 2, lanes_of(np.dtype(dtype).itemsize // 2), set()
-    for n in (720, 800, 180, 210, 294, 768):
+    for n in (800, 180, 210, 768, *([294] if size == 4 else [])):
         rows, last = rows_of_wide(n, size), n if kind in ("forward", "inverse") else 2 * n
         if rows is None:
             continue
@@ -246,7 +250,7 @@ def test_lengths_of_convolutions() -> None:
 def test_growth_of_the_error(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of log2(n) roundings, and no power of n."""
     monkeypatch.setattr(stockham, "LEAST", 0)
-    for n in (256, 1024, 4096):
+    for n in (64, 512, 4096):
         x = numbers(8, n, dtype=dtype)
         wanted = fft.reference(x[:1], kind="forward", axes=(1,))
         out = fft["stockham"](x, kind="forward", axes=(1,))
