@@ -92,10 +92,11 @@ def _rows(table: tuple[np.ndarray, ...], where: Geometry, strides: tuple[int, ..
 
 def _runs(rows: np.ndarray, operand: int, first: int, count: int, k_stride: int) -> list[np.ndarray]:
     """Of so many places from a position on: those of the rows, and zeros between them, as `taps` takes them."""
-    start, stop = np.maximum(rows[:, 0], first), np.minimum(rows[:, 0] + rows[:, 1], first + count)
-    some = np.flatnonzero(stop > start)
-    sources = rows[some, 2] + (start[some] - rows[some, 0]) * k_stride
-    start, stop = start[some] - first, stop[some] - first
+    begin, end = rows[:, 0], rows[:, 0] + rows[:, 1]
+    some = slice(np.searchsorted(end, first, "right"), np.searchsorted(begin, first + count))
+    start, stop = np.maximum(begin[some], first), np.minimum(end[some], first + count)
+    sources = rows[some, 2] + (start - begin[some]) * k_stride
+    start, stop = start - first, stop - first
     gaps, until = np.append(0, stop), np.append(start, count)
     zeros = np.stack([np.full(gaps.size, operand), gaps, until - gaps, np.full(gaps.size, taps.ZEROS)], 1)
     return [np.stack([np.full(start.size, operand), start, stop - start, sources], 1), zeros[until > gaps]]
