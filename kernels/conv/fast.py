@@ -103,20 +103,14 @@ def refuses_weight_implicit(
     return _unknown("avx512", x, g, precision, rounding)
 
 
-_LEAST_CHANNELS, _LARGE_WEIGHT, _FEW_POSITIONS = 8, 1 << 20, 512
-"""Channels of a group that fill enough of a panel, and the values of a weight whose order costs more than the products
-of few positions do (bench/NOTES.md, "Convolutions")."""
+_LEAST_CHANNELS = 8
+"""Of a group, which fill enough of a panel (bench/NOTES.md, "Convolutions")."""
 
 
-def slower_weight_implicit(
-    x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], groups: int = 1, **_: Any
-) -> str | None:
+def slower_weight_implicit(x: ArraySpec, g: ArraySpec, *, groups: int = 1, **_: Any) -> str | None:
     """Why columns are faster."""
-    channels, positions = x.shape[1] // groups, g.shape[0] * math.prod(g.shape[2:])
-    if channels < _LEAST_CHANNELS:
-        return f"is slower for {channels} channels in a group; faster from {_LEAST_CHANNELS}"
-    if g.shape[1] * channels * math.prod(kernel_size) > _LARGE_WEIGHT and positions < _FEW_POSITIONS:
-        return f"is slower for {positions} positions and so large a weight; faster from {_FEW_POSITIONS}"
+    if x.shape[1] // groups < _LEAST_CHANNELS:
+        return f"is slower for {x.shape[1] // groups} channels in a group; faster from {_LEAST_CHANNELS}"
     return None
 
 

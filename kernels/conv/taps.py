@@ -14,8 +14,8 @@ from ..gemm.microkernels import begin, end, multiply_panels
 from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import call_at, launch
-from ..words import get
-from .memory import clear
+from ..words import get, put
+from .memory import clear, write32
 
 __all__ = ["OPERAND", "ZEROS", "MultiplyTaps", "weight_gradient"]
 
@@ -136,13 +136,54 @@ class _Multiply(_Multiplying):
     run = _multiply_task
 
 
+class _Ordering(NamedTuple):
+    """steps: bytes from line to line of each operand in the weight."""
+
+    sums: int
+    weight: int
+    taps: int
+    a_panels: int
+    a_lines: int
+    a_step: int
+    b_panels: int
+    b_lines: int
+    b_step: int
+    mr: int
+    nr: int
+    size: int
+
+
+@njit(cache=False, no_cpython_wrapper=True)
+def _order_task(task, worker, job):
+    """The results of a panel of A."""
+    mr, nr, size = job.mr, job.nr, job.size
+    block = mr * nr * size
+    tap_bytes = job.a_panels * job.b_panels * block
+    for panel in range(job.b_panels):
+        blocks = job.sums + (panel * job.a_panels + task) * block
+        for row in range(min(mr, job.a_lines - task * mr)):
+            for column in range(min(nr, job.b_lines - panel * nr)):
+                to = job.weight + (task * mr + row) * job.a_step + (panel * nr + column) * job.b_step
+                at = blocks + (row * nr + column) * size
+                if size == 4:
+                    for tap in range(job.taps):
+                        write32(to + 4 * tap, at + tap * tap_bytes)
+                else:
+                    for tap in range(job.taps):
+                        put(to, tap, get(at + tap * tap_bytes, 0))
+
+
+class _Order(_Ordering):
+    run = _order_task
+
+
 @njit
 def weight_gradient(
-    pool, threads, leaf, operands, runs, chunk_runs, chunks, places, last_places, taps, tap_count, x_is_a, block, x, g,
-    memory, sums,
+    pool, threads, leaf, operands, runs, chunk_runs, chunks, places, last_places, taps, tap_count, x_is_a, mr, nr,
+    size, x, g, memory, sums, weight,
 ):  # fmt: skip
-    """Sum the products of all taps to `sums`: [tap][panel of B][panel of A][row][column]. All but threads, numbers and
-    the bytes of a block are addresses.
+    """Sum the products of all taps to `sums`, [tap][panel of B][panel of A][row][column], and bring them in the order
+    of the weight, [output][channel][tap]. All but threads and numbers are addresses.
 
     Arguments:
         operands: rows of `OPERAND`, the gradient's first, then those of the planes of the images, which are alike.
@@ -151,6 +192,7 @@ def weight_gradient(
     """
     a = operands + (8 * len(OPERAND) if x_is_a else 0)
     b = operands + (0 if x_is_a else 8 * len(OPERAND))
+    block = mr * nr * size
     a_panel, b_panel = get(a, _PLACES) * get(a, _K_BYTES), get(b, _PLACES) * get(b, _K_BYTES)
     a_panels, lines = get(a, _PANELS), tap_count * get(b, _PANELS)
     each = max(a_panels * lines // (4 * threads), 1)
@@ -168,3 +210,9 @@ def weight_gradient(
                 get(b, _PANELS), each, here, sums, block, int(chunk > 0),
             ),
         )  # fmt: skip
+    a_lines, b_lines, step = get(a, _LINES), get(b, _LINES), tap_count * size
+    a_step, b_step = (step, step * a_lines) if x_is_a else (step * b_lines, step)
+    launch(
+        pool, threads, a_panels,
+        _Order(sums, weight, tap_count, a_panels, a_lines, a_step, get(b, _PANELS), b_lines, b_step, mr, nr, size),
+    )  # fmt: skip

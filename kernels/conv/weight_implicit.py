@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,15 +62,13 @@ class _Plan(NamedTuple):
     """All that does not depend on addresses and values.
 
     Attributes:
-        arguments: of `taps.weight_gradient`, from the leaf to the bytes of a block.
-        memory_bytes: of what is packed.
-        sums, order: the shape of the sums, and their axes as (row, column, tap) of the weight, each in two parts.
+        arguments: of `taps.weight_gradient`, from the leaf to the bytes of a value.
+        sums_bytes, packed_bytes: of the memory for sums, and for what is packed.
     """
 
     arguments: tuple[int, ...]
-    memory_bytes: int
-    sums: tuple[int, ...]
-    order: tuple[int, ...]
+    sums_bytes: int
+    packed_bytes: int
     kept: tuple[Any, ...]
 
 
@@ -179,19 +176,17 @@ def _plan(
     places = -(-positions // -(-positions // most))
     chunks = -(-positions // places)
     runs, firsts = _all_runs([g, x], chunks, places)
-    operands, memory_bytes = _table(plan, (g, x), places, dtype)
+    operands, packed_bytes = _table(plan, (g, x), places, dtype)
     shifts = np.zeros((len(one.taps), 2), np.int64)
     for index, (plane, offset, _) in enumerate(one.taps):
         shifts[index, 0 if x.is_a else 1] = plane * x.plane_bytes(places) + (offset + where.front) * x.k_bytes
-    a, b = (x, g) if x.is_a else (g, x)
     arguments = (
         leaf_address(taps.MultiplyTaps(kernel)), address_of(operands), address_of(runs), address_of(firsts), chunks,
         places, positions - (chunks - 1) * places, address_of(shifts), len(shifts), int(x.is_a),
-        kernel.mr * kernel.nr * working.itemsize,
+        kernel.mr, kernel.nr, working.itemsize,
     )  # fmt: skip
-    sums = len(shifts), b.panels, a.panels, kernel.mr, kernel.nr
-    order = (1, 4, 2, 3, 0) if x.is_a else (2, 3, 1, 4, 0)
-    return _Plan(arguments, memory_bytes, sums, order, (operands, runs, firsts, shifts))
+    sums_bytes = len(shifts) * x.panels * g.panels * kernel.mr * kernel.nr * working.itemsize
+    return _Plan(arguments, sums_bytes, packed_bytes, (operands, runs, firsts, shifts))
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
@@ -200,22 +195,20 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
 
     Raises `Refused` where the result is not finite, since positions of padding are multiplied by zero.
     """
-    (pool, threads), groups, working = threading.pool(), setting.groups, working_dtype(x.dtype)
-    channels, outputs = x.shape[1] // groups, g.shape[1] // groups
-    out = np.empty((groups, outputs, channels, math.prod(setting.size)), x.dtype)
+    (pool, threads), groups, arrays = threading.pool(), setting.groups, (address_of(x), address_of(g))
+    shape = g.shape[1] // groups, x.shape[1] // groups, *setting.size
+    out = np.empty((groups, *shape), working_dtype(x.dtype))
     for group in range(groups):
         plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, group)
-        sums, memory = np.empty(plan.sums, working), take_workspace(plan.memory_bytes)
+        memory = take_workspace(plan.sums_bytes + plan.packed_bytes)
         try:
+            sums = address_of(memory)
             taps.weight_gradient(
-                pool, threads, *plan.arguments, address_of(x), address_of(g), address_of(memory), address_of(sums)
+                pool, threads, *plan.arguments, *arrays, sums + plan.sums_bytes, sums, address_of(out[group])
             )
         finally:
             return_workspace(memory)
-        sizes = [plan.sums[axis] for axis in plan.order]
-        blocks = sums.transpose(plan.order).reshape(sizes[0] * sizes[1], sizes[2] * sizes[3], sizes[4])
-        with np.errstate(all="ignore"):
-            out[group] = blocks[:outputs, :channels]
     if not np.isfinite(out).all():
         raise Refused("the result is not finite, and positions of padding would multiply that by zero")
-    return out.reshape(groups * outputs, channels, *setting.size)
+    with np.errstate(over="ignore"):  # as other algorithms, whose sums become infinities of a half type
+        return out.reshape(-1, *shape[1:]).astype(x.dtype, copy=False)
