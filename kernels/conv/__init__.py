@@ -223,8 +223,8 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "workspace": fast.workspace_implicit, "packs": True,
     },
     ("conv_weight_gradient", "implicit"): {
-        "run": fast.weight_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_weight_implicit,
-        "slower": fast.slower_weight_implicit, "workspace": fast.workspace_weight_implicit,
+        "run": fast.weight_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
+        "workspace": fast.workspace_weight_implicit,
     },
     ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, "last": True},
     ("conv_input_gradient", "explicit"): {
@@ -248,12 +248,13 @@ for _name, _tile in _TILES.items():
 def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:
     """The verdict of a row of the table on a call."""
     if kernel is conv_weight_gradient:
-        return lambda *_, kernel_size, **__: row.refusal(math.prod(kernel_size))
-    return lambda _, weight, *__, **___: row.refusal(math.prod(weight.shape[2:]))
+        return lambda x, *_, kernel_size, groups=1, **__: row.refusal(math.prod(kernel_size), x.shape[1] // groups)
+    return lambda _, weight, *__, **___: row.refusal(math.prod(weight.shape[2:]), weight.shape[1])
 
 
 for _row in TABLE:
     for _kernel in KERNELS:
         if _kernel.name in _row.kernels:
-            _given = _IMPLEMENTATIONS[_kernel.name, _row.algorithm]
-            declare(_kernel, _row.algorithm, **({"slower": _slower(_row, _kernel)} | _given))
+            declare(
+                _kernel, _row.algorithm, slower=_slower(_row, _kernel), **_IMPLEMENTATIONS[_kernel.name, _row.algorithm]
+            )

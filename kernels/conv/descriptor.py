@@ -18,6 +18,7 @@ __all__ = [
     "PASS",
     "PLAN",
     "ROWS",
+    "TAPS",
     "WEIGHT",
     "WINOGRAD",
     "describe",
@@ -83,14 +84,15 @@ WINOGRAD = (
 )  # fmt: skip
 """Fields of a convolution by Winograd's transforms."""
 
-_PLACES = {("plan", name): place for place, name in enumerate(PLAN)}
-_PLACES |= {("pass", name): place for place, name in enumerate(PASS)}
-_PLACES |= {("weight", name): place for place, name in enumerate(WEIGHT)}
-_PLACES |= {("depthwise", name): place for place, name in enumerate(DEPTHWISE)}
-_PLACES |= {("channels", name): place for place, name in enumerate(CHANNELS)}
-_PLACES |= {("rows", name): place for place, name in enumerate(ROWS)}
-_PLACES |= {("flat", name): place for place, name in enumerate(FLAT)}
-_PLACES |= {("winograd", name): place for place, name in enumerate(WINOGRAD)}
+TAPS = ("leaf", "line_stride", "k_stride", "lines", "places", "k_bytes", "panels", "target")
+"""Fields of an operand of a weight's gradient on vector units: the leaf that packs it, how it lies in memory, places of
+a chunk, bytes of a panel for each place, panels, and bytes to them in the memory."""
+
+_TABLES = {
+    "plan": PLAN, "pass": PASS, "weight": WEIGHT, "depthwise": DEPTHWISE, "channels": CHANNELS, "rows": ROWS,
+    "flat": FLAT, "winograd": WINOGRAD, "taps": TAPS,
+}  # fmt: skip
+_PLACES = {(kind, name): place for kind, names in _TABLES.items() for place, name in enumerate(names)}
 
 
 def describe(names: tuple[str, ...], values: dict[str, int]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from ..registry import ArraySpec
 from .setting import setting_of
 
 __all__ = [
+    "CHUNK_BYTES",
     "Compiled",
     "conv_depthwise",
     "conv_direct",
@@ -26,8 +28,6 @@ __all__ = [
     "refuses_direct",
     "refuses_implicit",
     "refuses_weight_depthwise",
-    "refuses_weight_implicit",
-    "slower_weight_implicit",
     "weight_gradient_depthwise",
     "weight_gradient_direct",
     "weight_gradient_implicit",
@@ -37,7 +37,10 @@ __all__ = [
     "workspace_weight_implicit",
 ]
 
-_SUMS_BYTES = _CHUNK_BYTES = 1 << 21
+_SUMS_BYTES = 1 << 21
+
+CHUNK_BYTES = 1 << 21
+"""Of what is packed of a chunk of positions for a weight's gradient on vector units."""
 
 
 def _unknown(isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str) -> str | None:
@@ -92,26 +95,8 @@ def refuses_weight_depthwise(
 def refuses_implicit(
     x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
 ) -> str | None:
-    """Why a convolution, or the gradient with respect to its input, is not done as an implicit product."""
+    """Why a convolution, or one of its gradients, is not done as an implicit product."""
     return _unknown("avx512", x, weight, precision, rounding)
-
-
-def refuses_weight_implicit(
-    x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", rounding: str = "rna", **_: Any
-) -> str | None:
-    """Why the gradient with respect to a weight is not done as an implicit product."""
-    return _unknown("avx512", x, g, precision, rounding)
-
-
-_LEAST_CHANNELS = 8
-"""Of a group, which fill enough of a panel (bench/NOTES.md, "Convolutions")."""
-
-
-def slower_weight_implicit(x: ArraySpec, g: ArraySpec, *, groups: int = 1, **_: Any) -> str | None:
-    """Why columns are faster."""
-    if x.shape[1] // groups < _LEAST_CHANNELS:
-        return f"is slower for {x.shape[1] // groups} channels in a group; faster from {_LEAST_CHANNELS}"
-    return None
 
 
 def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
@@ -137,20 +122,27 @@ def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "iee
     return parts * (3 * _packed_bytes(x, x.shape[1], 2) + 2 * _packed_bytes(g, g.shape[1], 2)) + _SUMS_BYTES
 
 
-def workspace_weight_implicit(x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], **_: Any) -> int:
-    """About what an implicit product takes: some positions packed, and the weight in blocks."""
-    return _CHUNK_BYTES + math.prod(kernel_size) * (x.shape[1] + 31) * (g.shape[1] + 31) * max(4, x.dtype.itemsize)
+def workspace_weight_implicit(
+    x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], groups: int = 1, **_: Any
+) -> int:
+    """About what an implicit product takes: both operands of some positions in panels, and the weight's blocks."""
+    channels, outputs, item = x.shape[1] // groups + 31, g.shape[1] // groups + 31, max(4, x.dtype.itemsize)
+    positions = x.shape[0] * math.prod(size + 2 for size in x.shape[2:])
+    return (
+        min(CHUNK_BYTES, positions * (channels + outputs) * item) + math.prod(kernel_size) * channels * outputs * item
+    )
 
 
 class Compiled(NamedTuple):
     """An implementation that is imported, with the compiler, when it is called first.
 
     Attributes:
-        function: imports and returns it, a function of a `Setting` and of the arrays.
+        module, function: its names, of a function of a `Setting` and of the arrays.
         kind: of its setting.
     """
 
-    function: Callable[[], Callable[..., np.ndarray]]
+    module: str
+    function: str
     kind: str
 
     def __call__(self, x: np.ndarray, *others: Any, **keywords: Any) -> np.ndarray:
@@ -158,45 +150,16 @@ class Compiled(NamedTuple):
 
     def prepared(self, dims: int, keywords: dict[str, Any]) -> Callable[..., np.ndarray]:
         """The function of the arrays alone."""
-        return functools.partial(self.function(), setting_of(self.kind, dims, **keywords))
+        function = getattr(importlib.import_module(f".{self.module}", __package__), self.function)
+        return functools.partial(function, setting_of(self.kind, dims, **keywords))
 
 
-def _direct() -> Any:
-    from . import direct
-
-    return direct
-
-
-def _channelwise() -> Any:
-    from . import channelwise
-
-    return channelwise
-
-
-def _implicit() -> Any:
-    from . import implicit
-
-    return implicit
-
-
-def _of_weight() -> Any:
-    from . import weight_direct
-
-    return weight_direct
-
-
-def _of_weight_implicit() -> Any:
-    from . import weight_implicit
-
-    return weight_implicit
-
-
-conv_direct = Compiled(lambda: _direct().convolve, "forward")
-input_gradient_direct = Compiled(lambda: _direct().convolve, "input")
-weight_gradient_direct = Compiled(lambda: _of_weight().weight_gradient, "weight")
-conv_depthwise = Compiled(lambda: _channelwise().convolve, "forward")
-input_gradient_depthwise = Compiled(lambda: _channelwise().convolve, "input")
-weight_gradient_depthwise = Compiled(lambda: _channelwise().weight_gradient, "weight")
-conv_implicit = Compiled(lambda: _implicit().convolve, "forward")
-input_gradient_implicit = Compiled(lambda: _implicit().convolve, "input")
-weight_gradient_implicit = Compiled(lambda: _of_weight_implicit().weight_gradient, "weight")
+conv_direct = Compiled("direct", "convolve", "forward")
+input_gradient_direct = Compiled("direct", "convolve", "input")
+weight_gradient_direct = Compiled("weight_direct", "weight_gradient", "weight")
+conv_depthwise = Compiled("channelwise", "convolve", "forward")
+input_gradient_depthwise = Compiled("channelwise", "convolve", "input")
+weight_gradient_depthwise = Compiled("channelwise", "weight_gradient", "weight")
+conv_implicit = Compiled("implicit", "convolve", "forward")
+input_gradient_implicit = Compiled("implicit", "convolve", "input")
+weight_gradient_implicit = Compiled("weight_implicit", "weight_gradient", "weight")

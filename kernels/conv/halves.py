@@ -15,7 +15,7 @@ from ..jit import intrinsic, ir, njit, types
 from ..launch import launch
 from .positions import pointer
 
-__all__ = ["as_bfloat16"]
+__all__ = ["rounded_sums"]
 
 _LANES, _CHUNK = 16, 1024
 
@@ -56,8 +56,11 @@ def _round(pool, threads, source, target, count):
     launch(pool, threads, (count + _CHUNK - 1) // _CHUNK, _Chunks(source, target, count))
 
 
-def as_bfloat16(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A contiguous float32 array rounded to bfloat16, `dtype`, to nearest even."""
+def rounded_sums(sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A contiguous array of sums in the dtype of what was summed, to nearest even; what is too large is infinite."""
+    if dtype.name != "bfloat16":
+        with np.errstate(over="ignore"):
+            return sums.astype(dtype, copy=False)
     found, whole = empty(sums.shape, dtype), sums.size // _LANES
     if whole:
         _round(*threading.pool(), address_of(sums), address_of(found), whole)

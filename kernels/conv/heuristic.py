@@ -1,5 +1,5 @@
-"""Which algorithm is the default: the first of the rows of `TABLE` for a kernel and its number of taps that does not
-refuse the call. What was measured stands in bench/NOTES.md, "Convolutions"."""
+"""Which algorithm is the default: the first of the rows of `TABLE` for a kernel, its number of taps and the channels of
+a group that does not refuse the call. What was measured stands in bench/NOTES.md, "Convolutions"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Row(NamedTuple):
     """One algorithm of some kernels.
 
     Attributes:
-        least_taps: taps of a kernel from which it is a default; infinity for never.
+        least_taps, least_channels: taps of a kernel, and channels of a group of the input, from which it is a default;
+            infinity for never.
         otherwise: why it is none below.
     """
 
@@ -24,10 +25,13 @@ class Row(NamedTuple):
     kernels: tuple[str, ...]
     least_taps: float = 0
     otherwise: str = ""
+    least_channels: int = 0
 
-    def refusal(self, taps: int) -> str | None:
-        """Why the algorithm is not the default for a kernel of so many taps, or None."""
-        return f"{self.otherwise}; cudnn.benchmark = True times it" if taps < self.least_taps else None
+    def refusal(self, taps: int, channels: int) -> str | None:
+        """Why the algorithm is not the default for a kernel of so many taps and channels, or None."""
+        if taps >= self.least_taps and channels >= self.least_channels:
+            return None
+        return f"{self.otherwise}; cudnn.benchmark = True times it"
 
 
 TABLE = (
@@ -36,7 +40,8 @@ TABLE = (
     Row("fft", _ALL, 150, "is slower for kernels of fewer than 150 taps"),
     Row("depthwise", _ALL),
     Row("direct", _ALL),
-    Row("implicit", _ALL),
+    Row("implicit", _BOTH),
+    Row("implicit", ("conv_weight_gradient",), 0, "is slower for fewer than 8 channels in a group", 8),
     Row("explicit", _ALL),
 )
 """Best first."""

@@ -15,18 +15,15 @@ from ..gemm.tags import constant
 from ..jit import njit
 from ..launch import call_at, launch
 from ..words import get, put
+from .descriptor import TAPS, field
 from .memory import clear, write32
 
-__all__ = ["OPERAND", "ZEROS", "MultiplyTaps", "weight_gradient"]
+__all__ = ["ZEROS", "MultiplyTaps", "weight_gradient"]
 
 ZEROS = -(1 << 62)
 """In the place of where values lie: there are none."""
 
-OPERAND = ("leaf", "at", "line_stride", "k_stride", "lines", "places", "k_bytes", "panels", "target")
-"""Of each operand, in int64: the leaf that packs it, bytes from its array's first value to its first line, how it lies
-in memory, places of a chunk, bytes of a panel for each place, panels, and bytes to them in the memory."""
-
-_LEAF, _AT, _LINE_STRIDE, _K_STRIDE, _LINES, _PLACES, _K_BYTES, _PANELS, _TARGET = range(9)
+_OPERAND_BYTES = 8 * len(TAPS)
 
 
 class _TapArguments(NamedTuple):
@@ -60,7 +57,32 @@ class MultiplyTaps(NamedTuple):
     arguments = _TapArguments
 
 
-class _Packing(NamedTuple):
+@njit(cache=False, no_cpython_wrapper=True)
+def _pack_task(task, worker, job):
+    """Some runs of neighbouring places: an operand, the first place, how many, and where they lie, or `ZEROS`."""
+    first = job.first + task * job.chunk
+    for run in range(first, min(first + job.chunk, job.last)):
+        row = job.runs + 32 * run
+        index, place, count, source = get(row, 0), get(row, 1), get(row, 2), get(row, 3)
+        operand = job.operands + _OPERAND_BYTES * index
+        places, panels = field("taps", operand, "places"), field("taps", operand, "panels")
+        target = job.memory + field("taps", operand, "target")
+        if source == ZEROS:
+            k_bytes = field("taps", operand, "k_bytes")
+            for panel in range(panels):
+                clear(target + (panel * places + place) * k_bytes, count * k_bytes)
+            continue
+        line_stride, k_stride = field("taps", operand, "line_stride"), field("taps", operand, "k_stride")
+        lines, at = field("taps", operand, "lines"), (job.g if index == 0 else job.x) + source - place * k_stride
+        call_at(
+            field("taps", operand, "leaf"),
+            PackArguments(
+                line_stride, k_stride, lines, places, places, at, target, 0, 0, panels, place, place + count
+            ),
+        )  # fmt: skip
+
+
+class _Pack(NamedTuple):
     operands: int
     runs: int
     first: int
@@ -69,51 +91,7 @@ class _Packing(NamedTuple):
     x: int
     g: int
     memory: int
-
-
-@njit(cache=False, no_cpython_wrapper=True)
-def _pack_task(task, worker, job):
-    """Some runs of neighbouring places: an operand, the first place, how many, and where they lie, or `ZEROS`."""
-    first = job.first + task * job.chunk
-    for run in range(first, min(first + job.chunk, job.last)):
-        row = job.runs + 32 * run
-        index, place, count, source = get(row, 0), get(row, 1), get(row, 2), get(row, 3)
-        operand = job.operands + 8 * len(OPERAND) * index
-        places, k_bytes, panels = get(operand, _PLACES), get(operand, _K_BYTES), get(operand, _PANELS)
-        target = job.memory + get(operand, _TARGET)
-        if source == ZEROS:
-            for panel in range(panels):
-                clear(target + (panel * places + place) * k_bytes, count * k_bytes)
-        else:
-            k_stride = get(operand, _K_STRIDE)
-            at = (job.g if index == 0 else job.x) + get(operand, _AT) + source - place * k_stride
-            call_at(
-                get(operand, _LEAF),
-                PackArguments(
-                    get(operand, _LINE_STRIDE), k_stride, get(operand, _LINES), places, places, at, target, 0, 0,
-                    panels, place, place + count,
-                ),
-            )  # fmt: skip
-
-
-class _Pack(_Packing):
     run = _pack_task
-
-
-class _Multiplying(NamedTuple):
-    leaf: int
-    taps: int
-    a: int
-    a_panel: int
-    a_panels: int
-    b: int
-    b_panel: int
-    b_panels: int
-    chunk: int
-    places: int
-    sums: int
-    block: int
-    more: int
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -132,25 +110,21 @@ def _multiply_task(task, worker, job):
     )  # fmt: skip
 
 
-class _Multiply(_Multiplying):
-    run = _multiply_task
-
-
-class _Ordering(NamedTuple):
-    """steps: bytes from line to line of each operand in the weight."""
-
-    sums: int
-    weight: int
+class _Multiply(NamedTuple):
+    leaf: int
     taps: int
+    a: int
+    a_panel: int
     a_panels: int
-    a_lines: int
-    a_step: int
+    b: int
+    b_panel: int
     b_panels: int
-    b_lines: int
-    b_step: int
-    mr: int
-    nr: int
-    size: int
+    chunk: int
+    places: int
+    sums: int
+    block: int
+    more: int
+    run = _multiply_task
 
 
 @njit(cache=False, no_cpython_wrapper=True)
@@ -173,7 +147,21 @@ def _order_task(task, worker, job):
                         put(to, tap, get(at + tap * tap_bytes, 0))
 
 
-class _Order(_Ordering):
+class _Order(NamedTuple):
+    """steps: bytes from line to line of each operand in the weight."""
+
+    sums: int
+    weight: int
+    taps: int
+    a_panels: int
+    a_lines: int
+    a_step: int
+    b_panels: int
+    b_lines: int
+    b_step: int
+    mr: int
+    nr: int
+    size: int
     run = _order_task
 
 
@@ -186,17 +174,18 @@ def weight_gradient(
     of the weight, [output][channel][tap]. All but threads and numbers are addresses.
 
     Arguments:
-        operands: rows of `OPERAND`, the gradient's first, then those of the planes of the images, which are alike.
+        operands: rows of `descriptor.TAPS`, the gradient's first, then those of the images' planes, which are alike.
         runs: of `_pack_task`; chunk_runs: where those of each chunk of so many places begin.
         taps: for each tap the bytes from the first panel of A, and of B, to those that it multiplies.
     """
-    a = operands + (8 * len(OPERAND) if x_is_a else 0)
-    b = operands + (0 if x_is_a else 8 * len(OPERAND))
-    block = mr * nr * size
-    a_panel, b_panel = get(a, _PLACES) * get(a, _K_BYTES), get(b, _PLACES) * get(b, _K_BYTES)
-    a_panels, lines = get(a, _PANELS), tap_count * get(b, _PANELS)
-    each = max(a_panels * lines // (4 * threads), 1)
-    each = min(each, a_panels)
+    a = operands + (_OPERAND_BYTES if x_is_a else 0)
+    b = operands + (0 if x_is_a else _OPERAND_BYTES)
+    a_panels, b_panels = field("taps", a, "panels"), field("taps", b, "panels")
+    a_panel = field("taps", a, "places") * field("taps", a, "k_bytes")
+    b_panel = field("taps", b, "places") * field("taps", b, "k_bytes")
+    at_a, at_b = memory + field("taps", a, "target"), memory + field("taps", b, "target")
+    each = min(max(a_panels * b_panels * tap_count // (4 * threads), 1), a_panels)
+    products = tap_count * b_panels * ((a_panels + each - 1) // each)
     for chunk in range(chunks):
         first, last = get(chunk_runs, chunk), get(chunk_runs, chunk + 1)
         some = max((last - first) // (4 * threads), 1)
@@ -204,15 +193,15 @@ def weight_gradient(
         launch(pool, threads, tasks, _Pack(operands, runs, first, last, some, x, g, memory))
         here = places if chunk < chunks - 1 else last_places
         launch(
-            pool, threads, lines * ((a_panels + each - 1) // each),
+            pool, threads, products,
             _Multiply(
-                leaf, taps, memory + get(a, _TARGET), a_panel, a_panels, memory + get(b, _TARGET), b_panel,
-                get(b, _PANELS), each, here, sums, block, int(chunk > 0),
+                leaf, taps, at_a, a_panel, a_panels, at_b, b_panel, b_panels, each, here, sums, mr * nr * size,
+                int(chunk > 0),
             ),
         )  # fmt: skip
-    a_lines, b_lines, step = get(a, _LINES), get(b, _LINES), tap_count * size
+    a_lines, b_lines, step = field("taps", a, "lines"), field("taps", b, "lines"), tap_count * size
     a_step, b_step = (step, step * a_lines) if x_is_a else (step * b_lines, step)
     launch(
         pool, threads, a_panels,
-        _Order(sums, weight, tap_count, a_panels, a_lines, a_step, get(b, _PANELS), b_lines, b_step, mr, nr, size),
+        _Order(sums, weight, tap_count, a_panels, a_lines, a_step, b_panels, b_lines, b_step, mr, nr, size),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from ..registry import Refused
 from . import geometry, pairs, tiles
 from .descriptor import WEIGHT, describe
 from .geometry import GROUP
-from .halves import as_bfloat16
+from .halves import rounded_sums
 from .reading import CHANNELS, Folding, describe_reading, folding, reading, three_strides
 from .setting import Setting, three
 
@@ -226,7 +226,7 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         raise Refused(sentence)
     if plan.folded.dimensions:
         out = _unfolded(out, plan.folded, kernel)
-    return as_bfloat16(out, x.dtype) if x.dtype.name == "bfloat16" else out.astype(x.dtype, copy=False)
+    return rounded_sums(out, x.dtype)
 
 
 def _unfolded(packed: np.ndarray, how: Folding, kernel: tuple[int, ...]) -> np.ndarray:

@@ -13,15 +13,14 @@ from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import geometry, taps
-from .descriptor import describe
+from .descriptor import TAPS, describe
+from .fast import CHUNK_BYTES
 from .geometry import Geometry
+from .halves import rounded_sums
 from .reading import three_strides
 from .setting import Setting, working_dtype
 
 __all__ = ["weight_gradient"]
-
-_CHUNK_BYTES = 1 << 21
-"""Of what is packed of a chunk of positions."""
 
 _MOST_PLACES, _LEAST_PLACES = 1024, 64
 """Positions of a chunk. (Batch 8, 64-64 3 x 3 at 56 x 56, GFLOP/s for 512, 1024 and 2048: 218, 227, 239.)"""
@@ -34,7 +33,7 @@ class _Operand(NamedTuple):
         is_a: whether it is the left operand of the products.
         rows: for each plane the rows of neighbouring positions that have values, as `_rows` finds them.
         front, around: positions in front of a chunk that are packed with it, and of all around it.
-        strides: bytes from line to line, from place to place, and from one group of channels to the next.
+        strides: bytes from line to line, and from place to place.
     """
 
     is_a: bool
@@ -44,7 +43,7 @@ class _Operand(NamedTuple):
     rows: list[np.ndarray]
     front: int
     around: int
-    strides: tuple[int, int, int]
+    strides: tuple[int, int]
 
     @property
     def panels(self) -> int:
@@ -114,7 +113,7 @@ def _all_runs(operands: list[_Operand], chunks: int, places: int) -> tuple[np.nd
 
 
 def _operands(
-    where: Geometry, kernel: Any, x: tuple[int, tuple[int, ...]], g: tuple[int, tuple[int, ...]], group: int
+    where: Geometry, kernel: Any, x: tuple[int, tuple[int, ...]], g: tuple[int, tuple[int, ...]]
 ) -> tuple[_Operand, _Operand]:
     """The gradient and the images, of so many channels in a group and with these strides for three dimensions. That of
     the two is the left one which fills panels better so."""
@@ -124,8 +123,7 @@ def _operands(
     ) -> _Operand:
         panel, k_bytes = (kernel.mr, kernel.a_bytes) if is_a else (kernel.nr, kernel.b_bytes)
         rows = [_rows(table, where, strides) for table in tables]
-        apart = strides[1], step * strides[4], group * lines * strides[1]
-        return _Operand(is_a, lines, panel, k_bytes, rows, front, around, apart)
+        return _Operand(is_a, lines, panel, k_bytes, rows, front, around, (strides[1], step * strides[4]))
 
     def filled(a: int, b: int) -> float:
         """The part of panels that so many lines fill."""
@@ -140,15 +138,14 @@ def _operands(
 
 
 def _table(plan: plans.Plan, operands: tuple[_Operand, ...], places: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """The rows of `taps.OPERAND`, and the bytes of all that is packed."""
+    """The rows of `descriptor.TAPS`, and the bytes of all that is packed."""
     rows, target = [], 0
     for each in operands:
-        side = plans.side(plan, each.is_a, dtype, each.lines, 2, *each.strides[:2])
+        side = plans.side(plan, each.is_a, dtype, each.lines, 2, *each.strides)
         for _ in each.rows:
-            rows.append(describe(taps.OPERAND, {
-                "leaf": side.leaf, "at": each.strides[2], "line_stride": each.strides[0], "k_stride": each.strides[1],
-                "lines": each.lines, "places": places + each.around, "k_bytes": each.k_bytes, "panels": each.panels,
-                "target": target,
+            rows.append(describe(TAPS, {
+                "leaf": side.leaf, "line_stride": each.strides[0], "k_stride": each.strides[1], "lines": each.lines,
+                "places": places + each.around, "k_bytes": each.k_bytes, "panels": each.panels, "target": target,
             }))  # fmt: skip
             target += each.plane_bytes(places)
     return np.concatenate(rows), target
@@ -162,16 +159,15 @@ def _plan(
     g_shape: tuple[int, ...],
     g_strides: tuple[int, ...],
     dtype: np.dtype,
-    group: int,
 ) -> _Plan:
     isa, groups, working = "avx2" if cpu.capability() == "avx2" else "avx512", setting.groups, working_dtype(dtype)
     conversion, rounding = setting.conversion(isa, dtype)
     plan = plans.plan_for(isa, conversion, rounding or "rna", working.itemsize)
     kernel, where = plan.scheme.kernel, geometry.forward_geometry(setting.task(x_shape, g_shape), 0, 0)
     of_x, of_g = three_strides(x_shape, x_strides), three_strides(g_shape, g_strides)
-    g, x = _operands(where, kernel, (x_shape[1] // groups, of_x), (g_shape[1] // groups, of_g), group)
+    g, x = _operands(where, kernel, (x_shape[1] // groups, of_x), (g_shape[1] // groups, of_g))
     (one,) = where.passes
-    most = max(min(_MOST_PLACES, _CHUNK_BYTES // (x.place_bytes + g.place_bytes)), _LEAST_PLACES, 2 * x.around)
+    most = max(min(_MOST_PLACES, CHUNK_BYTES // (x.place_bytes + g.place_bytes)), _LEAST_PLACES, 2 * x.around)
     positions = where.end(one)
     places = -(-positions // -(-positions // most))
     chunks = -(-positions // places)
@@ -195,20 +191,20 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
 
     Raises `Refused` where the result is not finite, since positions of padding are multiplied by zero.
     """
-    (pool, threads), groups, arrays = threading.pool(), setting.groups, (address_of(x), address_of(g))
+    (pool, threads), groups = threading.pool(), setting.groups
     shape = g.shape[1] // groups, x.shape[1] // groups, *setting.size
     out = np.empty((groups, *shape), working_dtype(x.dtype))
-    for group in range(groups):
-        plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, group)
-        memory = take_workspace(plan.sums_bytes + plan.packed_bytes)
-        try:
-            sums = address_of(memory)
+    plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype)
+    memory = take_workspace(plan.sums_bytes + plan.packed_bytes)
+    sums = address_of(memory)
+    try:
+        for group in range(groups):
+            at = address_of(x) + group * shape[1] * x.strides[1], address_of(g) + group * shape[0] * g.strides[1]
             taps.weight_gradient(
-                pool, threads, *plan.arguments, *arrays, sums + plan.sums_bytes, sums, address_of(out[group])
+                pool, threads, *plan.arguments, *at, sums + plan.sums_bytes, sums, address_of(out[group])
             )
-        finally:
-            return_workspace(memory)
+    finally:
+        return_workspace(memory)
     if not np.isfinite(out).all():
         raise Refused("the result is not finite, and positions of padding would multiply that by zero")
-    with np.errstate(over="ignore"):  # as other algorithms, whose sums become infinities of a half type
-        return out.reshape(-1, *shape[1:]).astype(x.dtype, copy=False)
+    return rounded_sums(out.reshape(-1, *shape[1:]), x.dtype)

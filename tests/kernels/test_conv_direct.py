@@ -258,7 +258,8 @@ def test_kept_weights_give_the_same_bits(name: str) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_chunks_of_positions(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A weight's gradient is the same to the bit for any number of threads, and right where rows and images are cut."""
-    weight_implicit = pytest.importorskip("minitorch_backends.kernels.conv.weight_implicit", reason="Numba is missing")
+    from minitorch_backends.kernels.conv import weight_implicit
+
     for places, case in itertools.product(
         (1 << 20, 200, 70), ("strides over rows and columns", "strips", "padded rows")
     ):
@@ -356,14 +357,14 @@ def test_sums_become_bfloat16_as_numpy_rounds_them() -> None:
 
     if cpu.refusal("avx512") is not None:
         pytest.skip("only tiles have such sums")
-    from minitorch_backends.kernels.conv.halves import as_bfloat16
+    from minitorch_backends.kernels.conv.halves import rounded_sums
 
     bits = np.random.default_rng(5).integers(0, 1 << 32, 70_013, dtype=np.uint32)
     bits[:8] = 0x3F808000, 0x3F818000, 0x7F800000, 0xFF800000, 0x00000001, 0x7F7FFFFF, 0x80000000, 0x3F808001
     sums = bits.view(np.float32)
     with np.errstate(invalid="ignore"):  # NaNs that signal
         expected = sums.astype(ml_dtypes.bfloat16)
-        found = as_bfloat16(sums, expected.dtype)
+        found = rounded_sums(sums, expected.dtype)
         missing = np.isnan(sums) & np.isnan(found.astype(np.float32))
     assert np.all(missing | (found.view(np.uint16) == expected.view(np.uint16)))
     assert missing.sum() == np.isnan(sums).sum()
