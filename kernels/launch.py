@@ -21,7 +21,7 @@ import time
 from llvmlite import ir
 from numba.core import cgutils
 
-from .jit import intrinsic, njit, types
+from .jit import intrinsic, njit, subroutine, types
 
 __all__ = [
     "PATIENCE",
@@ -174,7 +174,7 @@ def call_at(typingctx, address, arguments):
     return types.void(types.int64, arguments), codegen
 
 
-@njit(cache=False)
+@subroutine
 def _wait(pool, seen):
     """Return when the generation is no longer `seen`: watch it for a while, then sleep."""
     spins, patience = 0, _load(pool + _PATIENCE)
@@ -215,7 +215,7 @@ def _store_patience(pool, spins):
     _store(pool + _PATIENCE, spins)
 
 
-@njit(cache=False)
+@subroutine
 def acquire(lock):
     """Take the lock at an address, which is 0 where nobody has it."""
     spins = 0
@@ -223,19 +223,19 @@ def acquire(lock):
         spins = _breathe(spins)
 
 
-@njit(cache=False)
+@subroutine
 def release(lock):
     """Give it back."""
     _store(lock, 0)
 
 
-@njit(cache=False)
+@subroutine
 def announce(counter):
     """Change the number at an address, for those who await that."""
     _add(counter, 1)
 
 
-@njit(cache=False)
+@subroutine
 def await_change(counter, seen):
     """Return when the number at an address is no longer `seen`."""
     spins = 0
@@ -243,7 +243,7 @@ def await_change(counter, seen):
         spins = _breathe(spins)
 
 
-@njit(cache=False)
+@subroutine
 def _breathe(spins):
     """A pause, or the rest of the time slice for who has waited for long."""
     if spins > _SPINS:
@@ -252,7 +252,7 @@ def _breathe(spins):
     return spins + 1
 
 
-@njit(cache=False)
+@subroutine
 def _share(pool, function, argument, tasks, worker):
     while True:
         task = _add(pool + _NEXT, 1)
@@ -280,7 +280,7 @@ def work(pool, worker):
         _add(pool + _ACTIVE, -1)
 
 
-@njit(cache=False)
+@subroutine
 def _steer(pool, threads):
     """Let the threads run on any CPU that the caller may use but the one that it is on. Linux may wake a thread there,
     beside an idle CPU, and does not move it for tens of milliseconds: the caller then works alone (bench/NOTES.md)."""
@@ -298,7 +298,7 @@ def _steer(pool, threads):
             _syscall(_SET_AFFINITY, _load(pool + _IDS + 8 * worker), count, pool + _MASK, 0)
 
 
-@njit(cache=False)
+@subroutine
 def _start(pool, threads, tasks, function, argument):
     if pool == 0 or threads < 2 or tasks < 2 or _exchange(pool + _LOCK, 1) != 0:
         for task in range(tasks):

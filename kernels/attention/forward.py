@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
 from ..gemm.microkernels import begin, end, multiply_panels
 from ..gemm.tags import constant
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from ..words import get, put
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
@@ -101,19 +101,19 @@ def _numbers(typingctx, address):
     return types.NamedUniTuple(types.int64, _COUNT, Numbers)(types.int64), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _up(value, multiple):
     return (value + multiple - 1) // multiple * multiple
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack(leaf, at, line_stride, k_stride, lines, depth, kc, target, limits):
     call_at(
         leaf, PackArguments(line_stride, k_stride, lines, depth, kc, at, target, limits, 0, lines, 0, depth)
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _hide(job, scores, width, query, column, keys, whole):
     """Overwrite what no query of a panel may see, and what it must not see of the keys from `column` on."""
     row_bytes = 4 * width
@@ -124,7 +124,7 @@ def _hide(job, scores, width, query, column, keys, whole):
         hide_lanes(job.weights, scores + row * row_bytes, width)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _stretch(job, place, query, column, keys):
     """Take some keys, from `column` on, into the sums of a panel of queries."""
     tag, call = job.kernel, job.call
@@ -169,7 +169,7 @@ class _Place(NamedTuple):
     state: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _block(job, memory, batch, head, first, limits):
     """All of a block of queries of one head."""
     tag, call = job.kernel, job.call
@@ -209,7 +209,7 @@ def _block(job, memory, batch, head, first, limits):
         )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _attend_task(leaf, arguments):
     call, task, worker = _numbers(arguments.numbers), arguments.task, arguments.worker
     job = _Job(leaf.kernel, leaf.weights, leaf.element, call)
@@ -257,7 +257,7 @@ class AttendTask(NamedTuple):
     arguments = _TaskArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _task(task, worker, job):
     call_at(job.leaf, _TaskArguments(job.numbers, task, worker))
 
@@ -268,7 +268,7 @@ class _Launched(NamedTuple):
     run = _task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _is_admitted(found, least, greatest):
     lowest = found & 0xFFFFFFFF
     return found >> 32 <= greatest and (lowest == 0 or lowest >= least)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.loops import PackArguments, _BlockArguments
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .rows import LANES, fill_row, slope_row, weigh_row
 
@@ -49,18 +49,18 @@ class Shape(NamedTuple):
     causal: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _up(value, multiple):
     return (value + multiple - 1) // multiple * multiple
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _bytes(operand, lines, depth):
     """What an operand takes when packed, in whole cache lines."""
     return _up(_up(lines, operand.panel) // operand.panel * operand.k_bytes * _up(depth, operand.step), 64)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack(operand, at, lines, depth, kc, target, limits):
     call_at(
         operand.leaf,
@@ -70,18 +70,18 @@ def _pack(operand, at, lines, depth, kc, target, limits):
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _head(operand, batch, head):
     return operand.at + batch * operand.batch_stride + head * operand.head_stride
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _within(operand, lines, k):
     """Where the place k, a multiple of kc, begins in a packed operand."""
     return _up(lines, operand.panel) // operand.panel * operand.k_bytes * k
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, scratch, j0, nc, one):
     """Rows 0 to m and columns j0 to j0 + nc of a product; `one` is the bits of 1.0 to add it to c, or 0."""
     call_at(
@@ -93,7 +93,7 @@ def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, scratch,
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _hide(shape, scores, first_row, first_column, rows, columns, hidden):
     """Overwrite what a causal row must not see, and what the last vector of a row reads beyond its end."""
     stride, end = 4 * shape.columns, _up(columns, LANES)
@@ -104,7 +104,7 @@ def _hide(shape, scores, first_row, first_column, rows, columns, hidden):
         fill_row(scores + row * stride, seen, end, hidden)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _columns_of(shape, first_row, rows):
     """Up to which key these rows see, rounded up to whole steps of the product with the values."""
     if shape.causal:
@@ -112,7 +112,7 @@ def _columns_of(shape, first_row, rows):
     return shape.seen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _differentiate_task(task, worker, job):
     shape, q, k, v, g = job.shape, job.q, job.k, job.v, job.g
     batch, group = task // shape.groups, task % shape.groups

@@ -24,7 +24,7 @@ from ..gemm.emit import (
 )
 from ..gemm.packing import converted
 from ..gemm.tags import field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .descriptor import PASS, field
 from .geometry import GROUP, RUN_BYTES
@@ -187,7 +187,7 @@ def _dot(typingctx, leaf, g, x, steps, sums):
     return types.void(leaf, *[types.int64] * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _lay_out(leaf, plan, at, channel_stride, target):
     """All planes of the channels that are read for one result."""
     unit, lines, front = _position_bytes(leaf), field("depthwise", plan, "lines"), field("depthwise", plan, "front")
@@ -205,7 +205,7 @@ def _lay_out(leaf, plan, at, channel_stride, target):
                 )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convolve_positions(leaf, job, planes, one, out, weights, bias):
     """One result of a pass, 128 positions at a time."""
     taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
@@ -221,7 +221,7 @@ def _convolve_positions(leaf, job, planes, one, out, weights, bias):
             )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convolve(leaf, job):
     """The results of one image that come from one channel."""
     plan, unit = job.plan, _position_bytes(leaf)
@@ -255,7 +255,7 @@ class Depthwise(NamedTuple):
     arguments = _Arguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _weight_gradient(leaf, job):
     """The weight's gradient of one channel over all images; sums of four vectors for each result and tap."""
     plan, unit = job.plan, _position_bytes(leaf)
@@ -287,7 +287,7 @@ class DepthwiseWeight(NamedTuple):
     arguments = _Arguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _task(task, worker, job):
     plan, channels = job.plan, field("depthwise", job.plan, "channels")
     channel, image = task % channels, task // channels

@@ -27,7 +27,7 @@ from ..gemm.emit import (
 from ..gemm.microkernels import convert
 from ..gemm.packing import converted
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .cells import CELL, CELL_FIELDS
 from .descriptor import field
@@ -194,7 +194,7 @@ def rounds(typingctx, leaf):
     return types.boolean(leaf), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def source_of(leaf, job):
     """Where the values that a strip meets are read: the address of byte 0 of the image."""
     plan = job.plan
@@ -206,7 +206,7 @@ def source_of(leaf, job):
     return job.memory - low // size * field("channels", plan, "working")
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convolve(leaf, job):
     """The results of one strip."""
     plan, x = job.plan, source_of(leaf, job)
@@ -238,7 +238,7 @@ def _convolve(leaf, job):
             left -= vectors * LANES
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _weigh(leaf, job):
     """The sums of one strip, (blocks of channels, taps, LANES) at `weights`; g is what `out` is for a convolution."""
     plan, x = job.plan, source_of(leaf, job)
@@ -288,7 +288,7 @@ class ChannelsWeight(NamedTuple):
     arguments = StripArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _task(task, worker, job):
     plan, strips = job.plan, field("channels", job.plan, "strips")
     image = task // strips

@@ -25,7 +25,7 @@ from ..gemm.emit import (
 from ..gemm.microkernels import convert
 from ..gemm.packing import to_bf16
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import NOWHERE, RUN_BYTES
 from .memory import read32
@@ -119,7 +119,7 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
     return types.void(element, *[types.int64] * 8), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _finish(leaf, job):
     plan, groups = job.plan, field("pass", job.one, "groups")
     for half in range(2):

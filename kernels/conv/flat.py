@@ -15,7 +15,7 @@ from ..gemm.emit import I64, LINE, loop, offset
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .between import (
     BLOCK,
@@ -143,7 +143,7 @@ def _multiply_block(
     return types.void(leaf, *[types.int64] * 17), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _source(leaf, job, position):
     """Where the row of a position is read."""
     if constant(leaf.order, "picked"):
@@ -151,7 +151,7 @@ def _source(leaf, job, position):
     return job.x + position * field("flat", job.plan, "x_row")
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_flat(leaf, job):
     """Positions `first` to `last`, with panels `first_panel` to `last_panel`. The last block ends with the last
     position, so that there are no partial ones: some positions may be found twice, with the same bits."""
@@ -212,7 +212,7 @@ class MultiplyFlat(NamedTuple):
     arguments = _Arguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _strip_task(task, worker, job):
     plan, strips = job.plan, field("flat", job.plan, "strips")
     strip, chunk = field("flat", plan, "strip"), field("flat", plan, "panel_chunk")

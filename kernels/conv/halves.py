@@ -11,7 +11,7 @@ from ..gemm.emit import F32, I64, load, loop, offset, store, vector
 from ..gemm.microkernels import convert
 from ..gemm.sources import BFloat16
 from ..gemm.workspace import address_of, empty
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import launch
 from .positions import pointer
 
@@ -38,7 +38,7 @@ def _narrow(typingctx, source, target, count):
     return types.void(*[types.int64] * 3), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _chunk(task, worker, job):
     first = task * _CHUNK
     _narrow(job.source + 64 * first, job.target + 32 * first, min(_CHUNK, job.count - first))

@@ -31,7 +31,7 @@ from ..gemm.emit import (
 )
 from ..gemm.packing import joined_limits, parts_of, widened_range
 from ..gemm.tags import constant, field_class, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
@@ -189,7 +189,7 @@ def _row(builder: ir.IRBuilder, part: int, index: ir.Value) -> ir.Value:
     return builder.add(builder.shl(index, I64(6)), I64(part * TILE))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_one(leaf, job, array, group):
     """One group of the positions of one plane of one block of channels; zeros outside of the images."""
     plan = job.plan
@@ -211,7 +211,7 @@ def _pack_one(leaf, job, array, group):
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_lines(leaf, job):
     # In memory's order: positions of a channel, or the channels of a position.
     if constant(leaf.source, "along_k"):

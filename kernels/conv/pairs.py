@@ -14,7 +14,7 @@ from ..gemm.emit import F32, I16, I32, I64, LINE, TILE, load, loop, offset, stor
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .descriptor import field
 from .lines import LineArguments
@@ -123,7 +123,7 @@ def _multiply_pairs(typingctx, tag, steps, a, b, part_bytes, sums, resume):
     return types.void(tag, *[integer] * 5, types.boolean), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply(leaf, job):
     """One block of channels, panels first to last of output channels, taps first_tap to last_tap; then their store,
     unless there are 0 columns."""
@@ -147,7 +147,7 @@ def _multiply(leaf, job):
             _store_panel(plan, sums, job.out, job.columns, panel, job.first_tap, job.last_tap)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _store_panel(plan, sums, out, columns, panel, first_tap, last_tap):
     """Store the sums of a panel of output channels and a block of channels, whose first is at `out`."""
     taps, channels = field("weight", plan, "taps"), field("weight", plan, "channels")
@@ -179,7 +179,7 @@ class MultiplyPairs(NamedTuple):
     arguments = _MultiplyArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pair_task(task, worker, job):
     """One part of one plane of lines of x, from even or from odd lines on."""
     array, odd = task // job.parities, task % job.parities + job.odd
@@ -196,7 +196,7 @@ class _Pairs(NamedTuple):
     run = _pair_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _transpose_task(task, worker, job):
     """Some steps of one part of one block of lines of g."""
     chunks = (job.steps + 7) // 8
@@ -217,7 +217,7 @@ class _Transposes(NamedTuple):
     run = _transpose_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _product_task(task, worker, job):
     plan = job.plan
     panels, panel_chunk = field("weight", plan, "panels"), field("weight", plan, "panel_chunk")
@@ -278,7 +278,7 @@ def weight_gradient(pool, threads, plan, x_plan, g_plan, x, g, out, x_lines, g_l
     return found_limits(limits, threads), found_limits(limits_g, threads)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _partition_task(task, worker, job):
     """The sums of one group over one part of the positions."""
     plan, x_plan, g_plan = job.plan, job.x_plan, job.g_plan
@@ -362,7 +362,7 @@ def _add_sums(typingctx, target, source, count):
     return types.void(*[types.int64] * 3), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _reduce_task(task, worker, job):
     """Add the parts of the sums of one panel and one block in their order, and store them."""
     plan, panels = job.plan, field("weight", job.plan, "panels")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..gemm.emit import F64, I64, broadcast, call, load, loop, offset, store, vector, zero
 from ..gemm.packing import converted
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import GROUP, RUN_BYTES
 from .lines import LineArguments
@@ -40,7 +40,7 @@ def _fill(typingctx, element, conversion, at, run, offsets, target):
     return types.void(element, conversion, *[types.int64] * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_planes(leaf, job):
     """An array is a plane of a channel."""
     plan = job.plan
@@ -134,7 +134,7 @@ def _put(typingctx, element, sums, bias, at, run, base, offsets, relu):
     return types.void(element, *[types.int64] * 7), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convolve(leaf, job):
     """Blocks of 32 positions, for panels of output channels."""
     tag, plan, one = leaf.kernel, job.plan, job.one

@@ -37,7 +37,7 @@ from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, convert, end, multiply_panels
 from ..gemm.packing import interleaved_parts, joined_limits, to_bf16, widened_range
 from ..gemm.tags import constant, field_class, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .descriptor import field
 from .geometry import RUN_BYTES
@@ -196,7 +196,7 @@ def _store_rows(typingctx, element, sums, at, stride, rows, count, relu):
     return types.void(element, *[types.int64] * 6), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_strip(leaf, job):
     """Interleave the channels of a strip, and zeros for those that fill the last step."""
     plan, step_bytes = job.plan, 32 * constant(leaf.kernel, "b_bytes")
@@ -222,7 +222,7 @@ def _pack_strip(leaf, job):
             )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_rows(leaf, job):
     """One strip: `count` positions from the one `first` of x on, to out."""
     tag, plan = leaf.kernel, job.plan
@@ -293,7 +293,7 @@ class MultiplyRows(NamedTuple):
     arguments = _Arguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _strip_task(task, worker, job):
     plan, strip = job.plan, 32 * field("rows", job.plan, "strip")
     strips, groups = field("rows", plan, "strips"), field("rows", plan, "groups")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .descriptor import PASS, field
 from .lines import LineArguments
@@ -37,7 +37,7 @@ class Addresses(NamedTuple):
     limits: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _strip_task(task, worker, job):
     on = job.on
     plan, blocks = on.plan, field("plan", on.plan, "strip_blocks")
@@ -61,7 +61,7 @@ def _strip_task(task, worker, job):
                 _call_block(on, one, index, group, a, worker, i, last, j)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _call_block(on, one, index, group, a, worker, first, last, panel):
     plan, panels = on.plan, field("plan", on.plan, "panels")
     scratch = on.memory + (worker + 1) * on.worker_bytes - field("plan", plan, "sums_bytes")
@@ -82,7 +82,7 @@ class _Strips(NamedTuple):
     run = _strip_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_task(task, worker, job):
     plan, chunk = job.plan, field("plan", job.plan, "pack_chunk")
     region, all_groups = -field("plan", plan, "front_groups"), field("plan", plan, "region_groups")
@@ -110,7 +110,7 @@ class _Packing(NamedTuple):
     run = _pack_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def pack_whole(pool, threads, plan, x, target, limits):
     """Pack all positions of an array."""
     chunk = field("plan", plan, "pack_chunk")
@@ -120,7 +120,7 @@ def pack_whole(pool, threads, plan, x, target, limits):
     launch(pool, threads, tasks, _Packing(plan, x, target, limits))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _block_task(task, worker, job):
     on, one = job.on, job.one
     plan, blocks = on.plan, field("pass", job.one, "blocks")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..gemm.loops import PackArguments
 from ..gemm.microkernels import begin, end, multiply_panels
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from ..words import get, put
 from .descriptor import TAPS, field
@@ -38,7 +38,7 @@ class _TapArguments(NamedTuple):
     more: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_taps(leaf, job):
     tag, row = leaf.kernel, constant(leaf.kernel, "nr") * constant(leaf.kernel, "size")
     block, more = constant(leaf.kernel, "mr") * row, job.more != 0
@@ -57,7 +57,7 @@ class MultiplyTaps(NamedTuple):
     arguments = _TapArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_task(task, worker, job):
     """Some runs of neighbouring places: an operand, the first place, how many, and where they lie, or `ZEROS`."""
     first = job.first + task * job.chunk
@@ -94,7 +94,7 @@ class _Pack(NamedTuple):
     run = _pack_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_task(task, worker, job):
     """One tap of one panel of B and some of A."""
     parts = (job.a_panels + job.chunk - 1) // job.chunk
@@ -127,7 +127,7 @@ class _Multiply(NamedTuple):
     run = _multiply_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _order_task(task, worker, job):
     """The results of a panel of A."""
     mr, nr, size = job.mr, job.nr, job.size

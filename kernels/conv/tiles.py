@@ -16,7 +16,7 @@ from ..gemm.amx import tile
 from ..gemm.emit import I64, LINE, TILE, load, loop, offset, prefetch_to_l2
 from ..gemm.microkernels import begin, end
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from ..launch import call_at
 from .descriptor import field
 from .finish import FinishArguments
@@ -116,7 +116,7 @@ def _multiply_lines(typingctx, tag, steps, a, part_bytes, table, b, sums, resume
     return types.void(tag, *[integer] * 6, types.boolean, *[integer] * 5), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _in_place(one, out, group):
     """Where 16 positions may be stored as they are, or 0."""
     groups = field("pass", one, "groups")
@@ -126,7 +126,7 @@ def _in_place(one, out, group):
     return out + group // groups * field("pass", one, "period_stride") + read32(run)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convolve_block(leaf, job):
     """Blocks of positions first to last, for panels first_panel to last_panel."""
     tag, step_bytes = leaf.kernel, 32 * constant(leaf.kernel, "b_bytes")

@@ -15,7 +15,7 @@ from ..gemm.packing import CONVERSIONS, OfA, OfB, TilePanel, pack_panel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.tags import constant
 from ..gemm.workspace import address_of, aligned_bytes
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .geometry import Pass
 from .memory import read64
@@ -37,7 +37,7 @@ _PANEL = 32
 """Lines of a panel for tiles, and channels of a step."""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_panels(leaf, job):
     """Panels first to last of one group: for each block of channels and each tap a step."""
     lines, step = constant(leaf.panel, "lines"), constant(leaf.panel, "step")
@@ -80,7 +80,7 @@ class PackWeights(NamedTuple):
     arguments = _PanelArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _weights_task(task, worker, job):
     tasks = (job.panels + job.panel_chunk - 1) // job.panel_chunk
     group, first = task // tasks, task % tasks * job.panel_chunk

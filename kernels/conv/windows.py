@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..gemm.emit import F32, I64, broadcast, loop, offset
 from ..gemm.packing import converted
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .depthwise_last import LANES, Lanes, StripArguments
 from .descriptor import field
 from .memory import read64
@@ -163,7 +163,7 @@ def _convolve_cell(
     ), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convolve(leaf, job):
     """The results of one strip."""
     plan, advance, apart = job.plan, constant(leaf.window, "advance"), constant(leaf.window, "apart")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..gemm.emit import either, loop, offset, store
 from ..gemm.packing import converted
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .depthwise_last import LANES, Lanes, StripArguments
 from .descriptor import field
 from .memory import clear, read64
@@ -67,7 +67,7 @@ def _weigh_cell(typingctx, leaf, checked, x, steps, first, sizes, g, g_steps, le
     return types.void(leaf, checked, integer, two, two, two, integer, two, two, integer, integer, integer), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _weigh(leaf, job):
     """The sums of one strip, (blocks of channels, taps, LANES) at `weights`; g is what `out` is for a convolution."""
     plan, advance = job.plan, constant(leaf.window, "advance")

@@ -14,7 +14,7 @@ from ..gemm.microkernels import multiply_panels
 from ..gemm.sources import ELEMENTS
 from ..gemm.tags import constant, field_class
 from ..gemm.vectors import Avx2Float32, Avx512Float32
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .descriptor import field
 from .positions import gathered, pointer
@@ -189,7 +189,7 @@ def _write_tiles(typingctx, leaf, source, place_bytes, bias, relu, at, row, colu
     return types.void(leaf, *[types.int64] * 9), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_places(leaf, plan, values, sums, weights, first, last):
     """For each place the sums of panels first to last of the outputs."""
     tag, places = leaf.kernel, constant(leaf.tile, "side") * constant(leaf.tile, "side")
@@ -205,7 +205,7 @@ def _multiply_places(leaf, plan, values, sums, weights, first, last):
             multiply_panels(tag, channels, a, b, 0, False, to + (panel - first) * block_bytes, row_bytes, ahead, b)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _read_block(leaf, plan, x, block, values):
     """The values of all channels of a block of tiles."""
     tiles, places = constant(leaf.kernel, "nr"), constant(leaf.tile, "side") * constant(leaf.tile, "side")
@@ -221,7 +221,7 @@ def _read_block(leaf, plan, x, block, values):
             )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _write_block(leaf, job, sums, first, last):
     """The results of outputs first to last of a block of tiles."""
     plan, tiles = job.plan, constant(leaf.kernel, "nr")
@@ -238,7 +238,7 @@ def _write_block(leaf, job, sums, first, last):
             )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _tiles(leaf, job):
     """A block of tiles, and some panels of outputs."""
     plan, mr = job.plan, constant(leaf.kernel, "mr")
@@ -273,7 +273,7 @@ class Tiles(NamedTuple):
     arguments = _Arguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _task(task, worker, job):
     plan, chunks = job.plan, field("winograd", job.plan, "chunks")
     panels = field("winograd", plan, "panels")

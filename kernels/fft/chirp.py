@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..gemm.emit import F32, F64, I64, POINTER, broadcast
 from ..gemm.loops import leaf_address
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from ..words import get
 from .butterflies import Arithmetic, Complex
@@ -65,7 +65,7 @@ def _products(typingctx, leaf, job, index):
     return types.void(leaf, job, types.int64), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply(leaf, job):
     lanes = constant(leaf.vectors, "lanes")
     for index in range(job.count):
@@ -100,7 +100,7 @@ def _clear(typingctx, address, count):
     return types.void(types.int64, types.int64), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _all_products(table, source, factors, target, count, swap_in, swap_out, scale):
     lanes = get(table, _LANES)
     vectors = count // lanes
@@ -111,7 +111,7 @@ def _all_products(table, source, factors, target, count, swap_in, swap_out, scal
     )
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _chirp_task(task, worker, job):
     """Some transforms, in the worker's own memory."""
     table = job.table

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I32, I64, POINTER, align_stack, broadcast, load, offset, store, transpose, vector
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
 from .places import Place, Split
 
@@ -237,7 +237,7 @@ def _butterfly(typingctx, leaf, source, source_step, target, target_step, twiddl
     return types.void(*arguments), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pass(leaf, job):
     r, size = constant(leaf.radix, "radix"), constant(leaf.vectors, "size")
     row = 2 * size * constant(leaf.vectors, "lanes")
@@ -302,7 +302,7 @@ def _square(typingctx, leaf, source, source_step, target, target_step, scale):
     return types.void(leaf, *(types.int64,) * 5), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _squares(leaf, job):
     for index in range(job.count):
         for part in range(job.parts):

@@ -18,7 +18,7 @@ Where the columns are no multiple of the lanes, the last vector begins earlier a
 
 from __future__ import annotations
 
-from ..jit import njit
+from ..jit import subroutine
 from ..launch import call_at
 from ..words import get
 from .codelets import PassArguments, SquareArguments
@@ -65,7 +65,7 @@ _LEAF, _M, _S, _TWIDDLES = 0, 1, 2, 3
 PASS_BYTES = 32
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def column(
     passes, count, source, source_step, swap_in, target, target_step, swap_out, scale, buffer, length, row, lanes,
     phase, apart, last_shared,
@@ -87,17 +87,17 @@ def column(
         at, step = to, to_step
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def first_of(group, lanes, count):
     return min(group * lanes, count - lanes)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def groups_of(count, lanes):
     return (count + lanes - 1) // lanes
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def tangle(table, source, source_step, target, target_step, count, first, blocks, rest):
     """Between the spectrum of m complex numbers and half of that of 2m real ones, of `count` transforms: for `blocks`
     vectors of frequencies and their mirrors, and with `rest` those in the middle and at both ends."""
@@ -110,18 +110,18 @@ def tangle(table, source, source_step, target, target_step, count, first, blocks
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def tangle_blocks(table):
     """Whole vectors of frequencies that do not meet their mirrors."""
     return (get(table, N) - 1) // (2 * get(table, LANES))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def tangle_all(table, source, source_step, target, target_step, count):
     tangle(table, source, source_step, target, target_step, count, 1, tangle_blocks(table), 1)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def tangle_lanes(table, rows):
     """The same in place, of split rows: m for complex numbers, m + 1 for real ones."""
     call_at(
@@ -132,7 +132,7 @@ def tangle_lanes(table, rows):
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def first_steps(job, source, work, group, end, buffer):
     """Vectors of columns of the matrix, to their places in `work`: [vector of rows][column][split row]. Some that lie
     side by side take the first pass together."""
@@ -163,7 +163,7 @@ def first_steps(job, source, work, group, end, buffer):
         group += abreast
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _turn_rows(table, columns, to):
     """A vector of columns, to vectors of rows in the matrix."""
     lanes, row, a, b = get(table, LANES), get(table, ROW), get(table, A), get(table, B)
@@ -174,7 +174,7 @@ def _turn_rows(table, columns, to):
         call_at(square, SquareArguments(columns, row, to, row, ONE, 1, 0, 0, 2, row // 2))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def second_steps(job, work, target, block, end, buffer):
     """Vectors of rows of the matrix, to the user's memory."""
     table = job.table
@@ -187,7 +187,7 @@ def second_steps(job, work, target, block, end, buffer):
         )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def whole(job, source, target, buffer):
     """One long transform on one thread, in the worker's own memory."""
     table = job.table
@@ -202,7 +202,7 @@ def whole(job, source, target, buffer):
         tangle_all(table, target, 0, target, 0, 1)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def turn(table, n, at, step, split, scale, inwards):
     """Between the n numbers of each of `lanes` transforms and n split rows. Squares are lanes x lanes elements, half as
     many complex numbers; the last one begins earlier where that is no divisor of n."""

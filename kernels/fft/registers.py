@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import I64, POINTER, loop, offset, opaque, prefetch, prefetch_to_write, store
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Complex
 from .codelets import vectors
 from .lengths import IN_REGISTERS, in_registers
@@ -170,7 +170,7 @@ def _rows(typingctx, leaf, job, roots, index, first, memory):
     return types.void(leaf, job, *(types.int64,) * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _whole(leaf, job):
     roots = _scaled_roots(leaf, job)
     for first in range(job.first, job.last, constant(leaf, "sharing")):
@@ -192,7 +192,7 @@ def _side(index: int) -> Any:
     return lambda leaf: matrix_of(leaf)[index]
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _in_two(leaf, job):
     memory, roots, width = _matrix_on_stack(leaf), _scaled_roots(leaf, job), constant(leaf, "width")
     share = constant(leaf, "sharing")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Arithmetic, Complex
 from .spectra import tangled
 
@@ -132,7 +132,7 @@ def _both_ends(typingctx, vectors, source, target, m, inverse):
     return types.void(vectors, *(types.int64,) * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _tangle(leaf, job):
     lanes, m = constant(leaf.vectors, "lanes"), job.m
     for index in range(job.count):
@@ -227,7 +227,7 @@ def _end_rows(typingctx, vectors, low, high, inverse):
     return types.void(vectors, *(types.int64,) * 3), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _tangle_of_lanes(leaf, job):
     size = constant(leaf.vectors, "size")
     for k in range(1, job.m // 2 + 1):

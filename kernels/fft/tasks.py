@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from ..words import get, put
 from .loops import (
@@ -64,7 +64,7 @@ _SOME = 8  # transforms of real numbers that are in the L1 cache at once
 _SOME_BYTES = 1 << 15  # of complex ones between which the order of a task is turned
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _starts_at_end(walks, source, target):
     """Whether tasks take their last units first: those that were last touched may still be in the cache. Others have
     written arrays from the front on; a transform of the same arrays, or of its result, begins where the last one ended.
@@ -82,7 +82,7 @@ _ASKED_BYTES = 1 << 14
 """Bytes of results that are asked for together; more would not stay in the L1 cache with what is computed meanwhile."""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _ask_for_rows(table, target, step, count):
     """Ask for the lines of some results before they are computed."""
     length = 2 * get(table, SIZE) * get(table, N)
@@ -92,12 +92,12 @@ def _ask_for_rows(table, target, step, count):
                 ask_to_write(line)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _walk(job, first, end):
     return range(end - 1, first - 1, -1) if job.backwards else range(first, end, 1)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _long_task(task, worker, job):
     """Some whole transforms."""
     buffer = job.memory + worker * get(job.table, WORKER_BYTES)
@@ -105,7 +105,7 @@ def _long_task(task, worker, job):
         whole(job, job.source + item * job.source_step, job.target + item * job.target_step, buffer)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _down_task(task, worker, job):
     """Some vectors of columns of one transform."""
     buffer = job.memory + worker * get(job.table, COLUMN_BYTES)
@@ -113,7 +113,7 @@ def _down_task(task, worker, job):
     first_steps(job, job.source, job.work, task * job.chunk, min((task + 1) * job.chunk, groups), buffer)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _across_task(task, worker, job):
     """Some vectors of rows of one transform."""
     buffer = job.memory + worker * get(job.table, COLUMN_BYTES)
@@ -121,7 +121,7 @@ def _across_task(task, worker, job):
     second_steps(job, job.work, job.target, task * job.chunk, min((task + 1) * job.chunk, groups), buffer)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _tangle_task(task, worker, job):
     """Some vectors of frequencies of one transform; the first task has the middle and the ends as well."""
     table, first = job.table, task * job.chunk
@@ -130,7 +130,7 @@ def _tangle_task(task, worker, job):
     tangle(table, job.source, 0, job.target, 0, 1, 1 + first * lanes, here, int(task == 0))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _short_task(task, worker, job):
     """Some vectors of short transforms. Two tasks may compute one of them, and then write the same."""
     table = job.table
@@ -153,7 +153,7 @@ def _short_task(task, worker, job):
         turn(table, n + int(real == FORWARD), target, job.target_step, turned, job.scale, False)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _along_task(task, worker, job):
     """Some vectors of transforms along an axis that is not the last."""
     table = job.table
@@ -169,7 +169,7 @@ def _along_task(task, worker, job):
         )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _whole_task(task, worker, job):
     """Some transforms in registers, those of real numbers a few at a time where their spectra are not made there."""
     table = job.table
@@ -196,7 +196,7 @@ def _whole_task(task, worker, job):
             tangle_all(table, to, job.target_step, to, job.target_step, end - first)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _wide_task(task, worker, job):
     """Some transforms of wide matrices, as many at a time as share vectors."""
     table = job.table
@@ -264,14 +264,14 @@ class _Wide(Job):
     run = _wide_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _share(units, threads):
     """Units of each task, and tasks."""
     chunk = max((units + threads - 1) // threads, 1)
     return chunk, (units + chunk - 1) // chunk
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _in_steps(pool, threads, table, swap, scale, source, target, memory):
     """One long transform, whose steps the threads share."""
     lanes, real = get(table, LANES), get(table, REAL)
@@ -331,7 +331,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
         launch(pool, threads, tasks, _Along(*rest))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _run(job):
     """All units of a job, on this thread."""
     kind = get(job.table, KIND)
@@ -347,7 +347,7 @@ def _run(job):
         _along_task(0, 0, job)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _job(table, numbers, source, target, memory):
     """What `numbers` says, as one task."""
     batch, inner = get(numbers, 4), get(numbers, 7)
@@ -389,7 +389,7 @@ class Matrices(NamedTuple):
     backwards: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _matrices_task(task, worker, job):
     """Some matrices."""
     between = job.memory + worker * job.worker_bytes

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import I64, POINTER, offset, prefetch_to_l2, prefetch_to_write, splat, store
 from ..gemm.tags import constant, field_class
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Complex
 from .codelets import radix, vectors
 from .complex_vectors import Vectors
@@ -94,7 +94,7 @@ def _turned(m: Vectors, rows: list[Complex], roots: ir.Value) -> list[Complex]:
     return out
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _wide(leaf, job):
     lanes, size, a = constant(leaf.vectors, "lanes"), constant(leaf.vectors, "size"), constant(leaf.rows, "radix")
     vector = lanes * size

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import cfunc, intrinsic, ir, njit, types
+from ..jit import cfunc, intrinsic, ir, subroutine, types
 from ..launch import call_at
 from ..words import get, put
 from .builtin import AVAILABLE, WORKSPACE_BYTES, new_builtin, workspace_address
@@ -91,7 +91,7 @@ def _multiply_at(typingctx, a, b, c, size):
     return types.void(*[types.int64] * 4), codegen
 
 
-@njit(cache=False)
+@subroutine
 def _multiply(work, size, a, b, c):
     """Products of elements; at `work` are four sizes, and four strides of a and of b."""
     for i in range(get(work, 0)):
@@ -106,7 +106,7 @@ def _multiply(work, size, a, b, c):
                     c += size
 
 
-@njit(cache=False)
+@subroutine
 def _place(equation, a, ndim_a, b, ndim_b):
     """Where in the table a call of two arrays stands."""
     key = equation >> 4
@@ -119,7 +119,7 @@ def _place(equation, a, ndim_a, b, ndim_b):
     return (key ^ key >> 9) & (ENTRIES - 1)
 
 
-@njit(cache=False)
+@subroutine
 def _alike(array, ndim, sizes):
     """Whether the array has these sizes and strides."""
     dims, strides = get(array + _DIMENSIONS, 0), get(array + _STRIDES, 0)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import address_of_run, call_at, launch
 from .microkernels import begin, end, multiply_panels, store_block, subtract_panels
 from .packing import pack_panel
@@ -45,12 +45,12 @@ def leaf_address(leaf):
     return address_of_run(leaf)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _up(value, multiple):
     return (value + multiple - 1) // multiple * multiple
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _panel_at(k_bytes, panels, depth, kc, panel, k):
     """Where (panel, k) begins in a packed operand, in bytes: blocks of kc along K, in each the panels in order."""
     block = k // kc * kc
@@ -81,7 +81,7 @@ def _word(typingctx, address, value, write):
     return types.int64(types.int64, types.int64, types.boolean), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_range(leaf, job):
     """Pack panels first_panel to last_panel from first_k (a multiple of kc, or of 32 if read across) to last_k."""
     panel_lines, k_bytes = constant(leaf.panel, "lines"), constant(leaf.panel, "k_bytes")
@@ -131,7 +131,7 @@ class PackRange(NamedTuple):
     arguments = PackArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_block(leaf, job):
     """Compute the block of the result that begins at row i0 and column j0."""
     tag, mr, nr = leaf.kernel, constant(leaf.kernel, "mr"), constant(leaf.kernel, "nr")
@@ -211,7 +211,7 @@ class MultiplyBlock(NamedTuple):
     arguments = _BlockArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def reset_limits(limits, workers):
     for worker in range(workers):
         for lane in range(16):
@@ -220,7 +220,7 @@ def reset_limits(limits, workers):
             _word(at + 64, 0, True)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def found_limits(limits, workers):
     """The magnitudes that the workers found: the greatest << 32 | the least but zero (0 where there is none)."""
     least, greatest = 0xFFFFFFFF, 0
@@ -231,7 +231,7 @@ def found_limits(limits, workers):
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_task(task, worker, job):
     along = (job.depth + job.k_chunk - 1) // job.k_chunk
     panel, k = task // along * job.panel_chunk, task % along * job.k_chunk
@@ -276,7 +276,7 @@ def pack(
     return found_limits(limits, threads)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _block_task(task, worker, job):
     across = (job.n + job.nc - 1) // job.nc
     i0, j0, scratch = task // across * job.mc, task % across * job.nc, job.scratch + worker * job.scratch_bytes
@@ -328,7 +328,7 @@ def multiply(
     launch(pool, threads, tasks, job)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _batch_task(task, worker, job):
     """Some whole products, each packed into the worker's own memory."""
     mine, limits = job.scratch + worker * job.scratch_bytes, job.limits + worker * LIMITS_BYTES

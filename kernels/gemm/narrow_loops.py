@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .emit import I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, vector, zero
 from .loops import LIMITS_BYTES, PackArguments
@@ -88,7 +88,7 @@ def _strip(typingctx, tag, rows, a, a_row, a_k, b, c, c_row, columns, depth, mor
     return types.void(tag, rows, *[integer] * 8, types.boolean), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _narrow_rows(leaf, job):
     """Rows first to last of the result, from the packed B."""
     tag, mr, nr = leaf.kernel, constant(leaf.kernel, "mr"), constant(leaf.kernel, "nr")
@@ -131,7 +131,7 @@ class NarrowRows(NamedTuple):
     arguments = _RowsArguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _narrow_task(task, worker, job):
     item, first = task // job.blocks, task % job.blocks * job.rows
     packed, limits = job.scratch + worker * job.b_bytes, job.limits + worker * LIMITS_BYTES

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, njit, types
+from ..jit import intrinsic, njit, subroutine, types
 from ..launch import call_at, launch
 from ..words import get
 from .emit import I32, I64, POINTER, call, load, offset, splat, store, vector
@@ -105,7 +105,7 @@ def extraordinary(typingctx, limits):
     return types.int64(types.int64), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _segment_task(task, worker, job):
     outer, first = task // job.chunks, task % job.chunks * job.chunk
     count, step_a, step_b, step_c = get(job.job, 2), get(job.job, 3), get(job.job, 4), get(job.job, 5)
@@ -129,7 +129,7 @@ class _Segments(NamedTuple):
     run = _segment_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply(pool, threads, job, outer, across, workspace):
     count, checked, each = get(job, 2), get(job, 1) != 0, get(job, 6)
     tasks = (2 if get(job, 3) == 0 or get(job, 4) == 0 else 8) * threads  # each of which converts what products share

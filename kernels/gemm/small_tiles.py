@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from ..words import get
 from .amx import tile
 from .emit import (
@@ -147,7 +147,7 @@ def _copy_out(typingctx, element, sums, sums_row, out, out_row, rows, columns):
     return types.void(element, *[types.int64] * 6), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _blocks(kernel, a, b, high, wide, steps, tile, c, c_row):
     """The whole result, tile after tile; `tile` is the bytes of one tile with its parts."""
     for i in range(0, high, 2):
@@ -164,7 +164,7 @@ def _blocks(kernel, a, b, high, wide, steps, tile, c, c_row):
                 _block(kernel, 1, 1, of_a, high * tile, of_b, wide * tile, steps, place, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _in_a_row(leaf, segment):
     """The products of a segment."""
     job, kernel, size = segment.job, leaf.kernel, constant(leaf.element, "size")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, subroutine, types
 from ..launch import call_at
 from ..words import get
 from .emit import (
@@ -149,7 +149,7 @@ def _columns(typingctx, leaf, vectors, job, b, c, left, done):
     return types.int64(leaf, vectors, job, *[types.int64] * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_small(leaf, job):
     """The whole result. B is read in panels of two vectors of columns, `b_panel` bytes apart; where its rows are whole,
     by three vectors unless that would leave one: 24 accumulators for 8 + 3 loads. [48, 48] @ [48, 48] takes 1.5 us by
@@ -232,7 +232,7 @@ def _convert_line(typingctx, source, conversion, at, stride, length, target):
     return types.void(source, conversion, *[types.int64] * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convert_lines(leaf, job):
     for line in range(job.lines):
         _convert_line(
@@ -273,7 +273,7 @@ _CONVERT_A, _CONVERT_B = FIELDS.index("convert_a"), FIELDS.index("convert_b")
 _PACK, _AHEAD = FIELDS.index("pack_b"), FIELDS.index("by_a")
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _convert(fields, at, target):
     """Convert the operand at an address as the fields say."""
     arguments = _ConvertArguments(
@@ -282,7 +282,7 @@ def _convert(fields, at, target):
     call_at(get(fields, 0), arguments)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _strips(_, segment):
     """The products of a segment."""
     at, workspace = segment.job + 8 * _FIRST, segment.workspace

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .loops import LIMITS_BYTES, PackArguments, _BlockArguments, found_limits, pack, reset_limits
 
 __all__ = ["multiply_strips"]
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _strip_task(task, worker, job):
     first, packed = task * job.mc, job.scratch + worker * job.scratch_bytes
     rows, limits = min(job.mc, job.m - first), job.limits + worker * LIMITS_BYTES

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..jit import intrinsic, ir, njit, types
+from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .conversions import InTwo, converted, in_two_bf16
 from .emit import F32, I32, I64, LINE, POINTER, broadcast, call, lane_numbers, load, loop, offset, store, vector, zero
@@ -150,7 +150,7 @@ class _Arguments(NamedTuple):
     columns: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _across(leaf, job):
     """Some columns of the result; `b_line` is the stride of the matrix along K."""
     size, one, whole = job.sums_row, job.rows == 1, job.k // _AT_ONCE * _AT_ONCE
@@ -227,7 +227,7 @@ def _total(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.extract_element(value, I32(0))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _along(leaf, job):
     """Some columns of the result: `b_line` is the stride from one line of the matrix, along K, to the next."""
     size, one, whole = job.totals_row, job.rows == 1, job.columns // _AT_ONCE * _AT_ONCE
@@ -258,7 +258,7 @@ class SumRows(NamedTuple):
     arguments = _Arguments
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _task(task, worker, job):
     first = task * job.width
     call_at(

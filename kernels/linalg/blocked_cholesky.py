@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from ..jit import njit
+from ..jit import njit, subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, read, splat, store_lanes, write
 from .squares import copy_transposed
 from .triangular import solve
@@ -17,7 +17,7 @@ _V = VECTOR_BYTES
 _STRIP = 128
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _diagonal_block(p, n, a, row):
     """Factor one block, at most BLOCK x BLOCK, column-major in scratch memory. What lies above the diagonal is garbage
     that stays where it is. Returns the 1-based number of the first minor that is not positive, or 0."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import launch
 from .lanes import read, splat, write
 from .lu_panel import eliminate_side, factor_panel, pack_panel
@@ -28,7 +28,7 @@ _CACHED_BYTES = 1 << 21
 """Matrices that the second caches of two cores hold, with what is packed of them: their strips are kept level."""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
     """Factor in the block order of `triangular.py`, by deep products; each panel is applied to `sides` right sides at
     once. Returns info."""
@@ -54,7 +54,7 @@ def _by_halves(p, m, n, a, row, pivots, sides, b, b_row):
     return info
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _update(p, job, block, start, width):
     """Apply a block to columns right of it."""
     size, row, first = p.size, job.row, block * job.strip
@@ -65,7 +65,7 @@ def _update(p, job, block, start, width):
     subtract_packed(p, job.m - first - count, width, count, packed, top, row, size, top + count * row, row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _factor(p, job, block):
     """Factor a strip of columns that is up to date, and pack it for the updates of others."""
     size, row, first = p.size, job.row, block * job.strip
@@ -82,7 +82,7 @@ def _factor(p, job, block):
     _update(p, job, block, first + count, min(job.strip, job.n - first) - count)  # of a wide matrix, the last block
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _work_task(task, worker, job):
     p, size = alone(job.p, worker), job.p.size
     strips, blocks = (job.n + job.strip - 1) // job.strip, (job.k + job.strip - 1) // job.strip
@@ -128,7 +128,7 @@ class _Work(NamedTuple):
 _ROWS = 16
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _begin_task(task, worker, job):
     """Copy and factor the first strip, or copy some rows of the others."""
     work, size = job.work, job.work.p.size
@@ -136,7 +136,7 @@ def _begin_task(task, worker, job):
     if task == 0:
         for i in range(work.m):
             copy(work.p.tag, columns, job.source + i * job.source_row, work.a + i * work.row)
-        _factor(alone(work.p, worker), work, 0)
+        _factor(alone(work.p, worker), work, task)  # 0 would be a type of its own, and compiled again
         return
     right = columns * size
     for i in range((task - 1) * _ROWS, min(task * _ROWS, work.m)):
@@ -186,7 +186,7 @@ def lu_solve(p, n, width, a, row, pivots, transpose, b, b_row):
     solve(p, n, width, a, row, size, False, False, False, b, b_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _invert_task(task, worker, job):
     """A strip of columns of U^-1 L^-1, from those of the identity."""
     p, size, first = alone(job.p, worker), job.p.size, task * job.strip
@@ -217,7 +217,7 @@ class _Invert(NamedTuple):
     run = _invert_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _gather_columns_task(task, worker, job):
     tag, n = job.tag, job.columns.size
     for i in range(task * _ROWS, min((task + 1) * _ROWS, n), 4):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import launch
 from .few_sides import dot
 from .squares import copy, copy_transposed
@@ -53,7 +53,7 @@ class Memory(NamedTuple):
     at_packed: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _alone(p, memory, worker):
     """The products and the memory of one worker, within a task."""
     own = worker * WIDE * WIDE * p.size
@@ -67,7 +67,7 @@ def _alone(p, memory, worker):
 # Slices that begin at 0 and are contiguous are what LLVM makes vectors of.
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+@subroutine(fastmath=_ORDER)
 def _reflect_one(below, other, head, tau):
     along = tau * (head + dot(below, other))
     for i in range(below.shape[0]):
@@ -75,7 +75,7 @@ def _reflect_one(below, other, head, tau):
     return along
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+@subroutine(fastmath=_ORDER)
 def _reflect_four(panel, k, c, below, start, tau):
     """I - tau v v.T applied to four columns, so that each number of v is loaded once for four."""
     x, y, z, w = panel[c, start:], panel[c + 1, start:], panel[c + 2, start:], panel[c + 3, start:]
@@ -101,7 +101,7 @@ def _reflect_four(panel, k, c, below, start, tau):
         w[i] -= s * v
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath={"nnan", "nsz"})  # or no vectors; of NaN, any answer will do
+@subroutine(fastmath={"nnan", "nsz"})  # or no vectors; of NaN, any answer will do
 def _greatest(values):
     found = values.dtype.type(0)
     for i in range(values.shape[0]):
@@ -109,7 +109,7 @@ def _greatest(values):
     return found
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _reflector(column):
     """The Householder vector of a column, its first place 1 by convention, below the new first value; and tau."""
     below, zero, unit = column[1:], column.dtype.type(0), column.dtype.type(1)
@@ -130,7 +130,7 @@ def _reflector(column):
     return tau
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _panel(panel, taus):
     """Vectors of a panel with a column in each row of the array: R above and on the diagonal, the vectors below it."""
     columns = panel.shape[0]
@@ -148,7 +148,7 @@ def _panel(panel, taus):
             c += 1
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _ones_and_zeros(vectors, shift, count):
     """The upper triangle of V, of vectors that begin at row `shift`, and the rows above."""
     zero, one = vectors.dtype.type(0), vectors.dtype.type(1)
@@ -157,7 +157,7 @@ def _ones_and_zeros(vectors, shift, count):
             vectors[i, shift + c] = one if i == shift + c else zero
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _load_vectors(p, at, row, rows, count, memory):
     """V of `count` vectors that stand below the diagonal at the address."""
     for i in range(rows):
@@ -165,7 +165,7 @@ def _load_vectors(p, at, row, rows, count, memory):
     _ones_and_zeros(memory.vectors[:rows], 0, count)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _panel_triangle(p, memory, rows, shift, taus, triangle):
     """T of the vectors of a panel, in columns `shift` on of V: its inverse is the strict upper triangle of V.T V, with
     1 / tau on the diagonal (C. Puglisi, SIAM J. Sci. Stat. Comput. 13, 1992), solved column by column."""
@@ -180,7 +180,7 @@ def _panel_triangle(p, memory, rows, shift, taus, triangle):
             triangle[k, j] = 0
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _merge(p, memory, rows, first, middle, last, triangle, at):
     """T of the vectors first to last from those of its halves: T12 = -T1 V1.T V2 T2."""
     row, size, left, right = WIDE * p.size, p.size, middle - first, last - middle
@@ -197,7 +197,7 @@ def _merge(p, memory, rows, first, middle, last, triangle, at):
     subtract(p, left, right, left, at + first * (row + size), row, size, memory.at_work, row, size, target, row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _add_triangle(p, memory, rows, shift, taus, triangle, at):
     """T of one more panel, merged with those before it in the order of a binary counter. Returns the columns of which T
     is then whole."""
@@ -210,7 +210,7 @@ def _add_triangle(p, memory, rows, shift, taus, triangle, at):
     return done
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _whole_triangle(p, memory, rows, count, triangle, at):
     """T of all vectors of a block from those of its parts."""
     panels = (count + PANEL - 1) // PANEL
@@ -222,7 +222,7 @@ def _whole_triangle(p, memory, rows, count, triangle, at):
         done += left
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _apply(p, memory, rows, shift, count, at_triangle, transposed, width, c, c_row):
     """C (rows, width) = (I - V T V.T) C, with T.T if `transposed`, for vectors in columns `shift` on of V, which are
     zero above row `shift`; so C begins there."""
@@ -234,7 +234,7 @@ def _apply(p, memory, rows, shift, count, at_triangle, transposed, width, c, c_r
     subtract(p, rows, width, count, v, v_row, size, memory.at_turned, w_row, size, c, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_vectors(p, rows, count, memory, begin):
     """Keep V of the block that begins at this column, and its transpose, packed."""
     at, row = memory.at_packed + begin // WIDE * memory.block_bytes, WIDE * p.size
@@ -242,7 +242,7 @@ def _pack_vectors(p, rows, count, memory, begin):
     pack_left(p, rows, count, memory.at_vectors, row, p.size, at + memory.turned_bytes)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _apply_packed(p, memory, begin, count, rows, transposed, width, c, c_row):
     """The same as `_apply`, of a whole block, whose V is packed, for at most WIDE columns of C."""
     size, row, work, turned = p.size, WIDE * p.size, memory.at_work, memory.at_turned
@@ -253,7 +253,7 @@ def _apply_packed(p, memory, begin, count, rows, transposed, width, c, c_row):
     subtract_packed(p, rows, width, count, packed + memory.turned_bytes, turned, row, size, c, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _block(p, begin, end, m, at, row, taus, memory, triangle, at_triangle):
     """Factor the columns begin to end, the panels in the order of a binary counter: when the last power of two of them
     is done, as many that follow are updated by it (E. Elmroth, F. Gustavson, "Applying recursion to serial and parallel
@@ -276,7 +276,7 @@ def _block(p, begin, end, m, at, row, taus, memory, triangle, at_triangle):
     _whole_triangle(p, memory, rows, end - begin, triangle, at_triangle)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _update(p, memory, job, block, start, width):
     """Apply a block to at most WIDE columns right of it."""
     begin = block * WIDE
@@ -285,7 +285,7 @@ def _update(p, memory, job, block, start, width):
         _apply_packed(p, memory, begin, count, job.m - begin, True, width, c, job.row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _factor(p, memory, job, block):
     """Factor a strip of columns that is up to date."""
     begin = block * WIDE
@@ -295,7 +295,7 @@ def _factor(p, memory, job, block):
     _update(p, memory, job, block, end, min(begin + WIDE, job.n) - end)  # where less than the strip is to be factored
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _work_task(task, worker, job):
     p, memory = _alone(job.p, job.memory, worker)
     strips, blocks = (job.n + WIDE - 1) // WIDE, (job.columns + WIDE - 1) // WIDE
@@ -349,7 +349,7 @@ def load_reflections(p, m, at, row, taus, memory):
         _pack_vectors(p, rows, end - begin, memory, begin)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _apply_task(task, worker, job):
     p, memory = _alone(job.p, job.memory, worker)
     blocks, last = (job.count + WIDE - 1) // WIDE, min((task + 1) * WIDE, job.k)

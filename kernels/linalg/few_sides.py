@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import launch
 from .squares import permutation
 
@@ -26,7 +26,7 @@ _COLUMNS = 512
 _ORDER = {"reassoc", "contract"}
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+@subroutine(fastmath=_ORDER)
 def dot(a, b):
     total = a.dtype.type(0)
     for i in range(a.shape[0]):
@@ -34,7 +34,7 @@ def dot(a, b):
     return total
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+@subroutine(fastmath=_ORDER)
 def _four_dots(t, i, step, begin, end, x):
     """T[rows, begin:end] @ x[begin:end] for rows i, i + step ...: each number of x is read once for all four."""
     a, b, x = t[i, begin:end], t[i + step, begin:end], x[begin:end]
@@ -48,7 +48,7 @@ def _four_dots(t, i, step, begin, end, x):
     return p, q, r, s
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _rows_task(task, worker, job):
     """x -= T[rows, known] @ x[known] for some rows of a block."""
     i, end = job.first + task * _ROWS, min(job.first + (task + 1) * _ROWS, job.last)
@@ -67,7 +67,7 @@ def _rows_task(task, worker, job):
         i += 1
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+@subroutine(fastmath=_ORDER)
 def _columns_task(task, worker, job):
     """x -= T.T[columns, block] @ x[block] for some of the columns that follow a block."""
     begin = job.begin + task * _COLUMNS
@@ -107,7 +107,7 @@ class _Columns(NamedTuple):
     run = _columns_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _four_rows(t, x, i, step, begin, end, unit):
     """The unknowns i, i + step ..., where begin to end are known. They stay in registers: what is loaded as a vector
     waits for what was stored as a number just before."""
@@ -128,7 +128,7 @@ def _four_rows(t, x, i, step, begin, end, unit):
     x[i], x[j], x[k], x[m] = u, v, w, z
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _solve_rows(t, x, first, last, forward, unit):
     """A block by its rows, four at a time from where it begins."""
     done, count = 0, last - first
@@ -146,7 +146,7 @@ def _solve_rows(t, x, first, last, forward, unit):
             x[i] /= t[i, i]
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _solve_block(t, x, first, last, forward, unit, transposed):
     for c in range(x.shape[0]):
         if not transposed:
@@ -199,7 +199,7 @@ def solve_by_factors(pool, threads, t, pivots, b, transposed):
     return found
 
 
-@njit(cache=False, no_cpython_wrapper=True, fastmath=_ORDER)
+@subroutine(fastmath=_ORDER)
 def _sum_of_magnitudes(row):
     total = row.dtype.type(0)
     for i in range(row.shape[0]):
@@ -207,7 +207,7 @@ def _sum_of_magnitudes(row):
     return total
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _sums_task(task, worker, job):
     for i in range(task * _ROWS, min((task + 1) * _ROWS, job.a.shape[0])):
         job.sums[i] = _sum_of_magnitudes(job.a[i])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import launch
 from ..threading import pool
 from ..words import get
@@ -49,7 +49,7 @@ class Details(NamedTuple):
     groups: int
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def details(group):
     at = group.at
     return Details(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..gemm.emit import F32, F64, I1, I32, I64, POINTER, broadcast, call, load, offset, store, transpose, vector
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, ir, njit, numba, types
+from ..jit import intrinsic, ir, numba, subroutine, types
 
 __all__ = [
     "VECTOR_BYTES",
@@ -380,7 +380,7 @@ def _unpack_square(typingctx, tag, base, stride, last, source):
     return types.void(tag, *[types.int64] * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def pack(tag, base, last, elements, target):
     """Interleave matrices of so many elements, which lie one after the other; `last` is the number of the last one."""
     lanes, size = constant(tag, "lanes"), constant(tag, "size")
@@ -396,7 +396,7 @@ def pack(tag, base, last, elements, target):
         _pack_square(tag, base + first * size, stride, last, target + first * VECTOR_BYTES)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def unpack(tag, source, elements, base, last):
     """The inverse of `pack`."""
     lanes, size = constant(tag, "lanes"), constant(tag, "size")

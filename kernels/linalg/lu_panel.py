@@ -4,7 +4,7 @@ sub-panels as wide as a vector."""
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
 from .squares import copy_transposed
 from .updates import pack_left
@@ -15,7 +15,7 @@ _V = VECTOR_BYTES
 _SMALL = 16 * _V
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _largest(tag, column, first, rows, small):
     """The row of the first number of greatest magnitude from row `first` on; a NaN is never greater."""
     size, lanes = constant(tag, "size"), constant(tag, "lanes")
@@ -51,7 +51,7 @@ def _largest(tag, column, first, rows, small):
     return where
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _eliminate(tag, column, targets, ld, count, row, rows, small):
     """From column `row` of a sub-panel, which is scaled, subtract its multiples from the next `count` columns."""
     size, lanes = constant(tag, "size"), constant(tag, "lanes")
@@ -77,7 +77,7 @@ def _eliminate(tag, column, targets, ld, count, row, rows, small):
             store_lanes(c + v, fnma(load_lanes(tag, column + v), x, load_lanes(tag, c + v)))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _sub_panel(tag, x, ld, start, width, columns, rows, pivots, offset, small):
     """Factor columns start to start + width of the panel at x, whose rows are exchanged in all its columns. Returns the
     1-based number of the first column without a pivot, or 0."""
@@ -111,7 +111,7 @@ def _sub_panel(tag, x, ld, start, width, columns, rows, pivots, offset, small):
     return info
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _top(tag, x, ld, start, width, target, small):
     """Solve with the unit lower triangle of a sub-panel for one column (`width` numbers, in one vector)."""
     size = constant(tag, "size")
@@ -121,23 +121,23 @@ def _top(tag, x, ld, start, width, target, small):
         store_lanes(at, fnma(load_lanes(tag, small + j * _V), value, load_lanes(tag, at)))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _four(tag, at):
     return load_lanes(tag, at), load_lanes(tag, at + _V), load_lanes(tag, at + 2 * _V), load_lanes(tag, at + 3 * _V)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _store_four(at, p):
     for i in range(4):
         store_lanes(at + i * _V, p[i])
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _less(p, a, b):
     return fnma(a[0], b, p[0]), fnma(a[1], b, p[1]), fnma(a[2], b, p[2]), fnma(a[3], b, p[3])
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _update_panel(tag, x, ld, start, width, columns, rows, small):
     """Apply a sub-panel to the columns of the panel right of it."""
     size, lanes = constant(tag, "size"), constant(tag, "lanes")
@@ -167,14 +167,14 @@ def _update_panel(tag, x, ld, start, width, columns, rows, small):
             _store_four(c0 + v, p0)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _column_bytes(p, rows):
     """Bytes between columns in scratch memory: what four vectors from any row on need, and no power of two, which would
     share cache sets."""
     return (rows * p.size + 4 * _V - 1) // (4 * _V) * 4 * _V + 5 * _V
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _load_panel(p, rows, columns, a, row, x, ld):
     """Copy a panel column-major to the scratch memory at x, zeros below."""
     copy_transposed(p.tag, rows, columns, a, row, x, ld)
@@ -183,7 +183,7 @@ def _load_panel(p, rows, columns, a, row, x, ld):
             write(p.tag, x + j * ld + at, 0.0)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def factor_panel(p, rows, columns, a, row, pivots, offset):
     """Factor a panel at `a` in its place; its pivots, from 1 + offset, go to pivots[offset:]. Returns info."""
     tag, lanes = p.tag, constant(p.tag, "lanes")
@@ -198,14 +198,14 @@ def factor_panel(p, rows, columns, a, row, pivots, offset):
     return info
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def pack_panel(p, rows, columns, target):
     """What `pack_left` makes of the rows below the diagonal of the panel that was factored last."""
     ld = _column_bytes(p, rows)
     pack_left(p, rows - columns, columns, p.scratch + _SMALL + columns * p.size, p.size, ld, target)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def eliminate_side(p, rows, columns, pivots, offset, b):
     """Exchange and eliminate the numbers of a right side at `b`, a cache line's begin with room for whole lines, as
     those of the panel that was factored last: it is in the caches now."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import njit
+from ..jit import subroutine
 from ..launch import launch
 from .triangular import load_block, solve_block
 from .updates import BLOCK, Leaves, Products, left_bytes, pack_left, subtract_packed
@@ -31,7 +31,7 @@ class Prepared(NamedTuple):
     """What the diagonals of the blocks are, for `solve_block`."""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _step(n, q):
     """How much is known after block q, how much of it is used then, and for how many rows."""
     done = min((q + 1) * BLOCK, n)
@@ -48,7 +48,7 @@ def places(leaves: Leaves, n: int) -> tuple[np.ndarray, int]:
     return ends - sizes, int(ends[-1])
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _diagonal_task(q, worker, job):
     p, with_ = job.p, job.prepared
     first = q * BLOCK
@@ -66,7 +66,7 @@ class _Diagonals(NamedTuple):
     run = _diagonal_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def prepare(p, n, t, row, lower, unit, starts):
     """Pack the triangle at `t`, whose rows are `row` bytes apart, to the addresses `starts`."""
     blocks = starts.shape[0]
@@ -79,7 +79,7 @@ def prepare(p, n, t, row, lower, unit, starts):
     return prepared
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def solve_prepared(p, prepared, width, b, b_row):
     """Solve T X = B in the place of B, whose rows have `width` numbers."""
     n, lower, size = prepared.n, prepared.lower, p.size

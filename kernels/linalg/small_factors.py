@@ -9,7 +9,7 @@ that four sums run side by side.
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import subroutine
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
@@ -50,7 +50,7 @@ UPPER, RIGHT, UNIT, TRANSPOSE = 1, 2, 4, 8
 _V = VECTOR_BYTES
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def write_info(tag, info, first, last, value, scratch):
     """One int32 for each matrix of the group, of a vector of whole numbers."""
     store_lanes(scratch, value)
@@ -58,7 +58,7 @@ def write_info(tag, info, first, last, value, scratch):
         write_int32(info + 4 * (first + lane), int(read(tag, scratch + lane * constant(tag, "size"))))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _cholesky(tag, n, a):
     """In place, column by column, each from all before it; returns the first minor that is not positive, from
     whose column on there are zeros, or 0."""
@@ -90,7 +90,7 @@ def _cholesky(tag, n, a):
     return info
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _cholesky_task(task, worker, group):
     job = details(group)
     tag, n, lanes = job.tag, job.n, constant(job.tag, "lanes")
@@ -109,7 +109,7 @@ class Cholesky(Group):
     run = _cholesky_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _quotient(tag, x, pivot, reciprocal, rare):
     """x / pivot, by the reciprocal except where the pivot is so small that its reciprocal may overflow."""
     if rare:
@@ -117,7 +117,7 @@ def _quotient(tag, x, pivot, reciprocal, rare):
     return x * reciprocal
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _exchange(tag, a, row, columns, j, other):
     """Exchange row j with another one, which each lane chooses."""
     for column in range(0, columns * _V, _V):
@@ -127,7 +127,7 @@ def _exchange(tag, a, row, columns, j, other):
         scatter(a + column, other, row, top)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _lu(tag, m, n, a, pivots):
     """In place; the row numbers of the pivots, from 0, to `pivots`. Returns the first pivot that is zero, or 0."""
     row, zero, info = n * _V, splat(tag, 0.0), splat(tag, 0.0)
@@ -161,7 +161,7 @@ def _lu(tag, m, n, a, pivots):
     return info
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _write_pivots(tag, pivots, k, base, first, last):
     for lane in range(last + 1):
         for j in range(k):
@@ -169,7 +169,7 @@ def _write_pivots(tag, pivots, k, base, first, last):
             write_int32(base + 4 * ((first + lane) * k + j), value)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _lu_task(task, worker, group):
     job = details(group)
     tag, m, n, lanes = job.tag, job.m, job.n, constant(job.tag, "lanes")
@@ -190,7 +190,7 @@ class LUFactor(Group):
     run = _lu_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _substitute(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit):
     """Solve a @ x = b in place for k columns; a is lower triangular, all strides in bytes."""
     for i in range(n):
@@ -219,7 +219,7 @@ def _substitute(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit):
             store_lanes(c0 + to, s0)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, upper):
     """The same for either triangle: an upper triangle is a lower one, read backwards."""
     if upper:
@@ -231,7 +231,7 @@ def substitute_any(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit, uppe
         _substitute(tag, n, k, a, a_row, a_column, b, b_row, b_column, unit)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def lu_substitute(tag, n, k, a, pivots, b, transpose):
     """Solve a @ x = b, or a.T @ x = b, in place, of the factors of a."""
     row, b_row = n * _V, k * _V
@@ -253,7 +253,7 @@ def lu_substitute(tag, n, k, a, pivots, b, transpose):
                 _exchange(tag, b, b_row, k, j, other)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _solve_task(task, worker, group):
     job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
@@ -277,7 +277,7 @@ class Solve(Group):
     run = _solve_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _inv_task(task, worker, group):
     job = details(group)
     tag, n, lanes = job.tag, job.n, constant(job.tag, "lanes")
@@ -302,7 +302,7 @@ class Inv(Group):
     run = _inv_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _triangular_task(task, worker, group):
     job = details(group)
     tag, m, n, lanes, size = job.tag, job.m, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")

@@ -10,7 +10,7 @@ has converged is rotated by nothing from then on, however long the others of its
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import subroutine
 from ..words import get, put
 from .groups import Group, details
 from .lanes import (
@@ -56,7 +56,7 @@ def eigh_vectors(n: int) -> int:
     return n * (n + 1) + n * n + 2 * n + 2
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def next_round(players, n):
     """All players but the first move on by one place."""
     last = get(players, n - 1)
@@ -65,7 +65,7 @@ def next_round(players, n):
     put(players, 1, last)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def rotate_rows(tag, sine, half, at_p, at_q, count):
     """Rotate two rows of `count` vectors, by the sine of the angle and the tangent of half of it: by Rutishauser's
     formulas, whose rounding errors are in proportion to the sine, rows keep their length. (By cosine and sine, vectors
@@ -76,7 +76,7 @@ def rotate_rows(tag, sine, half, at_p, at_q, count):
         store_lanes(at_q + k, fma(sine, fnma(half, y, x), y))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def angle(tag, p, q, product, rotate):
     """Sine, tangent of the half, and tangent of the smaller angle that makes ((p, product), (product, q)) diagonal;
     0 where there is nothing to rotate."""
@@ -89,7 +89,7 @@ def angle(tag, p, q, product, rotate):
     return part * (one + secant), part * secant, tangent
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _off_diagonal(tag, n, a, row):
     """Sums of squares: below the diagonal, and of the whole symmetric matrix."""
     off, diagonal = splat(tag, 0.0), splat(tag, 0.0)
@@ -102,7 +102,7 @@ def _off_diagonal(tag, n, a, row):
     return off, off + off + diagonal
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _block(tag, a, row, p, q, r, s, left, right):
     """The four elements where two pairs meet, rotated from both sides."""
     pr, ps = a + max(p, r) * row + min(p, r) * _V, a + max(p, s) * row + min(p, s) * _V
@@ -118,7 +118,7 @@ def _block(tag, a, row, p, q, r, s, left, right):
     store_lanes(qs, fma(e, fnma(f, w, z), w))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _eigh_angles(tag, n, a, row, angles, players, flags, active, least, relative):
     """The angles of a round, used on the pairs themselves; whether any matrix has one to `flags`. Elements up to
     `least` are left alone and, where `relative` is not 0, those up to so much of what their pair allows. Returns which
@@ -149,7 +149,7 @@ def _eigh_angles(tag, n, a, row, angles, players, flags, active, least, relative
     return moved
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _eigh_round(tag, n, a, row, v, columns, angles, players, flags):
     """Use the angles of a round on all else. `v` holds the vectors found so far, as rows of so many columns."""
     for pair in range(n // 2):
@@ -164,7 +164,7 @@ def _eigh_round(tag, n, a, row, v, columns, angles, players, flags):
             rotate_rows(tag, sine, half, v + p * columns * _V, v + q * columns * _V, columns)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _eigh(tag, n, a, row, v, columns, angles, players, flags):
     """Diagonalise in place the lower triangle of n (even) rows of `row` bytes. Returns which did not converge, as
     numbers, and how many sweeps it took.
@@ -189,7 +189,7 @@ def _eigh(tag, n, a, row, v, columns, angles, players, flags):
         sweeps += 1
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def sorted_order(tag, values, step, n, order, descending):
     """The order of n numbers, as int64 at the address `order`; of equal ones the first comes first."""
     for i in range(n):
@@ -203,7 +203,7 @@ def sorted_order(tag, values, step, n, order, descending):
         put(order, place, i)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _unpack_eigh(tag, n, a, row, v, columns, order, last, values, vectors):
     """Eigenvalues and vectors of each matrix, in ascending order; zeros are positive, whatever rotations left."""
     size = constant(tag, "size")
@@ -219,7 +219,7 @@ def _unpack_eigh(tag, n, a, row, v, columns, order, last, values, vectors):
                     write(tag, to + k * n * size, read(tag, source + k * _V) + 0.0)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _spread(tag, n, source, a, row, even, upper, factor):
     """The lower triangle, or the upper one as such, scaled, to rows of `row` bytes; zeros for a row beyond."""
     for i in range(even):
@@ -231,7 +231,7 @@ def _spread(tag, n, source, a, row, even, upper, factor):
             store_lanes(a + i * row + j * _V, x)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _triangle_factor(tag, n, source, upper):
     """The power of two that brings the largest element of a triangle to between 1 and 2."""
     zero = splat(tag, 0.0)
@@ -244,7 +244,7 @@ def _triangle_factor(tag, n, source, upper):
     return select(power == zero, splat(tag, number(tag, "big_power")), splat(tag, 1.0) / power)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def identity(tag, n, v):
     for at in range(0, n * n * _V, _V):
         store_lanes(v + at, splat(tag, 0.0))
@@ -252,7 +252,7 @@ def identity(tag, n, v):
         store_lanes(v + i * (n + 1) * _V, splat(tag, 1.0))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _eigh_task(task, worker, group):
     job = details(group)
     tag, n, lanes, size = job.tag, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")
@@ -286,7 +286,7 @@ class Eigh(Group):
     run = _eigh_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _eigh_block(tag, n, a, row, v, angles, players, flags, least, relative, sweeps):
     """At most so many sweeps, of elements that are more than `least` and, where that is not 0, `relative` to their
     pair. Returns which matrices were rotated at all, as numbers."""
@@ -305,7 +305,7 @@ def _eigh_block(tag, n, a, row, v, angles, players, flags, least, relative, swee
     return select(rotated, splat(tag, 1.0), splat(tag, 0.0))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _block_task(task, worker, group):
     job = details(group)
     tag, n, lanes, size = job.tag, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")

@@ -5,7 +5,7 @@ scaled by a power of two, so that none overflows and none vanishes."""
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import subroutine
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
@@ -32,7 +32,7 @@ def qr_vectors(m: int, n: int) -> int:
     return m * n + m * max(m, n) + min(m, n)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _reflector(tag, m, top, row):
     """The reflection that leaves of a column, `row` bytes apart from `top` on, only its first element: the others are
     replaced by the reflector, whose first element is 1. Returns the factor tau and the first element."""
@@ -58,7 +58,7 @@ def _reflector(tag, m, top, row):
     return tau, select(nothing, alpha, beta / factor)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _reflect(tag, m, columns, v, row, a, a_row, tau):
     """Apply a reflection to columns of a, four at a time; the first element of v is 1 and not read."""
     for c in range(0, columns, 4):
@@ -82,7 +82,7 @@ def _reflect(tag, m, columns, v, row, a, a_row, tau):
             store_lanes(c0 + at, y0)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _factor(tag, m, n, a, taus):
     row = n * _V
     for j in range(min(m, n)):
@@ -94,7 +94,7 @@ def _factor(tag, m, n, a, taus):
             _reflect(tag, m - j, n - j - 1, at, row, at + _V, row, tau)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _form(tag, m, n, k, a, taus, q):
     """The first k columns of the product of the reflections, to rows of k vectors."""
     for i in range(m):
@@ -105,7 +105,7 @@ def _form(tag, m, n, k, a, taus, q):
         _reflect(tag, m - j, k - j, at, n * _V, q + j * (k + 1) * _V, k * _V, tau)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _qr_task(task, worker, group):
     job = details(group)
     tag, m, n, k, lanes, size = job.tag, job.m, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")

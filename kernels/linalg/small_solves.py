@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import subroutine
 from .groups import Group, details
 from .lanes import (
     VECTOR_BYTES,
@@ -23,7 +23,7 @@ __all__ = ["CholeskySolve", "LUSolve"]
 _V = VECTOR_BYTES
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack_pivots(tag, base, first, last, n, pivots):
     """Row numbers from 1 to vectors of row numbers from 0; those beyond the matrix, which no factorisation gives, count
     as its last row."""
@@ -33,7 +33,7 @@ def _pack_pivots(tag, base, first, last, n, pivots):
             write(tag, pivots + j * _V + lane * constant(tag, "size"), float(min(max(row, 0), n - 1)))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _lu_solve_task(task, worker, group):
     job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
@@ -54,7 +54,7 @@ class LUSolve(Group):
     run = _lu_solve_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _cholesky_solve_task(task, worker, group):
     job = details(group)
     tag, n, k, lanes, size = job.tag, job.n, job.k, constant(job.tag, "lanes"), constant(job.tag, "size")
@@ -79,7 +79,7 @@ def _cholesky_solve_task(task, worker, group):
         unpack(tag, b, n * k, job.x + first * n * k * size, last)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _mirror(tag, n, a, b):
     """The lower triangle of an inverse to the upper one; infinity where the factor has a zero on its diagonal."""
     zero = splat(tag, 0.0)

@@ -9,7 +9,7 @@ and those beyond for a full factor, are completed from the unit vectors that lie
 from __future__ import annotations
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import subroutine
 from ..words import get, put
 from .groups import Group, details
 from .lanes import (
@@ -44,7 +44,7 @@ def svd_vectors(m: int, n: int) -> int:
     return short * max(m, n) + short * short + 2 * short + m * n
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _scale(tag, a, count):
     """Scale a group by the powers of two that bring the largest elements to between 1 and 2; returns the factors."""
     zero = splat(tag, 0.0)
@@ -59,7 +59,7 @@ def _scale(tag, a, count):
     return factor
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _svd_pair(tag, m, at_p, at_q, v_p, v_q, columns, active, limit, least):
     """Make two rows orthogonal; returns where there was something to do."""
     p, q, product = splat(tag, 0.0), splat(tag, 0.0), splat(tag, 0.0)
@@ -74,7 +74,7 @@ def _svd_pair(tag, m, at_p, at_q, v_p, v_q, columns, active, limit, least):
     return rotate
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _svd(tag, m, n, g, v, columns, players, least):
     """Make n (even) rows of m elements orthogonal; returns which matrices did not converge, as numbers, and sweeps."""
     zero = splat(tag, 0.0)
@@ -95,7 +95,7 @@ def _svd(tag, m, n, g, v, columns, players, least):
             return select(active, splat(tag, float(n)), zero), sweeps
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _normalise(tag, m, n, g, norms, least):
     """Rows to length 1, those that count as null to 0; their lengths to `norms`. NaN stays."""
     zero = splat(tag, 0.0)
@@ -110,7 +110,7 @@ def _normalise(tag, m, n, g, norms, least):
             store_lanes(at, load_lanes(tag, at) * factor)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _farthest(tag, base, step, along, length, done):
     """The unit vector that lies farthest from the span of `done` orthonormal vectors (0 for those still missing)."""
     best, place = -1.0, 0
@@ -124,7 +124,7 @@ def _farthest(tag, base, step, along, length, done):
     return place
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _complete(tag, base, step, along, length, count, missing):
     """Fill vector `missing` of `count` orthonormal ones of a length, of which those not there yet are 0; vectors are
     `step` bytes apart, their elements `along`. Twice is enough (Kahan; Parlett, The Symmetric Eigenvalue Problem)."""
@@ -147,7 +147,7 @@ def _complete(tag, base, step, along, length, count, missing):
             write(tag, to + k * along, read(tag, to + k * along) / total**0.5)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _unpack_vectors(tag, source, lane, length, count, order, base, step, along):
     """Rows of a group to the vectors of one matrix, in their order; zeros are positive. Returns whether all are there:
     a row of zeros is one that is missing."""
@@ -162,7 +162,7 @@ def _unpack_vectors(tag, source, lane, length, count, order, base, step, along):
     return whole
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _fill(tag, base, step, along, length, have, count):
     """Complete the vectors that are zero among the first `have`, and all beyond."""
     for j in range(have, count):
@@ -176,7 +176,7 @@ def _fill(tag, base, step, along, length, have, count):
             _complete(tag, base, step, along, length, count, j)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _unpack_svd(job, first, last, g, v, norms, order):
     """Values in descending order, and vectors, of each matrix of the group."""
     tag, m, n, size = job.tag, job.m, job.n, constant(job.tag, "size")
@@ -202,7 +202,7 @@ def _unpack_svd(job, first, last, g, v, norms, order):
             _fill(tag, g_at, g_step, g_along, long, short, rows)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _unpack_rows_of_v(tag, v, lane, columns, count, order, base, step, along):
     size = constant(tag, "size")
     for j in range(count):
@@ -211,7 +211,7 @@ def _unpack_rows_of_v(tag, v, lane, columns, count, order, base, step, along):
             write(tag, base + j * step + k * along, read(tag, at + k * _V) + 0.0)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _arrange(tag, m, n, source, g, even):
     """The columns, or for a wide matrix the rows, as rows of g; a row of zeros for an odd number of them."""
     long, short = max(m, n), min(m, n)
@@ -223,7 +223,7 @@ def _arrange(tag, m, n, source, g, even):
             store_lanes(g + (j * long + i) * _V, x)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _svd_task(task, worker, group):
     job = details(group)
     tag, m, n, lanes, size = job.tag, job.m, job.n, constant(job.tag, "lanes"), constant(job.tag, "size")

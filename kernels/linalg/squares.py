@@ -8,7 +8,7 @@ import numpy as np
 
 from ..gemm.emit import I64, POINTER, load, store, transpose, vector
 from ..gemm.tags import constant, instance
-from ..jit import intrinsic, njit, types
+from ..jit import intrinsic, njit, subroutine, types
 from ..launch import launch
 from .lanes import _Lanes, read, splat, write
 
@@ -57,7 +57,7 @@ def _transpose_square(typingctx, tag, source, source_stride, target, target_stri
     return types.void(tag, *[types.int64] * 4), codegen
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def copy_transposed(tag, rows, columns, source, source_stride, target, target_stride):
     """Column j of the source, whose rows are `source_stride` bytes apart, becomes row j of the target."""
     lanes, size = constant(tag, "lanes"), constant(tag, "size")
@@ -73,7 +73,7 @@ def copy_transposed(tag, rows, columns, source, source_stride, target, target_st
             write(tag, target + j * target_stride + i * size, read(tag, source + i * source_stride + j * size))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def copy(tag, count, source, target):
     """Copy `count` neighbouring numbers."""
     lanes, size = constant(tag, "lanes"), constant(tag, "size")
@@ -84,7 +84,7 @@ def copy(tag, count, source, target):
         write(tag, target + i * size, read(tag, source + i * size))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _exchange(tag, count, one, other):
     lanes, size = constant(tag, "lanes"), constant(tag, "size")
     whole = count - count % lanes
@@ -102,7 +102,7 @@ _STRIP = 256
 """Columns of rows that are exchanged at a time by one thread."""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _exchange_task(task, worker, job):
     size, first = constant(job.tag, "size"), task * _STRIP
     count = min(_STRIP, job.columns - first)
@@ -124,7 +124,7 @@ class _Exchange(NamedTuple):
     run = _exchange_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def exchange_rows(tag, pool, threads, pivots, first, last, columns, a, row):
     """Exchange row i of so many columns at `a` with row pivots[i] - 1, for i from first to last."""
     if columns > 0 and last > first:
@@ -135,7 +135,7 @@ def exchange_rows(tag, pool, threads, pivots, first, last, columns, a, row):
 _ROWS = 64
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _copy_task(task, worker, job):
     size, zero = constant(job.tag, "size"), splat(job.tag, 0.0)
     for i in range(task * _ROWS, min((task + 1) * _ROWS, job.rows)):

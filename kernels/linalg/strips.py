@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit import njit
+from ..jit import subroutine
 from ..launch import acquire, announce, await_change, release
 
 __all__ = ["finish", "progress", "take"]
@@ -20,7 +20,7 @@ __all__ = ["finish", "progress", "take"]
 _LOCK, _FINISHED, _FACTORED, _STRIPS = 0, 8, 9, 16  # a line for the lock, one for the counters, then two for each strip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def progress(strips):
     """The state of so many strips, of which the first is factored."""
     state = np.zeros(_STRIPS + 2 * strips, np.int64)
@@ -28,7 +28,7 @@ def progress(strips):
     return state
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _next_strip(state, strips, blocks, kept, passing, worker, level):
     """A strip that somebody can work on now, -1 where there is none now, or -2 where everything is done."""
     factored, least, complete = state[_FACTORED], blocks, True
@@ -61,7 +61,7 @@ def _next_strip(state, strips, blocks, kept, passing, worker, level):
     return -1
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def take(state, strips, blocks, kept, passing, worker, level):
     """What a worker does next: (strip, first, last). Where first is the strip it is to be factored, else the blocks
     first to last are to be applied to it. Strip -1: everything is done. Waits for other workers if it must.
@@ -86,7 +86,7 @@ def take(state, strips, blocks, kept, passing, worker, level):
         await_change(at + 8 * _FINISHED, seen)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def finish(state, strip, first, last):
     """Tell the others that what `take` gave is done."""
     at = state.ctypes.data

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.tags import constant
-from ..jit import njit
+from ..jit import njit, subroutine
 from ..launch import launch
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, splat, store_lanes, write
 from .squares import copy, copy_transposed, load_any, store_any
@@ -26,7 +26,7 @@ _PLANES = 2
 _DIVIDE, _MULTIPLY, _UNIT = 0, 1, 2
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _invert_diagonal(tag, n, t):
     """Replace the diagonal of a block by its reciprocals, and return _MULTIPLY; where a reciprocal would overflow or
     lose digits leave it, and return _DIVIDE."""
@@ -41,7 +41,7 @@ def _invert_diagonal(tag, n, t):
     return _MULTIPLY
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pivoted(tag, a, b, at, diagonal):
     """Two vectors over what is at the diagonal."""
     d = splat(tag, read(tag, at))
@@ -50,7 +50,7 @@ def _pivoted(tag, a, b, at, diagonal):
     return a / d, b / d
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _substitute(tag, n, t, diagonal, x):
     """Solve T X = X for two planes of one vector for each row; t: lower, rows of BLOCK numbers."""
     size = constant(tag, "size")
@@ -95,7 +95,7 @@ def _substitute(tag, n, t, diagonal, x):
         store_lanes(other + 3 * _V, b3)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _read_plane(tag, n, width, at, i_stride, c_stride, x):
     size, lanes = constant(tag, "size"), constant(tag, "lanes")
     if c_stride == size and width == lanes:
@@ -111,7 +111,7 @@ def _read_plane(tag, n, width, at, i_stride, c_stride, x):
                 write(tag, x + i * _V + c * size, read(tag, at + i * i_stride + c * c_stride))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _write_plane(tag, n, width, at, i_stride, c_stride, x):
     size, lanes = constant(tag, "size"), constant(tag, "lanes")
     if c_stride == size and width == lanes:
@@ -127,7 +127,7 @@ def _write_plane(tag, n, width, at, i_stride, c_stride, x):
                 write(tag, at + i * i_stride + c * c_stride, read(tag, x + i * _V + c * size))
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _strip_task(task, worker, job):
     """Two vectors' worth of right sides."""
     tag, lanes = job.tag, constant(job.tag, "lanes")
@@ -165,7 +165,7 @@ class _Strips(NamedTuple):
     run = _strip_task
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def load_block(tag, n, s, s_row, s_column, unit, t):
     """Copy a diagonal block, at most BLOCK x BLOCK, to `t`, of which nothing right of the diagonal is read. Returns
     what the diagonal is there."""
@@ -185,7 +185,7 @@ def load_block(tag, n, s, s_row, s_column, unit, t):
     return _UNIT if unit else _invert_diagonal(tag, n, t)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def solve_block(p, n, width, t, diagonal, y, i_stride, c_stride):
     """Solve with a block from `load_block`."""
     tag = p.tag
@@ -195,7 +195,7 @@ def solve_block(p, n, width, t, diagonal, y, i_stride, c_stride):
     launch(p.pool, threads, strips, job)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def solve(p, n, width, t, t_row, t_column, lower, unit, right, b, b_row):
     """Solve T X = B, or X T = B from the right, in the place of B, whose rows have `width` (from the right: n) numbers.
 

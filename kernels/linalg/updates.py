@@ -14,7 +14,7 @@ import numpy as np
 
 from ..gemm import loops, plans, ranges
 from ..gemm.workspace import address_of, return_workspace, take_workspace
-from ..jit import njit
+from ..jit import subroutine
 from ..registry import Refused
 from ..threading import pool
 from .groups import tag_of
@@ -84,7 +84,7 @@ class Products(NamedTuple):
     """int64 (threads, 2)"""
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def alone(p, worker):
     """The products of one worker, within a task."""
     own = p.workers[worker]
@@ -94,12 +94,12 @@ def alone(p, worker):
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _up(value, multiple):
     return (value + multiple - 1) // multiple * multiple
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
     with_ = p.leaves
     along = k_stride == p.size
@@ -124,7 +124,7 @@ def _pack(p, threads, is_a, line_stride, k_stride, lines, depth, at, target):
         p.found[1] = min(p.found[1], least)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _blocks(leaves, m, n, threads):
     """Sizes of the blocks of the result, as `kernels.gemm.plans.blocks`."""
     wanted = 2 * threads if threads > 1 else 1
@@ -140,7 +140,7 @@ def _blocks(leaves, m, n, threads):
     return _up((m + rows - 1) // rows, leaves.mr), _up((n + columns - 1) // columns, leaves.nr)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     with_ = p.leaves
     sums = with_.mc * with_.nc * p.size * (2 if p.size == 4 else 1)
@@ -151,7 +151,7 @@ def _multiply_packed(p, threads, less, m, n, k, packed_a, packed_b, c, c_row):
     )  # fmt: skip
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def _product(p, less, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     if m <= 0 or n <= 0 or k <= 0:
         return
@@ -168,26 +168,26 @@ def _product(p, less, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
             _multiply_packed(p, threads, less, height, width, k, p.packed_a, p.packed_b, at, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def subtract(p, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     """C (m, n) -= A (m, k) @ B (k, n): addresses and strides in bytes; one stride of A and of B is that of a number."""
     _product(p, True, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def multiply(p, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row):
     """C (m, n) = A (m, k) @ B (k, n)"""
     _product(p, False, m, n, k, a, a_row, a_column, b, b_row, b_column, c, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def pack_left(p, m, k, a, a_row, a_column, target):
     """Pack A (m, k) at `target`, for `subtract_packed`."""
     if m > 0 and k > 0:
         _pack(p, p.threads, True, a_row, a_column, m, k, a, target)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def subtract_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
     """C (m, n) -= A (m, k) @ B (k, n), where A is packed."""
     if m > 0 and n > 0 and k > 0:
@@ -195,7 +195,7 @@ def subtract_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
         _multiply_packed(p, p.threads, True, m, n, k, packed_a, p.packed_b, c, c_row)
 
 
-@njit(cache=False, no_cpython_wrapper=True)
+@subroutine
 def multiply_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
     """C (m, n) = A (m, k) @ B (k, n), where A is packed."""
     if m > 0 and n > 0 and k > 0:

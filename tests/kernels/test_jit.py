@@ -121,6 +121,22 @@ def test_defaults_and_overrides():
     assert jit.njit(double)(1.0) == 0.5
 
 
+def test_a_subroutine_is_machine_code_only_with_its_callers():
+    def twice(x):
+        return 2 * x
+
+    def entry(decorated):
+        decorated.compile((jit.types.int64,))
+        (compiled,) = decorated.overloads.values()
+        engine = compiled.target_context.codegen()._engine
+        return engine.is_symbol_defined(compiled.fndesc.mangled_name), decorated
+
+    assert entry(jit.njit(cache=False)(twice))[0]
+    defined, subroutine = entry(jit.subroutine(twice))
+    assert not defined
+    assert jit.njit(cache=False)(lambda x: subroutine(subroutine(x)))(3) == 12
+
+
 @pytest.mark.skipif(cpu.detected() == "portable", reason="this CPU has one level only")
 @pytest.mark.parametrize("level", cpu.LEVELS[: cpu.LEVELS.index(cpu.detected())])
 def test_the_compiler_is_capped(level, tmp_path):
