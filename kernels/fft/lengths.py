@@ -150,11 +150,11 @@ def sharing(n: int, lanes: int, spectra: bool = False) -> int:
 
 
 def in_registers(n: int, lanes: int, real: bool) -> bool:
-    """Whether the matrices that share vectors stay in registers, or go through memory between the steps. They may fill
-    all 32 registers (a batch of 128 complex64 takes a tenth less time), but for spectra of real numbers."""
+    """Whether the matrices that share vectors stay in registers, or go through memory between the steps, where they
+    would fill nearly all 32, or where spectra of real numbers, which need more beside them, fill three quarters."""
     share = sharing(n, lanes)
     numbers = share * n + (1 if real else 0)
-    return (share > 1 or matrix_in_registers(n, lanes) == (lanes, lanes)) and numbers <= 16 * lanes
+    return (share > 1 or matrix_in_registers(n, lanes) == (lanes, lanes)) and numbers <= (12 if real else 14) * lanes
 
 
 def members_of_lanes(lanes: int, size: int) -> list[tuple[int, int]]:
@@ -180,11 +180,10 @@ def numbers_of_lanes(share: int, lanes: int, size: int) -> list[int]:
 
 def spectra_in_registers(n: int, lanes: int, real: str) -> bool:
     """Whether half the spectra of real numbers are made, or read, where transforms of n complex numbers are: they are
-    made where a vector holds whole rows of the transform, and an even number of those."""
+    made where a vector holds whole rows of the transform."""
     found = matrix_in_registers(n, lanes)
     assert found is not None
-    a, b = found
-    return real == "halved" or (real == "real" and b % 2 == 0 and a * sharing(n, lanes, True) == lanes)
+    return real == "halved" or (real == "real" and found[0] * sharing(n, lanes, True) == lanes)
 
 
 @functools.cache

@@ -191,7 +191,7 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     if real == "halved":
         numbers = b * np.arange(a)[:, None] + columns
     else:
-        numbers = a * np.arange(b // 2)[:, None] + np.array(numbers_of_lanes(share, lanes, size))
+        numbers = a * np.arange(-(-b // 2))[:, None] + np.array(numbers_of_lanes(share, lanes, size))
     turned = _aligned(np.moveaxis(_turns(numbers, n, dtype), -1, 1))
     return _plan("whole", real, fields | {"tangle_roots": address_of(turned)}, 0, (held, turned))
 

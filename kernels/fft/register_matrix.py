@@ -159,7 +159,7 @@ class Matrix(Vectors):
         rows = self.arithmetic.transform(columns)
         numbered, places = enumerate(rows), places_of_lanes(self.share, self.lanes, self.size)
         if self.direction.real and not self.direction.inverse:
-            roots = [self._factor(self.turns, k2, 1) for k2 in range(self.b // 2)]
+            roots = [self._factor(self.turns, k2, 1) for k2 in range(-(-self.b // 2))]
             numbered = spectrum(self.arithmetic, rows, roots, places)
         for k2, value in numbered:
             if k2 < self.b:

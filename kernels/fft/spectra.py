@@ -44,13 +44,16 @@ def spectrum(
 ) -> Iterator[tuple[int, Complex]]:
     """The rows of the spectrum of the real numbers with their numbers, as they are computed, and a row that begins with
     frequency m. `roots` are those of the first half of the rows, `places` the transform and the frequency in a row that
-    each lane has. A frequency and its mirror are computed together; m / 2 is its own."""
-    half, last = len(rows) // 2, list[Complex]()
+    each lane has. A frequency and its mirror are computed together; m / 2 is its own, and of an odd number of rows the
+    one in the middle has its own mirrors."""
+    half, odd, last = len(rows) // 2, len(rows) % 2, list[Complex]()
     first = ir.Constant(vector(ir.IntType(1), a.lanes), [number == 0 for _, number in places])
-    for r in range(half):
+    for r in range(half + odd):
         lower, mirrored = tangled(a, rows[r], _mirrors(a, rows[-1 - r], rows[-r], places), roots[r])
         yield r, real_ends(a, lower, first) if r == 0 else lower
         yield len(rows) - r, _mirrors(a, last[-1], mirrored, places) if last else mirrored
         last.append(mirrored)
+    if odd:
+        return
     middle = Complex(a.times(rows[half].re, a.constant(2.0)), a.times(rows[half].im, a.constant(-2.0)))
     yield half, _mirrors(a, last[-1], middle, places)
