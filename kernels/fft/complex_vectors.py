@@ -113,10 +113,13 @@ class Vectors:
 
     @functools.cached_property
     def odd(self) -> ir.Value:
-        """The mask of every other lane, unknown to LLVM, which would make shuffles of it."""
-        bits = opaque(self.builder, ir.Constant(ir.IntType(16), 0xAAAA))
-        bits = bits if self.lanes == 16 else self.builder.trunc(bits, ir.IntType(self.lanes))
-        return self.builder.bitcast(bits, vector(ir.IntType(1), self.lanes))
+        """The mask of every other lane, unknown to LLVM, which would make shuffles of it. It is made once, before all
+        loops: within one it waits for the port that shuffles, and what is read waits for it, until the shuffles of the
+        turn before are done, though nothing else needs them (a third more time)."""
+        with self.builder.goto_entry_block():
+            bits = opaque(self.builder, ir.Constant(ir.IntType(16), 0xAAAA))
+            bits = bits if self.lanes == 16 else self.builder.trunc(bits, ir.IntType(self.lanes))
+            return self.builder.bitcast(bits, vector(ir.IntType(1), self.lanes))
 
     def address(self, number: ir.Value) -> Address:
         """That in an int64."""
