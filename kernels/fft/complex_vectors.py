@@ -27,7 +27,7 @@ from ..jit import ir
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes
 
-__all__ = ["Vectors", "lane_order"]
+__all__ = ["Address", "Vectors", "lane_order"]
 
 
 def lane_order(values: list[int]) -> ir.Constant:
@@ -129,10 +129,10 @@ class Vectors:
         """Where a complex number lies."""
         return Address(*[self.plain(at, number)[0] for at in base])
 
-    def ask_for(self, ask: Callable[..., None], base: ir.Value, numbers: list[ir.Value]) -> None:
-        """Ask for the lines of the vectors of complex numbers from each of some on."""
+    def ask_for(self, ask: Callable[..., None], base: ir.Value, numbers: list[ir.Value], lines: int) -> None:
+        """Ask for so many lines from each of some complex numbers on."""
         for each in numbers:
-            ask(self.builder, self.plain(base, each)[0], max(2 * self.lanes * self.size // 64, 1))
+            ask(self.builder, self.plain(base, each)[0], lines)
 
     def plain(self, base: ir.Value, number: ir.Value | int) -> tuple[ir.Value, ir.Value]:
         """The addresses of a vector of the complex numbers from one on."""
@@ -141,6 +141,7 @@ class Vectors:
         low = offset(self.builder, base, at)
         return low, offset(self.builder, low, self.lanes * self.size)
 
-    def turn(self, rows: list[Complex]) -> list[Complex]:
-        parts = [transpose(self.builder, [row[part] for row in rows]) for part in range(2)]
+    def turn(self, rows: list[Complex], members: int) -> list[Complex]:
+        """The columns of a square whose elements are the lanes of so many members."""
+        parts = [transpose(self.builder, [row[part] for row in rows], members) for part in range(2)]
         return [Complex(*each) for each in zip(*parts, strict=True)]

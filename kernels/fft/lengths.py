@@ -10,6 +10,7 @@ from .. import cpu
 __all__ = [
     "IN_REGISTERS",
     "SMOOTH",
+    "columns_of_wide",
     "factors",
     "in_registers",
     "lanes_in_registers",
@@ -205,6 +206,11 @@ def sharing_rows(rows: int, lanes: int) -> int:
     return 4 if 4 * rows <= lanes else 2 if 2 * rows <= lanes else 1
 
 
+def columns_of_wide(rows: int, lanes: int) -> int:
+    """How many columns of a transform a vector has, whose matrices have so many rows: all lanes, or every other one."""
+    return lanes // min(sharing_rows(rows, lanes), 2)
+
+
 MOST_REPEATED = 1.8
 """Lanes of a wide matrix in ratio to those that do something, up to which one is tried."""
 
@@ -218,8 +224,9 @@ def _cost_of_wide(a: int, b: int, size: int) -> float:
     do not fill vectors need masks, which vectors of 64 bytes have."""
     lanes, across = lanes_of(size), factors(b)
     share = sharing_rows(a, lanes)
-    columns, rows = -(-b // lanes) * lanes / b, lanes / (share * a)
-    filled = rows == 1 and b >= lanes
+    width = columns_of_wide(a, lanes)
+    columns, rows = -(-b // width) * width / b, lanes / (share * a)
+    filled = rows == 1 and b >= width
     if a not in _COSTS or across is None or columns * rows > MOST_REPEATED or not (filled or lanes * size == 64):
         return math.inf
     passes = sum(_EACH_PASS + _COSTS[r] for r in across) * (1 if rows == 1 else _MASKED)

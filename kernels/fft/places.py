@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ..gemm.emit import I32, I64, VOID, broadcast, call, lane_numbers, load, offset, store, store_past_caches, vector
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
-from .lengths import sharing_rows
+from .lengths import members_of_lanes, sharing_rows
 
 __all__ = [
     "InFours", "InPairs", "Interleaved", "PartInPairs", "PartOfOne", "Place", "Split", "Streamed", "Twiddled",
@@ -101,15 +101,24 @@ class Interleaved(NamedTuple):
         parts = a.times(value.re, place.scale), a.times(value.im, place.signed)
         pieces = max(cls.share // 2, 1)
         for half in range(2):
-            order = [half * a.lanes // 2 + lane // 2 + lane % 2 * a.lanes for lane in range(a.lanes)]
+            order = [lane + part * a.lanes for lane in cls._half(half, place) for part in range(2)]
             numbers = builder.shuffle_vector(*parts, _lanes(order))
             for piece in range(pieces):
                 some, to = numbers, offset(builder, at, half * place.bytes)
                 if cls.share > 1:
                     width = a.lanes // pieces
                     some = builder.shuffle_vector(some, some, _lanes(list(range(piece * width, (piece + 1) * width))))
-                    to = offset(builder, at, place.others[half * pieces + piece])
+                    to = offset(builder, at, place.others[half + 2 * piece])
                 cls._put(place, some, to, half * a.lanes if cls.share == 1 else 0)
+
+    @classmethod
+    def _half(cls, half: int, place: Place) -> list[int]:
+        """The lanes of half of a row, or those of one of the two members of vectors that transforms share."""
+        lanes = place.arithmetic.lanes
+        if cls.share == 1:
+            return list(range(half * lanes // 2, (half + 1) * lanes // 2))
+        members = members_of_lanes(lanes, place.bytes // lanes)
+        return [lane for lane, (member, _) in enumerate(members) if member == half]
 
     @classmethod
     def _put(cls, place: Place, numbers: ir.Value, to: ir.Value, first: int) -> None:
@@ -132,13 +141,13 @@ class Streamed(Interleaved):
 
 
 class InPairs(Interleaved):
-    """The same, where half of a vector is of one transform and half of the next."""
+    """The same, where the lanes of a vector are in turn of two transforms."""
 
     share = 2
 
 
 class InFours(Interleaved):
-    """The same, where quarters of a vector are of four transforms."""
+    """The same, where those of one half of a vector are of two transforms, and those of the other of the next two."""
 
     share = 4
 

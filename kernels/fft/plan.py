@@ -14,6 +14,7 @@ from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, aligned_bytes
 from .codelets import Pass, Square, radix, vectors
 from .lengths import (
+    columns_of_wide,
     factors,
     lanes_in_registers,
     lanes_of,
@@ -234,13 +235,15 @@ def plan_wide(n: int, dtype: np.dtype, real: str = "") -> Plan:
     assert a is not None
     b, row = n // a, 2 * size * lanes
     across = passes(b, dtype, Split, writer_of(a, lanes), lanes)
-    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, max(b - lanes, 0))
-    columns = starts[:, None, None] + np.arange(lanes)
+    share, width = sharing_rows(a, lanes), columns_of_wide(a, lanes)
+    starts = np.minimum(np.arange(-(-b // width)) * width, max(b - width, 0))
+    numbers = numbers_of_lanes(2, lanes, size) if share > 1 else range(lanes)
+    columns = starts[:, None, None] + np.array(numbers)
     held = _aligned(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
     place, count = across.place
     fields = {"n": n, "size": size, "lanes": lanes, "across": place, "across_count": count, "a": a, "b": b}
     fields |= {"roots": address_of(held), "whole": leaf_address(wide_leaf(a, b, size, lanes))}
-    fields |= {"share": sharing_rows(a, lanes), "column_bytes": (b + max(b, lanes)) * row}
+    fields |= {"share": share, "column_bytes": (b + max(b, width)) * row}
     return _plan("wide", real, fields, 0, (across, held))
 
 

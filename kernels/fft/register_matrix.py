@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, transpose, vector, zero
+from ..gemm.emit import I32, I64, POINTER, broadcast, load, offset, store, vector, zero
 from ..gemm.tags import field_class
 from ..jit import ir
 from .butterflies import Complex
@@ -77,7 +77,7 @@ class Matrix(Vectors):
         first = self.builder.mul(part, I64(count * self.lanes))
         numbers = [self.builder.add(first, I64(vector * self.lanes)) for vector in range(count)]
         for each in transforms:
-            self.ask_for(ask, each.at, numbers)
+            self.ask_for(ask, each.at, numbers, max(self.line // 64, 1))
 
     def groups(self, first: ir.Value) -> list[list[Address]]:
         """The addresses of the sources that are the members of vectors of columns."""
@@ -127,14 +127,10 @@ class Matrix(Vectors):
         scaled = Complex(*[self.arithmetic.times(part, factors[0].re) for part in out[0]])
         return [scaled, *[self.arithmetic.multiply(*each) for each in zip(out[1:], factors[1:], strict=True)]]
 
-    def turn(self, rows: list[Complex], squares: int = 1) -> list[Complex]:
+    def lines(self, rows: list[Complex], squares: int = 1) -> list[Complex]:
         """The columns of a square; those of two squares are columns where halves of vectors change places."""
         rows, size = [rows[k] for k in self.order], self.width // squares
-        return [line for at in range(0, len(rows), size) for line in self._turned(rows[at : at + size])]
-
-    def _turned(self, rows: list[Complex]) -> list[Complex]:
-        parts = [transpose(self.builder, [row[part] for row in rows], self.members) for part in range(2)]
-        return [Complex(*each) for each in zip(*parts, strict=True)]
+        return [line for at in range(0, len(rows), size) for line in self.turn(rows[at : at + size], self.members)]
 
     def in_order(self, lines: list[Complex]) -> list[Complex]:
         """The columns of a square that was turned."""

@@ -102,7 +102,7 @@ def _in_registers(typingctx, leaf, job, roots, first):
         m.ask(prefetch, m.transforms("source", builder.add(first, I64(m.share))), I64(0), 1)
         for column in range(0, m.b, m.width):
             rows = [row for group in groups for row in m.down(group, I64(column))]
-            columns += m.in_order(m.turn(rows))[: m.b - column]
+            columns += m.in_order(m.lines(rows))[: m.b - column]
         m.across(columns, m.transforms("target", first), I64(0))
         return context.get_dummy_value()
 
@@ -139,7 +139,7 @@ def _columns(typingctx, leaf, job, roots, index, first, memory):
         rows = [row for group in m.groups(index) for row in m.down(group, first)]
         to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(first, I64(m.line)))
         for block in range(len(rows) // m.width):
-            for line, value in enumerate(m.turn(rows[block * m.width : (block + 1) * m.width], m.squares)):
+            for line, value in enumerate(m.lines(rows[block * m.width : (block + 1) * m.width], m.squares)):
                 for part in range(2):
                     at = (block * m.filled + line) * m.line + part * m.line // 2
                     store(builder, value[part], offset(builder, to, at), m.line // 2)

@@ -2,7 +2,8 @@
 transformed in registers, multiplied by exp(-2 pi i j k / n) and turned, so that each vector holds a column.
 
 The long rows are columns of `loops.column` then, whose vectors are full where a length has the factor 4. Where a column
-is a half or a quarter of a vector, neighbouring transforms share it.
+is a half or a quarter of a vector, neighbouring transforms share it, and lanes are read in turn from two, as in
+`registers.py`.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, subroutine, types
 from .butterflies import Complex
 from .codelets import radix, vectors
-from .complex_vectors import Vectors
-from .lengths import sharing_rows
+from .complex_vectors import Address, Vectors
+from .lengths import columns_of_wide, sharing_rows
 
 __all__ = ["Wide", "WideArguments", "wide_leaf"]
 
 
 class Full(NamedTuple):
-    """Matrices of as many columns as a vector has lanes, or more."""
+    """Matrices of as many columns as fill a vector, or more."""
 
 
 class Part(NamedTuple):
@@ -48,41 +49,57 @@ class WideArguments(NamedTuple):
 
 @intrinsic
 def _columns(typingctx, leaf, job, first, roots, target):
-    """A vector of columns, from `first` on, to split rows. As many lines of the results, and of what is read next, are
-    asked for as are read: to the L2 cache, since the L1 cache has no room for more (of 4 MiB and more 5 to 50 % less
-    time, and 5 to 20 % more of 2 MiB where they fill it), but for pieces of lines."""
+    """A vector of columns, from `first` on, to split rows."""
 
     def codegen(context, builder, signature, arguments):
         tag, a = field_class(leaf, "vectors"), field_class(leaf, "rows").radix
         _, job, first, roots, target = arguments
         field = {name: builder.extract_value(job, place) for place, name in enumerate(WideArguments._fields)}
-        m = Vectors(builder, tag)
+        m, share, members = Vectors(builder, tag), sharing_of(leaf), min(sharing_of(leaf), 2)
         sign = m.number(field["sign"])
         roots, target = builder.inttoptr(roots, POINTER), builder.inttoptr(target, POINTER)
         numbers = [builder.add(first, builder.mul(field["columns"], I64(row))) for row in range(a)]
+        sources, masks = _sources(m, leaf, field, numbers), None
+        if field_class(leaf, "reach") is Part:
+            masks = m.masks(builder.sub(field["columns"], first))[:2:members] * members
         lines: list[Complex] = []
-        share = sharing_rows(a, tag.lanes)
-        masks = m.masks(builder.sub(field["columns"], first)) if field_class(leaf, "reach") is Part else None
         padding = [Complex(splat(tag.element, 0.0, tag.lanes), splat(tag.element, 0.0, tag.lanes))]
-        ask = prefetch_to_write if tag.size == 8 and share * a != tag.lanes else prefetch_to_l2
-        for index in range(share):
-            there = builder.icmp_signed("<", I64(index), field["last"])
-            which = builder.select(there, I64(index), field["last"])
-            source = builder.inttoptr(builder.add(field["source"], builder.mul(field["apart"], which)), POINTER)
-            result = builder.add(field["result"], builder.mul(field["result_apart"], which))
-            m.ask_for(ask, builder.inttoptr(result, POINTER), numbers)
-            m.ask_for(prefetch_to_l2, offset(builder, source, field["ahead"]), numbers)
-            rows = [m.read(*m.plain(source, each), masks) for each in numbers]
-            rows = [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows]
-            lines += _turned(m, rows, roots)
+        for at in range(0, share, members):
+            rows = [_row(m, sources[at : at + members], number, masks) for number in numbers]
+            lines += _turned(m, [Complex(row.re, m.arithmetic.times(row.im, sign)) for row in rows], roots)
             lines += padding * (tag.lanes // share - a)
         row = 2 * tag.lanes * tag.size
-        for place, value in enumerate(m.turn(lines)):
+        for place, value in enumerate(m.turn(lines, members)):
             for part in range(2):
                 store(builder, value[part], offset(builder, target, place * row + part * row // 2), row // 2)
         return context.get_dummy_value()
 
     return types.void(leaf, job, types.int64, types.int64, types.int64), codegen
+
+
+def _sources(m: Vectors, leaf: Any, field: dict[str, ir.Value], numbers: list[ir.Value]) -> list[Address]:
+    """The addresses of the transforms that share vectors. As many lines of the results, and of what is read next, are
+    asked for as are read: to the L2 cache, since the L1 cache has no room for more (of 4 MiB and more 5 to 50 % less
+    time, and 5 to 20 % more of 2 MiB where they fill it), but for pieces of lines."""
+    builder, found = m.builder, []
+    pieces = m.size == 8 and sharing_of(leaf) * field_class(leaf, "rows").radix != m.lanes
+    lines = max(2 * width_of(leaf) * m.size // 64, 1)
+    for index in range(sharing_of(leaf)):
+        there = builder.icmp_signed("<", I64(index), field["last"])
+        which = builder.select(there, I64(index), field["last"])
+        source = m.address(builder.add(field["source"], builder.mul(field["apart"], which)))
+        result = builder.add(field["result"], builder.mul(field["result_apart"], which))
+        m.ask_for(prefetch_to_write if pieces else prefetch_to_l2, builder.inttoptr(result, POINTER), numbers, lines)
+        m.ask_for(prefetch_to_l2, offset(builder, source.at, field["ahead"]), numbers, lines)
+        found.append(source)
+    return found
+
+
+def _row(m: Vectors, sources: list[Address], number: ir.Value, masks: list[ir.Value] | None) -> Complex:
+    """A vector of a row of one transform, or of two whose numbers it has in turn."""
+    if len(sources) == 1:
+        return m.read(*m.plain(sources[0].at, number), masks)
+    return m.read_members(*[m.plain_address(source, number) for source in sources], masks)
 
 
 def _turned(m: Vectors, rows: list[Complex], roots: ir.Value) -> list[Complex]:
@@ -94,13 +111,23 @@ def _turned(m: Vectors, rows: list[Complex], roots: ir.Value) -> list[Complex]:
     return out
 
 
+def sharing_of(leaf: Any) -> int:
+    """How many transforms share vectors."""
+    return sharing_rows(field_class(leaf, "rows").radix, field_class(leaf, "vectors").lanes)
+
+
+def width_of(leaf: Any) -> int:
+    """How many columns of a transform a vector has."""
+    return columns_of_wide(field_class(leaf, "rows").radix, field_class(leaf, "vectors").lanes)
+
+
 @subroutine
 def _wide(leaf, job):
-    lanes, size, a = constant(leaf.vectors, "lanes"), constant(leaf.vectors, "size"), constant(leaf.rows, "radix")
-    vector = lanes * size
-    for group in range((job.columns + lanes - 1) // lanes):
-        first = max(min(group * lanes, job.columns - lanes), 0)
-        _columns(leaf, job, first, job.roots + 2 * group * (a - 1) * vector, job.target + 2 * first * vector)
+    size, a, width = constant(leaf.vectors, "size"), constant(leaf.rows, "radix"), constant(leaf, "width")
+    row = 2 * size * constant(leaf.vectors, "lanes")
+    for group in range((job.columns + width - 1) // width):
+        first = max(min(group * width, job.columns - width), 0)
+        _columns(leaf, job, first, job.roots + group * (a - 1) * row, job.target + first * row)
 
 
 class Wide(NamedTuple):
@@ -111,7 +138,8 @@ class Wide(NamedTuple):
     reach: NamedTuple
     run = _wide
     arguments = WideArguments
+    width = width_of
 
 
 def wide_leaf(rows: int, columns: int, size: int, lanes: int) -> Any:
-    return Wide(vectors(size, lanes * size), radix(rows), Part() if columns < lanes else Full())
+    return Wide(vectors(size, lanes * size), radix(rows), Part() if columns < columns_of_wide(rows, lanes) else Full())
