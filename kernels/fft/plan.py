@@ -180,7 +180,8 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     together = spectra_in_registers(n, lanes, real)
     share = sharing(n, lanes, together and real == "real")
     members = min(share, 2)
-    columns = (np.arange(0, b, lanes // members)[:, None] + numbers_of_lanes(members, lanes, size)).ravel() % b
+    starts = np.minimum(np.arange(0, b, lanes // members), max(b - lanes // members, 0))
+    columns = (starts[:, None] + numbers_of_lanes(members, lanes, size)).ravel() % b
     held = _aligned(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
     fields = {"n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(held)}
     for inverse in (False, True):

@@ -84,9 +84,14 @@ class Matrix(Vectors):
         sources = self.transforms("source", first)
         return [sources[at : at + self.members] for at in range(0, self.share, self.members)]
 
-    def _factor(self, table: ir.Value, row: int, vectors: int, first: ir.Value | None = None) -> Complex:
-        """Of a table of rows of so many vectors, the first one, or that of the columns from `first` on."""
-        start = I64(0) if first is None else self.builder.mul(first, I64(self.members))
+    def first_of(self, group: ir.Value) -> ir.Value:
+        """The first column of a vector of them: the last one takes some again where they do not fill vectors."""
+        first, last = self.builder.mul(group, I64(self.width)), I64(max(self.b - self.width, 0))
+        return self.builder.select(self.builder.icmp_signed("<", first, last), first, last)
+
+    def _factor(self, table: ir.Value, row: int, vectors: int, group: ir.Value | None = None) -> Complex:
+        """Of a table of rows of so many vectors, one, or the first."""
+        start = I64(0) if group is None else self.builder.mul(group, I64(self.lanes))
         places = [self.builder.add(start, I64((2 * row + part) * vectors * self.lanes)) for part in range(2)]
         return Complex(*[self.load(table, each, self.lanes * self.size) for each in places])
 
@@ -98,15 +103,15 @@ class Matrix(Vectors):
         members = sources if self.members == 2 else sources * 2
         return [self.plain_address(*each) for each in zip(members, numbers, strict=True)]
 
-    def _row(self, sources: list[Address], j1: int, first: ir.Value) -> Complex:
-        """Columns of a row, from `first` on. What a vector has beyond the columns is of the next row, or masked."""
+    def _row(self, sources: list[Address], j1: int, group: ir.Value) -> Complex:
+        """A vector of columns of a row. Where there are fewer than it has, others are of the next row, or masked."""
+        first = self.first_of(group)
         numbers = [self.builder.add(first, I64(j1 * self.b + start)) for start in self.starts]
         masks = mirror_masks = None
-        if j1 == self.a - 1 and self.b % self.width:
-            there = [self.builder.sub(I64(self.b - start), first) for start in self.starts]
-            masks = [self.masks(each)[0] for each in there]
-            others = [self.masks(self.builder.sub(I64(self.lanes // 2), each))[0] for each in there]
-            mirror_masks = [self.builder.not_(each) for each in others]
+        if j1 == self.a - 1 and self.b < self.width:
+            there = [self.b - start for start in self.starts]
+            masks = [self.masks(I64(each))[0] for each in there]
+            mirror_masks = [self.builder.not_(self.masks(I64(self.lanes // 2 - each))[0]) for each in there]
         x = self.read_members(*self._addresses(sources, numbers), masks)
         if self.direction.real and self.direction.inverse:
             mirrors = [self.builder.sub(I64(self.n - self.lanes // 2 + 1), number) for number in numbers]
@@ -116,14 +121,14 @@ class Matrix(Vectors):
                 start = broadcast(self.builder, self.builder.trunc(first, I32), self.lanes)
                 ends = self.builder.icmp_signed("==", self.builder.add(columns, start), zero(columns.type))
                 x, y = (real_ends(self.arithmetic, each, ends) for each in (x, y))
-            root = self._factor(self.turns, j1, self.vectors_down, first)
+            root = self._factor(self.turns, j1, self.vectors_down, group)
             x, _ = tangled(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
         return self._swapped(x)
 
-    def down(self, sources: list[Address], first: ir.Value) -> list[Complex]:
-        """Columns, from `first` on, transformed and multiplied by roots of unity and the scale."""
-        out = self.arithmetic.transform([self._row(sources, j1, first) for j1 in range(self.a)])
-        factors = [self._factor(self.roots, k1, self.vectors_down, first) for k1 in range(self.a)]
+    def down(self, sources: list[Address], group: ir.Value) -> list[Complex]:
+        """A vector of columns, transformed and multiplied by roots of unity and the scale."""
+        out = self.arithmetic.transform([self._row(sources, j1, group) for j1 in range(self.a)])
+        factors = [self._factor(self.roots, k1, self.vectors_down, group) for k1 in range(self.a)]
         scaled = Complex(*[self.arithmetic.times(part, factors[0].re) for part in out[0]])
         return [scaled, *[self.arithmetic.multiply(*each) for each in zip(out[1:], factors[1:], strict=True)]]
 
@@ -132,9 +137,10 @@ class Matrix(Vectors):
         rows, size = [rows[k] for k in self.order], self.width // squares
         return [line for at in range(0, len(rows), size) for line in self.turn(rows[at : at + size], self.members)]
 
-    def in_order(self, lines: list[Complex]) -> list[Complex]:
-        """The columns of a square that was turned."""
-        return [lines[self.order.index(column)] for column in range(self.width)]
+    def in_order(self, lines: list[Complex], first: int) -> list[Complex]:
+        """The columns from `first` on of the square that has them, which was turned."""
+        start = min(first, max(self.b - self.width, 0))
+        return [lines[self.order.index(column - start)] for column in range(first, min(start + self.width, self.b))]
 
     def line_at(self, memory: ir.Value, number: int) -> Complex:
         """A line of a square. One that was turned as two takes its other half from another line: to insert what is

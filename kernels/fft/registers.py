@@ -100,9 +100,9 @@ def _in_registers(typingctx, leaf, job, roots, first):
         m = Matrix(builder, signature.args[0], job, roots)
         groups, columns = m.groups(first), list[Complex]()
         m.ask(prefetch, m.transforms("source", builder.add(first, I64(m.share))), I64(0), 1)
-        for column in range(0, m.b, m.width):
-            rows = [row for group in groups for row in m.down(group, I64(column))]
-            columns += m.in_order(m.lines(rows))[: m.b - column]
+        for vector in range(m.filled // m.width):
+            rows = [row for group in groups for row in m.down(group, I64(vector))]
+            columns += m.in_order(m.lines(rows), len(columns))
         m.across(columns, m.transforms("target", first), I64(0))
         return context.get_dummy_value()
 
@@ -126,18 +126,17 @@ def _matrix_on_stack(typingctx, leaf):
 
 
 @intrinsic
-def _columns(typingctx, leaf, job, roots, index, first, memory):
+def _columns(typingctx, leaf, job, roots, index, vector, memory):
     """A vector of columns of the matrices, to memory; halves of vectors are yet to change places."""
 
     def codegen(context, builder, signature, arguments):
-        _, job, roots, index, first, memory = arguments
+        _, job, roots, index, part, memory = arguments
         m = Matrix(builder, signature.args[0], job, roots)
-        part = builder.udiv(first, I64(m.width))
         following = m.transforms("source", builder.add(index, I64(m.share)))
         m.ask(prefetch, following, part, m.vectors_down + m.vectors_across)
         m.ask(prefetch_to_write, m.transforms("target", index), part, m.vectors_down)
-        rows = [row for group in m.groups(index) for row in m.down(group, first)]
-        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(first, I64(m.line)))
+        rows = [row for group in m.groups(index) for row in m.down(group, part)]
+        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(part, I64(m.width * m.line)))
         for block in range(len(rows) // m.width):
             for line, value in enumerate(m.lines(rows[block * m.width : (block + 1) * m.width], m.squares)):
                 for part in range(2):
@@ -163,7 +162,7 @@ def _rows(typingctx, leaf, job, roots, index, first, memory):
         at, columns = offset(builder, memory, builder.mul(first, I64(m.filled * m.line // m.width))), list[Complex]()
         for column in range(0, m.b, m.width):
             square = offset(builder, at, column * m.line)
-            columns += m.in_order([m.line_at(square, line) for line in range(m.width)])[: m.b - column]
+            columns += m.in_order([m.line_at(square, line) for line in range(m.width)], column)
         m.across(columns, m.transforms("target", index), first)
         return context.get_dummy_value()
 
@@ -197,8 +196,8 @@ def _in_two(leaf, job):
     memory, roots, width = _matrix_on_stack(leaf), _scaled_roots(leaf, job), constant(leaf, "width")
     share = constant(leaf, "sharing")
     for index in range(job.first, job.last, share):
-        for first in range(0, constant(leaf, "columns"), width):
-            _columns(leaf, job, roots, index, first, memory)
+        for vector in range((constant(leaf, "columns") + width - 1) // width):
+            _columns(leaf, job, roots, index, vector, memory)
         for first in range(0, constant(leaf, "rows"), width):
             _rows(leaf, job, roots, index, first, memory)
 
