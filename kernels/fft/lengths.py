@@ -115,7 +115,7 @@ _POWERS = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512:
 """Rows and columns of the powers of two that are transformed in registers; longer ones take as long in passes."""
 
 SMOOTH = (36, 48, 60, 72, 80, 96, 100, 112, 120, 144, 160, 192, 200, 240, 384, 480)
-"""Other lengths that are: of matrices whose columns do not fill vectors, which needs masks."""
+"""Other lengths that are: of matrices whose columns do not fill vectors."""
 
 IN_REGISTERS = (*_POWERS, *SMOOTH)
 
@@ -194,7 +194,7 @@ def lanes_in_registers(n: int, size: int, real: str = "") -> int | None:
     do not make them."""
     lanes = lanes_of(size)
     if n in SMOOTH:
-        suits = lanes * size == 64 and sharing(n, lanes) > 0
+        suits = lanes * size >= 32 and sharing(n, lanes) > 0
         return lanes if suits and (not real or spectra_in_registers(n, lanes, real)) else None
     if n not in _POWERS or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
         return None

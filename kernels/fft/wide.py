@@ -61,7 +61,8 @@ def _columns(typingctx, leaf, job, first, roots, target):
         numbers = [builder.add(first, builder.mul(field["columns"], I64(row))) for row in range(a)]
         sources, masks = _sources(m, leaf, field, numbers), None
         if field_class(leaf, "reach") is Part:
-            masks = m.masks(builder.sub(field["columns"], first))[:2:members] * members
+            masks = m.masks(builder.sub(field["columns"], first))
+            masks = masks if members == 1 else [masks[0]] * 2  # each of two has half a vector
         lines: list[Complex] = []
         padding = [Complex(splat(tag.element, 0.0, tag.lanes), splat(tag.element, 0.0, tag.lanes))]
         for at in range(0, share, members):
