@@ -23,8 +23,8 @@ def outcome(function: Any, *args: Any) -> Any:
 
 
 def same_kind_of_error(ours: Any, theirs: Any, equation: str, operands: int) -> bool:
-    """Of three and more operands torch's errors are opt_einsum's ValueErrors, or its own RuntimeErrors; opt_einsum looks
-    for the dimensions of an ellipsis before it counts operands, and finds no operand for some."""
+    """Of three and more operands torch's errors are opt_einsum's ValueErrors, or its own RuntimeErrors; opt_einsum
+    looks for the dimensions of an ellipsis before it counts operands, and finds no operand for some."""
     allowed = (ValueError, RuntimeError) if operands > 2 else type(theirs)
     missing = operands > 2 and isinstance(theirs, IndexError) and equation.count(",") >= operands
     return isinstance(ours, Exception) and isinstance(ours, allowed) and (missing or isinstance(theirs, allowed))
