@@ -129,6 +129,11 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     return copy
 
 
+def _starts(columns: int, width: int) -> np.ndarray:
+    """The first columns of vectors of `width`: the last one begins earlier where they do not fill vectors."""
+    return np.minimum(np.arange(0, columns, width), max(columns - width, 0))
+
+
 def _turns(k: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
     """-i exp(-2 pi i k / 2n) with the parts along a new last axis."""
     turns = roots(k, 2 * n, dtype)
@@ -180,7 +185,7 @@ def plan_whole(n: int, dtype: np.dtype, real: str = "") -> Plan:
     together = spectra_in_registers(n, lanes, real)
     share = sharing(n, lanes, together and real == "real")
     members = min(share, 2)
-    starts = np.minimum(np.arange(0, b, lanes // members), max(b - lanes // members, 0))
+    starts = _starts(b, lanes // members)
     columns = (starts[:, None] + numbers_of_lanes(members, lanes, size)).ravel() % b
     held = _aligned(np.moveaxis(roots(np.arange(a)[:, None] * columns, n, dtype), -1, 1))
     fields = {"n": n, "size": size, "lanes": lanes, "a": a, "b": b, "roots": address_of(held)}
@@ -211,7 +216,7 @@ def plan_long(n: int, dtype: np.dtype, real: str = "", lanes: int = 0, of_user: 
     down = passes(a, dtype, Interleaved, Twiddled, lanes)
     across = passes(b, dtype, Split, Streamed if streamed else Interleaved, lanes)
     rows, lane = np.arange(a), np.arange(lanes)
-    starts = np.minimum(np.arange(-(-b // lanes)) * lanes, b - lanes)
+    starts = _starts(b, lanes)
     of_lanes = _aligned(np.moveaxis(roots(rows[:, None] * lane, n, dtype), -1, 1))
     phases = _aligned(roots(starts[:, None] * rows, n, dtype))
     fields = dict(zip(("down", "down_count", "across", "across_count"), (*down.place, *across.place), strict=True))
@@ -237,9 +242,8 @@ def plan_wide(n: int, dtype: np.dtype, real: str = "") -> Plan:
     b, row = n // a, 2 * size * lanes
     across = passes(b, dtype, Split, writer_of(a, lanes), lanes)
     share, width = sharing_rows(a, lanes), columns_of_wide(a, lanes)
-    starts = np.minimum(np.arange(-(-b // width)) * width, max(b - width, 0))
     numbers = numbers_of_lanes(2, lanes, size) if share > 1 else range(lanes)
-    columns = starts[:, None, None] + np.array(numbers)
+    columns = _starts(b, width)[:, None, None] + np.array(numbers)
     held = _aligned(np.moveaxis(roots(np.arange(1, a)[:, None] * columns, n, dtype), -1, 2))
     place, count = across.place
     fields = {"n": n, "size": size, "lanes": lanes, "across": place, "across_count": count, "a": a, "b": b}

@@ -84,14 +84,14 @@ class Matrix(Vectors):
         sources = self.transforms("source", first)
         return [sources[at : at + self.members] for at in range(0, self.share, self.members)]
 
-    def first_of(self, group: ir.Value) -> ir.Value:
-        """The first column of a vector of them: the last one takes some again where they do not fill vectors."""
-        first, last = self.builder.mul(group, I64(self.width)), I64(max(self.b - self.width, 0))
+    def _first_of(self, index: ir.Value) -> ir.Value:
+        """The first of a vector of columns: the last one takes some again where they do not fill vectors."""
+        first, last = self.builder.mul(index, I64(self.width)), I64(max(self.b - self.width, 0))
         return self.builder.select(self.builder.icmp_signed("<", first, last), first, last)
 
-    def _factor(self, table: ir.Value, row: int, vectors: int, group: ir.Value | None = None) -> Complex:
+    def _factor(self, table: ir.Value, row: int, vectors: int, index: ir.Value | None = None) -> Complex:
         """Of a table of rows of so many vectors, one, or the first."""
-        start = I64(0) if group is None else self.builder.mul(group, I64(self.lanes))
+        start = I64(0) if index is None else self.builder.mul(index, I64(self.lanes))
         places = [self.builder.add(start, I64((2 * row + part) * vectors * self.lanes)) for part in range(2)]
         return Complex(*[self.load(table, each, self.lanes * self.size) for each in places])
 
@@ -103,9 +103,9 @@ class Matrix(Vectors):
         members = sources if self.members == 2 else sources * 2
         return [self.plain_address(*each) for each in zip(members, numbers, strict=True)]
 
-    def _row(self, sources: list[Address], j1: int, group: ir.Value) -> Complex:
+    def _row(self, sources: list[Address], j1: int, index: ir.Value) -> Complex:
         """A vector of columns of a row. Where there are fewer than it has, others are of the next row, or masked."""
-        first = self.first_of(group)
+        first = self._first_of(index)
         numbers = [self.builder.add(first, I64(j1 * self.b + start)) for start in self.starts]
         masks = mirror_masks = None
         if j1 == self.a - 1 and self.b < self.width:
@@ -121,14 +121,14 @@ class Matrix(Vectors):
                 start = broadcast(self.builder, self.builder.trunc(first, I32), self.lanes)
                 ends = self.builder.icmp_signed("==", self.builder.add(columns, start), zero(columns.type))
                 x, y = (real_ends(self.arithmetic, each, ends) for each in (x, y))
-            root = self._factor(self.turns, j1, self.vectors_down, group)
+            root = self._factor(self.turns, j1, self.vectors_down, index)
             x, _ = tangled(self.arithmetic, x, y, Complex(root.re, self.builder.fneg(root.im)))
         return self._swapped(x)
 
-    def down(self, sources: list[Address], group: ir.Value) -> list[Complex]:
+    def down(self, sources: list[Address], index: ir.Value) -> list[Complex]:
         """A vector of columns, transformed and multiplied by roots of unity and the scale."""
-        out = self.arithmetic.transform([self._row(sources, j1, group) for j1 in range(self.a)])
-        factors = [self._factor(self.roots, k1, self.vectors_down, group) for k1 in range(self.a)]
+        out = self.arithmetic.transform([self._row(sources, j1, index) for j1 in range(self.a)])
+        factors = [self._factor(self.roots, k1, self.vectors_down, index) for k1 in range(self.a)]
         scaled = Complex(*[self.arithmetic.times(part, factors[0].re) for part in out[0]])
         return [scaled, *[self.arithmetic.multiply(*each) for each in zip(out[1:], factors[1:], strict=True)]]
 

@@ -100,7 +100,7 @@ def _in_registers(typingctx, leaf, job, roots, first):
         m = Matrix(builder, signature.args[0], job, roots)
         groups, columns = m.groups(first), list[Complex]()
         m.ask(prefetch, m.transforms("source", builder.add(first, I64(m.share))), I64(0), 1)
-        for vector in range(m.filled // m.width):
+        for vector in range(m.vectors_down):
             rows = [row for group in groups for row in m.down(group, I64(vector))]
             columns += m.in_order(m.lines(rows), len(columns))
         m.across(columns, m.transforms("target", first), I64(0))
@@ -130,13 +130,13 @@ def _columns(typingctx, leaf, job, roots, index, vector, memory):
     """A vector of columns of the matrices, to memory; halves of vectors are yet to change places."""
 
     def codegen(context, builder, signature, arguments):
-        _, job, roots, index, part, memory = arguments
+        _, job, roots, index, vector, memory = arguments
         m = Matrix(builder, signature.args[0], job, roots)
         following = m.transforms("source", builder.add(index, I64(m.share)))
-        m.ask(prefetch, following, part, m.vectors_down + m.vectors_across)
-        m.ask(prefetch_to_write, m.transforms("target", index), part, m.vectors_down)
-        rows = [row for group in m.groups(index) for row in m.down(group, part)]
-        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(part, I64(m.width * m.line)))
+        m.ask(prefetch, following, vector, m.vectors_down + m.vectors_across)
+        m.ask(prefetch_to_write, m.transforms("target", index), vector, m.vectors_down)
+        rows = [row for group in m.groups(index) for row in m.down(group, vector)]
+        to = offset(builder, builder.inttoptr(memory, POINTER), builder.mul(vector, I64(m.width * m.line)))
         for block in range(len(rows) // m.width):
             for line, value in enumerate(m.lines(rows[block * m.width : (block + 1) * m.width], m.squares)):
                 for part in range(2):
