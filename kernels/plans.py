@@ -10,11 +10,15 @@ from typing import Any
 __all__ = ["PlanCache", "fft_plans"]
 
 
+_NONE = (object(), None)  # no key is this object
+
+
 class PlanCache:
     """Plans by key, of which the least recently used is dropped when there are too many. Safe under threads."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[Hashable, Any] = OrderedDict()
+        self._last_used: tuple[Hashable, Any] = _NONE
         self._lock = threading.Lock()
         self.hits = self.misses = 0
 
@@ -34,16 +38,22 @@ class PlanCache:
         Two threads that miss the same key at once both make it; one of the two is kept.
         """
         with self._lock:
+            if self._last_used[0] is key and max_size > 0:
+                self.hits += 1
+                return self._last_used[1]
             plan = self._plans.get(key) if max_size > 0 else None
             if plan is not None:
                 self.hits += 1
                 self._plans.move_to_end(key)
+                self._last_used = key, plan
                 return plan
             self.misses += 1
         plan = make()
         with self._lock:
             if max_size > 0:
                 plan = self._plans.setdefault(key, plan)
+                self._plans.move_to_end(key)
+                self._last_used = key, plan
         self.trim(max_size)
         return plan
 
@@ -52,12 +62,14 @@ class PlanCache:
         with self._lock:
             while len(self._plans) > max_size:
                 self._plans.popitem(last=False)
+                self._last_used = _NONE
         return self
 
     def clear(self) -> None:
         """Drop every plan, and count from zero."""
         with self._lock:
             self._plans.clear()
+            self._last_used = _NONE
             self.hits = self.misses = 0
 
 

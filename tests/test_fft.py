@@ -109,8 +109,15 @@ def test_calls_that_are_remembered(name: str) -> None:
     assert transform(with_gradient).requires_grad
     with pytest.raises(RuntimeError, match="Invalid number of data points"):
         transform(x[:, : 1 if name == "irfft" else 0])
+    for dim in (1, -1):
+        assert transform(x, None, dim).equal(first)
+        for equal in (float(dim), *([True] if dim == 1 else [])):
+            with pytest.raises(TypeError, match="must be int"):
+                transform(x, dim=equal)
+    n = 126 if name == "irfft" else 64
+    assert transform(x, n).equal(first)
     with pytest.raises(TypeError, match="must be int"):
-        transform(x, dim=-1.0)
+        transform(x, float(n))
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])

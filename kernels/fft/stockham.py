@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Hashable
@@ -284,10 +285,7 @@ def _specialise(
     assert found is not None
     source_row, target_row = inner * x.dtype.itemsize, inner * dtype.itemsize
     source_step, target_step = x.shape[axis] * source_row, shape[axis] * target_row
-    key, make = search(count, part, found, real)
-
-    def plan_for() -> Plan:
-        return fft_plans.get(key, make, plans)
+    plan_for = functools.partial(fft_plans.get, *search(count, part, found, real), plans)
 
     def call(x: np.ndarray) -> np.ndarray:
         if not x.flags.c_contiguous:

@@ -40,18 +40,27 @@ def _run(x: np.ndarray, kind: str, dims: Dims, scaling: str, last: int = 0) -> n
     options: dict[str, Any] = {"kind": kind, "axes": dims, "scaling": scaling, "last": last}
     options["plans"] = state.read("cuda.cufft_plan_cache.max_size")
     if call is None:
-        if len(calls) >= _CALLS_KEPT:
-            calls.clear()
-        calls[key] = kernel.first(ArraySpec(x.shape, x.dtype), **options)
+        _keep(calls, key, kernel.first(ArraySpec(x.shape, x.dtype), **options))
     return kernel(x, **options)
+
+
+def _keep(calls: dict[Any, Any], key: Any, call: Any) -> None:
+    if len(calls) >= _CALLS_KEPT:
+        calls.clear()
+    calls[key] = call
 
 
 def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -> Tensor | None:
     """The transform along one dim, or the last two, of a tensor of which nothing is recorded, by the usual arguments,
-    in half the time of the op or less; None where there is more to do."""
+    in half the time of the op or less; None where there is more to do. What they mean is found once."""
     if norm is not None or type(input) is not Tensor or input._node is not None or watch.calls:
         return None
-    x = input._array
+    x, key = input._array, None
+    if type(dim) is int and (n is None or type(n) is int):  # others may be equal to these, and are refused
+        calls, key = current().derived.setdefault(_CALLS, {}), (x.shape, x.dtype, kind, dim, n)
+        call = calls.get(key)
+        if call is not None and not registry.observing:
+            return adopt(call(x))
     dims = _plain_dims(dim, x.ndim)
     if dims is None or x.dtype.char not in ("fd" if kind == "real" else "FD"):
         return None
@@ -61,7 +70,10 @@ def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -
         return None  # to cut off or to fill up first
     if length <= (kind == "halved") or x.shape[dims[0]] == 0:
         return None
-    return adopt(_run(x, kind, dims, scaling, last))
+    out = _run(x, kind, dims, scaling, last)
+    if key is not None:
+        _keep(calls, key, calls.get((x.shape, x.dtype, kind, dims, scaling, last)))
+    return adopt(out)
 
 
 def _plain_dims(dim: Any, ndim: int) -> Dims | None:
