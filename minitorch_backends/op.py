@@ -80,22 +80,18 @@ def composite(
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
-            _install_inplace(public_name, lambda self, args, named: self.copy_(function(self, *args, **named)))
+            _install_inplace(public_name, lambda self, *args, **named: self.copy_(function(self, *args, **named)))
         return installed
 
     return declare
 
 
-def _install_inplace(name: str, write: Callable[[Tensor, tuple, dict[str, Any]], Tensor]) -> Callable[..., Tensor]:
+def _install_inplace(name: str, write: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make the method `name_`."""
-
-    def write_into(self: Tensor, *args: Any, **named: Any) -> Tensor:
-        return write(self, args, named)
-
-    write_into.__name__ = write_into.__qualname__ = name + "_"
-    write_into.__doc__ = f"`{name}`, written into this tensor."
-    setattr(Tensor, name + "_", write_into)
-    return write_into
+    write.__name__ = write.__qualname__ = name + "_"
+    write.__doc__ = f"`{name}`, written into this tensor."
+    setattr(Tensor, name + "_", write)
+    return write
 
 
 def op(
