@@ -3,6 +3,7 @@ by the same thread while it is there, and the matrices are what the threads shar
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 
 from .. import threading
 from ..gemm import workspace
-from ..gemm.workspace import address_of
+from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of
 from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, lengths_of, real_of
@@ -64,7 +65,7 @@ def by_matrices(
     """What transforms arrays like x; None where matrices are too large, have too few rows, or are too few for the
     threads. The results are those of one axis after the other, to the bit."""
     found = _shape_of(x.shape, kind, axes, last)
-    if found is None:
+    if found is None or not DATA_FOLLOWS_HEADER:
         return None
     rows, numbers, width, real = found
     part, batch, inverse = real_of(x.dtype), math.prod(x.shape[:-2]), kind in ("inverse", "halved")
@@ -83,7 +84,7 @@ def by_matrices(
     source_row, target_row = x.shape[-1] * x.dtype.itemsize, shape[-1] * dtype.itemsize
     scale, columns_first = 1 / divisor((rows, 2 * numbers if real else numbers), scaling), real == "halved"
     of_rows, of_columns = factor_of(1.0 if columns_first else scale, real), factor_of(scale if columns_first else 1.0)
-    # as `stockham.NUMBERS` says
+    # as the first eight of `stockham.NUMBERS` say
     if columns_first:
         first = [inverse, of_columns, 0, 0, 1, source_row, row, width]
         second = [inverse, of_rows, row, target_row, rows, 0, 0, 1]
@@ -91,27 +92,24 @@ def by_matrices(
         first = [inverse, of_rows, source_row, row, rows, 0, 0, 1]
         second = [inverse, of_columns, 0, 0, 1, row, target_row, width]
     searches = [search(numbers, part, how, real), search(rows, part, "along", "")][:: -1 if columns_first else 1]
-    told = np.array([first, second], np.int64)
-    place, next_place = address_of(told), address_of(told) + told.strides[0]
-    # as `tasks.Matrices` says; a call fills in the plans, its arrays and memory
-    of_arrays = (0, rows * source_row, 0, rows * target_row, batch, 0)
-    template = np.array([0, place, 0, next_place, *of_arrays, 0, 0, rows * row], np.int64)
+    first_plan, second_plan = (functools.partial(fft_plans.get, *each, plans) for each in searches)
+    between = rows * row
+    steps = rows * source_row, rows * target_row
+    told = np.array([*steps, batch, between, address_of(WALKS), *first, *second], np.int64)
+    place = address_of(told)
+    made = result if shared else np.empty
+    from .tasks import transform_matrices
 
     def call(x: np.ndarray, told: np.ndarray = told) -> np.ndarray:
-        from .tasks import transform_matrices
-
         if not x.flags.c_contiguous:
             return general(x)
         pool, threads = threading.pool() if shared else (0, 1)
-        out = result(shape, dtype)
-        first, second = (fft_plans.get(*each, plans) for each in searches)
-        needed = rows * row + max(first.worker_bytes, second.worker_bytes) + _GAP
+        out, first, second = made(shape, dtype), first_plan(), second_plan()
+        needed = between + max(first.worker_bytes, second.worker_bytes) + _GAP
         memory = workspace.take_workspace(threads * needed)
-        matrices = template.copy()
-        matrices[0], matrices[2], matrices[4], matrices[6] = first.place, second.place, address_of(x), address_of(out)
-        matrices[10], matrices[11] = address_of(memory), needed
+        arrays = id(x) + HEADER, id(out) + HEADER, id(memory) + HEADER
         try:
-            transform_matrices(pool, threads, address_of(matrices), address_of(WALKS))
+            transform_matrices(pool, threads, place, first.place, second.place, needed, *arrays)
         finally:
             workspace.return_workspace(memory)
         return out

@@ -405,13 +405,17 @@ class _Matrices(Matrices):
 
 
 @njit
-def transform_matrices(pool, threads, numbers, walks):
-    """Transform matrices along both axes. `numbers` is the address of `Matrices`, but for chunk and backwards."""
-    batch = get(numbers, 8)
+def transform_matrices(pool, threads, numbers, first, second, worker_bytes, source, target, memory):
+    """Transform matrices along both axes, by two plans whose tables are at these addresses. `numbers` is the address
+    of: bytes between matrices of the source and of the target, how many there are, bytes of what is between both
+    transforms, the address of `stockham.WALKS`, and eight of `stockham.NUMBERS` for each transform. source, target and
+    memory, so many bytes for each thread, are where their addresses are read."""
+    batch, between = get(numbers, 2), get(numbers, 3)
+    source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
     chunk, tasks = _share(batch, threads)
-    backwards = _starts_at_end(walks, get(numbers, 4), get(numbers, 6))
+    backwards = _starts_at_end(get(numbers, 4), source, target)
     job = _Matrices(
-        get(numbers, 0), get(numbers, 1), get(numbers, 2), get(numbers, 3), get(numbers, 4), get(numbers, 5),
-        get(numbers, 6), get(numbers, 7), batch, chunk, get(numbers, 10), get(numbers, 11), get(numbers, 12), backwards,
+        first, numbers + 5 * 8, second, numbers + 13 * 8, source, get(numbers, 0), target, get(numbers, 1), batch,
+        chunk, memory, worker_bytes, between, backwards,
     )  # fmt: skip
     launch(pool, threads, tasks, job)

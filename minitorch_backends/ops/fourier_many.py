@@ -12,7 +12,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .dims import wrap_dim
 from .fourier import complex_input, real_input, refuse_length, resized, scaling_of, whole
-from .transforms import halved_transform, real_transform, straight, transform
+from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
 
 __all__ = [
     "fft2", "fftn", "hfft2", "hfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft2", "irfftn", "rfft2", "rfftn",
@@ -201,37 +201,37 @@ def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
     return _real("ihfftn", input, s, dim, norm, False)
 
 
-@composite(method=False, reference=_over(np.fft.fftn, (-2, -1)), samples=_samples(False))
-def fft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+@composite(method=False, reference=_over(np.fft.fftn, LAST_TWO), samples=_samples(False))
+def fft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`fftn` over the last two dims."""
     return _complex("fft2", input, s, dim, norm, True)
 
 
-@composite(method=False, reference=_over(np.fft.ifftn, (-2, -1)), samples=_samples(False))
-def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+@composite(method=False, reference=_over(np.fft.ifftn, LAST_TWO), samples=_samples(False))
+def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`ifftn` over the last two dims."""
     return _complex("ifft2", input, s, dim, norm, False)
 
 
-@composite(method=False, takes="bif", reference=_over(np.fft.rfftn, (-2, -1)), samples=_samples(False))
-def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+@composite(method=False, takes="bif", reference=_over(np.fft.rfftn, LAST_TWO), samples=_samples(False))
+def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`rfftn` over the last two dims."""
     return _real("rfft2", input, s, dim, norm, True)
 
 
-@composite(method=False, reference=_over(np.fft.irfftn, (-2, -1)), samples=_samples(False))
-def irfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+@composite(method=False, reference=_over(np.fft.irfftn, LAST_TWO), samples=_samples(False))
+def irfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`irfftn` over the last two dims."""
     return _halved("irfft2", input, s, dim, norm, False)
 
 
-@composite(method=False, reference=_over(_hermitian(False), (-2, -1)), samples=_samples(False))
-def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+@composite(method=False, reference=_over(_hermitian(False), LAST_TWO), samples=_samples(False))
+def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`hfftn` over the last two dims."""
     return _halved("hfft2", input, s, dim, norm, True)
 
 
-@composite(method=False, takes="bif", reference=_over(_hermitian(True), (-2, -1)), samples=_samples(False))
-def ihfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
+@composite(method=False, takes="bif", reference=_over(_hermitian(True), LAST_TWO), samples=_samples(False))
+def ihfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
     """`ihfftn` over the last two dims."""
     return _real("ihfft2", input, s, dim, norm, False)

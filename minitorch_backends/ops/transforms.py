@@ -20,10 +20,13 @@ from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 
-__all__ = ["halved_transform", "real_transform", "straight", "transform"]
+__all__ = ["LAST_TWO", "halved_transform", "real_transform", "straight", "transform"]
 
 Dims = tuple[int, ...]
 
+
+LAST_TWO = (-2, -1)
+"""The dims of transforms of matrices, unless they are given."""
 
 _CALLS = "fourier transforms"
 _CALLS_KEPT = 512
@@ -56,7 +59,8 @@ def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -
     if norm is not None or type(input) is not Tensor or input._node is not None or watch.calls:
         return None
     x, key = input._array, None
-    if type(dim) is int and (n is None or type(n) is int):  # others may be equal to these, and are refused
+    if (type(dim) is int and (n is None or type(n) is int)) or (dim is LAST_TWO and n is None):
+        # What is equal to these, as 1.0 is to 1, is refused.
         calls, key = current().derived.setdefault(_CALLS, {}), (x.shape, x.dtype, kind, dim, n)
         call = calls.get(key)
         if call is not None and not registry.observing:
@@ -80,7 +84,8 @@ def _plain_dims(dim: Any, ndim: int) -> Dims | None:
     """One dim, or the last two as `fft2` has them by default, counted from the front; None for others."""
     if type(dim) is int:
         return (dim % ndim,) if -ndim <= dim < ndim else None
-    return (ndim - 2, ndim - 1) if type(dim) is tuple and dim == (-2, -1) and ndim > 1 else None
+    last_two = dim is LAST_TWO or (dim == LAST_TWO and [*map(type, dim)] == [int, int])
+    return (ndim - 2, ndim - 1) if last_two and ndim > 1 else None
 
 
 def _reference(kind: str) -> Any:
