@@ -363,26 +363,11 @@ def transform_few(table, numbers, source, target, memory):
     _run(_job(table, numbers, get(source, 0), get(target, 0), get(memory, 0)))
 
 
-@subroutine
-def _matrices_task(task, worker, job):
-    """Some matrices."""
-    between = job.memory + worker * job.worker_bytes
-    memory = between + job.between_bytes
-    for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
-        source, target = job.source + item * job.source_step, job.target + item * job.target_step
-        _run(_job(job.first, job.first_numbers, source, between, memory))
-        _run(_job(job.second, job.second_numbers, between, target, memory))
-
-
 class Matrices(NamedTuple):
-    """Attributes:
-    first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of `stockham.NUMBERS`.
-    source_step, target_step: bytes between matrices.
-    chunk: matrices in a task.
-    memory, worker_bytes: the memory of the first worker, and bytes to the next one's.
-    between_bytes: of a worker's memory, what is between both transforms.
-    backwards: whether a task takes its matrices from the last to the first.
-    """
+    """first, second: the addresses of the numbers of two plans; first_numbers, second_numbers: of `stockham.NUMBERS`.
+    source_step, target_step: bytes between matrices. chunk: of matrices, in a task. memory, worker_bytes: that of the
+    first worker, and bytes to the next one's; between_bytes: of it, what is between both transforms. backwards: whether
+    a task takes its matrices from the last to the first."""
 
     first: int
     first_numbers: int
@@ -398,6 +383,20 @@ class Matrices(NamedTuple):
     worker_bytes: int
     between_bytes: int
     backwards: int
+
+
+@subroutine
+def _matrices_task(task, worker, job):
+    """Some matrices."""
+    between = job.memory + worker * job.worker_bytes
+    memory = between + job.between_bytes
+    for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
+        source, target = job.source + item * job.source_step, job.target + item * job.target_step
+        _run(_job(job.first, job.first_numbers, source, between, memory))
+        _run(_job(job.second, job.second_numbers, between, target, memory))
+
+
+class _Matrices(Matrices):
     run = _matrices_task
 
 
@@ -411,7 +410,7 @@ def transform_matrices(pool, threads, numbers, first, second, worker_bytes, sour
     source, target, memory = get(source, 0), get(target, 0), get(memory, 0)
     chunk, tasks = _share(batch, threads)
     backwards = _starts_at_end(get(numbers, 4), source, target)
-    job = Matrices(
+    job = _Matrices(
         first, numbers + 5 * 8, second, numbers + 13 * 8, source, get(numbers, 0), target, get(numbers, 1), batch,
         chunk, memory, worker_bytes, between, backwards,
     )  # fmt: skip
