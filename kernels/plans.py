@@ -9,7 +9,6 @@ from typing import Any
 
 __all__ = ["PlanCache", "fft_plans"]
 
-
 _NONE = (object(), None)  # no key is this object
 
 

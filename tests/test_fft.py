@@ -120,6 +120,26 @@ def test_calls_that_are_remembered(name: str) -> None:
         transform(x, float(n))
 
 
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2"])
+def test_calls_of_matrices_that_are_remembered(name: str) -> None:
+    """The same over the last two dims, by themselves and named, and refused where they are no ints."""
+    transform, cache = getattr(mt.fft, name), mt.backends.cuda.cufft_plan_cache
+    x = mt.randn(3, 32, 64, dtype=mt.float32 if name == "rfft2" else mt.complex64)
+    first = transform(x)
+    for dim in ((-2, -1), [1, 2], (np.int64(1), -1)):
+        assert transform(x).equal(first)
+        assert transform(x, dim=dim).equal(first)
+    cache.clear()
+    transform(x), transform(x)
+    assert (cache.misses, cache.hits, cache.size) == (2, 2, 2)
+    with cache.flags(max_size=1):
+        assert transform(x).equal(first)
+        assert cache.size == 1
+    for dim in ((-2.0, -1.0), np.array([-2, -1])):
+        with pytest.raises(TypeError, match="must be int"):
+            transform(x, dim=dim)
+
+
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
 def test_lengths_that_are_the_usual_ones_or_others(name: str) -> None:
     """A length that needs no cutting off takes the short way, with the results of the long one."""

@@ -24,7 +24,6 @@ __all__ = ["LAST_TWO", "halved_transform", "real_transform", "straight", "transf
 
 Dims = tuple[int, ...]
 
-
 LAST_TWO = (-2, -1)
 """The dims of transforms of matrices, unless they are given."""
 
@@ -84,7 +83,7 @@ def _plain_dims(dim: Any, ndim: int) -> Dims | None:
     """One dim, or the last two as `fft2` has them by default, counted from the front; None for others."""
     if type(dim) is int:
         return (dim % ndim,) if -ndim <= dim < ndim else None
-    last_two = dim is LAST_TWO or (dim == LAST_TWO and [*map(type, dim)] == [int, int])
+    last_two = type(dim) is tuple and dim == LAST_TWO and [*map(type, dim)] == [int, int]
     return (ndim - 2, ndim - 1) if last_two and ndim > 1 else None
 
 
