@@ -74,7 +74,7 @@ def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -
     if length <= (kind == "halved") or x.shape[dims[0]] == 0:
         return None
     out = _run(x, kind, dims, scaling, last)
-    if key is not None:
+    if key is not None and key not in calls:
         _keep(calls, key, calls.get((x.shape, x.dtype, kind, dims, scaling, last)))
     return adopt(out)
 
