@@ -195,6 +195,19 @@ def one_thread() -> Iterator[None]:
     mt.set_num_threads(before)
 
 
+def test_results_are_made_in_out_unless_somebody_keeps_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    asked = out_module._is_in_place
+    monkeypatch.setattr(out_module, "_is_in_place", lambda *arrays: made.append(asked(*arrays)) or made[-1])
+    x = mt.randn(40, 512, dtype=mt.complex64)
+    out = mt.zeros_like(x)
+    mt.fft.fft(x, out=out)
+    with mt.autograd.graph.allow_mutation_on_saved_tensors():
+        mt.fft.fft(x, out=out)
+    mt.fft.fft(x, out=out)
+    assert made == [True, False, True]
+
+
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(("call", "shape", "dtype"), OFFERED_TRANSFORMS)
 def test_large_transforms_are_made_in_out(

@@ -43,12 +43,15 @@ _blocks = 0
 
 
 def count_blocks(change: int) -> None:
-    """Count the blocks being executed in all threads; without any, saving asks for neither hooks nor tangents."""
+    """Count the blocks being executed in all threads; without any, saving asks for neither hooks nor tangents, and
+    writing for no originals."""
     global _blocks
     with _lock:
         _blocks += change
         nodes.pack = _packed if _blocks else None
         nodes.packed_before = True
+        if not _blocks:
+            nodes.keep_originals = None
 
 
 class _Hooking(Scope):
