@@ -10,12 +10,14 @@ Importing this module imports Numba.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from . import precision as precisions
 from .jit import njit
 
-__all__ = ["round_fp16", "round_significand", "round_to", "rounding_constants", "split"]
+__all__ = ["round_fp16", "round_significand", "round_to", "round_to_parts", "rounding_constants", "split"]
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
@@ -199,3 +201,11 @@ def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
     # The first magnitude that rounds to Inf: the largest part and a half of its last place.
     truncated_from = np.uint32(0x7F800000 - (1 << (int(shift) - 1)))
     return _run(kernel, array, row.parts, shift, bias, odd, truncated_from)
+
+
+def round_to_parts(array: np.ndarray, precision: str, rounding: str | None = None) -> np.ndarray:
+    """The sum of the parts of each value of a float32 array, which is exact: what is multiplied where no product of
+    parts is left out. A precision of one part gives round_to(array, precision, rounding)."""
+    if precisions.named(precision).parts == 1:
+        return round_to(array, precision, rounding)
+    return functools.reduce(np.add, split(array, precision))

@@ -121,11 +121,10 @@ def _plan(
 
 def _weights(w: np.ndarray, plan: _Plan, gradient: bool) -> np.ndarray:
     """The weights in the order in which results take them, converted."""
-    from ..rounding import round_to
+    from ..rounding import round_to_parts
 
     flat = w.astype(plan.working).reshape(plan.channels, plan.multiplier, -1)
-    if plan.conversion[0] != "ieee":
-        flat = round_to(flat, *plan.conversion)
+    flat = round_to_parts(flat, *plan.conversion)
     if gradient:
         chosen = [pair for taps in plan.order for pair in taps]
     else:

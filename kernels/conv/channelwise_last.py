@@ -215,11 +215,11 @@ def _laid_out(values: np.ndarray) -> np.ndarray:
 
 
 def _weights(w: np.ndarray, plan: _Plan) -> np.ndarray:
-    from ..rounding import round_to
+    from ..rounding import round_to_parts
 
     ordered = w[..., ::-1, ::-1] if plan.turned else w
     flat = ordered.astype(plan.working).reshape(plan.channels, -1)
-    return _laid_out(flat if plan.conversion[0] == "ieee" else round_to(flat, *plan.conversion))
+    return _laid_out(round_to_parts(flat, *plan.conversion))
 
 
 def _alone(bias: np.ndarray, relu: bool) -> np.ndarray:

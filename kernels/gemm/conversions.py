@@ -8,11 +8,21 @@ from .. import cpu
 from ..jit import ir
 from .emit import F16, F32, I8, I16, I32, call, either, splat, vector
 
-__all__ = ["CONVERSIONS", "AsIs", "InTwo", "ToBf16", "converted", "in_two_bf16", "rounded", "rounded_for_tiles"]
+__all__ = [
+    "CONVERSIONS",
+    "AsIs",
+    "InTwo",
+    "ToBf16",
+    "converted",
+    "in_two_bf16",
+    "in_two_usual",
+    "rounded",
+    "rounded_for_tiles",
+]
 
 
 class AsIs(NamedTuple):
-    """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them.
+    """How operands are rounded (`target`, `rounding`) and into how many bf16 parts tiles take them, and vector units.
 
     Parts that hold a value exactly are cut off its bits (`cut`), which takes two thirds of the instructions. Where not
     (nearly) all products of parts are summed, the first one is to nearest (`nearest`), ties away: the others are half
@@ -22,7 +32,7 @@ class AsIs(NamedTuple):
 
     target = None
     rounding = None
-    tile_parts = 1
+    tile_parts = vector_parts = 1
     cut = nearest = apart = False
 
 
@@ -31,7 +41,7 @@ class ToBf16(AsIs):
 
 
 class InTwo(AsIs):
-    tile_parts = 2
+    tile_parts = vector_parts = 2
 
 
 class InThree(AsIs):
@@ -165,16 +175,18 @@ def in_two_bf16(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
     )
     some = builder.icmp_unsigned("!=", builder.bitcast(small, ir.IntType(lanes)), ir.IntType(lanes)(0))
 
-    def parts(of: ir.Value) -> list[ir.Value]:
-        first = _round_bits(builder, of, "rne", 16)
-        return [first, _round_bits(builder, builder.fsub(of, first), "rne", 16)]
-
     def of_any_size() -> list[ir.Value]:
         one = splat(F32, 1.0, lanes)
         up, down = (builder.select(small, splat(F32, factor, lanes), one) for factor in (2.0**80, 2.0**-80))
-        return [builder.fmul(part, down) for part in parts(builder.fmul(value, up))]
+        return [builder.fmul(part, down) for part in in_two_usual(builder, builder.fmul(value, up))]
 
-    return either(builder, some, of_any_size, lambda: parts(value))
+    return either(builder, some, of_any_size, lambda: in_two_usual(builder, value))
+
+
+def in_two_usual(builder: ir.IRBuilder, value: ir.Value) -> list[ir.Value]:
+    """`in_two_bf16` of values whose parts are normal numbers."""
+    first = _round_bits(builder, value, "rne", 16)
+    return [first, _round_bits(builder, builder.fsub(value, first), "rne", 16)]
 
 
 _LEAST_USUAL, _LEAST_TRUNCATED = (127 - 60) << 23, 0x7F7FF000

@@ -12,7 +12,7 @@ import numpy as np
 from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
-from .compiled import EXACT
+from .compiled import EXACT, computed
 
 if TYPE_CHECKING:
     from .plans import Plan
@@ -45,8 +45,10 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if a.dtype == np.float32:
-            if precision not in EXACT:
+            if computed(isa, a.dtype, precision) != "ieee":
                 return f"rounds no operands for {precision}"
+            if precision not in EXACT and cpu.refusal("amx") is None:
+                return f"leaves {precision} to tiles"
         elif a.dtype != np.float64:
             return f"has no loops for {a.dtype.name}"
         (m, k), n, count = a.shape[-2:], b.shape[-1], math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))

@@ -5,7 +5,8 @@ A panel holds neighbouring lines (rows of A, columns of B) and runs along K in a
 * `TilePanel`, for AMX: 32 lines, in steps of 32 along K. A step has two tiles of 16 lines of 64 bytes for each bf16
   part. In a tile of A, line i has the 32 values of row i. In a tile of B, line r has, for each of 16 columns, values 2r
   and 2r + 1 along K side by side. The smallest non-zero and the largest magnitude are found on the way.
-* `VectorPanel`, for vector units: at each place along K, the values of all lines side by side.
+* `VectorPanel`, for vector units: at each place along K, the values of all lines side by side; for operands in two
+  parts two such rows, and the smallest non-zero and the largest magnitude.
 
 Vectors are read along whichever direction is contiguous in memory, and transposed in registers where the panel wants
 the other one. Measured on one core, n = 1024 to 4096: 17 to 20 cycles for 32 values to one part and 24 to 30 to two,
@@ -14,10 +15,11 @@ memory included (3.5 to 4 bytes a cycle written, twice that read); 9 in the L2 c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
-from .conversions import CONVERSIONS, AsIs, ToBf16, converted, rounded, rounded_for_tiles
+from .conversions import CONVERSIONS, AsIs, ToBf16, converted, in_two_usual, rounded, rounded_for_tiles
 from .emit import (
     BF16,
     F32,
@@ -172,10 +174,15 @@ class TilePanel(NamedTuple):
             begin = builder.add(builder.mul(step, I64(step_bytes)), builder.mul(half, I64(TILE)))
             return _pack_tile(builder, tag, reader, offset(builder, target, begin), limits)
 
-        slots = [offset(builder, limits_at, LINE * slot) for slot in (0, 1)]
-        limits = [load(builder, vector(I32), slot, 4) for slot in slots]
-        for slot, found in zip(slots, loop(builder, tiles, limits, one_tile), strict=True):
-            store(builder, found, slot, 4)
+        _update_limits(builder, limits_at, lambda limits: loop(builder, tiles, limits, one_tile))
+
+
+def _update_limits(builder: ir.IRBuilder, at: ir.Value, found: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
+    """Replace the limits in memory by what is found from them on."""
+    slots = [offset(builder, at, LINE * slot) for slot in (0, 1)]
+    limits = [load(builder, vector(I32), slot, 4) for slot in slots]
+    for slot, value in zip(slots, found(limits), strict=True):
+        store(builder, value, slot, 4)
 
 
 def _pack_tile(builder: ir.IRBuilder, tag: Any, reader: Reader, target: ir.Value, limits: list) -> list[ir.Value]:
@@ -290,35 +297,56 @@ class VectorPanel(NamedTuple):
     def emit(builder: ir.IRBuilder, tag: Any, readers: Any, depth: ir.Value, target: ir.Value, limits_at: ir.Value):
         working = readers.working
         lanes, size = (8, 8) if working is F64 else (16, 4)
-        width, conversion = VectorPanel.k_bytes(tag), field_class(tag, "conversion")
+        conversion = field_class(tag, "conversion")
+        width, in_two = VectorPanel.k_bytes(tag) // conversion.vector_parts, conversion.vector_parts == 2
 
         def put(value: ir.Value, k: ir.Value, first: int) -> None:
-            at = offset(builder, offset(builder, target, builder.mul(k, I64(width))), first * size)
-            value = converted(builder, value, conversion)
+            at = offset(builder, target, builder.mul(k, I64(width * conversion.vector_parts)))
             kept = min(lanes, width // size - first)
-            if kept < lanes:
-                value = builder.shuffle_vector(value, value, ir.Constant(vector(I32, kept), list(range(kept))))
-            store(builder, value, at, size)
+            rows = _factors(builder, tag, value) if in_two else [converted(builder, value, conversion)]
+            for row, number in enumerate(rows):
+                if kept < lanes:
+                    number = builder.shuffle_vector(number, number, ir.Constant(vector(I32, kept), list(range(kept))))
+                store(builder, number, offset(builder, at, row * width + first * size), size)
 
-        def across(k: ir.Value, _: list) -> list:
+        def seen(values: list[ir.Value], limits: list[ir.Value]) -> list[ir.Value]:
+            return widened_range(builder, values, limits) if in_two else []
+
+        def across(k: ir.Value, limits: list) -> list:
             for first in range(0, width // size, lanes):
-                put(readers(I64(first), k).across(I64(0)), k, first)
-            return []
+                value = readers(I64(first), k).across(I64(0))
+                limits = seen([value], limits)
+                put(value, k, first)
+            return limits
 
-        def along(index: ir.Value, _: list) -> list:
+        def along(index: ir.Value, limits: list) -> list:
             k = builder.mul(index, I64(lanes))
             for first in range(0, width // size, lanes):
                 reader = readers(I64(first), k)
-                square = transpose(builder, [reader.along(I64(line)) for line in range(lanes)])
-                for place, value in enumerate(square):
+                values = [reader.along(I64(line)) for line in range(lanes)]
+                limits = seen(values, limits)
+                for place, value in enumerate(transpose(builder, values)):
                     with builder.if_then(builder.icmp_signed("<", builder.add(k, I64(place)), depth), likely=True):
                         put(value, builder.add(k, I64(place)), first)
-            return []
+            return limits
 
-        if readers.along_k:
-            loop(builder, builder.sdiv(builder.add(depth, I64(lanes - 1)), I64(lanes)), [], along)
+        def whole(limits: list) -> list:
+            if not readers.along_k:
+                return loop(builder, depth, limits, across)
+            return loop(builder, builder.sdiv(builder.add(depth, I64(lanes - 1)), I64(lanes)), limits, along)
+
+        if in_two:
+            _update_limits(builder, limits_at, whole)
         else:
-            loop(builder, depth, [], across)
+            whole([])
+
+
+def _factors(builder: ir.IRBuilder, tag: Any, value: ir.Value) -> list[ir.Value]:
+    """The two rows of a place along K for operands in two parts: those of A and of B are multiplied in pairs."""
+    first, second = in_two_usual(builder, value)
+    if field_class(tag, "operand").operand == "a":
+        return [first, second]
+    return [builder.fadd(first, second), first]
 
 
 class _Readers:

@@ -53,6 +53,13 @@ _VECTOR_SCHEMES = {
 }
 """By instruction set and size of an element."""
 
+_SCHEMES_IN_TWO = {
+    "avx512": Scheme(vectors.Avx512InTwo(), 128, 252, 512),
+    "avx2": Scheme(vectors.Avx2InTwo(), 128, 252, 512),
+    "odd": Scheme(vectors.OddInTwo(), 16, 15, 24),
+}
+"""Of float32 operands in two parts."""
+
 _INTEGER_SCHEMES = {
     ("avx512", 4): Scheme(vectors.Avx512Int32(), 256, 252, 512),
     ("avx512", 8): Scheme(vectors.Avx512Int64(), 256, 126, 256),
@@ -79,6 +86,11 @@ class Plan:
     products_per_microsecond: float
     """Scalar products that one thread does, a low estimate."""
 
+    @property
+    def finds_magnitudes(self) -> bool:
+        """Whether packing does, of which the loops do not take all (`ranges.py`)."""
+        return self.isa == "amx" or self.a_panel.conversion.vector_parts == 2
+
 
 @functools.cache
 def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
@@ -89,9 +101,10 @@ def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
         scheme = _TILE_SCHEMES[precision]
         panels = [TilePanel(operand, conversion) for operand in (OfA(), OfB())]
         return Plan(isa, precision, scheme, *panels, 6e5 / len(scheme.kernel.walk))
-    scheme = (_INTEGER_SCHEMES if integers else _VECTOR_SCHEMES)[isa, size]
+    parts = conversion.vector_parts
+    scheme = _SCHEMES_IN_TWO[isa] if parts == 2 else (_INTEGER_SCHEMES if integers else _VECTOR_SCHEMES)[isa, size]
     panels = [VectorPanel(operand, conversion, scheme.kernel) for operand in (OfA(), OfB())]
-    return Plan(isa, precision, scheme, *panels, 2e3 * scheme.kernel.lanes)
+    return Plan(isa, precision, scheme, *panels, 2e3 / parts * scheme.kernel.lanes)
 
 
 @functools.cache

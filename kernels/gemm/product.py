@@ -74,7 +74,7 @@ def _sides(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[Side, Side]:
 
 
 def _check(plan: Plan, depth: int, found_a: int, found_b: int) -> None:
-    if plan.isa == "amx":
+    if plan.finds_magnitudes:
         sentence = ranges.refusal(plan.precision, depth, found_a, found_b)
         if sentence is not None:
             raise Refused(sentence)

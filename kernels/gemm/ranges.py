@@ -1,11 +1,12 @@
-"""Which magnitudes tiles may be given, so that the product keeps the contract of its precision.
+"""Which magnitudes loops that split operands may be given, so that the product keeps the contract of its precision.
 
 TDPBF16PS flushes subnormal operands and results to zero. A part of an operand may be subnormal where the operand is
 not, and a product or a difference of products where neither operand is. Parts to nearest round up to Inf next to the
 largest float, and a split Inf or NaN poisons the cross terms. Packing finds the least non-zero and the greatest
 magnitude of each operand; a product that these do not admit is refused, and another implementation takes it.
 
-The rules are sufficient, not necessary: they look at the extremes, whichever values meet. All are about exponents.
+The rules are sufficient, not necessary: they look at the extremes, whichever values meet, and are those of tiles on
+vector units as well, which flush nothing but lose the small parts of what is as small. All are about exponents.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ def _exponent(bits: int) -> int:
 
 
 def refusal(precision: str, depth: int, found_a: int, found_b: int) -> str | None:
-    """Why operands with these magnitudes (greatest << 32 | least but zero, as float32 bits) are not multiplied by
-    tiles at this precision, or None. A least magnitude of 0 says that all values are zero."""
+    """Why operands with these magnitudes (greatest << 32 | least but zero, as float32 bits) are not multiplied in
+    parts at this precision, or None. A least magnitude of 0 says that all values are zero."""
     least_a, greatest_a = found_a & 0xFFFFFFFF, found_a >> 32
     least_b, greatest_b = found_b & 0xFFFFFFFF, found_b >> 32
     if precision != "bf16":
         overflow = _FP16_OVERFLOW if precision == "fp16" else _SPLIT_OVERFLOW
         greatest = max(greatest_a, greatest_b)
         if greatest >= overflow:
-            return f"an operand holds {_value(greatest):.6g}; parts for tiles must stay below {_value(overflow):.6g}"
+            return f"an operand holds {_value(greatest):.6g}; parts must stay below {_value(overflow):.6g}"
         largest = _exponent(greatest_a) + _exponent(greatest_b) + 2 + depth.bit_length()
         if largest > _LARGEST_SUM:
             return f"the sum may be 2**{largest}; beyond 2**{_LARGEST_SUM} a part of it may overflow on its own"
@@ -51,10 +52,10 @@ def refusal(precision: str, depth: int, found_a: int, found_b: int) -> str | Non
     floor = _LEAST_NORMAL if precision == "bf16" else _LEAST_SPLIT
     for least in (least_a, least_b):
         if least and _exponent(least) < floor:
-            return f"an operand holds {_value(least):.3g}, which tiles flush to zero; they take 2**{floor} and above"
+            return f"an operand holds {_value(least):.3g}, of which parts are flushed to zero, as below 2**{floor}"
     least = _exponent(least_a) + _exponent(least_b)
     if least < _LEAST_PRODUCT and least_a and least_b:
-        return f"the least product may be 2**{least}, below 2**{_LEAST_PRODUCT}, and tiles flush subnormal sums to zero"
+        return f"the least product may be 2**{least}, below 2**{_LEAST_PRODUCT}, and subnormal sums are flushed to zero"
     return None
 
 

@@ -58,25 +58,13 @@ _LEAST_LINES, _ALWAYS = 8, 1000
 1.07; 64 3.9, 4.4; 128 34, 45; [1, 64] @ [64, 64] transposed 1.1, 0.7; [128, 128] @ [128, 4] 4.7, 2.4."""
 
 
-_BY_VECTORS = {"bf16x6": "ieee", "tf32x3": "tf32x3"}
-"""What vectors compute for splits that leave out no more products than fp32 sums round away: the product of the sums of
-the parts, which leaves out none. Three bf16 parts are the operand itself."""
-
-
-def _computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
-    """`compiled.computed`, and for small products also what vectors have a shorter way for."""
-    if isa != "amx" and dtype == np.float32 and precision in _BY_VECTORS:
-        return _BY_VECTORS[precision]
-    return computed(isa, dtype, precision)
-
-
 def refuses(isa: str) -> Callable[..., str | None]:
     """Why `isa` does not multiply arrays of these shapes and dtypes without panels."""
 
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
-        if _computed(isa, a.dtype, precision) is None:
+        if computed(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
         (m, k), n, count = a.shape[-2:], b.shape[-1], 1
         if b.ndim == 2:
@@ -109,8 +97,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
 def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: float) -> str | None:
     if exact:
         return "leaves exact products to vectors: eight terms take tiles longer"
-    least = (_LEAST_FOR_TILES if count < 4 else _LEAST_IN_BATCHES).get(_computed("amx", dtype, precision) or "", 0)
-    if products < least and _computed("avx512", dtype, precision) is not None:
+    least = (_LEAST_FOR_TILES if count < 4 else _LEAST_IN_BATCHES).get(computed("amx", dtype, precision) or "", 0)
+    if products < least and computed("avx512", dtype, precision) is not None:
         return f"leaves {count} x {products:,} products to vectors; faster from {least:,}"
     return None
 
@@ -121,7 +109,7 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         from .small_products import product
 
-        return product(a, b, isa, _computed(isa, a.dtype, precision), rounding)
+        return product(a, b, isa, computed(isa, a.dtype, precision), rounding)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_small_{isa}"
     return multiply
@@ -138,6 +126,6 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
             return None
         from .small_products import specialised
 
-        return specialised(isa, _computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
+        return specialised(isa, computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
 
     return choose

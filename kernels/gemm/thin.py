@@ -14,7 +14,7 @@ from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
-from .compiled import EXACT
+from .compiled import EXACT, computed_by_panels
 from .workspace import address_of, aligned_bytes, empty
 
 __all__ = ["ISAS", "implementation", "refuses"]
@@ -25,11 +25,6 @@ _ROWS = 4
 _LEAST_VALUES = 50_000
 """Values of the matrix from which the call is worth it; below, vectors without panels and BLAS are as fast."""
 
-_ROUNDED = ("bf16", "fp16", "tf32", "bf16x3", "tf32x3")
-_AS_THEY_ARE = (*EXACT, "bf16x6")
-"""Three bf16 parts are the operand itself, and the products that bf16x6 leaves out are less than float32 sums round
-away. [1, 4096] @ [4096, 4096] by parts takes 10 ms, of which 1.5 are reading. Of tf32x3 each operand is rounded to the
-sum of its parts, as in `small._BY_VECTORS`; of bf16x3 the three products are summed."""
 _WIDTH, _LINES = 1024, 64
 """Columns of a task. Four sums of the former fill a third of the L1 cache."""
 
@@ -43,8 +38,6 @@ def refuses(isa: str) -> Callable[..., str | None]:
         (m, k), n = a.shape[-2:], b.shape[-1]
         if a.ndim != 2 or b.ndim != 2 or not 1 <= min(m, n) <= _ROWS or max(m, n) * k < _LEAST_VALUES:
             return f"takes 1 to {_ROWS} rows or columns with a matrix of {_LEAST_VALUES:,} values and more"
-        if a.dtype == np.float32 and precision not in (*_ROUNDED, *_AS_THEY_ARE):
-            return f"has no loops for float32 at {precision}"
         if a.dtype == np.float32 and precision in EXACT and min(m, n) == 1:
             return "leaves exact products of a matrix and a vector to BLAS"
         if a.dtype != np.float32 and a.dtype.name not in ("float16", "bfloat16"):
@@ -60,7 +53,8 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     """The product in one pass over the matrix, in the call form of `matmul`."""
 
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
-        inner = "ieee" if precision in _AS_THEY_ARE or a.dtype != np.float32 else precision
+        inner = computed_by_panels(isa, a.dtype, precision)
+        assert inner is not None
         if a.shape[0] <= b.shape[1]:
             return _product(a, b, inner, rounding)
         return np.ascontiguousarray(_product(b.T, a.T, inner, rounding).T)
@@ -104,12 +98,10 @@ def _converted(few: np.ndarray, precision: str, rounding: str) -> list[np.ndarra
     """What multiplies each part of the matrix."""
     if few.dtype != np.float32:
         return [few.astype(np.float32)]
-    from ..rounding import round_to, split
+    from ..rounding import round_to_parts, split
 
-    if precision in ("bf16x3", "tf32x3"):
-        first, second = split(few, precision)
-        return [first + second, first] if precision == "bf16x3" else [first + second]
-    return [round_to(few, precision, rounding if precision == "tf32" else None)]
+    whole = round_to_parts(few, precision, rounding)
+    return [whole, split(few, precision)[0]] if precision == "bf16x3" else [whole]
 
 
 def _rounded(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -31,13 +31,16 @@ from .emit import (
 __all__ = [
     "Avx2Float32",
     "Avx2Float64",
+    "Avx2InTwo",
     "Avx2Int32",
     "Avx2Int64",
     "Avx512Float32",
     "Avx512Float64",
+    "Avx512InTwo",
     "Avx512Int32",
     "Avx512Int64",
     "OddFloat32",
+    "OddInTwo",
     "PortableFloat32",
     "PortableFloat64",
     "PortableInt32",
@@ -203,6 +206,30 @@ class OddFloat32(PortableFloat32):
 
     mr, nr, lanes = 5, 12, 4
     a_bytes, b_bytes = 20, 48
+
+
+class _InTwo(NamedTuple):
+    """Of operands in two parts: each place along K is two in a row, in A a0 and a1, in B b0 + b1 and b0, whose products
+    are the three of bf16x3."""
+
+    @classmethod
+    def emit(cls, builder: ir.IRBuilder, depth: ir.Value, *others: ir.Value, less: bool = False) -> None:
+        cls.of_one.emit(builder, builder.shl(depth, I64(1)), *others, less=less)
+
+
+class Avx512InTwo(_InTwo, Avx512Float32):
+    of_one = Avx512Float32
+    a_bytes, b_bytes = 128, 256
+
+
+class Avx2InTwo(_InTwo, Avx2Float32):
+    of_one = Avx2Float32
+    a_bytes, b_bytes = 64, 128
+
+
+class OddInTwo(_InTwo, OddFloat32):
+    of_one = OddFloat32
+    a_bytes, b_bytes = 40, 96
 
 
 class _Integers(NamedTuple):

@@ -40,7 +40,9 @@ def warmup(
         if precision not in PRECISIONS:
             raise ValueError(f"warmup: {precision!r} is not a precision; expected some of {', '.join(PRECISIONS)}")
         wanted += [(isa, precision) for isa in compiled.usable_isas(precision)]
-    wanted = list(dict.fromkeys((isa, compiled.computed(isa, a.dtype, precision)) for isa, precision in wanted))
+    wanted = list(
+        dict.fromkeys((isa, compiled.computed_by_panels(isa, a.dtype, precision)) for isa, precision in wanted)
+    )
     for done, (isa, precision) in enumerate(wanted):
         if progress is not None:
             progress(done, len(wanted), f"{isa} {precision}")

@@ -206,13 +206,13 @@ def multiply_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
 def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
     """The instruction set whose leaves are taken, and what they compute."""
     from .. import cpu
-    from ..gemm.compiled import computed
+    from ..gemm.compiled import computed_by_panels
 
     order = ("amx", "avx512", "avx2") if dtype == np.float32 and precision not in ("ieee", "bf16x9") else (
         "avx512", "avx2",
     )  # fmt: skip
     for isa in order:
-        inner = computed(isa, dtype, precision)
+        inner = computed_by_panels(isa, dtype, precision)
         if cpu.refusal(isa) is None and inner is not None:
             return isa, inner
     if precision != "ieee":
@@ -302,7 +302,7 @@ class Session:
         self._plan, tag, leaves, starts, nothing_found, total = _layout(
             dtype, max(m, n, 1), precision, rounding, alone, threads
         )
-        self._checked = self._plan.isa == "amx" and not to_be_refined
+        self._checked = self._plan.finds_magnitudes and not to_be_refined
         self._memory = take_workspace(total)
         starts = starts + address_of(self._memory)
         self.found = nothing_found.copy()

@@ -20,6 +20,7 @@ from minitorch_backends.kernels.gemm import (
 )
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.rounding import split
 
 from ..processes import python
 
@@ -95,6 +96,30 @@ def test_blocks_and_edges(isa, shape):
     m, k, n = shape
     a, b = normal(m, k, seed=3), normal(k, n, seed=4)
     assert_close(product(a, b, isa=isa), a, b)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in VECTORS if isa.values[0] != "portable"])
+@pytest.mark.parametrize("shape", [(45, 70, 39), (3, 300, 5), (70, 1, 70), (260, 530, 130)])
+def test_two_parts_on_vectors(isa, shape):
+    """Three products of the parts, summed in float32; the same bits in every layout, and nothing that parts lose."""
+    m, k, n = shape
+    a, b = normal(m, k, seed=1), normal(k, n, seed=2)
+    result = product(a, b, isa=isa, precision="bf16x3")
+    for layout in LAYOUTS:
+        np.testing.assert_array_equal(product(layouts(a)[layout], b, isa=isa, precision="bf16x3"), result)
+        np.testing.assert_array_equal(product(a, layouts(b)[layout], isa=isa, precision="bf16x3"), result)
+    (a0, a1), (b0, b1) = ([part.astype(np.float64) for part in split(x, "bf16x3")] for x in (a, b))
+    if k == 1:
+        expected = (a0 * (b0 + b1)).astype(np.float32).astype(np.float64) + a1 * b0
+        np.testing.assert_array_equal(result, expected.astype(np.float32))
+    magnitudes = np.abs(a).astype(np.float64) @ np.abs(b)
+    assert np.all(np.abs(result - (a0 @ (b0 + b1) + a1 @ b0)) <= (k + 8) * 2.0**-24 * magnitudes)
+    for value in (np.inf, np.nan, np.finfo(np.float32).max, 1e-35):
+        for x in (a, b):
+            hostile = x.copy()
+            hostile[-1, -1] = value
+            with pytest.raises(Refused, match=r"parts must stay below|parts are flushed"):
+                product(*((hostile, b) if x is a else (a, hostile)), isa=isa, precision="bf16x3")
 
 
 @pytest.mark.parametrize("isa", [isa for isa in VECTORS if isa.values[0] != "odd"])
