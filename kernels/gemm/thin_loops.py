@@ -1,11 +1,11 @@
-"""Products with one to four rows or columns, as of a matrix and a vector: the matrix is read once, where it lies.
+"""Products with few rows or columns, as of a matrix and a vector: the matrix is read where it lies, from memory once.
 
 What such a product costs is reading the matrix. Values of 16 bits are widened and float32 ones rounded on their way
 into registers; packing would write all of them and read them again. The few rows are converted before, into memory of
 their own. Of bf16x3 two parts are made of each value in registers, and the rows are there twice: as they are, which
-multiply the first part, and their own first parts, which multiply the second. Rows of the matrix that run across the
-result (`AddRows`) are added four at a time to sums that stay in the L1 cache; rows that run along K (`SumRows`) are
-summed in vectors.
+multiply the first part, and their own first parts, which multiply the second. Some rows at a time (`One`, `Four`,
+`Eight`) are multiplied with some vectors of columns of a matrix that runs across the result (`AddRows`), of which the
+next stretch along K is asked for meanwhile, or with some lines of a matrix that runs along K (`SumRows`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,58 @@ from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
-from .conversions import InTwo, converted, in_two_bf16
-from .emit import F32, I32, I64, LINE, POINTER, broadcast, call, lane_numbers, load, loop, offset, store, vector, zero
+from .conversions import converted, in_two_bf16
+from .emit import (
+    F32,
+    I32,
+    I64,
+    LINE,
+    POINTER,
+    broadcast,
+    call,
+    lane_numbers,
+    load,
+    loop,
+    offset,
+    opaque,
+    prefetch_to_l2,
+    store,
+    vector,
+    zero,
+)
 from .microkernels import Rows
+from .sources import Float32
 from .tags import constant, field_class
 
-__all__ = ["AddRows", "SumRows", "multiply_rows"]
+__all__ = ["AddRows", "Eight", "Four", "FourOfAvx2", "One", "OneOfAvx2", "SumRows", "multiply_rows"]
 
-_LANES, _AT_ONCE = 16, 4
-_STEP, _LONG_STEP = 256, 4096
-"""Terms that are summed in one chain before they are added to the others, in `AddRows` and (16 chains) in `SumRows`."""
+_LANES = 16
+_STEP, _AHEAD = 64, 32
+"""Places along K of a matrix that runs across the result for which sums stay in registers, and how many before they
+are read they are asked for."""
+
+
+class One(NamedTuple):
+    """How many of the few rows are multiplied at a time: with so many vectors of columns, or with so many lines along
+    K, of which sums stay in registers for `step` places."""
+
+    height, vectors, lines, step = 1, 12, 4, 4096
+
+
+class Four(NamedTuple):
+    height, vectors, lines, step = 4, 6, 4, 4096
+
+
+class Eight(NamedTuple):
+    height, vectors, lines, step = 8, 3, 3, 1024
+
+
+class OneOfAvx2(NamedTuple):
+    height, vectors, lines, step = 1, 4, 4, 4096
+
+
+class FourOfAvx2(NamedTuple):
+    height, vectors, lines, step = 4, 1, 2, 4096
 
 
 class _Vectors:
@@ -34,7 +76,7 @@ class _Vectors:
         self.builder = builder
         self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
         self.access = Rows(builder, self.element, _LANES)
-        self.parts = 2 if self.conversion is InTwo else 1
+        self.parts, self.height = self.conversion.vector_parts, field_class(leaf, "rows").height
 
     def read(self, at: ir.Value, mask: ir.Value) -> list[ir.Value]:
         """The parts of a vector, the smaller one first."""
@@ -43,10 +85,24 @@ class _Vectors:
             return in_two_bf16(self.builder, value)[::-1]
         return [converted(self.builder, value, self.conversion)]
 
-    def factors(self, a: ir.Value, a_row: ir.Value, rows: int) -> list[list[ir.Value]]:
-        """Where each of the few rows lies that multiplies each part, in the order of `read`."""
-        lines = [offset(self.builder, a, self.builder.mul(a_row, I64(line))) for line in range(rows * self.parts)]
-        return [[lines[part * rows + row] for part in reversed(range(self.parts))] for row in range(rows)]
+    def factors(self, count: ir.Value, a_row: ir.Value, a_part: ir.Value) -> list[list[ir.Value]]:
+        """How far behind the first of `count` rows each one lies that multiplies each part, in the order of `read`; the
+        last one again where there are fewer than are multiplied at a time."""
+        builder, parts, last = self.builder, range(self.parts)[::-1], self.builder.sub(count, I64(1))
+        found = []
+        for row in map(I64, range(self.height)):
+            start = builder.mul(a_row, builder.select(builder.icmp_signed("<", row, last), row, last))
+            found.append([opaque(builder, builder.add(start, builder.mul(a_part, I64(part)))) for part in parts])
+        return found
+
+    def rows_of(self, count: ir.Value, add: Callable[[int], None]) -> None:
+        """`add(row)` for each row at a time, of which `count` are rows of the result, at least one."""
+        for row in range(self.height):
+            if row == 0:
+                add(row)
+                continue
+            with self.builder.if_then(self.builder.icmp_signed("<", I64(row), count)):
+                add(row)
 
     def masks(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The number of whole vectors in `count` values, and which lanes the rest fills."""
@@ -80,60 +136,46 @@ def _where(builder: ir.IRBuilder, condition: ir.Value, before: list, emit: Calla
 
 
 @intrinsic(prefer_literal=True)
-def _add_rows(typingctx, leaf, rows, at_once, a, a_row, b, b_row, sums, sums_row, columns):
-    """sums[r, :columns] += a[r, q] * b[q, :columns] for so many rows r of A, and for so many q at once. Sums are read
-    and written in whole vectors."""
-    height, depth = rows.literal_value, at_once.literal_value
+def _add_rows(typingctx, leaf, several, rows, depth, a, a_row, a_part, b, b_row, totals, totals_row, columns):
+    """totals[r] += the sum over `depth` of a[r, q] * b[q], for `rows` rows, at most those that are multiplied at a
+    time, and one vector of columns, of which some or all are there, or `several` whole ones."""
+    width = field_class(leaf, "rows").vectors if several.literal_value else 1
 
     def codegen(context, builder, signature, arguments):
-        a, a_row, b, b_row, sums, sums_row, columns = arguments[3:]
-        a, b, sums = (builder.inttoptr(x, POINTER) for x in (a, b, sums))
-        how = _Vectors(builder, leaf)
-        of_a = [
-            [broadcast(builder, load(builder, F32, offset(builder, at, 4 * q), 4)) for q in range(depth) for at in row]
-            for row in how.factors(a, a_row, height)
-        ]
+        rows, depth, a, a_row, a_part, b, b_row, totals, totals_row, columns = arguments[2:]
+        a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
+        how, kind = _Vectors(builder, leaf), vector(F32)
+        of_a, mask = how.factors(rows, a_row, a_part), _ALL
+        if not several.literal_value:
+            mask = builder.icmp_signed("<", lane_numbers(_LANES), broadcast(builder, builder.trunc(columns, I32)))
+        bytes_of_b, ahead = _LANES * how.element.size, builder.mul(b_row, I64(_AHEAD))
 
-        def piece(index: ir.Value, mask: ir.Value, _: list) -> list:
-            first = builder.mul(index, I64(_LANES * how.element.size))
-            of_b = [
-                part
-                for q in range(depth)
-                for part in how.read(offset(builder, offset(builder, b, builder.mul(b_row, I64(q))), first), mask)
-            ]
-            for row, factors in enumerate(of_a):
-                at = offset(builder, offset(builder, sums, builder.mul(sums_row, I64(row))), builder.shl(index, I64(6)))
-                value = load(builder, vector(F32), at, LINE)
-                for factor, x in zip(factors, of_b, strict=True):
-                    value = call(builder, "llvm.fma.v16f32", vector(F32), factor, x, value)
-                store(builder, value, at, LINE)
-            return []
+        def place(index: ir.Value, sums: list) -> list:
+            at, after = offset(builder, b, builder.mul(index, b_row)), []
+            of_b = [how.read(offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
+            prefetch_to_l2(builder, offset(builder, at, ahead), -(-width * bytes_of_b // LINE))
+            start = offset(builder, a, builder.shl(index, I64(2)))
+            for row, starts in enumerate(of_a):
+                factors = [broadcast(builder, load(builder, F32, offset(builder, start, by), 4)) for by in starts]
+                for number, parts in enumerate(of_b):
+                    total = sums[row * width + number]
+                    for factor, part in zip(factors, parts, strict=True):
+                        total = call(builder, "llvm.fma.v16f32", kind, factor, part, total)
+                    after.append(total)
+            return after
 
-        _pieces(builder, how, columns, [], piece)
+        sums = loop(builder, depth, [zero(kind)] * (how.height * width), place)
+        access = Rows(builder, Float32, _LANES)
+
+        def add(row: int) -> None:
+            for number in range(width):
+                at = offset(builder, offset(builder, totals, builder.mul(totals_row, I64(row))), LINE * number)
+                access.write(builder.fadd(access.read(at, None, mask), sums[row * width + number]), at, mask)
+
+        how.rows_of(rows, add)
         return context.get_dummy_value()
 
-    return types.void(leaf, rows, at_once, *[types.int64] * 7), codegen
-
-
-@intrinsic
-def _move_sums(typingctx, sums, totals, columns):
-    """totals[:columns] += sums, and the sums are zero again, to whole vectors; both addresses."""
-
-    def codegen(context, builder, signature, arguments):
-        sums, totals = (builder.inttoptr(x, POINTER) for x in arguments[:2])
-        kind = vector(F32)
-
-        def piece(index: ir.Value, _: list) -> list:
-            source, target = (offset(builder, x, builder.shl(index, I64(6))) for x in (sums, totals))
-            value = builder.fadd(load(builder, kind, target, 4), load(builder, kind, source, LINE))
-            store(builder, value, target, 4)
-            store(builder, zero(kind), source, LINE)
-            return []
-
-        loop(builder, builder.ashr(builder.add(arguments[2], I64(_LANES - 1)), I64(4)), [], piece)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), codegen
+    return types.void(leaf, several, *[types.int64] * 10), codegen
 
 
 class _Arguments(NamedTuple):
@@ -141,35 +183,39 @@ class _Arguments(NamedTuple):
     k: int
     a: int
     a_row: int
+    a_part: int
     b: int
     b_line: int
     totals: int
     totals_row: int
-    sums: int
-    sums_row: int
+    totals_column: int
     columns: int
 
 
 @subroutine
 def _across(leaf, job):
-    """Some columns of the result; `b_line` is the stride of the matrix along K."""
-    size, one, whole = job.sums_row, job.rows == 1, job.k // _AT_ONCE * _AT_ONCE
+    """Some columns of the result; `b_line` is the stride of the matrix along K, that of totals from column to column is
+    not looked at."""
+    height, width = constant(leaf.rows, "height"), _LANES * constant(leaf.rows, "vectors")
+    whole = job.columns // width * width
     for first in range(0, job.k, _STEP):
-        last = min(first + _STEP, job.k)
-        for k in range(first, min(last, whole), _AT_ONCE):
-            a, b = job.a + 4 * k, job.b + k * job.b_line
-            if one:
-                _add_rows(leaf, 1, 4, a, job.a_row, b, job.b_line, job.sums, size, job.columns)
-            else:
-                _add_rows(leaf, 4, 4, a, job.a_row, b, job.b_line, job.sums, size, job.columns)
-        for k in range(max(first, whole), last):
-            a, b = job.a + 4 * k, job.b + k * job.b_line
-            if one:
-                _add_rows(leaf, 1, 1, a, job.a_row, b, job.b_line, job.sums, size, job.columns)
-            else:
-                _add_rows(leaf, 4, 1, a, job.a_row, b, job.b_line, job.sums, size, job.columns)
-        for row in range(job.rows):
-            _move_sums(job.sums + row * size, job.totals + row * job.totals_row, job.columns)
+        depth = min(_STEP, job.k - first)
+        for column in range(0, whole, width):
+            b = job.b + first * job.b_line + column * constant(leaf.element, "size")
+            for row in range(0, job.rows, height):
+                a, to = job.a + row * job.a_row + 4 * first, job.totals + row * job.totals_row + 4 * column
+                _add_rows(
+                    leaf, True, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line, to, job.totals_row,
+                    width,
+                )  # fmt: skip
+        for column in range(whole, job.columns, _LANES):
+            b = job.b + first * job.b_line + column * constant(leaf.element, "size")
+            for row in range(0, job.rows, height):
+                a, to = job.a + row * job.a_row + 4 * first, job.totals + row * job.totals_row + 4 * column
+                _add_rows(
+                    leaf, False, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line, to, job.totals_row,
+                    job.columns - column,
+                )  # fmt: skip
 
 
 class AddRows(NamedTuple):
@@ -177,29 +223,32 @@ class AddRows(NamedTuple):
 
     element: NamedTuple
     conversion: NamedTuple
+    rows: NamedTuple
     run = _across
     arguments = _Arguments
 
 
 @intrinsic(prefer_literal=True)
-def _sum_rows(typingctx, leaf, rows, lines, a, a_row, b, b_line, depth, totals, totals_row):
-    """totals[r, c] += the sum over `depth` of a[r] * b[c], for so many rows of A and lines of the matrix."""
-    height, width = rows.literal_value, lines.literal_value
+def _sum_rows(
+    typingctx, leaf, several, rows, depth, a, a_row, a_part, b, b_line, totals, totals_row, totals_column
+):  # fmt: skip
+    """totals[r, c] += the sum over `depth` of a[r] * b[c], for `rows` rows, at most those that are multiplied at a
+    time, and one line of the matrix or `several`."""
+    width = field_class(leaf, "rows").lines if several.literal_value else 1
 
     def codegen(context, builder, signature, arguments):
-        a, a_row, b, b_line, depth, totals, totals_row = arguments[3:]
+        rows, depth, a, a_row, a_part, b, b_line, totals, totals_row, totals_column = arguments[2:]
         a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
         how, kind = _Vectors(builder, leaf), vector(F32)
-        of_a = how.factors(a, a_row, height)
+        of_a, access = how.factors(rows, a_row, a_part), Rows(builder, Float32, _LANES)
         of_b = [offset(builder, b, builder.mul(b_line, I64(line))) for line in range(width)]
 
         def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
             first, after = builder.mul(index, I64(_LANES * how.element.size)), []
             values = [how.read(offset(builder, at, first), mask) for at in of_b]
-            for row in range(height):
-                factors = [
-                    load(builder, kind, offset(builder, at, builder.shl(index, I64(6))), LINE) for at in of_a[row]
-                ]
+            start = offset(builder, a, builder.shl(index, I64(6)))
+            for row, starts in enumerate(of_a):
+                factors = [access.read(offset(builder, start, by), None, mask) for by in starts]
                 for line, value in enumerate(values):
                     total = sums[row * width + line]
                     for factor, part in zip(factors, value, strict=True):
@@ -207,53 +256,70 @@ def _sum_rows(typingctx, leaf, rows, lines, a, a_row, b, b_line, depth, totals, 
                     after.append(total)
             return after
 
-        sums = _pieces(builder, how, depth, [zero(kind)] * (height * width), piece)
-        for place, value in enumerate(sums):
-            row = offset(builder, totals, builder.mul(totals_row, I64(place // width)))
-            at = offset(builder, row, 4 * (place % width))
-            store(builder, builder.fadd(load(builder, F32, at, 4), _total(builder, value)), at, 4)
+        sums = _pieces(builder, how, depth, [zero(kind)] * (how.height * width), piece)
+
+        found = [_totals(builder, sums[first : first + _LANES]) for first in range(0, len(sums), _LANES)]
+
+        def add(row: int) -> None:
+            start = offset(builder, totals, builder.mul(totals_row, I64(row)))
+            for line in range(width):
+                at = offset(builder, start, builder.mul(totals_column, I64(line)))
+                vector_of, lane = divmod(row * width + line, _LANES)
+                total = builder.extract_element(found[vector_of], I32(lane))
+                store(builder, builder.fadd(load(builder, F32, at, 4), total), at, 4)
+
+        how.rows_of(rows, add)
         return context.get_dummy_value()
 
-    return types.void(leaf, rows, lines, *[types.int64] * 7), codegen
+    return types.void(leaf, several, *[types.int64] * 10), codegen
 
 
-def _total(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """The sum of a vector, by halves."""
-    lanes = value.type.count
+def _totals(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:
+    """The sums of at most 16 vectors, one in each lane: two become one that has both their halves added up, and so
+    on."""
+    lanes = _LANES
     while lanes > 1:
         lanes //= 2
-        halves = [ir.Constant(vector(I32, lanes), list(range(start, start + lanes))) for start in (0, lanes)]
-        value = builder.fadd(*[builder.shuffle_vector(value, value, half) for half in halves])
-    return builder.extract_element(value, I32(0))
+        starts = range(0, 2 * _LANES, 2 * lanes)
+        halves = [[lane for start in starts for lane in range(start + by, start + by + lanes)] for by in (0, lanes)]
+        pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
+        values = [
+            builder.fadd(*[builder.shuffle_vector(*pair, ir.Constant(vector(I32), half)) for half in halves])
+            for pair in pairs
+        ]
+    return values[0]
 
 
 @subroutine
 def _along(leaf, job):
     """Some columns of the result: `b_line` is the stride from one line of the matrix, along K, to the next."""
-    size, one, whole = job.totals_row, job.rows == 1, job.columns // _AT_ONCE * _AT_ONCE
-    for first in range(0, job.k, _LONG_STEP):
-        depth = min(_LONG_STEP, job.k - first)
-        a = job.a + 4 * first
-        b = job.b + first * constant(leaf.element, "size")
-        for line in range(0, whole, _AT_ONCE):
-            at, to = b + line * job.b_line, job.totals + 4 * line
-            if one:
-                _sum_rows(leaf, 1, 4, a, job.a_row, at, job.b_line, depth, to, size)
-            else:
-                _sum_rows(leaf, 4, 4, a, job.a_row, at, job.b_line, depth, to, size)
-        for line in range(whole, job.columns):
-            at, to = b + line * job.b_line, job.totals + 4 * line
-            if one:
-                _sum_rows(leaf, 1, 1, a, job.a_row, at, job.b_line, depth, to, size)
-            else:
-                _sum_rows(leaf, 4, 1, a, job.a_row, at, job.b_line, depth, to, size)
+    height, at_once, step = constant(leaf.rows, "height"), constant(leaf.rows, "lines"), constant(leaf.rows, "step")
+    for first in range(0, job.k, step):
+        depth, from_b = min(step, job.k - first), job.b + first * constant(leaf.element, "size")
+        for row in range(0, job.rows, height):
+            a, totals, line = job.a + row * job.a_row + 4 * first, job.totals + row * job.totals_row, 0
+            while line < job.columns:
+                b, to = from_b + line * job.b_line, totals + line * job.totals_column
+                if line + at_once <= job.columns:
+                    _sum_rows(
+                        leaf, True, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line,
+                        to, job.totals_row, job.totals_column,
+                    )  # fmt: skip
+                    line += at_once
+                else:
+                    _sum_rows(
+                        leaf, False, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line,
+                        to, job.totals_row, job.totals_column,
+                    )  # fmt: skip
+                    line += 1
 
 
 class SumRows(NamedTuple):
-    """Leaf: columns of the result of a matrix that is contiguous along K, which needs no sums."""
+    """Leaf: columns of the result of a matrix that is contiguous along K."""
 
     element: NamedTuple
     conversion: NamedTuple
+    rows: NamedTuple
     run = _along
     arguments = _Arguments
 
@@ -264,8 +330,8 @@ def _task(task, worker, job):
     call_at(
         job.leaf,
         _Arguments(
-            job.rows, job.k, job.a, job.a_row, job.b + first * job.b_column, job.b_line, job.totals + 4 * first,
-            job.totals_row, job.sums + worker * job.rows * job.sums_row, job.sums_row, min(job.width, job.n - first),
+            job.rows, job.k, job.a, job.a_row, job.a_part, job.b + first * job.b_column, job.b_line,
+            job.totals + first * job.totals_column, job.totals_row, job.totals_column, min(job.width, job.n - first),
         ),
     )  # fmt: skip
 
@@ -278,26 +344,27 @@ class _Columns(NamedTuple):
     k: int
     a: int
     a_row: int
+    a_part: int
     b: int
     b_line: int
     b_column: int
     totals: int
     totals_row: int
-    sums: int
-    sums_row: int
+    totals_column: int
     run = _task
 
 
 @njit
 def multiply_rows(
-    pool, threads, leaf, width, n, rows, k, a, a_row, b, b_line, b_column, totals, totals_row, sums, sums_row
+    pool, threads, leaf, width, n, rows, k, a, a_row, a_part, b, b_line, b_column, totals, totals_row, totals_column
 ):  # fmt: skip
-    """Add `rows` (1 or 4) rows at `a`, float32 on cache lines and zero behind `k`, times a matrix (k, n) to `totals`.
-    Where values of the matrix have two parts, as many rows follow for the second.
+    """Add some rows at `a` times a matrix (k, n) to `totals` (rows, n), float32 of any strides.
 
-    `leaf` is the address of an `AddRows` or of a `SumRows`, which reads the matrix in lines `b_line` bytes apart and in
-    columns `b_column` apart. Tasks are `width` columns, a multiple of 16. Each worker has `rows` zero rows of
-    `sums_row` bytes at `sums`; rows of `totals` are `totals_row` bytes apart, with room for whole vectors.
-    """
-    job = _Columns(leaf, width, n, rows, k, a, a_row, b, b_line, b_column, totals, totals_row, sums, sums_row)
+    Rows of neighbours lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice,
+    `a_part` bytes apart. `leaf` is the address of an `AddRows`, for which columns of totals are neighbours, or of a
+    `SumRows`. It reads the matrix in lines `b_line` bytes apart and in columns `b_column` apart. Tasks are `width`
+    columns."""
+    job = _Columns(
+        leaf, width, n, rows, k, a, a_row, a_part, b, b_line, b_column, totals, totals_row, totals_column
+    )  # fmt: skip
     launch(pool, threads, (n + width - 1) // width, job)

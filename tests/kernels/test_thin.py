@@ -20,6 +20,7 @@ every_isa = pytest.mark.parametrize(
     "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
 )
 SHAPES = [(1, 300, 200), (2, 257, 1001), (3, 5000, 17), (4, 33, 3333), (4, 4099, 15), (1000, 257, 4), (5001, 16, 1)]
+SHAPES_OF_MANY = [(5, 300, 501), (8, 1040, 193), (13, 2049, 75), (600, 320, 20), (32, 512, 300)]
 
 
 def by_rows(isa, a, b, *how):
@@ -39,10 +40,11 @@ def assert_right(result, a, b, precision, rounding=None):
     [("ieee",), ("bf16",), ("fp16",), ("bf16x3",), ("bf16x6",), ("tf32x3",), *(("tf32", way) for way in ROUNDINGS)],
 )
 def test_float32(isa, how):
-    for m, k, n in SHAPES:
+    for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, seed=m), normal(k, n, seed=n)
-        if how == ("ieee",) and 1 in (m, n):
-            with pytest.raises(Refused, match="to BLAS"):
+        many = min(m, n) > thin.most_rows(isa, a.dtype, how[0], k)
+        if many or (how == ("ieee",) and 1 in (m, n)):
+            with pytest.raises(Refused, match="takes 1 to" if many else "to BLAS"):
                 by_rows(isa, a, b, *how)
             continue
         for x, y in itertools.product(layouts(a), layouts(b)):
@@ -57,8 +59,10 @@ def test_float32(isa, how):
 @every_isa
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_sixteen_bits_are_rounded_once(isa, dtype):
-    for m, k, n in SHAPES:
+    for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, dtype=dtype), normal(k, n, seed=1, dtype=dtype)
+        if min(m, n) > thin.most_rows(isa, a.dtype, "ieee", k):
+            continue
         for y in (b, np.asfortranarray(b)):
             result, exact = by_rows(isa, a, y), exact_matmul(a, b)
             assert result.dtype == dtype
@@ -67,11 +71,14 @@ def test_sixteen_bits_are_rounded_once(isa, dtype):
 
 
 @every_isa
-def test_special_values_and_threads(isa):
+@pytest.mark.parametrize("rows", [2, 7])
+def test_special_values_and_threads(isa, rows):
     """Inf, NaN, subnormals and signed zeros, in whole vectors and in the rest; the same bits for any thread count."""
-    a, b, before = normal(2, 300), normal(300, 203, seed=1), threading.get_num_threads()
+    a, b, before = normal(rows, 300), normal(300, 503, seed=1), threading.get_num_threads()
     b[3, 5], b[200, 202], b[299, 100], b[:, 50] = np.inf, -np.inf, np.nan, 1e-41
     for precision in ("ieee", "bf16", "tf32"):
+        if rows > thin.most_rows(isa, a.dtype, precision, a.shape[1]):
+            continue
         results = []
         try:
             for threads in (1, 2, 3):
@@ -108,11 +115,17 @@ def test_who_multiplies_few_rows():
     for precision in PRECISIONS:
         first = matmul.decide(matrix[:1], matrix, precision=precision).candidates[0].name
         assert (first == expected) == (precision not in ("ieee", "bf16x9") or not usable), precision
-    assert matmul.decide(matrix[:4], matrix).candidates[0].name == expected
-    assert matmul.decide(matrix[:5], matrix).candidates[0].name == "blas"
-    if usable:
-        sentence = "takes 1 to 4 rows or columns with a matrix of 50,000 values and more"
-        assert (expected, sentence) in matmul.decide(matrix[:5], matrix).refusals
+    if not usable:
+        assert matmul.decide(matrix[:4], matrix).candidates[0].name == "blas"
+        return
+    for precision in PRECISIONS:
+        most = thin.most_rows(usable[0], matrix.dtype, precision, 1000)
+        assert matmul.decide(matrix[:most], matrix, precision=precision).candidates[0].name == expected
+        decision = matmul.decide(matrix[: most + 1], matrix, precision=precision)
+        assert decision.candidates[0].name != expected
+        values = "150,000" if precision in ("ieee", "bf16x9") else "50,000"
+        sentence = f"takes 1 to {most} rows or columns with a matrix of {values} values and more"
+        assert (expected, sentence) in decision.refusals
 
 
 # Integers
