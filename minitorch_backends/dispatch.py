@@ -128,6 +128,8 @@ class Op:
         token = silence()
         try:
             out = self.forward(**bound | given)
+            if half is not None and bound.get("dtype") is None:
+                out = _map(out, lambda each: _rounded(each, half))
         except FAILURES as error:
             given_otherwise = ((key, bound[key]) for key in self.metadata_names)
             if mistake := mistyped(error, self.name, self.forward, given_otherwise):
@@ -137,8 +139,6 @@ class Op:
             raise
         finally:
             restore(token)
-        if half is not None and bound.get("dtype") is None:
-            out = _map(out, lambda each: _rounded(each, half))
         metadata = {name: bound[name] for name in self.metadata_names}
         if into is not None:
             return write(self, values, arrays, metadata, out, into)

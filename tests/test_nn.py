@@ -314,6 +314,25 @@ def test_module_list_finds_its_parameters() -> None:
 # Layers
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "tolerance"), [(mt.float32, (3, 700, 16, 600), 1e-5), (mt.float16, (2, 40, 48, 300), 1e-2)]
+)
+def test_linear_of_many_values(dtype: mt.dtype, sizes: tuple[int, ...], tolerance: float) -> None:
+    """Where the bias is added as the product is stored, values and gradients are those of a product and a sum."""
+    batch, rows, inputs, outputs = sizes
+    x, w, b = (mt.randn(*shape).to(dtype) for shape in ((batch, rows, inputs), (outputs, inputs), (outputs,)))
+    factors, results = mt.randn(batch, rows, outputs).to(dtype), []
+    for call in (nn.functional.linear, lambda x, w, b: x @ w.T + b):
+        leaves = [each.clone().requires_grad_() for each in (x, w, b)]
+        out = call(*leaves)
+        (out * factors).sum().backward()
+        results.append([out, *(leaf.grad for leaf in leaves)])
+    for found, wanted in zip(*results, strict=True):
+        assert found.shape == wanted.shape
+        assert found.dtype is dtype
+        assert mt.allclose(found.float(), wanted.float(), rtol=tolerance, atol=tolerance * wanted.abs().max().item())
+
+
 def test_linear() -> None:
     manual_seed(0)
     layer = nn.Linear(100, 50)

@@ -24,6 +24,12 @@ def gradient(function: Any, values: Any) -> Any:
     return x.grad.tolist()
 
 
+def test_sums_of_half_types_overflow_without_a_word() -> None:
+    x = mt.full((100, 100), 60000.0, dtype=mt.float16)
+    assert x.sum().item() == x.sum(0)[0].item() == math.inf
+    assert mt.full((4,), 3e38, dtype=mt.bfloat16).sum().item() == math.inf
+
+
 # Forms
 
 

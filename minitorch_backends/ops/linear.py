@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..kernels.registry import ArraySpec
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
+from .addmm import addmm
 from .products import float32_call
 
 __all__ = ["PackedWeight", "linear"]
@@ -39,8 +41,26 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     input: (..., in_features); weight: (out_features, in_features) or (in_features); bias: (out_features) or ().
     """
-    product = input @ weight.t()
-    return product if bias is None else product + bias
+    if bias is None or not _fuses(input, weight, bias):
+        product = input @ weight.t()
+        return product if bias is None else product + bias
+    rows = input if input.ndim == 2 else input.flatten(0, -2)
+    out = addmm(bias, rows, weight.t())
+    return out if input.ndim == 2 else out.unflatten(0, input.shape[:-1])
+
+
+_LEAST_FUSED, _LEAST_FUSED_OF_HALVES = 1 << 20, 1 << 14
+"""Values of the result from which the bias is added while the product is stored, which takes 20 us of Python, and of
+half types is rounded once. [4096, 256] to 512 takes 3.8 ms in place of 4.5, in float16 4.2 of 13.5, [64, 256] to 256 in
+float16 162 us of 226."""
+
+
+def _fuses(input: Tensor, weight: Tensor, bias: Tensor) -> bool:
+    x, w, b = input._array, weight._array, bias._array
+    if x.ndim < 2 or w.ndim != 2 or b.ndim > 1 or not x.dtype == w.dtype == b.dtype:
+        return False
+    values = math.prod(x.shape[:-1]) * w.shape[0]
+    return values >= (_LEAST_FUSED_OF_HALVES if x.dtype.itemsize == 2 else _LEAST_FUSED)
 
 
 _FLOAT32 = np.dtype(np.float32)
