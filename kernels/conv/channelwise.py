@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import threading
+from ..gemm.compiled import working_dtype
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -21,7 +22,7 @@ from .descriptor import DEPTHWISE, PASS, describe
 from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
-from .setting import Setting, working_dtype
+from .setting import Setting
 
 __all__ = ["convolve", "weight_gradient"]
 

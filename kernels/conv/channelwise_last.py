@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
+from ..gemm.compiled import working_dtype
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -20,7 +21,7 @@ from .depthwise_last import LANES
 from .descriptor import CHANNELS, describe
 from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, three_strides
-from .setting import Setting, three, working_dtype
+from .setting import Setting, three
 
 __all__ = ["convolve", "takes", "weight_gradient"]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import threading
 from ..gemm import plans
+from ..gemm.compiled import working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
@@ -19,7 +20,7 @@ from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
 from .reading import contiguous_strides, is_channels_last, result_array, spread, three_strides
-from .setting import Setting, working_dtype
+from .setting import Setting
 
 __all__ = ["convolve"]
 

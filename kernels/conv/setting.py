@@ -11,17 +11,12 @@ from ..gemm.compiled import computed
 from .geometry import Task
 from .shapes import Steps, steps
 
-__all__ = ["Setting", "setting_of", "three", "working_dtype"]
+__all__ = ["Setting", "setting_of", "three"]
 
 
 def three(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
     """Values for the spatial dimensions of a convolution as those for three."""
     return (fill,) * (3 - len(values)) + tuple(values)
-
-
-def working_dtype(dtype: np.dtype) -> np.dtype:
-    """What vector units work in for arrays of a dtype."""
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
 class Setting(NamedTuple):

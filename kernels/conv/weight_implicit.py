@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import cpu, threading
 from ..gemm import plans
+from ..gemm.compiled import working_dtype
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
@@ -18,7 +19,7 @@ from .fast import CHUNK_BYTES
 from .geometry import Geometry
 from .halves import rounded_sums
 from .reading import three_strides
-from .setting import Setting, working_dtype
+from .setting import Setting
 
 __all__ = ["weight_gradient"]
 

@@ -28,6 +28,7 @@ __all__ = [
     "pack",
     "refuses",
     "usable_isas",
+    "working_dtype",
 ]
 
 ISAS = ("amx", "avx512", "avx2")
@@ -80,6 +81,11 @@ def computed_by_panels(isa: str, dtype: np.dtype, precision: str) -> str | None:
     return "bf16x3" if precision == "bf16x3" and dtype == np.float32 else computed(isa, dtype, precision)
 
 
+def working_dtype(dtype: np.dtype) -> np.dtype:
+    """What vector units work in for arrays of a floating-point dtype."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
 EXACT = ("ieee", "bf16x9")
 """Precisions of float32 whose products are exact, which BLAS does as they are."""
 
@@ -95,6 +101,10 @@ the loops win at every size.
 From 1,000,000 on OpenBLAS uses threads, which spin on for 0.1 s and take a core from whatever follows: one product by
 BLAS among products by these loops costs more than it saves. Alone [80, 160] @ [160, 320] takes 60 us by avx512 and 46
 by BLAS, a chain of five matrices with it 0.72 and 1.24 ms."""
+
+_LEAST_OUTER = 40_000
+"""The same for vectors where nothing is summed, which BLAS does on one thread. Microseconds of 200 x 200, 500 x 500 and
+1000 x 1000 by avx512 10, 49, 168, by OpenBLAS 12, 71, 580 (torch 115), in float64 20, 53, 182 and 26, 172, 1623."""
 
 _LEAST_LINES, _LEAST_LINES_IN_BATCH = 8, 65
 """Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand
@@ -115,8 +125,9 @@ def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     if isa == "amx" and min(m, n) < _LEAST_LINES_ON_TILES:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to vectors: blocks of {_LEAST_LINES_ON_TILES} lines would be half empty"
     products = m * k * n * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-    if products < _LEAST_PRODUCTS[isa]:
-        return f"leaves {products:,} products to BLAS; it is faster from {_LEAST_PRODUCTS[isa]:,}"
+    least = _LEAST_OUTER if k == 1 and isa != "amx" else _LEAST_PRODUCTS[isa]
+    if products < least:
+        return f"leaves {products:,} products to BLAS; it is faster from {least:,}"
     return None
 
 

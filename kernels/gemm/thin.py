@@ -14,7 +14,7 @@ from .. import cpu, threading
 from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
-from .compiled import EXACT, computed_by_panels
+from .compiled import EXACT, computed_by_panels, working_dtype
 from .workspace import address_of, empty
 
 __all__ = ["ISAS", "implementation", "most_rows", "refuses"]
@@ -47,7 +47,7 @@ _LINES, _COLUMNS, _COLUMNS_OF_TILE = 64, 4096, 192
 def most_rows(isa: str, dtype: np.dtype, precision: str, k: int) -> int:
     """How many rows or columns are done without packing, at a depth of k."""
     inner = computed_by_panels(isa, dtype, precision)
-    if cpu.refusal("amx") is None and (dtype != _FLOAT32 or precision not in EXACT):
+    if cpu.refusal("amx") is None and dtype != np.float64 and (dtype != _FLOAT32 or precision not in EXACT):
         return _LEAST_ROWS
     how = "as it is" if inner == "ieee" else "split" if PRECISIONS[inner or precision].parts > 1 else "rounded"
     return min(_MOST_ROWS[isa][how], max(_LEAST_ROWS, k // _LEAST_DEPTH))
@@ -60,13 +60,14 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         (m, k), n = a.shape[-2:], b.shape[-1]
-        most, exact = most_rows(isa, a.dtype, precision, k), a.dtype == np.float32 and precision in EXACT
+        most = most_rows(isa, a.dtype, precision, k)
+        exact = a.dtype == np.float64 or (a.dtype == np.float32 and precision in EXACT)
         least = _LEAST_VALUES_OF_MANY if exact and min(m, n) > _LEAST_ROWS else _LEAST_VALUES
         if a.ndim != 2 or b.ndim != 2 or not 1 <= min(m, n) <= most or max(m, n) * k < least:
             return f"takes 1 to {most} rows or columns with a matrix of {least:,} values and more"
         if exact and min(m, n) == 1:
             return "leaves exact products of a matrix and a vector to BLAS"
-        if a.dtype != np.float32 and a.dtype.name not in ("float16", "bfloat16"):
+        if a.dtype.name not in ("float32", "float64", "float16", "bfloat16"):
             return f"has no loops for {a.dtype.name}"
         if a.dtype.itemsize == 2 and a.dtype == np.float16 and not cpu.converts_half():
             return "float16 is converted by instructions that are not there"
@@ -96,7 +97,7 @@ def _product(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, roun
     (m, k), n = few.shape, matrix.shape[1]
     leaf, along_k = _leaf(isa, m, matrix.dtype, matrix.strides, precision, rounding if precision == "tf32" else None)
     factors = _factors(few, along_k, precision, rounding)
-    totals = empty((m, n), _FLOAT32)
+    totals = empty((m, n), working_dtype(few.dtype))
     totals.fill(0)
     pool, threads = threading.pool()
     width = _LINES if along_k else min(_COLUMNS, -(-n // (_COLUMNS_OF_TILE * threads)) * _COLUMNS_OF_TILE)
@@ -113,7 +114,7 @@ def _product(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, roun
 def _factors(few: np.ndarray, along_k: bool, precision: str, rounding: str) -> np.ndarray:
     """What multiplies each part of the matrix: rows (parts, m, k) whose values are neighbours, and which begin on cache
     lines where they are read in vectors (32 rows of 992 so 257 us, else 292)."""
-    if few.dtype == _FLOAT32 and precision == "ieee":
+    if few.dtype.itemsize > 2 and precision == "ieee":
         parts = [few]
         aligned = not along_k or (address_of(few) | few.strides[0]) % 64 == 0
         if few.strides[1] == few.itemsize and aligned:
@@ -127,7 +128,7 @@ def _factors(few: np.ndarray, along_k: bool, precision: str, rounding: str) -> n
     else:
         parts = [few]
     m, k = few.shape
-    rows = empty((len(parts), m, -(-k // 16) * 16), _FLOAT32)[:, :, :k]
+    rows = empty((len(parts), m, -(-k // 16) * 16), working_dtype(few.dtype))[:, :, :k]
     for row, part in zip(rows, parts, strict=True):
         row[...] = part
     return rows

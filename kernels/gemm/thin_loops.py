@@ -17,7 +17,7 @@ from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from .conversions import converted, in_two_bf16
 from .emit import (
-    F32,
+    F64,
     I32,
     I64,
     LINE,
@@ -35,12 +35,11 @@ from .emit import (
     zero,
 )
 from .microkernels import Rows
-from .sources import Float32
+from .sources import Float32, Float64
 from .tags import constant, field_class
 
 __all__ = ["AddRows", "Eight", "Four", "FourOfAvx2", "One", "OneOfAvx2", "SumRows", "multiply_rows"]
 
-_LANES = 16
 _STEP, _AHEAD = 64, 32
 """Places along K of a matrix that runs across the result for which sums stay in registers, and how many before they
 are read they are asked for."""
@@ -75,12 +74,16 @@ class _Vectors:
     def __init__(self, builder: ir.IRBuilder, leaf: Any) -> None:
         self.builder = builder
         self.element, self.conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
-        self.access = Rows(builder, self.element, _LANES)
+        self.number = Float64 if self.element.working is F64 else Float32
+        self.lanes = LINE // self.number.size
+        self.kind = vector(self.number.stored, self.lanes)
+        self.matrix, self.sums = (Rows(builder, element, self.lanes) for element in (self.element, self.number))
+        self.all = ir.Constant(vector(ir.IntType(1), self.lanes), [1] * self.lanes)
         self.parts, self.height = self.conversion.vector_parts, field_class(leaf, "rows").height
 
     def read(self, at: ir.Value, mask: ir.Value) -> list[ir.Value]:
         """The parts of a vector, the smaller one first."""
-        value = self.access.read(at, None, mask)
+        value = self.matrix.read(at, None, mask)
         if self.parts == 2:
             return in_two_bf16(self.builder, value)[::-1]
         return [converted(self.builder, value, self.conversion)]
@@ -106,20 +109,30 @@ class _Vectors:
 
     def masks(self, count: ir.Value) -> tuple[ir.Value, ir.Value]:
         """The number of whole vectors in `count` values, and which lanes the rest fills."""
-        whole = self.builder.ashr(count, I64(4))
-        left = self.builder.trunc(self.builder.and_(count, I64(_LANES - 1)), I32)
-        return whole, self.builder.icmp_signed("<", lane_numbers(_LANES), broadcast(self.builder, left))
+        whole = self.builder.sdiv(count, I64(self.lanes))
+        return whole, self.first(self.builder.sub(count, self.builder.mul(whole, I64(self.lanes))))
 
+    def first(self, count: ir.Value) -> ir.Value:
+        """Which lanes so many values fill."""
+        left = broadcast(self.builder, self.builder.trunc(count, I32), self.lanes)
+        return self.builder.icmp_signed("<", lane_numbers(self.lanes), left)
 
-_ALL = ir.Constant(vector(ir.IntType(1), _LANES), [1] * _LANES)
+    def with_products(self, total: ir.Value, factors: list[ir.Value], parts: list[ir.Value]) -> ir.Value:
+        """A vector of sums with the products of the parts."""
+        name = f"llvm.fma.v{self.lanes}f{8 * self.number.size}"
+        for factor, part in zip(factors, parts, strict=True):
+            total = call(self.builder, name, self.kind, factor, part, total)
+        return total
 
 
 def _pieces(builder: ir.IRBuilder, how: _Vectors, count: ir.Value, sums: list, piece: Callable) -> list:
     """`piece(index, mask, sums)` for every vector of `count` values; the sums that it carries on."""
     whole, rest = how.masks(count)
     some = builder.icmp_signed(">", whole, I64(0))
-    sums = _where(builder, some, sums, lambda: loop(builder, whole, sums, lambda index, now: piece(index, _ALL, now)))
-    ragged = builder.icmp_signed("!=", builder.shl(whole, I64(4)), count)
+    sums = _where(
+        builder, some, sums, lambda: loop(builder, whole, sums, lambda index, now: piece(index, how.all, now))
+    )
+    ragged = builder.icmp_signed("!=", builder.mul(whole, I64(how.lanes)), count)
     return _where(builder, ragged, sums, lambda: piece(whole, rest, sums))
 
 
@@ -144,33 +157,28 @@ def _add_rows(typingctx, leaf, several, rows, depth, a, a_row, a_part, b, b_row,
     def codegen(context, builder, signature, arguments):
         rows, depth, a, a_row, a_part, b, b_row, totals, totals_row, columns = arguments[2:]
         a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
-        how, kind = _Vectors(builder, leaf), vector(F32)
-        of_a, mask = how.factors(rows, a_row, a_part), _ALL
-        if not several.literal_value:
-            mask = builder.icmp_signed("<", lane_numbers(_LANES), broadcast(builder, builder.trunc(columns, I32)))
-        bytes_of_b, ahead = _LANES * how.element.size, builder.mul(b_row, I64(_AHEAD))
+        how = _Vectors(builder, leaf)
+        of_a, mask = how.factors(rows, a_row, a_part), how.all if several.literal_value else how.first(columns)
+        size, bytes_of_b, ahead = how.number.size, how.lanes * how.element.size, builder.mul(b_row, I64(_AHEAD))
 
         def place(index: ir.Value, sums: list) -> list:
             at, after = offset(builder, b, builder.mul(index, b_row)), []
             of_b = [how.read(offset(builder, at, bytes_of_b * number), mask) for number in range(width)]
             prefetch_to_l2(builder, offset(builder, at, ahead), -(-width * bytes_of_b // LINE))
-            start = offset(builder, a, builder.shl(index, I64(2)))
+            start = offset(builder, a, builder.mul(index, I64(size)))
             for row, starts in enumerate(of_a):
-                factors = [broadcast(builder, load(builder, F32, offset(builder, start, by), 4)) for by in starts]
+                factors = [load(builder, how.number.stored, offset(builder, start, by), size) for by in starts]
+                factors = [broadcast(builder, factor, how.lanes) for factor in factors]
                 for number, parts in enumerate(of_b):
-                    total = sums[row * width + number]
-                    for factor, part in zip(factors, parts, strict=True):
-                        total = call(builder, "llvm.fma.v16f32", kind, factor, part, total)
-                    after.append(total)
+                    after.append(how.with_products(sums[row * width + number], factors, parts))
             return after
 
-        sums = loop(builder, depth, [zero(kind)] * (how.height * width), place)
-        access = Rows(builder, Float32, _LANES)
+        sums = loop(builder, depth, [zero(how.kind)] * (how.height * width), place)
 
         def add(row: int) -> None:
             for number in range(width):
                 at = offset(builder, offset(builder, totals, builder.mul(totals_row, I64(row))), LINE * number)
-                access.write(builder.fadd(access.read(at, None, mask), sums[row * width + number]), at, mask)
+                how.sums.write(builder.fadd(how.sums.read(at, None, mask), sums[row * width + number]), at, mask)
 
         how.rows_of(rows, add)
         return context.get_dummy_value()
@@ -196,26 +204,24 @@ class _Arguments(NamedTuple):
 def _across(leaf, job):
     """Some columns of the result; `b_line` is the stride of the matrix along K, that of totals from column to column is
     not looked at."""
-    height, width = constant(leaf.rows, "height"), _LANES * constant(leaf.rows, "vectors")
-    whole = job.columns // width * width
+    height, size = constant(leaf.rows, "height"), max(4, constant(leaf.element, "size"))
+    width = LINE // size * constant(leaf.rows, "vectors")
     for first in range(0, job.k, _STEP):
-        depth = min(_STEP, job.k - first)
-        for column in range(0, whole, width):
-            b = job.b + first * job.b_line + column * constant(leaf.element, "size")
+        depth, column = min(_STEP, job.k - first), 0
+        while column < job.columns:
+            b, left = job.b + first * job.b_line + column * constant(leaf.element, "size"), job.columns - column
             for row in range(0, job.rows, height):
-                a, to = job.a + row * job.a_row + 4 * first, job.totals + row * job.totals_row + 4 * column
-                _add_rows(
-                    leaf, True, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line, to, job.totals_row,
-                    width,
-                )  # fmt: skip
-        for column in range(whole, job.columns, _LANES):
-            b = job.b + first * job.b_line + column * constant(leaf.element, "size")
-            for row in range(0, job.rows, height):
-                a, to = job.a + row * job.a_row + 4 * first, job.totals + row * job.totals_row + 4 * column
-                _add_rows(
-                    leaf, False, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line, to, job.totals_row,
-                    job.columns - column,
-                )  # fmt: skip
+                rows, a = job.rows - row, job.a + row * job.a_row + size * first
+                to = job.totals + row * job.totals_row + size * column
+                if left >= width:
+                    _add_rows(
+                        leaf, True, rows, depth, a, job.a_row, job.a_part, b, job.b_line, to, job.totals_row, left
+                    )
+                else:
+                    _add_rows(
+                        leaf, False, rows, depth, a, job.a_row, job.a_part, b, job.b_line, to, job.totals_row, left
+                    )
+            column += width if left >= width else LINE // size
 
 
 class AddRows(NamedTuple):
@@ -239,34 +245,31 @@ def _sum_rows(
     def codegen(context, builder, signature, arguments):
         rows, depth, a, a_row, a_part, b, b_line, totals, totals_row, totals_column = arguments[2:]
         a, b, totals = (builder.inttoptr(x, POINTER) for x in (a, b, totals))
-        how, kind = _Vectors(builder, leaf), vector(F32)
-        of_a, access = how.factors(rows, a_row, a_part), Rows(builder, Float32, _LANES)
+        how = _Vectors(builder, leaf)
+        of_a, size = how.factors(rows, a_row, a_part), how.number.size
         of_b = [offset(builder, b, builder.mul(b_line, I64(line))) for line in range(width)]
 
         def piece(index: ir.Value, mask: ir.Value, sums: list) -> list:
-            first, after = builder.mul(index, I64(_LANES * how.element.size)), []
+            first, after = builder.mul(index, I64(how.lanes * how.element.size)), []
             values = [how.read(offset(builder, at, first), mask) for at in of_b]
             start = offset(builder, a, builder.shl(index, I64(6)))
             for row, starts in enumerate(of_a):
-                factors = [access.read(offset(builder, start, by), None, mask) for by in starts]
-                for line, value in enumerate(values):
-                    total = sums[row * width + line]
-                    for factor, part in zip(factors, value, strict=True):
-                        total = call(builder, "llvm.fma.v16f32", kind, factor, part, total)
-                    after.append(total)
+                factors = [how.sums.read(offset(builder, start, by), None, mask) for by in starts]
+                for line, parts in enumerate(values):
+                    after.append(how.with_products(sums[row * width + line], factors, parts))
             return after
 
-        sums = _pieces(builder, how, depth, [zero(kind)] * (how.height * width), piece)
+        sums = _pieces(builder, how, depth, [zero(how.kind)] * (how.height * width), piece)
 
-        found = [_totals(builder, sums[first : first + _LANES]) for first in range(0, len(sums), _LANES)]
+        found = [_totals(builder, sums[first : first + how.lanes]) for first in range(0, len(sums), how.lanes)]
 
         def add(row: int) -> None:
             start = offset(builder, totals, builder.mul(totals_row, I64(row)))
             for line in range(width):
                 at = offset(builder, start, builder.mul(totals_column, I64(line)))
-                vector_of, lane = divmod(row * width + line, _LANES)
+                vector_of, lane = divmod(row * width + line, how.lanes)
                 total = builder.extract_element(found[vector_of], I32(lane))
-                store(builder, builder.fadd(load(builder, F32, at, 4), total), at, 4)
+                store(builder, builder.fadd(load(builder, how.number.stored, at, size), total), at, size)
 
         how.rows_of(rows, add)
         return context.get_dummy_value()
@@ -275,16 +278,16 @@ def _sum_rows(
 
 
 def _totals(builder: ir.IRBuilder, values: list[ir.Value]) -> ir.Value:
-    """The sums of at most 16 vectors, one in each lane: two become one that has both their halves added up, and so
-    on."""
-    lanes = _LANES
+    """The sums of at most as many vectors as they have lanes, one in each lane: two become one that has both their
+    halves added up, and so on."""
+    count = lanes = values[0].type.count
     while lanes > 1:
         lanes //= 2
-        starts = range(0, 2 * _LANES, 2 * lanes)
+        starts = range(0, 2 * count, 2 * lanes)
         halves = [[lane for start in starts for lane in range(start + by, start + by + lanes)] for by in (0, lanes)]
         pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
         values = [
-            builder.fadd(*[builder.shuffle_vector(*pair, ir.Constant(vector(I32), half)) for half in halves])
+            builder.fadd(*[builder.shuffle_vector(*pair, ir.Constant(vector(I32, count), half)) for half in halves])
             for pair in pairs
         ]
     return values[0]
@@ -295,22 +298,19 @@ def _along(leaf, job):
     """Some columns of the result: `b_line` is the stride from one line of the matrix, along K, to the next."""
     height, at_once, step = constant(leaf.rows, "height"), constant(leaf.rows, "lines"), constant(leaf.rows, "step")
     for first in range(0, job.k, step):
-        depth, from_b = min(step, job.k - first), job.b + first * constant(leaf.element, "size")
+        depth, size = min(step, job.k - first), max(4, constant(leaf.element, "size"))
+        from_b = job.b + first * constant(leaf.element, "size")
         for row in range(0, job.rows, height):
-            a, totals, line = job.a + row * job.a_row + 4 * first, job.totals + row * job.totals_row, 0
+            a, totals = job.a + row * job.a_row + size * first, job.totals + row * job.totals_row
+            rows, line = job.rows - row, 0
             while line < job.columns:
                 b, to = from_b + line * job.b_line, totals + line * job.totals_column
+                to_row, to_column = job.totals_row, job.totals_column
                 if line + at_once <= job.columns:
-                    _sum_rows(
-                        leaf, True, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line,
-                        to, job.totals_row, job.totals_column,
-                    )  # fmt: skip
+                    _sum_rows(leaf, True, rows, depth, a, job.a_row, job.a_part, b, job.b_line, to, to_row, to_column)
                     line += at_once
                 else:
-                    _sum_rows(
-                        leaf, False, job.rows - row, depth, a, job.a_row, job.a_part, b, job.b_line,
-                        to, job.totals_row, job.totals_column,
-                    )  # fmt: skip
+                    _sum_rows(leaf, False, rows, depth, a, job.a_row, job.a_part, b, job.b_line, to, to_row, to_column)
                     line += 1
 
 
@@ -358,12 +358,13 @@ class _Columns(NamedTuple):
 def multiply_rows(
     pool, threads, leaf, width, n, rows, k, a, a_row, a_part, b, b_line, b_column, totals, totals_row, totals_column
 ):  # fmt: skip
-    """Add some rows at `a` times a matrix (k, n) to `totals` (rows, n), float32 of any strides.
+    """Add some rows at `a` times a matrix (k, n) to `totals` (rows, n), in float32, or float64 for a matrix of it.
 
     Rows of neighbours lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice,
     `a_part` bytes apart. `leaf` is the address of an `AddRows`, for which columns of totals are neighbours, or of a
     `SumRows`. It reads the matrix in lines `b_line` bytes apart and in columns `b_column` apart. Tasks are `width`
-    columns."""
+    columns.
+    """
     job = _Columns(
         leaf, width, n, rows, k, a, a_row, a_part, b, b_line, b_column, totals, totals_row, totals_column
     )  # fmt: skip

@@ -65,7 +65,13 @@ def _thin_and_narrow(matrix: np.ndarray, precision: str) -> None:
     """Products of few rows and of few columns, by whichever loops they take."""
     from . import matmul
 
-    tall = np.ones((1024, 256), np.float32)
-    for a, b in ((matrix[:1], matrix), (matrix[:2], matrix), (matrix, matrix[:, :2]), (tall, tall[:256, :64])):
+    tall, square = np.ones((1024, 256), np.float32), np.ones((512, 512), np.float32)
+    for a, b in (
+        (matrix[:1], matrix),
+        (matrix[:2], matrix),
+        (square[:8], square),
+        (matrix, matrix[:, :2]),
+        (tall, tall[:256, :64]),
+    ):
         matmul(a, b, precision=precision)
         matmul(a, b.T.copy().T, precision=precision)

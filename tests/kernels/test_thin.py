@@ -57,6 +57,19 @@ def test_float32(isa, how):
 
 
 @every_isa
+def test_float64(isa):
+    for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
+        a, b = normal(m, k, seed=m, dtype=np.float64), normal(k, n, seed=n, dtype=np.float64)
+        if 1 in (m, n) or min(m, n) > thin.most_rows(isa, a.dtype, "ieee", k):
+            continue
+        exact = exact_matmul(a, b)
+        for x, y in itertools.product((a, np.asfortranarray(a)), (b, np.asfortranarray(b))):
+            result = by_rows(isa, x, y)
+            assert (result.dtype, result.shape, result.flags.c_contiguous) == (np.float64, exact.shape, True)
+            assert np.all(np.abs(result - exact) <= (k + 8) * 2.0**-53 * (np.abs(a) @ np.abs(b)))
+
+
+@every_isa
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_sixteen_bits_are_rounded_once(isa, dtype):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
