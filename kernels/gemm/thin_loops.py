@@ -1,8 +1,8 @@
 """Products with few rows or columns, as of a matrix and a vector: the matrix is read where it lies, from memory once.
 
 What such a product costs is reading the matrix. Values of 16 bits are widened and float32 ones rounded on their way
-into registers; packing would write all of them and read them again. The few rows are converted before, into memory of
-their own. Of bf16x3 two parts are made of each value in registers, and the rows are there twice: as they are, which
+into registers; packing would write all of them and read them again. The few rows are converted before, where they have
+to be. Of bf16x3 two parts are made of each value in registers, and the rows are there twice: as they are, which
 multiply the first part, and their own first parts, which multiply the second. Some rows at a time (`One`, `Four`,
 `Eight`) are multiplied with some vectors of columns of a matrix that runs across the result (`AddRows`), of which the
 next stretch along K is asked for meanwhile, or with some lines of a matrix that runs along K (`SumRows`).
