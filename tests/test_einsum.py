@@ -484,19 +484,21 @@ def test_constants_are_contracted_once() -> None:
     inputs = [mt.tensor(normal(4, 6, seed=seed)) for seed in range(3)]
     path = ((1, 2), (1, 2), (0, 1))
     made: list[int] = []
-    for number, x in enumerate([*inputs, inputs[0]]):
+    for number, x in enumerate([*inputs, inputs[0], inputs[1]]):
         if number == 2:
             weights[0].mul_(2.0)
+        if number == 4:
+            weights[1].data.mul_(2.0)
         calls_made: list[Any] = []
         with mt.no_grad(), observe(calls_made.append):
             out = mt.einsum(CHAIN_EQUATION, x, *weights, strategy=path, share=True)
         made.append(len(calls_made))
         expected = np.linalg.multi_dot([x.numpy(), *(each.numpy() for each in weights)])
         np.testing.assert_allclose(out.numpy(), expected)
-    assert made == [3, 1, 3, 1]
+    assert made == [3, 1, 3, 1, 3]
     with mt.no_grad(), backends.flags(fp32_precision="bf16"), observe(calls_made.append):
         mt.einsum(CHAIN_EQUATION, inputs[0], *weights, strategy=path, share=True)
-    assert len(calls_made) == 1 + 3
+    assert len(calls_made) == 3 + 3
     with mt.autograd.inference_mode():
         made_here = mt.ones(4, 6, dtype=mt.float64)
         mt.einsum(CHAIN_EQUATION, made_here, *weights, strategy=path, share=True)

@@ -333,6 +333,37 @@ def test_linear_of_many_values(dtype: mt.dtype, sizes: tuple[int, ...], toleranc
         assert mt.allclose(found.float(), wanted.float(), rtol=tolerance, atol=tolerance * wanted.abs().max().item())
 
 
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        pytest.param(lambda: nn.Linear(300, 300), (64, 300), id="linear"),
+        pytest.param(lambda: nn.Conv2d(32, 32, 3), (2, 32, 9, 9), id="convolution"),
+        pytest.param(lambda: nn.ConvTranspose2d(32, 32, 3), (2, 32, 9, 9), id="transposed"),
+    ],
+)
+def test_weights_that_are_kept_for_inference_see_every_write(make: Any, shape: tuple[int, ...]) -> None:
+    """Those through `data` as well, which no version counts, now or later, and those to inference tensors."""
+    layer, x = make(), randn(*shape)
+    weight, data = layer.weight, layer.weight.data
+    with mt.no_grad():
+        for write in (
+            lambda: weight.mul_(2),
+            lambda: weight.data.mul_(2),
+            data.zero_,
+            lambda: data.__setitem__(0, 3.0),
+            lambda: weight.data.view(-1)[:3].fill_(5.0),
+            lambda: data.data.detach().copy_(randn(*data.shape)),
+        ):
+            layer(x)
+            write()
+            assert layer(x).equal(copy.deepcopy(layer)(x))
+    with mt.inference_mode():
+        layer = make()
+        before = layer(x)
+        layer.weight.mul_(2)
+        assert not layer(x).equal(before)
+
+
 def test_linear() -> None:
     manual_seed(0)
     layer = nn.Linear(100, 50)

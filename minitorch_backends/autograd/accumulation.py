@@ -58,7 +58,7 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
         state.grad = state.grad + g
     else:
         np.add(state.grad._array, g._array, out=state.grad._array)
-        if type(state.grad._cell) is list:
+        if isinstance(state.grad._cell, list):
             state.grad._cell[0] += 1
 
 

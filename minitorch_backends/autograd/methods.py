@@ -12,6 +12,7 @@ from ..tensor import Tensor, sharing
 from .engine import backward
 from .inference import InferenceCell, refuse_inference
 from .nodes import DEAD_END, Leaf, Node, Output, history
+from .versions import DataCell
 from .views import STALE, Former, View
 
 __all__: list[str] = []
@@ -148,8 +149,8 @@ def _detach_(self: Tensor) -> Tensor:
 
 def _data(self: Tensor) -> Tensor:
     alias = sharing(self, self._array)
-    if type(self._cell) is list:
-        alias._cell = None
+    if type(self._cell) is not InferenceCell:
+        alias._cell = DataCell(self)
     return alias
 
 

@@ -1,4 +1,4 @@
-"""Version counters in the hands of the user."""
+"""Version counters in the hands of the user, and what caches ask of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..scopes import Scope
 from ..tensor import Tensor
 from .inference import InferenceCell
 
-__all__ = ["increment_version"]
+__all__ = ["DataCell", "increment_version", "writes"]
 
 
 def _cell_of(tensor: Tensor) -> list[int]:
@@ -17,6 +17,32 @@ def _cell_of(tensor: Tensor) -> list[int]:
     if tensor._cell is None:
         tensor._cell = [0]
     return tensor._cell
+
+
+class DataCell(list[int]):
+    """The version cell of what `tensor.data` gives: a count of its own. Writes are counted in the tensor's cell as
+    well, behind its version."""
+
+    __slots__ = ("_origin",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__([0])
+        self._origin = _cell_of(tensor)
+        if len(self._origin) == 1:
+            self._origin.append(0)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, value)
+        self._origin[1] += 1
+
+
+def writes(tensor: Tensor) -> tuple[int, int] | None:
+    """How often the memory of a tensor was written to: its version, and through `data`, which no version tells. None
+    for inference tensors, which count no writes: nobody knows whether they are still the same."""
+    if type(tensor._cell) is InferenceCell:
+        return None
+    cell = _cell_of(tensor)
+    return cell[0], cell[1] if len(cell) > 1 else 0
 
 
 def increment_version(tensor: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import is_grad_enabled
+from ..autograd.versions import writes
 from ..ops.packed_convolution import PackedConvolution
 from ..tensor import Tensor, adopt
 from . import functional as F
@@ -59,8 +60,8 @@ class FusedConvolution(Module):
             result = conv(input)
             result = result if norm is None else norm(result)
             return result if self.relu is None else self.relu(result)
-        key: Any = [(id(each._array), each._version) for each in self._sources() if each is not None]
-        if self._folded is None or self._key != key:
+        key: Any = [(id(each._array), writes(each)) for each in self._sources() if each is not None]
+        if self._folded is None or self._key != key or any(count is None for _, count in key):
             self._folded, self._key = self._fold(), key
         weight, bias = self._folded
         padding = conv.padding

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.versions import writes
 from ..flags import current
 from ..kernels.gemm import Kept, gains_by_packing
 from ..kernels.gemm import linear as kernel
@@ -69,8 +70,8 @@ _FLOAT32 = np.dtype(np.float32)
 class PackedWeight:
     """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
 
-    Inference with fixed weights pays for packing once. In-place operations on the weight are noticed by its version;
-    writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`) are not.
+    Inference with fixed weights pays for packing once. In-place operations on the weight are noticed, those through
+    `weight.data` too; writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`) are not.
     """
 
     __slots__ = ("_key", "_kept", "_source")
@@ -95,7 +96,10 @@ class PackedWeight:
             ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
         ):
             return linear(input, weight, bias)
-        key = (weight._version, *keywords.items())
+        version = writes(weight)
+        if version is None:
+            return linear(input, weight, bias)
+        key = (version, *keywords.items())
         if self._source is not w or self._key != key:
             self._kept, self._source, self._key = Kept(w.T, **keywords), w, key
         arrays = (x, self._kept) if b is None else (x, self._kept, b)

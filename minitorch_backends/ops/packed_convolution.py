@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.versions import writes
 from ..kernels.conv import Kept
 from ..kernels.conv import conv as kernel
 from ..kernels.conv import conv_input_gradient as transposed_kernel
@@ -26,14 +27,14 @@ class PackedConvolution:
     """A convolution's weight with its packed forms, kept while its memory and its version are the same.
 
     Inference with fixed weights pays for packing once for each precision. In-place operations on the weight are noticed
-    by its version; writes into the array behind the engine's back are not.
+    through `weight.data` too; writes into the array behind the engine's back are not.
     """
 
     __slots__ = ("_kept", "_source", "_version")
 
     def __init__(self) -> None:
         self._source: np.ndarray | None = None
-        self._version = -1
+        self._version: tuple[int, int] | None = None
         self._kept: Any = None
 
     def __reduce__(self) -> tuple:
@@ -83,6 +84,7 @@ class PackedConvolution:
 
     def _of(self, weight: Tensor) -> Any:
         """The kept weight, a new one where the memory or the version has changed."""
-        if self._source is not weight._array or self._version != weight._version:
-            self._kept, self._source, self._version = Kept(weight._array), weight._array, weight._version
+        version = writes(weight)
+        if version is None or self._source is not weight._array or self._version != version:
+            self._kept, self._source, self._version = Kept(weight._array), weight._array, version
         return self._kept

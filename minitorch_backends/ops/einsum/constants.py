@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.versions import writes
 from ...backends.permission import precision_of
 from ...flags import current
 from ...kernels.gemm.workspace import offered
@@ -23,7 +24,7 @@ class _Kept(NamedTuple):
     """What the last call left: its operands and their versions, how it multiplied, and its intermediates by value."""
 
     operands: tuple[weakref.ref[Tensor], ...]
-    versions: tuple[int, ...]
+    versions: tuple[tuple[int, int] | None, ...]
     precision: tuple[Any, ...]
     values: dict[int, np.ndarray]
 
@@ -40,9 +41,8 @@ def run_with_constants(
     The intermediates of one call are kept for each program, until the next call or until the program is dropped.
     """
     program.refuse(limit)
-    try:
-        versions = tuple(each._version for each in tensors)
-    except RuntimeError:  # inference tensors count no writes, so that nobody knows whether they are still the same
+    versions = tuple(map(writes, tensors))
+    if None in versions:
         return program.run(arrays, precision, limit)
     how = (precision or precision_of("matmul").precision, current().read("tf32_rounding"))
     last = _kept.get(program)
