@@ -25,14 +25,14 @@ _FLOAT32 = np.dtype(np.float32)
 
 _LEAST_ROWS = 4
 _MOST_ROWS = {"avx512": {"as it is": 32, "rounded": 16, "split": 8}, "avx2": {"as it is": 24, "rounded": 8, "split": 4}}
-"""Rows or columns up to which reading the matrix once for every eight (four) of them, and rounding its
-values each time, takes less than packing it, and those up to which tiles take longer, too. With a matrix of 1000 x
+"""Rows or columns up to which tiles take longer than reading the matrix where it lies, and those up to which panels of
+vectors do, by what is done to its values on the way, again for every eight rows (four on AVX2). With a matrix of 1000 x
 1000, microseconds here and by panels at 8, 16, 32 rows on AVX-512: ieee 177, 465, 345, 612, 585, 743, bf16 299, 477,
 489, 670, 794, 799, tf32x3 411, 529, 614, 621, 1105, 757; of 4096 x 4096, milliseconds, ieee and bf16: 2.8, 9.7, 4.2,
 12.0, 6.5, 13.1 (torch 3.4, 4.8, 6.3), 3.3, 9.8, 6.4, 11.3, 9.7, 12.9."""
 
 _LEAST_DEPTH = 16
-"""The depth for each row or column where they are more, since vectors are summed up at the end.
+"""The depth for each row or column where they are more than `_LEAST_ROWS`, since vectors are summed up at the end.
 Microseconds here and by panels: [8000, 256] @ [256, 8] 392, 900, with 16 columns 661, 874, with 32 1124, 945; [20000,
 64] @ [64, 8] 425, 552, with 16 columns 820, 617."""
 
