@@ -14,6 +14,7 @@ import numpy as np
 from ..precision import PRECISIONS
 from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
+from .thin import KEPT_ROWS
 
 __all__ = ["Kept", "exact_linear", "gains_by_packing", "linear"]
 
@@ -39,10 +40,12 @@ linear = Kernel("linear", reference=exact_linear, bound={name: row.product_error
 
 @functools.lru_cache(maxsize=4096)
 def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
-    """Whether `matmul` prefers loops that read packed operands for products of these shapes and dtypes."""
+    """Whether loops that read packed operands are the best for products of these shapes and dtypes: where `matmul`
+    prefers them, and where it only prefers not to pack."""
     from . import matmul
 
-    return matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name in ISAS
+    name = matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name
+    return name in ISAS or (name.removesuffix("_rows") in ISAS and a.shape[-2] > KEPT_ROWS)
 
 
 @linear.impl("packed")

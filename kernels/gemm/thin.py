@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,40 +18,52 @@ from ..registry import ArraySpec, Refused
 from .compiled import EXACT, computed_by_panels, working_dtype
 from .workspace import address_of, empty
 
-__all__ = ["ISAS", "implementation", "most_rows", "refuses"]
+__all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "refuses"]
 
 ISAS = ("avx512", "avx2")
 
-_FLOAT32 = np.dtype(np.float32)
+_FLOAT32, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
 
-_LEAST_ROWS = 4
-_MOST_ROWS = {"avx512": {"as it is": 32, "rounded": 16, "split": 8}, "avx2": {"as it is": 24, "rounded": 8, "split": 4}}
-"""Rows or columns up to which tiles take longer than reading the matrix where it lies, and those up to which panels of
-vectors do, by what is done to its values on the way, again for every eight rows (four on AVX2). With a matrix of 1000 x
-1000, microseconds here and by panels at 8, 16, 32 rows on AVX-512: ieee 177, 465, 345, 612, 585, 743, bf16 299, 477,
-489, 670, 794, 799, tf32x3 411, 529, 614, 621, 1105, 757; of 4096 x 4096, milliseconds, ieee and bf16: 2.8, 9.7, 4.2,
-12.0, 6.5, 13.1 (torch 3.4, 4.8, 6.3), 3.3, 9.8, 6.4, 11.3, 9.7, 12.9."""
+_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 48}, 16, 64
+"""Rows (half as many of float64) and columns up to which packing the matrix takes longer, and those up to which exact
+products on tiles do. With 16, 32, 64 and 128 rows here, by panels and by NumPy: milliseconds on
+AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 15.7, 10.4, 17.3, 22.7, 17.8, ieee 3.2,
+13.0, 5.6, 5.0, 14.2, 7.8, 8.6, 15.8, 11.0, 16.8, 22.9, 18.8; one that runs along K 3.6, -, 7.7, 5.6, -, 9.9, 9.4, 19.8,
+12.4, 20.1, 26.2, 19.6. Of 512 x 512, microseconds with 48 and 128 207, 298, 325, 375, 412, 694."""
 
-_LEAST_DEPTH = 16
-"""The depth for each row or column where they are more than `_LEAST_ROWS`, since vectors are summed up at the end.
-Microseconds here and by panels: [8000, 256] @ [256, 8] 392, 900, with 16 columns 661, 874, with 32 1124, 945; [20000,
-64] @ [64, 8] 425, 552, with 16 columns 820, 617."""
+KEPT_ROWS = 32
+"""Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
+128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300."""
 
-_LEAST_VALUES, _LEAST_VALUES_OF_MANY = 50_000, 150_000
-"""Values of the matrix from which the call is worth it, and those for more than `_LEAST_ROWS` in exact products, which
-BLAS takes otherwise; below, vectors without panels and BLAS are as fast."""
+_LEAST_DEPTH_OF_ROWS, _LEAST_DEPTH_OF_COLUMNS = 3, 8
+"""The depth for each row and for each column, since each step along K reads and writes the sums. Microseconds here and
+by panels: [12, 64] @ [64, 20000] 321, 594, with 48 rows 1224, 1200, with 96 1816, 1525; [20000, 64] @ [64, 8] 457, 535,
+with 16 columns 735, 559; [8000, 256] @ [256, 16] 661, 925, with 32 columns 1108, 853."""
 
-_LINES, _COLUMNS, _COLUMNS_OF_TILE = 64, 4096, 192
-"""Columns of a task, of a matrix that runs along K and of others, and what the latter are a multiple of."""
+_ALWAYS = 4
+"""So many rows or columns are done here at any depth, and beside tiles."""
+
+_LEAST_PRODUCTS, _LEAST_VALUES = 1_000_000, 50_000
+"""Scalar products of exact ones, and values of the matrix at other precisions, from which the call is worth it: BLAS
+takes threads from as many on (128 x 256 with 24 rows 35 us, BLAS 22 to 42, with 48 46 and 60), small vectors are as
+fast up to there."""
+
+_LINES, _COLUMNS = 64, 4096
+"""Columns of a task, of a matrix that runs along K and at most of others."""
 
 
-def most_rows(isa: str, dtype: np.dtype, precision: str, k: int) -> int:
-    """How many rows or columns are done without packing, at a depth of k."""
-    inner = computed_by_panels(isa, dtype, precision)
-    if cpu.refusal("amx") is None and dtype != np.float64 and (dtype != _FLOAT32 or precision not in EXACT):
-        return _LEAST_ROWS
-    how = "as it is" if inner == "ieee" else "split" if PRECISIONS[inner or precision].parts > 1 else "rounded"
-    return min(_MOST_ROWS[isa][how], max(_LEAST_ROWS, k // _LEAST_DEPTH))
+def _exact(dtype: np.dtype, precision: str) -> bool:
+    return dtype == np.float64 or (dtype == _FLOAT32 and precision in EXACT)
+
+
+def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int) -> int:
+    """How many rows or columns, whichever are fewer, of an (m, k) times a (k, n) matrix are done without packing."""
+    most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
+    if m > n:
+        most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
+    if cpu.refusal("amx") is None:
+        most = min(most, _MOST_BESIDE_TILES if _exact(dtype, precision) else _ALWAYS)
+    return max(_ALWAYS, most)
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
@@ -59,14 +72,18 @@ def refuses(isa: str) -> Callable[..., str | None]:
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
-        (m, k), n = a.shape[-2:], b.shape[-1]
-        most = most_rows(isa, a.dtype, precision, k)
-        exact = a.dtype == np.float64 or (a.dtype == np.float32 and precision in EXACT)
-        least = _LEAST_VALUES_OF_MANY if exact and min(m, n) > _LEAST_ROWS else _LEAST_VALUES
-        if a.ndim != 2 or b.ndim != 2 or not 1 <= min(m, n) <= most or max(m, n) * k < least:
-            return f"takes 1 to {most} rows or columns with a matrix of {least:,} values and more"
-        if exact and min(m, n) == 1:
+        if a.ndim != 2 or b.ndim != 2:
+            return "takes two matrices"
+        (m, k), n = a.shape, b.shape[1]
+        most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), _exact(a.dtype, precision)
+        if not 1 <= few <= most:
+            return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
+        if exact and few == 1:
             return "leaves exact products of a matrix and a vector to BLAS"
+        if exact and m * k * n < _LEAST_PRODUCTS:
+            return f"leaves {m * k * n:,} products to BLAS; it is faster from {_LEAST_PRODUCTS:,}"
+        if not exact and max(m, n) * k < _LEAST_VALUES:
+            return f"leaves a matrix of {max(m, n) * k:,} values to others; it is faster from {_LEAST_VALUES:,}"
         if a.dtype.name not in ("float32", "float64", "float16", "bfloat16"):
             return f"has no loops for {a.dtype.name}"
         if a.dtype.itemsize == 2 and a.dtype == np.float16 and not cpu.converts_half():
@@ -95,43 +112,40 @@ def _product(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, roun
     from .thin_loops import multiply_rows
 
     (m, k), n = few.shape, matrix.shape[1]
-    leaf, along_k = _leaf(isa, m, matrix.dtype, matrix.strides, precision, rounding if precision == "tf32" else None)
-    factors = _factors(few, along_k, precision, rounding)
+    how = precision, rounding if precision == "tf32" else None
+    code = _code(isa, m, matrix.dtype, matrix.strides, *how)
+    few, factors, convert = _factors(few, code, precision)
     totals = empty((m, n), working_dtype(few.dtype))
     totals.fill(0)
     pool, threads = threading.pool()
-    width = _LINES if along_k else min(_COLUMNS, -(-n // (_COLUMNS_OF_TILE * threads)) * _COLUMNS_OF_TILE)
-    by_k, by_column = matrix.strides
+    strips = empty((threads, code.strip_bytes), _BYTES) if code.strip_bytes else totals
+    width = code.columns or min(_COLUMNS, -(-n // (code.at_once * threads)) * code.at_once)
     multiply_rows(
-        pool, threads, leaf, width, n, m, k, address_of(factors), factors.strides[1], factors.strides[0],
-        address_of(matrix), by_column if along_k else by_k, by_column, address_of(totals), *totals.strides,
+        pool, threads, code.leaf, address_of(strips), code.strip_bytes, width, n, m, k,
+        convert, address_of(few), few.strides[0], address_of(factors), factors.strides[1], factors.strides[0],
+        address_of(matrix), *matrix.strides, address_of(totals), *totals.strides,
     )  # fmt: skip
     if precision == "bf16x3" and not np.isfinite(totals).all():
         raise Refused("the result is not finite; products of parts are then looked at one after the other")
     return _rounded(totals, matrix.dtype)
 
 
-def _factors(few: np.ndarray, along_k: bool, precision: str, rounding: str) -> np.ndarray:
-    """What multiplies each part of the matrix: rows (parts, m, k) whose values are neighbours, and which begin on cache
-    lines where they are read in vectors (32 rows of 992 so 257 us, else 292)."""
-    if few.dtype.itemsize > 2 and precision == "ieee":
-        parts = [few]
-        aligned = not along_k or (address_of(few) | few.strides[0]) % 64 == 0
-        if few.strides[1] == few.itemsize and aligned:
-            return few[None]
-    elif few.dtype == _FLOAT32:
-        from ..rounding import round_to_parts, split
+def _factors(few: np.ndarray, code: _Code, precision: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """The few rows with neighbouring values; room for what multiplies each part of the matrix, rows (parts, m, k) which
+    begin on cache lines where they are read in vectors (32 rows of 992 so 257 us, else 292); and the address of the
+    code that converts the ones to the others, or 0 where nothing is left to do."""
+    few = few if few.strides[1] == few.itemsize else np.ascontiguousarray(few)
+    (m, k), exact = few.shape, precision == "ieee" and few.dtype.itemsize > 2
+    if exact and not (code.sums and (address_of(few) | few.strides[0]) % 64):
+        return few, few[None], 0
+    parts = 2 if precision == "bf16x3" else 1
+    rows = empty((parts, m, -(-k // 16) * 16), working_dtype(few.dtype))[:, :, :k]
+    if parts == 1:
+        return few, rows, code.convert
+    from ..rounding import round_to_parts, split
 
-        parts = [round_to_parts(few, precision, rounding)]
-        if precision == "bf16x3":
-            parts.append(split(few, precision)[0])
-    else:
-        parts = [few]
-    m, k = few.shape
-    rows = empty((len(parts), m, -(-k // 16) * 16), working_dtype(few.dtype))[:, :, :k]
-    for row, part in zip(rows, parts, strict=True):
-        row[...] = part
-    return rows
+    rows[0], rows[1] = round_to_parts(few, precision), split(few, precision)[0]
+    return few, rows, 0
 
 
 def _rounded(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -145,22 +159,35 @@ def _rounded(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
         restore(token)
 
 
+class _Code(NamedTuple):
+    """The addresses of the code that reads a matrix and of that which converts a row to be multiplied with it; whether
+    it reads rows in vectors; how many columns of the result are a task, or 0 where they are divided by threads into
+    multiples of `at_once`; and the bytes that each thread needs."""
+
+    leaf: int
+    convert: int
+    sums: bool
+    columns: int
+    at_once: int
+    strip_bytes: int
+
+
 @functools.lru_cache(4096)
-def _leaf(
-    isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision: str, rounding: str | None
-) -> tuple[int, bool]:
-    """The address of the code that reads a matrix of such strides for m rows, and whether it runs along K."""
-    from . import thin_loops
+def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision: str, rounding: str | None) -> _Code:
+    """What multiplies m rows and a matrix of such strides."""
     from .loops import leaf_address
     from .packing import CONVERSIONS
     from .sources import ELEMENTS
+    from .thin_kernels import ROWS
+    from .thin_loops import AddRows, ConvertRow, SumRows, TurnRows, strip_bytes
 
     along_k = strides[0] == dtype.itemsize
     if not along_k and strides[1] != dtype.itemsize:
         raise Refused("takes a matrix that is contiguous in a direction")
-    if isa == "avx2":
-        rows = thin_loops.OneOfAvx2() if m == 1 else thin_loops.FourOfAvx2()
-    else:
-        rows = thin_loops.One() if m == 1 else thin_loops.Four() if m <= 4 else thin_loops.Eight()
-    leaf = thin_loops.SumRows if along_k else thin_loops.AddRows
-    return leaf_address(leaf(ELEMENTS[dtype.name], CONVERSIONS[precision, rounding], rows)), along_k
+    rows = next(rows for most, rows in ROWS[isa].items() if m <= most)
+    tags = ELEMENTS[dtype.name], CONVERSIONS[precision, rounding]
+    kind = AddRows if not along_k else TurnRows if rows.strip else SumRows
+    leaf, at_once = kind(*tags, rows), rows.vectors * 64 // working_dtype(dtype).itemsize
+    convert = 0 if precision == "bf16x3" else leaf_address(ConvertRow(*tags))
+    columns = {AddRows: 0, TurnRows: at_once, SumRows: _LINES}[kind]
+    return _Code(leaf_address(leaf), convert, kind is SumRows, columns, at_once, strip_bytes(leaf))

@@ -70,6 +70,7 @@ def _thin_and_narrow(matrix: np.ndarray, precision: str) -> None:
         (matrix[:1], matrix),
         (matrix[:2], matrix),
         (square[:8], square),
+        (square[:16], square),
         (matrix, matrix[:, :2]),
         (tall, tall[:256, :64]),
     ):

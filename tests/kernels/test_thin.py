@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin
+from minitorch_backends.kernels.gemm.linear import gains_by_packing
 from minitorch_backends.kernels.precision import PRECISIONS, ROUNDINGS
-from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.registry import ArraySpec, Refused
 
 from .. import reference
 from .test_small import layouts, normal
@@ -20,7 +21,7 @@ every_isa = pytest.mark.parametrize(
     "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
 )
 SHAPES = [(1, 300, 200), (2, 257, 1001), (3, 5000, 17), (4, 33, 3333), (4, 4099, 15), (1000, 257, 4), (5001, 16, 1)]
-SHAPES_OF_MANY = [(5, 300, 501), (8, 1040, 193), (13, 2049, 75), (600, 320, 20), (32, 512, 300)]
+SHAPES_OF_MANY = [(5, 300, 501), (8, 1040, 193), (13, 2049, 75), (600, 320, 20), (32, 1030, 300)]
 
 
 def by_rows(isa, a, b, *how):
@@ -42,8 +43,8 @@ def assert_right(result, a, b, precision, rounding=None):
 def test_float32(isa, how):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, seed=m), normal(k, n, seed=n)
-        many = min(m, n) > thin.most_rows(isa, a.dtype, how[0], k)
-        if many or (how == ("ieee",) and 1 in (m, n)):
+        many = min(m, n) > thin.most_rows(isa, a.dtype, how[0], m, k, n)
+        if many or (how == ("ieee",) and (1 in (m, n) or m * k * n < 1_000_000)):
             with pytest.raises(Refused, match="takes 1 to" if many else "to BLAS"):
                 by_rows(isa, a, b, *how)
             continue
@@ -60,7 +61,8 @@ def test_float32(isa, how):
 def test_float64(isa):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, seed=m, dtype=np.float64), normal(k, n, seed=n, dtype=np.float64)
-        if 1 in (m, n) or min(m, n) > thin.most_rows(isa, a.dtype, "ieee", k):
+        few = min(m, n)
+        if few == 1 or few > thin.most_rows(isa, a.dtype, "ieee", m, k, n) or m * k * n < 1_000_000:
             continue
         exact = exact_matmul(a, b)
         for x, y in itertools.product((a, np.asfortranarray(a)), (b, np.asfortranarray(b))):
@@ -74,7 +76,7 @@ def test_float64(isa):
 def test_sixteen_bits_are_rounded_once(isa, dtype):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, dtype=dtype), normal(k, n, seed=1, dtype=dtype)
-        if min(m, n) > thin.most_rows(isa, a.dtype, "ieee", k):
+        if min(m, n) > thin.most_rows(isa, a.dtype, "ieee", m, k, n):
             continue
         for y in (b, np.asfortranarray(b)):
             result, exact = by_rows(isa, a, y), exact_matmul(a, b)
@@ -84,13 +86,13 @@ def test_sixteen_bits_are_rounded_once(isa, dtype):
 
 
 @every_isa
-@pytest.mark.parametrize("rows", [2, 7])
+@pytest.mark.parametrize("rows", [2, 7, 18])
 def test_special_values_and_threads(isa, rows):
     """Inf, NaN, subnormals and signed zeros, in whole vectors and in the rest; the same bits for any thread count."""
-    a, b, before = normal(rows, 300), normal(300, 503, seed=1), threading.get_num_threads()
+    a, b, before = normal(rows, 1000), normal(1000, 503, seed=1), threading.get_num_threads()
     b[3, 5], b[200, 202], b[299, 100], b[:, 50] = np.inf, -np.inf, np.nan, 1e-41
     for precision in ("ieee", "bf16", "tf32"):
-        if rows > thin.most_rows(isa, a.dtype, precision, a.shape[1]):
+        if rows > thin.most_rows(isa, a.dtype, precision, rows, *b.shape):
             continue
         results = []
         try:
@@ -132,13 +134,21 @@ def test_who_multiplies_few_rows():
         assert matmul.decide(matrix[:4], matrix).candidates[0].name == "blas"
         return
     for precision in PRECISIONS:
-        most = thin.most_rows(usable[0], matrix.dtype, precision, 1000)
+        most = thin.most_rows(usable[0], matrix.dtype, precision, 1, *matrix.shape)
         assert matmul.decide(matrix[:most], matrix, precision=precision).candidates[0].name == expected
         decision = matmul.decide(matrix[: most + 1], matrix, precision=precision)
         assert decision.candidates[0].name != expected
-        values = "150,000" if precision in ("ieee", "bf16x9") else "50,000"
-        sentence = f"takes 1 to {most} rows or columns with a matrix of {values} values and more"
-        assert (expected, sentence) in decision.refusals
+        assert (expected, f"takes 1 to {most} rows here") in decision.refusals
+    decision = matmul.decide(matrix[:5, :150], matrix[:150])
+    assert (expected, "leaves 750,000 products to BLAS; it is faster from 1,000,000") in decision.refusals
+
+
+def test_a_kept_matrix_is_read_packed_for_more_rows():
+    if cpu.refusal("avx2") is not None:
+        pytest.skip("nothing is read in place here")
+    rows, specs = thin.KEPT_ROWS, [ArraySpec((1000, 1000), np.dtype(np.float32))]
+    found = [gains_by_packing(ArraySpec((m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
+    assert found == [False, True]
 
 
 # Integers
