@@ -26,7 +26,7 @@ import numpy as np
 
 from ..precision import PRECISIONS
 from ..registry import Kernel
-from . import chunked, flash, gradient, plain, refusals
+from . import chunked, efficient, flash, gradient, plain, refusals
 from .plain import Attended
 
 __all__ = ["Attended", "attention", "attention_gradient", "exact_attention"]
@@ -49,7 +49,7 @@ attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bou
 
 
 attention.impl("flash", refuses=refusals.flash, specialise=flash.specialised)(flash.attention)
-attention.impl("efficient", refuses=refusals.efficient)(chunked.attention)
+attention.impl("efficient", refuses=refusals.efficient, specialise=efficient.specialised)(efficient.attention)
 attention.impl("math", refuses=refusals.plain)(plain.attention)
 attention_gradient.impl("flash", refuses=refusals.flash_gradient)(gradient.attention_gradient)
-attention_gradient.impl("efficient")(chunked.attention_gradient)
+attention_gradient.impl("efficient")(efficient.attention_gradient)

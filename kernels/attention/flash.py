@@ -98,13 +98,14 @@ def _prepared(
     causal: bool,
     threads: int,
     shapes: tuple,
+    mask: tuple[np.dtype, tuple[int, ...]] | None,
     *strides: tuple[int, ...],
 ) -> _Call:
     from ..gemm import plans, ranges
     from ..gemm.loops import LIMITS_BYTES, leaf_address
     from ..gemm.plans import up
-    from ..gemm.sources import ELEMENTS
-    from . import forward, lanes
+    from ..gemm.sources import ELEMENTS, AlongK, Contiguous, Source, Strided
+    from . import forward, lanes, masks
 
     plan = plan_for(dtype, precision, rounding)
     kernel = plan.scheme.kernel
@@ -144,10 +145,18 @@ def _prepared(
     for name, side, stride in zip("qkv", sides, strides, strict=True):
         values |= {f"{name}_leaf": side.leaf, f"{name}_batch": stride[0], f"{name}_head": stride[1]}
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
+    source: NamedTuple = masks.NoMask()
+    if mask is not None:
+        if kernel.nr % masks.LANES:
+            raise Refused(f"masks are read for {masks.LANES} queries at a time, and the loops here take {kernel.nr}")
+        element, by = ELEMENTS[mask[0].name], mask[1]
+        source = Source(AlongK(), Contiguous() if by[3] == mask[0].itemsize else Strided(), element)  # type: ignore[call-arg, arg-type]
+        values |= dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), by, strict=True))
+        values["mask_scale"], scale = _bits(scale), 1.0
     values["leaf"] = leaf_address(
-        forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name])  # type: ignore[call-arg, arg-type]
+        forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name], source)  # type: ignore[call-arg, arg-type]
     )
-    values["tasks"], [values["scale"]] = units * parts, _UNSIGNED.unpack(_SINGLE.pack(scale * _LOG2_E))
+    values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E)
     values["least"], values["greatest"] = (
         ranges.admitted(plan.precision, max(depth, seen)) if plan.isa == "amx" else (0, 0xFFFFFFFF)
     )
@@ -156,15 +165,21 @@ def _prepared(
     return _Call(plan, forward.attend, total, numbers, address_of(numbers))
 
 
+def _bits(value: float) -> int:
+    """Those of a float32."""
+    return _UNSIGNED.unpack(_SINGLE.pack(value))[0]
+
+
 def workspace_bytes(dtype: np.dtype, precision: str, causal: bool, threads: int, shapes: tuple, strides: tuple) -> int:
     """Memory that a call takes besides its results; shapes and strides are those of q, k and v."""
-    return _prepared(dtype, precision, "rna", 1.0, causal, threads, shapes, *strides).memory_bytes
+    return _prepared(dtype, precision, "rna", 1.0, causal, threads, shapes, None, *strides).memory_bytes
 
 
 def attention(
     q: np.ndarray,
     k: np.ndarray,
     v: np.ndarray,
+    mask: np.ndarray | None = None,
     *,
     scale: float,
     causal: bool = False,
@@ -172,50 +187,65 @@ def attention(
     rounding: str = "rna",
     **_: Any,
 ) -> Attended:
-    """The result and the log-sum-exps. Raises `Refused` for values that tiles do not take."""
+    """The result and the log-sum-exps, for the memory-efficient kernel with a mask of float32 or half numbers. Raises
+    `Refused` for values that tiles do not take."""
     if scale < 0:
         q, scale = -q, -scale
     pool, threads = threading.pool()
-    shapes = q.shape, k.shape, v.shape
-    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, q.strides, k.strides, v.strides)
-    return _attend(call, pool, threads, q, k, v)
+    shapes, strides = (q.shape, k.shape, v.shape), (q.strides, k.strides, v.strides)
+    mask = _readable(mask, q.dtype)
+    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, _spread(mask, shapes), *strides)
+    return _attend(call, pool, threads, q, k, v, mask)
+
+
+def _readable(mask: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
+    """A mask of float32 or of the operands' dtype."""
+    return mask if mask is None or mask.dtype in (_FLOAT32, dtype) else mask.astype(_FLOAT32)
+
+
+def _spread(mask: np.ndarray | None, shapes: tuple) -> tuple[np.dtype, tuple[int, ...]] | None:
+    """The dtype of a mask and its strides for all heads, queries and keys."""
+    return mask if mask is None else (mask.dtype, np.broadcast_to(mask, (*shapes[0][:3], shapes[1][2])).strides)
 
 
 def specialised(
     q: ArraySpec,
     k: ArraySpec,
     v: ArraySpec,
+    mask: ArraySpec | None = None,
     *,
     scale: float,
     causal: bool = False,
     precision: str = "ieee",
     rounding: str = "rna",
     **_: Any,
-) -> Callable[[np.ndarray, np.ndarray, np.ndarray], Attended] | None:
+) -> Callable[..., Attended] | None:
     """`attention` of arrays of these shapes and dtypes, which looks up no more than their strides."""
-    if scale < 0:
+    if scale < 0 or (mask is not None and mask.dtype not in (_FLOAT32, q.dtype)):
         return None
     shapes = q.shape, k.shape, v.shape
     prepared = functools.partial(_prepared, q.dtype, precision, rounding, scale, causal)
     kept: dict[tuple, _Call] = {}
 
-    def run(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Attended:
+    def run(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> Attended:
         pool, threads = threading.pool()
-        key = q.strides, k.strides, v.strides, threads
+        key = q.strides, k.strides, v.strides, threads, None if mask is None else mask.strides
         call = kept.get(key)
         if call is None:
             if len(kept) >= _LAYOUTS_KEPT:
                 kept.clear()
-            call = kept[key] = prepared(threads, shapes, *key[:3])
-        return _attend(call, pool, threads, q, k, v)
+            call = kept[key] = prepared(threads, shapes, _spread(mask, shapes), *key[:3])
+        return _attend(call, pool, threads, q, k, v, mask)
 
     return run
 
 
-def _attend(call: _Call, pool: int, threads: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Attended:
+def _attend(
+    call: _Call, pool: int, threads: int, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None
+) -> Attended:
     out, lse, memory = empty(q.shape, q.dtype), np.empty(q.shape[:3], _FLOAT32), take_workspace(call.memory_bytes)
     try:
-        arrays = q, k, v, out, lse
+        arrays = q, k, v, out, lse, q if mask is None else mask
         places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]
         if not call.run(pool, threads, call.template, *places, DATA_FOLLOWS_HEADER, address_of(memory)):
             of_q, of_k, of_v = memory[:24].view(np.int64).tolist()

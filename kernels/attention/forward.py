@@ -22,6 +22,7 @@ from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from ..words import get, put
 from .lanes import finish_panel, hide_lanes, soften_panel, start_panel
+from .masks import mask_panel
 
 __all__ = ["NUMBERS_BYTES", "OPERANDS", "AttendTask", "Numbers", "attend"]
 
@@ -33,9 +34,9 @@ class Numbers(NamedTuple):
     """One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
 
     `leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
-    in whole steps, `parts` the tasks of a group; `least` and `greatest` are the magnitudes, as float32 bits, between
-    which operands need no check. A worker has memory for packed keys, packed values, packed queries, scores, weights,
-    sums and states.
+    in whole steps, `parts` the tasks of a group; scores are multiplied by `mask_scale` before a mask is added, and by
+    `scale` after; `least` and `greatest` are the magnitudes, as float32 bits, between which operands need no check. A
+    worker has memory for packed keys, packed values, packed queries, scores, weights, sums and states.
     """
 
     q: int
@@ -43,6 +44,7 @@ class Numbers(NamedTuple):
     v: int
     out: int
     logarithms: int
+    mask: int
     memory: int
     limits: int
     leaf: int
@@ -66,6 +68,11 @@ class Numbers(NamedTuple):
     v_head: int
     v_line: int
     v_k: int
+    mask_batch: int
+    mask_head: int
+    mask_line: int
+    mask_k: int
+    mask_scale: int
     out_stride: int
     groups: int
     heads: int
@@ -141,6 +148,10 @@ def _stretch(job, place, query, column, keys):
         first += panel_bytes
         ahead += panel_bytes
     whole = _up(keys, step)
+    mask_panel(
+        job.weights, job.mask, place.scores, keys, call.mask_scale,
+        place.mask + query * call.mask_line + column * call.mask_k, call.mask_line, call.mask_k, call.length - query,
+    )  # fmt: skip
     _hide(job, place.scores, width, query, column, keys, whole)
     rows = _up(call.depth, height)
     soften_panel(
@@ -158,7 +169,7 @@ def _stretch(job, place, query, column, keys):
 
 
 class _Place(NamedTuple):
-    """Where a panel of queries has its operands and sums."""
+    """Where a panel of queries has its operands and sums, and its head the mask."""
 
     keys: int
     values: int
@@ -167,6 +178,7 @@ class _Place(NamedTuple):
     weights: int
     sums: int
     state: int
+    mask: int
 
 
 @subroutine
@@ -185,6 +197,7 @@ def _block(job, memory, batch, head, first, limits):
         weights = scores
     at_q = call.q + batch * call.q_batch + head * call.q_head + first * call.q_line
     _pack(call.q_leaf, at_q, call.q_line, call.q_k, rows, call.depth, call.inner, packed_q, limits)
+    mask = call.mask + batch * call.mask_batch + head * call.mask_head
     panels = (rows + width - 1) // width
     for panel in range(panels):
         start_panel(job.weights, states + panel * 8 * width)
@@ -197,7 +210,7 @@ def _block(job, memory, batch, head, first, limits):
             if keys > 0:
                 place = _Place(
                     memory, packed_v, packed_q + panel * b_bytes * call.inner, scores, weights,
-                    sums + panel * call.sum_bytes, states + panel * 8 * width,
+                    sums + panel * call.sum_bytes, states + panel * 8 * width, mask,
                 )  # fmt: skip
                 _stretch(job, place, query, column, keys)
     row = (batch * call.groups * call.heads + head) * call.length + first
@@ -212,7 +225,7 @@ def _block(job, memory, batch, head, first, limits):
 @subroutine
 def _attend_task(leaf, arguments):
     call, task, worker = _numbers(arguments.numbers), arguments.task, arguments.worker
-    job = _Job(leaf.kernel, leaf.weights, leaf.element, call)
+    job = _Job(leaf.kernel, leaf.weights, leaf.element, leaf.mask, call)
     unit, part = task // call.parts, task % call.parts
     batch, group = unit // call.groups, unit % call.groups
     memory, limits = call.memory + worker * call.memory_bytes, call.limits + worker * LIMITS_BYTES
@@ -238,6 +251,7 @@ class _Job(NamedTuple):
     kernel: object
     weights: object
     element: object
+    mask: object
     call: Numbers
 
 
@@ -248,11 +262,13 @@ class _TaskArguments(NamedTuple):
 
 
 class AttendTask(NamedTuple):
-    """Leaf: the blocks of queries of one task. Fields: a microkernel, `lanes.Weights`, the result's element type."""
+    """Leaf: the blocks of queries of one task. Fields: a microkernel, `lanes.Weights`, the result's element type, and
+    how the mask is read (`masks.NoMask` or a source)."""
 
     kernel: NamedTuple
     weights: NamedTuple
     element: NamedTuple
+    mask: NamedTuple
     run = _attend_task
     arguments = _TaskArguments
 
@@ -275,7 +291,7 @@ def _is_admitted(found, least, greatest):
 
 
 @njit
-def attend(pool, threads, template, q, k, v, out, logarithms, indirect, memory):
+def attend(pool, threads, template, q, k, v, out, logarithms, mask, indirect, memory):
     """Attention of all heads. Returns whether the magnitudes of q, k and v lie between the template's `least` and
     `greatest`. The first words of `memory` are then these magnitudes, as `gemm.loops.found_limits` gives them.
 
@@ -284,12 +300,12 @@ def attend(pool, threads, template, q, k, v, out, logarithms, indirect, memory):
     """
     for index in range(_COUNT):
         put(memory, index, get(template, index))
-    for index, address in enumerate((q, k, v, out, logarithms)):
+    for index, address in enumerate((q, k, v, out, logarithms, mask)):
         put(memory, index, get(address, 0) if indirect else address)
     limits = memory + NUMBERS_BYTES
     limits_bytes = threads * LIMITS_BYTES
-    put(memory, 5, limits + OPERANDS * limits_bytes)
-    put(memory, 6, limits)
+    put(memory, 6, limits + OPERANDS * limits_bytes)
+    put(memory, 7, limits)
     reset_limits(limits, OPERANDS * threads)
     call = _numbers(memory)
     launch(pool, threads, call.tasks, _Launched(call.leaf, memory))

@@ -97,6 +97,14 @@ def _found(limits: np.ndarray, operand: int) -> int:
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
 
 
+def _dense(mask: np.ndarray | None, seen: int) -> np.ndarray | None:
+    """A mask of float32 whose rows have all of so many values, one after the other."""
+    if mask is None:
+        return None
+    mask = np.broadcast_to(mask, (*mask.shape[:-1], seen)).astype(_FLOAT32, copy=False)
+    return mask if mask.strides[-1] == mask.itemsize else np.ascontiguousarray(mask)
+
+
 def attention_gradient(
     q: np.ndarray,
     k: np.ndarray,
@@ -104,6 +112,7 @@ def attention_gradient(
     out: np.ndarray,
     lse: np.ndarray,
     g: np.ndarray,
+    mask: np.ndarray | None = None,
     *,
     scale: float,
     causal: bool = False,
@@ -137,13 +146,18 @@ def attention_gradient(
         if q.dtype == _FLOAT32
         else (out.astype(np.float32) * g.astype(np.float32)).sum(-1)
     )
-    means, logarithms = map(np.ascontiguousarray, (means, lse * np.float32(math.log2(math.e))))
+    means, lse, dense = np.ascontiguousarray(means), np.ascontiguousarray(lse), _dense(mask, shape.seen)
+    added, factor, logarithms = loops.Mask(0, 0, 0, 0, 0.0, 0), scale, lse * np.float32(math.log2(math.e))
+    if dense is not None:
+        batch, head, line = np.broadcast_to(dense, (*q.shape[:3], shape.seen)).strides[:3]
+        added = loops.Mask(address_of(dense), batch, head, line, scale, address_of(lse))
+        factor, logarithms = 1.0, np.zeros_like(lse)
     memory = take_workspace(threads * needed)
     try:
         loops.differentiate(
             pool, threads, q.shape[0] * shape.groups, shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across,
-            of_p, p_across, score_leaf, sum_leaf, np.float32(scale * math.log2(math.e)), np.float32(scale),
-            np.float32(math.copysign(math.inf, -scale)), _ONE, *map(address_of, grads), 4 * depth,
+            of_p, p_across, added, score_leaf, sum_leaf, np.float32(factor * math.log2(math.e)), np.float32(scale),
+            np.float32(math.copysign(math.inf, -factor)), _ONE, *map(address_of, grads), 4 * depth,
             address_of(logarithms), address_of(means), address_of(memory), needed, address_of(limits),
         )  # fmt: skip
     finally:

@@ -36,9 +36,9 @@ from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, interleave
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
 
-__all__ = ["Weights", "finish_panel", "hide_lanes", "soften_panel", "start_panel"]
+__all__ = ["Form", "Weights", "finish_panel", "hide_lanes", "soften_panel", "start_panel"]
 
-_LOWEST = -125.0
+_LOWEST, _LOG_2 = -125.0, 0.6931471805599453
 _MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, which the low bits then hold
 _POWERS = {
     3: (0.999928073614, 0.693260985892, 0.242611122161, 0.055171667509),
@@ -73,7 +73,7 @@ class Weights(NamedTuple):
         return _DEGREES.get(conversion.target) or (5 if conversion.tile_parts == 2 else 6)
 
 
-class _Form:
+class Form:
     """What the emitting functions need of the tag: lanes, vectors of a row, constants."""
 
     def __init__(self, builder: ir.IRBuilder, tag: Any) -> None:
@@ -171,7 +171,7 @@ def start_panel(typingctx, tag, state):
     """Set the maxima of a panel at the address `state` to -inf and its sums, which follow them, to zero."""
 
     def codegen(context, builder, signature, arguments):
-        form, [state] = _Form(builder, tag), _pointers(builder, arguments[1])
+        form, [state] = Form(builder, tag), _pointers(builder, arguments[1])
         for number in range(form.count):
             form.store(form.splat(float("-inf")), state, number)
             form.store(form.splat(0.0), state, form.count + number)
@@ -185,7 +185,7 @@ def hide_lanes(typingctx, tag, row, first):
     """Set lanes 0 to `first` - 1 of the row at an address to -inf."""
 
     def codegen(context, builder, signature, arguments):
-        form, [row] = _Form(builder, tag), _pointers(builder, arguments[1])
+        form, [row] = Form(builder, tag), _pointers(builder, arguments[1])
         last = broadcast(builder, builder.trunc(arguments[2], I32), form.lanes)
         for number in range(form.count):
             hidden = builder.icmp_signed("<", lane_numbers(form.lanes, number * form.lanes), last)
@@ -195,7 +195,7 @@ def hide_lanes(typingctx, tag, row, first):
     return types.void(tag, types.int64, types.int64), codegen
 
 
-def _maxima(form: _Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+def _maxima(form: Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
     """The largest score of each lane, in four chains where the rows come in fours."""
     builder, chains = form.builder, 4 if form.height % 4 == 0 else 1
 
@@ -222,7 +222,7 @@ def _maxima(form: _Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value
     return loop(builder, builder.srem(keys, I64(chains)), found, rest) if form.panel is VectorPanel else found
 
 
-def _weights_of_vectors(form: _Form, scores: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
+def _weights_of_vectors(form: Form, scores: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
     """Weights in the place of the scores, rounded; the sums of the unrounded ones."""
 
     def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
@@ -236,7 +236,7 @@ def _weights_of_vectors(form: _Form, scores: ir.Value, keys: ir.Value, weigh: An
     return loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
 
 
-def _weights_of_tiles(form: _Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
+def _weights_of_tiles(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
     """Weights as panels of tiles (`TilePanel`); the sums of the unrounded ones."""
     builder, parts = form.builder, form.conversion.tile_parts
 
@@ -266,7 +266,7 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
     """
 
     def codegen(context, builder, signature, arguments):
-        form = _Form(builder, tag)
+        form = Form(builder, tag)
         _, scores, weights, keys, scale, state, sums, sum_rows = arguments
         scores, weights, state, sums = _pointers(builder, scores, weights, state, sums)
         scale, count = broadcast(builder, _float(builder, scale), form.lanes), form.count
@@ -305,7 +305,7 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
 
 
 def _store_turned(
-    form: _Form,
+    form: Form,
     access: Rows,
     sums: ir.Value,
     factor: ir.Value,
@@ -348,7 +348,7 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
     target = instance(element)
 
     def codegen(context, builder, signature, arguments):
-        form = _Form(builder, tag)
+        form = Form(builder, tag)
         _, _, state, scale, sums, rows, columns, out, out_stride, logarithms = arguments
         state, sums, out, logarithms = _pointers(builder, state, sums, out, logarithms)
         scale = broadcast(builder, _float(builder, scale), form.lanes)
@@ -360,8 +360,10 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
             total, largest = form.load(state, form.count + number), form.load(state, number)
             empty = builder.fcmp_ordered("==", total, form.splat(0.0))
             factor = builder.fdiv(form.splat(1.0), builder.select(empty, form.splat(1.0), total))
-            value = builder.fadd(builder.fmul(largest, scale), form.logarithm(total))
-            value = builder.fmul(value, form.splat(0.6931471805599453))
+            # For scores that are scaled before, this factor is exactly 1: no score is too large for it.
+            factor_of_largest = builder.fmul(scale, form.splat(_LOG_2))
+            value = builder.fmul(form.logarithm(total), form.splat(_LOG_2))
+            value = form.fused(largest, factor_of_largest, value)
             wrong = builder.fcmp_unordered("uno", total, total)
             value = builder.select(empty, form.splat(float("inf")), builder.select(wrong, total, value))
             mask = builder.icmp_signed("<", lane_numbers(lanes, number * lanes), present)

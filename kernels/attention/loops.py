@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..gemm.loops import PackArguments, _BlockArguments
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
-from .rows import LANES, fill_row, slope_row, weigh_row
+from .rows import LANES, fill_row, mask_row, slope_row, weigh_row
 
 __all__ = ["LIMITS", "Operand", "Shape", "differentiate"]
 
@@ -112,6 +112,23 @@ def _columns_of(shape, first_row, rows):
     return shape.seen
 
 
+class Mask(NamedTuple):
+    """A float32 mask whose rows are dense, at the address `at` or 0 for none, and what it meets: scores times `scale`
+    and, at the address `logarithms`, the log-sum-exps of the rows."""
+
+    at: int
+    batch_stride: int
+    head_stride: int
+    line_stride: int
+    scale: float
+    logarithms: int
+
+
+@subroutine
+def _mask_of(mask, batch, head):
+    return mask.at + batch * mask.batch_stride + head * mask.head_stride
+
+
 @subroutine
 def _differentiate_task(task, worker, job):
     shape, q, k, v, g = job.shape, job.q, job.k, job.v, job.g
@@ -152,6 +169,13 @@ def _differentiate_task(task, worker, job):
                     job.score_leaf, q, k, rows, shape.seen, shape.depth, inner, packed_q, packed_k,
                     weights - 4 * column, stride, scratch, column, columns, 0,
                 )  # fmt: skip
+                if job.mask.at != 0:
+                    mask = _mask_of(job.mask, batch, head) + first * job.mask.line_stride + 4 * column
+                    for row in range(rows):
+                        mask_row(
+                            weights + row * stride, columns, job.mask.scale, mask + row * job.mask.line_stride,
+                            job.mask.logarithms + 4 * (row_index + first + row),
+                        )  # fmt: skip
                 _hide(shape, weights, first, column, rows, columns, job.hidden)
                 _multiply(
                     job.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
@@ -192,6 +216,7 @@ class _Differentiate(NamedTuple):
     g_across: Operand
     p: Operand
     p_across: Operand
+    mask: Mask
     score_leaf: int
     sum_leaf: int
     scale: float
@@ -212,16 +237,17 @@ class _Differentiate(NamedTuple):
 
 @njit
 def differentiate(
-    pool, threads, tasks, shape, q, k, v, g, q_across, k_across, g_across, p, p_across, score_leaf, sum_leaf,
+    pool, threads, tasks, shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
     scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
 ):  # fmt: skip
     """Gradients of all heads, added to the zeroed float32 rows dq, dk and dv.
 
-    `logarithms` are the log-sum-exps times log2(e), `means` the sums of out * g, a float32 number for each row. Memory
-    is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
+    `logarithms` are the log-sum-exps times log2(e), or zeros with a mask, which has had them subtracted from scores;
+    `scale` includes log2(e), and is that alone with a mask. `means` are the sums of out * g, a float32 number for each
+    row. Memory is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
     """
     job = _Differentiate(
-        shape, q, k, v, g, q_across, k_across, g_across, p, p_across, score_leaf, sum_leaf,
+        shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
         scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
     )  # fmt: skip
     launch(pool, threads, tasks, job)

@@ -12,7 +12,7 @@ from typing import Any
 from ..registry import ArraySpec
 from .flash import unit_for
 
-__all__ = ["LARGEST_HEAD", "efficient", "flash", "flash_gradient", "plain"]
+__all__ = ["LARGEST_HEAD", "efficient", "flash", "flash_gradient", "loops", "plain"]
 
 LARGEST_HEAD = 256
 """The head dimension that flash takes at most: one step of the products along it."""
@@ -79,6 +79,22 @@ def flash(
         return refused
     if mask is not None:
         return "flash attention does not support a non-null attn_mask; the memory-efficient kernel does"
+    return loops(q, k, v, causal=causal, scale=scale, precision=precision)
+
+
+def loops(
+    q: ArraySpec,
+    k: ArraySpec,
+    v: ArraySpec,
+    *,
+    causal: bool = False,
+    scale: float = 1.0,
+    precision: str = "ieee",
+    **_: Any,
+) -> str | None:
+    """Why the loops of flash attention, which the memory-efficient kernel uses as well, do not take a call."""
+    if q.dtype.name not in _FLASH_DTYPES:
+        return f"flash attention has no loops for {q.dtype.name}"
     if q.shape[-1] != v.shape[-1] or q.shape[-1] > LARGEST_HEAD:
         return (
             "flash attention requires q, k, v to have the same last dimension and it to be less than or equal to "

@@ -7,10 +7,12 @@ Results below 2**-126 are zero.
 
 from __future__ import annotations
 
-from ..gemm.emit import F32, I32, I64, POINTER, broadcast, call, load, loop, offset, splat, store, vector
+from ..gemm.emit import F32, I32, I64, POINTER, broadcast, call, lane_numbers, load, loop, offset, splat, store, vector
+from ..gemm.microkernels import Rows
+from ..gemm.sources import Float32
 from ..jit import intrinsic, ir, types
 
-__all__ = ["LANES", "fill_row", "slope_row", "weigh_row"]
+__all__ = ["LANES", "fill_row", "mask_row", "slope_row", "weigh_row"]
 
 LANES = 16
 _VECTOR = vector(F32, LANES)
@@ -74,6 +76,31 @@ def weigh_row(typingctx, scores, vectors, scale, logarithm):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.float32, types.int64), codegen
+
+
+@intrinsic
+def mask_row(typingctx, scores, count, scale, mask, logarithm):
+    """Scores become scale * score + mask - l, with l the float32 at the address `logarithm`."""
+
+    def codegen(context, builder, signature, arguments):
+        scores, count, scale, mask, logarithm = arguments
+        scores, mask, logarithm = (builder.inttoptr(a, POINTER) for a in (scores, mask, logarithm))
+        scale = broadcast(builder, builder.fptrunc(scale, F32), LANES)
+        access = Rows(builder, Float32, LANES)
+        shift = broadcast(builder, load(builder, F32, logarithm, 4), LANES)
+
+        def add(index: ir.Value, _: list) -> list:
+            place, left = _place(builder, scores, index), builder.sub(count, builder.mul(index, I64(LANES)))
+            there = builder.icmp_signed("<", lane_numbers(LANES), broadcast(builder, builder.trunc(left, I32), LANES))
+            added = access.read(_place(builder, mask, index), None, there)
+            sums = _fused(builder, load(builder, _VECTOR, place, 4), scale, added)
+            store(builder, builder.fsub(sums, shift), place, 4)
+            return []
+
+        loop(builder, builder.sdiv(builder.add(count, I64(LANES - 1)), I64(LANES)), [], add)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.float64, types.int64, types.int64), codegen
 
 
 @intrinsic

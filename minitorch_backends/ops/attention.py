@@ -90,8 +90,8 @@ def scaled_dot_product_attention(
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
     TypeError for what is no Tensor.
     """
-    if attn_mask is None and dropout_p == 0:
-        out = _straight(query, key, value, is_causal, scale, enable_gqa)
+    if dropout_p == 0:
+        out = _straight(query, key, value, attn_mask, is_causal, scale, enable_gqa)
         if out is not None:
             return out
     given: tuple[Any, ...] = (query, key, value)
@@ -101,21 +101,20 @@ def scaled_dot_product_attention(
     if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         query = _in_common_batch(query, key, value)
     known = None
-    if attn_mask is None and dropout_p == 0 and watch.duals is None and not permission.in_backward():
-        known = _known(query, key, value, is_causal, scale, enable_gqa)
-        if not (is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)):
-            options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
-            return adopt(kernel(query._array, key._array, value._array, **options)[0])
+    if dropout_p == 0 and watch.duals is None and not permission.in_backward():
+        known = _known(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    scale = _scale(query, scale)
     if attn_mask is not None and attn_mask._array.dtype == bool:
-        lowest = np.where(attn_mask._array, 0, -np.inf).astype(query._array.dtype)
-        attn_mask = adopt(lowest)
-    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    name = known.name if known else selected(params)
+        attn_mask = adopt(_added(attn_mask._array, query._array.dtype))
     inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
     needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
+    if known and not needs_gradient:
+        options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
+        return adopt(kernel(*[each._array for each in inputs], **options)[0])
+    scale = _scale(query, scale)
+    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    name = known.name if known else selected(params)
     if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
         return _composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
     if not needs_gradient:
@@ -134,8 +133,13 @@ def _in_common_batch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return query.expand(*batch, *query.shape[-2:]) if query.ndim > 1 else query
 
 
+def _added(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """What is added to scores for a mask of booleans, false for what is not looked at."""
+    return np.where(mask, dtype.type(0), dtype.type(-np.inf))
+
+
 class _Known(NamedTuple):
-    """What flags and shapes say of a call without a mask and dropout: which kernel, its keywords, who decided, and the
+    """What flags and shapes say of a call without dropout: which kernel, its keywords, who decided, and the
     function of the arrays that the kernel runs while nobody observes it."""
 
     name: str
@@ -149,36 +153,54 @@ _KNOWN_AT_MOST = 4096
 """Signatures that one state of the flags remembers."""
 
 
-def _straight(query: Any, key: Any, value: Any, causal: bool, scale: float | None, gqa: bool) -> Tensor | None:
-    """The result of a call without a mask and dropout of which nothing is recorded and whose signature is known; None
-    where there is more to do."""
+def _straight(
+    query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool
+) -> Tensor | None:
+    """The result of a call without dropout of which nothing is recorded and whose signature is known; None where there
+    is more to do."""
     if registry.observing or watch.duals is not None or permission.in_backward():
         return None
     if not type(query) is type(key) is type(value) is Tensor:
         return None
     if query._node is not None or key._node is not None or value._node is not None:
         return None
-    q, k, v, known = query._array, key._array, value._array, current().derived.get(_KNOWN)
-    found = known and known.get((q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, causal, scale, gqa))
+    if mask is not None and (type(mask) is not Tensor or mask._node is not None):
+        return None
+    known = current().derived.get(_KNOWN)
+    found = known and known.get(_signature(query, key, value, mask, causal, scale, gqa))
     if not found or found.run is None:
         return None
+    arrays = [query._array, key._array, value._array]
+    if mask is not None:
+        arrays.append(mask._array if mask._array.dtype != bool else _added(mask._array, arrays[0].dtype))
     try:
-        return adopt(found.run(q, k, v)[0])
+        return adopt(found.run(*arrays)[0])
     except Refused:  # which the general way finds again, and goes on from there
         return None
 
 
-def _known(query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float | None, gqa: bool) -> _Known:
-    """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
+def _signature(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
+) -> tuple:
     q, k, v = query._array, key._array, value._array
+    added = None if mask is None else (mask._array.shape, mask._array.dtype, mask.requires_grad)
+    return q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, added, causal, scale, gqa
+
+
+def _known(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
+) -> _Known:
+    """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
     known = current().derived.setdefault(_KNOWN, {})
-    signature = (q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, causal, scale, gqa)
+    signature = _signature(query, key, value, mask, causal, scale, gqa)
     found = known.get(signature)
     if found is None:
-        _check(query, key, value, None, 0.0, causal, gqa)
-        name = selected(SDPAParams(query, key, value, None, 0.0, causal, gqa))
-        keywords, decided_by = _options(q.dtype, _scale(query, scale), causal, None)
-        run = kernel.first(*[ArraySpec(each.shape, each.dtype) for each in (q, k, v)], prefer=name, **keywords)
+        _check(query, key, value, mask, 0.0, causal, gqa)
+        name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa))
+        dtype = query._array.dtype
+        keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
+        specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]
+        run = kernel.first(*specs, prefer=name, **keywords)
         found = _Known(name, keywords, decided_by, run)
         if len(known) < _KNOWN_AT_MOST:
             known[signature] = found

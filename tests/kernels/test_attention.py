@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.attention import attention, attention_gradient, flash
+from minitorch_backends.kernels.attention import attention, attention_gradient, chunked, efficient, flash
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
@@ -170,6 +170,59 @@ def test_masks_and_rows_that_see_nothing(name):
     gradients = attention_gradient["efficient"](q, k, v, *found, np.ones_like(found.out), mask, scale=0.5)
     assert all(np.isfinite(each).all() for each in gradients)
     assert np.all(gradients[0][0, :, 2] == 0)
+
+
+def _mask(shape, dtype=np.float32):
+    values = np.random.default_rng(7).standard_normal(shape) * 3
+    return np.where(np.random.default_rng(8).random(shape) < 0.2, -np.inf, values).astype(dtype)
+
+
+MASKS = {
+    "whole": lambda shape: _mask((*shape[:2], *shape[3:5])),
+    "of keys": lambda shape: _mask((shape[0], 1, 1, shape[4])),
+    "of queries": lambda shape: np.maximum(_mask((shape[3], 1)), -5),
+    "turned": lambda shape: _mask((shape[4], shape[3])).T,
+    "one number": lambda shape: np.float32([0.5]).reshape(()),
+    "backwards": lambda shape: _mask((*shape[3:5],))[::-1, ::-1],
+    "float16": lambda shape: _mask((shape[1], *shape[3:5]), np.float16),
+    "float64": lambda shape: _mask((shape[1], *shape[3:5]), np.float64),
+}
+
+
+@pytest.mark.parametrize("layout", MASKS)
+def test_masks_of_every_layout(layout):
+    """In the loops and in chunks; several stretches of keys and blocks of queries, and rests of both."""
+    for shape in ((2, 4, 2, 37, 21, 8), (1, 2, 1, 270, 301, 16)):
+        arrays, mask, keywords = operands(*shape), MASKS[layout](shape), {"scale": 0.3}
+        g = operands(*shape, seed=5)[0]
+        exact = attention.reference(*arrays, mask, **keywords)
+        wanted = attention_gradient.reference(*arrays, exact.out, exact.lse, g, mask, **keywords)
+        for implementation in (efficient, chunked):
+            found = implementation.attention(*arrays, mask, **keywords)
+            np.testing.assert_allclose(found.out, exact.out, atol=2e-5)
+            np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-5, atol=1e-5)
+            gradients = implementation.attention_gradient(*arrays, *found, g, mask, **keywords)
+            for one, other in zip(gradients, wanted, strict=True):
+                assert np.abs(one - other).max() <= 2e-5 * np.abs(other).max()
+
+
+def test_the_lowest_number_as_a_mask_hides_no_row():
+    """A row of it sees all keys alike, since it is added after the scale; of other rows it hides keys."""
+    q, k, v = operands(1, 2, 2, 20, 40, 8)
+    mask = np.zeros((20, 40), np.float32)
+    mask[3], mask[5, 7] = np.finfo(np.float32).min, np.finfo(np.float32).min
+    found, exact = attention["efficient"](q, k, v, mask, scale=0.25), attention.reference(q, k, v, mask, scale=0.25)
+    np.testing.assert_allclose(found.out, exact.out, atol=2e-6)
+    np.testing.assert_allclose(found.out[:, :, 3], v.mean(2), atol=2e-6)
+    np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bf16", "fp16", "tf32x3"])
+def test_masks_at_every_precision(precision):
+    arrays, mask = operands(1, 2, 1, 50, 70, 16), _mask((50, 70))
+    exact = attention.reference(*arrays, mask, scale=0.25)
+    found = run("efficient", (*arrays, mask), precision=precision)
+    assert np.all(np.abs(found.out - exact.out) <= allowed(arrays, precision) * (1 + np.abs(mask[mask > -9]).max()))
 
 
 NAN_WITH_BITS = np.uint32(0x7FC00001).view(np.float32)

@@ -1,0 +1,58 @@
+"""Memory-efficient attention: the loops of flash attention, with a mask, where they take a call, and else chunks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..registry import ArraySpec, Refused
+from . import chunked, flash, gradient, refusals
+from .plain import Attended
+
+__all__ = ["attention", "attention_gradient", "specialised"]
+
+
+def _has_loops(*arrays: np.ndarray, **keywords: Any) -> bool:
+    return refusals.loops(*[ArraySpec(each.shape, each.dtype) for each in arrays], **keywords) is None
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any) -> Attended:
+    """The result and the log-sum-exps; in chunks also where values are refused, as by tiles."""
+    if _has_loops(q, k, v, **keywords):
+        with contextlib.suppress(Refused):
+            return flash.attention(q, k, v, mask, **keywords)
+    return chunked.attention(q, k, v, mask, **keywords)
+
+
+def specialised(*specs: ArraySpec, **keywords: Any) -> Callable[..., Attended] | None:
+    """`attention` of arrays of these shapes and dtypes, by the short way of flash attention."""
+    run = flash.specialised(*specs, **keywords) if refusals.loops(*specs[:3], **keywords) is None else None
+    if run is None:
+        return None
+
+    def attend(*arrays: np.ndarray) -> Attended:
+        with contextlib.suppress(Refused):
+            return run(*arrays)
+        return chunked.attention(*arrays, **keywords)
+
+    return attend
+
+
+def attention_gradient(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    out: np.ndarray,
+    lse: np.ndarray,
+    g: np.ndarray,
+    mask: np.ndarray | None = None,
+    **keywords: Any,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradients with respect to q, k and v."""
+    if _has_loops(q, k, v, **keywords):
+        with contextlib.suppress(Refused):
+            return gradient.attention_gradient(q, k, v, out, lse, g, mask, **keywords)
+    return chunked.attention_gradient(q, k, v, out, lse, g, mask, **keywords)
