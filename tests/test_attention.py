@@ -346,3 +346,22 @@ def test_a_query_is_broadcast_over_the_batch_of_keys(shapes: Any) -> None:
     assert mt.allclose(out, weights @ k, atol=1e-6)
     out.sum().backward()
     assert q.grad.shape == q.shape
+
+
+def test_the_scale_of_each_call_is_its_own() -> None:
+    """Of signatures that are known, also where it was a tensor that changes, and where float32 has no room for it."""
+    q, k, v = tensors(*[(1, 2, 6, 4)] * 3)
+    mask, scale = mt.randn(6, 6), mt.tensor(0.5)
+    for value in (0.5, 3.0):
+        scale.fill_(value)
+        for given in ((), (mask,)):
+            for _ in range(2):
+                np.testing.assert_array_equal(
+                    attend(q, k, v, *given, scale=scale), attend(q, k, v, *given, scale=value)
+                )
+    for backend in (SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
+        with sdpa_kernel(backend):
+            np.testing.assert_allclose(
+                attend(q, k, v, scale=1e-46), v.mean(-2, keepdim=True).expand(1, 2, 6, 4), atol=1e-6
+            )
+            attend(q, k, v, mask, scale=1e39)

@@ -90,7 +90,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     """The result and the log-sum-exps."""
     out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
     lse = np.empty(q.shape[:3], np.float64 if q.dtype == np.float64 else np.float32)
-    with unobserved(), np.errstate(invalid="ignore", divide="ignore"):
+    with unobserved(), np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for problem, (own_out, own_lse) in _problems(q, k, v, mask, (out, lse), keywords):
             for rows in problem.rows():
                 own_out[..., rows, :], own_lse[..., rows] = _rows(problem, rows)

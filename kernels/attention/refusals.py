@@ -6,7 +6,6 @@ alignment do not matter to it, nor does whether a gradient will be asked for.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ..registry import ArraySpec
@@ -19,6 +18,10 @@ LARGEST_HEAD = 256
 
 _FLASH_DTYPES = ("float32", "bfloat16", "float16")
 _EFFICIENT_DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+_LEAST_SCALE, _LARGEST_SCALE = 1e-37, 1e38
+"""With a factor of log2(e) still normal numbers of float32."""
 
 
 def _switched_off(name: str, off: tuple[str, ...]) -> str | None:
@@ -102,7 +105,7 @@ def loops(
         )
     if unit_for(q.dtype, precision) is None:
         return f"flash attention has no loops for {q.dtype.name} at {precision} on this CPU"
-    if scale == 0 or not math.isfinite(scale):
+    if not _LEAST_SCALE <= abs(scale) <= _LARGEST_SCALE:
         return f"flash attention compares scores before they are scaled, which scale={scale} does not allow"
     if causal and q.shape[-2] != k.shape[-2]:
         return (

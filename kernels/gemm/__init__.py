@@ -20,7 +20,7 @@ from ..precision import PRECISIONS
 from ..registry import Kernel
 from . import blas, compiled, integers, narrow, small, thin
 from .compiled import multiply_packed, pack
-from .linear import Kept, gains_by_packing, linear
+from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 from .warm import warmup
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "addmm",
     "exact_addmm",
     "exact_matmul",
+    "gains_by_keeping",
     "gains_by_packing",
     "linear",
     "matmul",

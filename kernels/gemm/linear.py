@@ -16,7 +16,7 @@ from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
 from .thin import KEPT_ROWS
 
-__all__ = ["Kept", "exact_linear", "gains_by_packing", "linear"]
+__all__ = ["Kept", "exact_linear", "gains_by_keeping", "gains_by_packing", "linear"]
 
 
 class Kept:
@@ -40,12 +40,22 @@ linear = Kernel("linear", reference=exact_linear, bound={name: row.product_error
 
 @functools.lru_cache(maxsize=4096)
 def gains_by_packing(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
-    """Whether loops that read packed operands are the best for products of these shapes and dtypes: where `matmul`
-    prefers them, and where it only prefers not to pack."""
+    """Whether `matmul` prefers loops that read packed operands for products of these shapes and dtypes."""
+    return _preferred(a, b, precision, rounding) in ISAS
+
+
+@functools.lru_cache(maxsize=4096)
+def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> bool:
+    """Whether such loops are the best for a right operand that is packed already: also where `matmul` only prefers not
+    to pack it."""
+    name = _preferred(a, b, precision, rounding)
+    return name in ISAS or (name.removesuffix("_rows") in ISAS and min(a.shape[-2], b.shape[-1]) > KEPT_ROWS)
+
+
+def _preferred(a: ArraySpec, b: ArraySpec, precision: str, rounding: str) -> str:
     from . import matmul
 
-    name = matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name
-    return name in ISAS or (name.removesuffix("_rows") in ISAS and a.shape[-2] > KEPT_ROWS)
+    return matmul.decide(a, b, precision=precision, rounding=rounding).candidates[0].name
 
 
 @linear.impl("packed")

@@ -49,7 +49,7 @@ takes threads from as many on (128 x 256 with 24 rows 35 us, BLAS 22 to 42, with
 fast up to there."""
 
 _LINES, _COLUMNS = 64, 4096
-"""Columns of a task, of a matrix that runs along K and at most of others."""
+"""Columns of a task, where sums are of lines along K and at most where a matrix runs across the result."""
 
 
 def _exact(dtype: np.dtype, precision: str) -> bool:

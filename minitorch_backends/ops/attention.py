@@ -90,6 +90,7 @@ def scaled_dot_product_attention(
     Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
     TypeError for what is no Tensor.
     """
+    scale = None if scale is None else float(scale)
     if dropout_p == 0:
         out = _straight(query, key, value, attn_mask, is_causal, scale, enable_gqa)
         if out is not None:

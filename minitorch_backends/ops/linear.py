@@ -10,7 +10,7 @@ import numpy as np
 
 from ..autograd.versions import writes
 from ..flags import current
-from ..kernels.gemm import Kept, gains_by_packing
+from ..kernels.gemm import Kept, gains_by_keeping
 from ..kernels.gemm import linear as kernel
 from ..kernels.registry import ArraySpec
 from ..op import composite
@@ -92,7 +92,7 @@ class PackedWeight:
             return linear(input, weight, bias)
         state = current()
         decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
-        if "prefer" in keywords or not gains_by_packing(
+        if "prefer" in keywords or not gains_by_keeping(
             ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
         ):
             return linear(input, weight, bias)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin
-from minitorch_backends.kernels.gemm.linear import gains_by_packing
+from minitorch_backends.kernels.gemm.linear import gains_by_keeping
 from minitorch_backends.kernels.precision import PRECISIONS, ROUNDINGS
 from minitorch_backends.kernels.registry import ArraySpec, Refused
 
@@ -147,8 +147,9 @@ def test_a_kept_matrix_is_read_packed_for_more_rows():
     if cpu.refusal("avx2") is not None:
         pytest.skip("nothing is read in place here")
     rows, specs = thin.KEPT_ROWS, [ArraySpec((1000, 1000), np.dtype(np.float32))]
-    found = [gains_by_packing(ArraySpec((m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
+    found = [gains_by_keeping(ArraySpec((m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
     assert found == [False, True]
+    assert not gains_by_keeping(ArraySpec((1000, 1000), specs[0].dtype), ArraySpec((1000, 8), specs[0].dtype))
 
 
 # Integers
