@@ -15,16 +15,24 @@ from .plain import Attended
 __all__ = ["attention", "attention_gradient", "specialised"]
 
 
+def attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
+    """The result and the log-sum-exps of q, k, v[, mask]; in chunks also where values are refused, as by tiles."""
+    if _has_loops(*arrays[:3], **keywords):
+        with contextlib.suppress(Refused):
+            return flash.attention(*arrays, **keywords)
+    return chunked.attention(*arrays, **keywords)
+
+
+def attention_gradient(*arrays: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The gradients with respect to q, k and v of q, k, v, out, lse, g[, mask]."""
+    if _has_loops(*arrays[:3], **keywords):
+        with contextlib.suppress(Refused):
+            return gradient.attention_gradient(*arrays, **keywords)
+    return chunked.attention_gradient(*arrays, **keywords)
+
+
 def _has_loops(*arrays: np.ndarray, **keywords: Any) -> bool:
     return refusals.loops(*[ArraySpec(each.shape, each.dtype) for each in arrays], **keywords) is None
-
-
-def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any) -> Attended:
-    """The result and the log-sum-exps; in chunks also where values are refused, as by tiles."""
-    if _has_loops(q, k, v, **keywords):
-        with contextlib.suppress(Refused):
-            return flash.attention(q, k, v, mask, **keywords)
-    return chunked.attention(q, k, v, mask, **keywords)
 
 
 def specialised(*specs: ArraySpec, **keywords: Any) -> Callable[..., Attended] | None:
@@ -39,20 +47,3 @@ def specialised(*specs: ArraySpec, **keywords: Any) -> Callable[..., Attended] |
         return chunked.attention(*arrays, **keywords)
 
     return attend
-
-
-def attention_gradient(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    out: np.ndarray,
-    lse: np.ndarray,
-    g: np.ndarray,
-    mask: np.ndarray | None = None,
-    **keywords: Any,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradients with respect to q, k and v."""
-    if _has_loops(q, k, v, **keywords):
-        with contextlib.suppress(Refused):
-            return gradient.attention_gradient(q, k, v, out, lse, g, mask, **keywords)
-    return chunked.attention_gradient(q, k, v, out, lse, g, mask, **keywords)

@@ -114,8 +114,7 @@ def scaled_dot_product_attention(
         options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
         return adopt(kernel(*[each._array for each in inputs], **options)[0])
     scale = _scale(query, scale)
-    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-    name = known.name if known else selected(params)
+    name = known.name if known else selected(SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa))
     if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
         return _composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
     if not needs_gradient:
