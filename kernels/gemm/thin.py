@@ -43,10 +43,11 @@ with 16 columns 735, 559; [8000, 256] @ [256, 16] 661, 925, with 32 columns 1108
 _ALWAYS = 4
 """So many rows or columns are done here at any depth, and beside tiles."""
 
-_LEAST_PRODUCTS, _LEAST_VALUES = 1_000_000, 50_000
-"""Scalar products of exact ones, and values of the matrix at other precisions, from which the call is worth it: BLAS
-takes threads from as many on (128 x 256 with 24 rows 35 us, BLAS 22 to 42, with 48 46 and 60), small vectors are as
-fast up to there."""
+_LEAST_PRODUCTS, _LEAST_VALUES, _LEAST_BYTES_OF_ONE = 1_000_000, 50_000, 2_000_000
+"""Scalar products of exact ones, values of the matrix at other precisions, and bytes of it where one row is exact, from
+which the call is worth it: BLAS takes threads from as many on (128 x 256 with 24 rows 35 us, BLAS 22 to 42, with 48 46
+and 60), small vectors are as fast up to there. BLAS has one thread for one row: of 512 x 512, 768 x 768, 2048 x 2048
+22, 44, 390 us here and 17, 63, 710 there."""
 
 _LINES, _COLUMNS = 64, 4096
 """Columns of a task, where sums are of lines along K and at most where a matrix runs across the result."""
@@ -78,10 +79,9 @@ def refuses(isa: str) -> Callable[..., str | None]:
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), _exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
-        if exact and few == 1:
-            return "leaves exact products of a matrix and a vector to BLAS"
-        if exact and m * k * n < _LEAST_PRODUCTS:
-            return f"leaves {m * k * n:,} products to BLAS; it is faster from {_LEAST_PRODUCTS:,}"
+        least = _LEAST_PRODUCTS if few > 1 else _LEAST_BYTES_OF_ONE // a.dtype.itemsize
+        if exact and m * k * n < least:
+            return f"leaves {m * k * n:,} products to BLAS; it is faster from {least:,}"
         if not exact and max(m, n) * k < _LEAST_VALUES:
             return f"leaves a matrix of {max(m, n) * k:,} values to others; it is faster from {_LEAST_VALUES:,}"
         if a.dtype.name not in ("float32", "float64", "float16", "bfloat16"):

@@ -18,12 +18,9 @@ from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .emit import LINE
 from .tags import constant
-from .thin_kernels import STEP, One, add_rows, fill_strip, sum_rows
+from .thin_kernels import One, add_rows, fill_strip, sum_rows
 
 __all__ = ["AddRows", "ConvertRow", "SumRows", "TurnRows", "multiply_rows", "strip_bytes"]
-
-_AHEAD = 32
-"""How many places along K before it is read a matrix that runs across the result is asked for, without a strip."""
 
 
 class _Arguments(NamedTuple):
@@ -45,24 +42,20 @@ class _Arguments(NamedTuple):
 @subroutine
 def _add(leaf, job):
     """Some columns of the result, that of totals from column to column is not looked at."""
-    height, vectors, size = (
-        constant(leaf.rows, "height"),
-        constant(leaf.rows, "vectors"),
-        constant(leaf.element, "size"),
-    )
-    working = max(4, size)
+    height, vectors = constant(leaf.rows, "height"), constant(leaf.rows, "vectors")
+    places, working = constant(leaf.rows, "places"), max(4, constant(leaf.element, "size"))
     lanes = LINE // working
-    for first in range(0, job.k, STEP):
-        depth, column = min(STEP, job.k - first), 0
+    for first in range(0, job.k, places):
+        depth, column = min(places, job.k - first), 0
         while column < job.columns:
             left = job.columns - column
             several = left >= vectors * lanes
             width = vectors * lanes if several else lanes
             b = matrix = job.b + first * job.by_k + column * job.by_column
-            ahead, step = matrix + _AHEAD * job.by_k, job.by_k
+            ahead, step = matrix + places * job.by_k, job.by_k
             if constant(leaf.rows, "strip"):
                 b, step = job.strip, job.by_column if constant(leaf, "turns") else job.by_k
-                ahead = matrix + width * job.by_column if left > width else job.b + (first + STEP) * job.by_k
+                ahead = matrix + width * job.by_column if left > width else job.b + (first + places) * job.by_k
                 fill_strip(leaf, several, depth, matrix, job.by_k, job.by_column, left, b)
             for row in range(0, job.rows, height):
                 a, half = job.a + row * job.a_row + working * first, row // height % 2
@@ -156,7 +149,7 @@ class ConvertRow(NamedTuple):
 
 def strip_bytes(leaf: Any) -> int:
     """Bytes of the strip that each thread needs for a leaf."""
-    return leaf.rows.strip * STEP * leaf.rows.vectors * leaf.conversion.vector_parts * LINE
+    return leaf.rows.strip * leaf.rows.places * leaf.rows.vectors * leaf.conversion.vector_parts * LINE
 
 
 @subroutine
