@@ -89,27 +89,27 @@ def working_dtype(dtype: np.dtype) -> np.dtype:
 EXACT = ("ieee", "bf16x9")
 """Precisions of float32 whose products are exact, which BLAS does as they are."""
 
-_LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 3_000_000, "avx2": 8_000_000}
-"""Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does.
+_LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 1_000_000, "avx2": 1_000_000}
+"""Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does, or
+from which OpenBLAS uses threads.
 
 Measured on two cores, best of 14, microseconds at n = 256, 320, 384, 512, 768, 1024: amx (nine terms) 164, 326, 339,
 700, 1999, 4264; avx512 180, 342, 378, 803, 2428, 5559; OpenBLAS 147 (another day), -, 356, 818, 2406, 5602. Of 16 x
-(256 x 256): 1344, 1549, 2030. On a machine that others use as well OpenBLAS falls behind by another factor of 5 to 50,
-because its threads wait for one another. At reduced precisions, whose operands BLAS needs rounded in a pass of its own,
-the loops win at every size.
+(256 x 256): 1344, 1549, 2030. At reduced precisions, whose operands BLAS needs rounded in a pass of its own, the loops
+win at every size.
 
-From 1,000,000 on OpenBLAS uses threads, which spin on for 0.1 s and take a core from whatever follows: one product by
-BLAS among products by these loops costs more than it saves. Alone [80, 160] @ [160, 320] takes 60 us by avx512 and 46
-by BLAS, a chain of five matrices with it 0.72 and 1.24 ms."""
+Alone [80, 160] @ [160, 320] takes 60 us by avx512 and 46 by BLAS; but one product by BLAS's threads among products by
+these loops costs more than it saves (a chain of five matrices with it 0.72 and 1.24 ms). On a virtual machine that
+wakes them on the caller's own core, where they wait for one another, OpenBLAS takes 4 or 8 ms for most products of
+[140, 140] @ [140, 140], [160, 80] @ [80, 160] and [20, 300] @ [300, 300], and these loops 44, 34 and 43 us."""
 
 _LEAST_OUTER = 40_000
 """The same for vectors where nothing is summed, which BLAS does on one thread. Microseconds of 200 x 200, 500 x 500 and
 1000 x 1000 by avx512 10, 49, 168, by OpenBLAS 12, 71, 580 (torch 115), in float64 20, 53, 182 and 26, 172, 1623."""
 
-_LEAST_LINES, _LEAST_LINES_IN_BATCH = 8, 65
+_LEAST_LINES = 8
 """Rows and columns of the result below which exact products are left to BLAS, since packing reads the other operand
-once more for little. In batches: 16 x ([1024, 1024] @ [1024, 64]) takes amx 9.6 ms, avx512 10.1, OpenBLAS 8.1; with 256
-in place of 1024 0.58, 0.51 and 0.56."""
+once more for little."""
 
 _LEAST_LINES_ON_TILES = 64
 """The same for exact products on tiles, beside vectors. Milliseconds on tiles (by nine terms) and on vectors:
@@ -120,7 +120,7 @@ in place of 40 1.9 and 2.1, 2.3 and 2.7."""
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
     m, k, n = *a.shape[-2:], b.shape[-1]
-    if min(m, n) < (_LEAST_LINES if b.ndim == 2 else _LEAST_LINES_IN_BATCH):
+    if min(m, n) < _LEAST_LINES:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
     if isa == "amx" and min(m, n) < _LEAST_LINES_ON_TILES:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to vectors: blocks of {_LEAST_LINES_ON_TILES} lines would be half empty"
