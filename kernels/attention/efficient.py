@@ -1,4 +1,4 @@
-"""Memory-efficient attention: the loops of flash attention, with a mask, where they take a call, and else chunks."""
+"""Memory-efficient attention: as flash attention does it, with a mask, where its loops take a call, and else chunks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..registry import ArraySpec, Refused
-from . import chunked, flash, gradient, refusals
+from . import chunked, few, flash, gradient, refusals
 from .plain import Attended
 
 __all__ = ["attention", "attention_gradient", "specialised"]
@@ -17,7 +17,7 @@ __all__ = ["attention", "attention_gradient", "specialised"]
 
 def attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
     """The result and the log-sum-exps of q, k, v[, mask]; in chunks also where values are refused, as by tiles."""
-    if _has_loops(*arrays[:3], **keywords):
+    if few.takes(*arrays[:2], **keywords) or _has_loops(*arrays[:3], **keywords):
         with contextlib.suppress(Refused):
             return flash.attention(*arrays, **keywords)
     return chunked.attention(*arrays, **keywords)
@@ -37,7 +37,9 @@ def _has_loops(*arrays: np.ndarray, **keywords: Any) -> bool:
 
 def specialised(*specs: ArraySpec, **keywords: Any) -> Callable[..., Attended] | None:
     """`attention` of arrays of these shapes and dtypes, by the short way of flash attention."""
-    run = flash.specialised(*specs, **keywords) if refusals.loops(*specs[:3], **keywords) is None else None
+    run = None
+    if few.takes(*specs[:2], **keywords) or refusals.loops(*specs[:3], **keywords) is None:
+        run = flash.specialised(*specs, **keywords)
     if run is None:
         return None
 

@@ -3,10 +3,12 @@
 T. Dao et al., "FlashAttention" (2022), with the loop order of its second version: each block of queries goes over all
 keys. Scores, statistics and sums are of float32; both products have the precision of the call, so that the weights are
 rounded to it before they meet the values, while their sum is of the unrounded ones. Weights below 2**-125 are zero.
+Few queries go another way (`few.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import struct
@@ -19,6 +21,7 @@ from .. import cpu, threading
 from ..gemm.compiled import EXACT, ISAS, computed
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, Refused
+from . import few
 from .plain import Attended
 
 if TYPE_CHECKING:
@@ -189,6 +192,9 @@ def attention(
 ) -> Attended:
     """The result and the log-sum-exps, for the memory-efficient kernel with a mask of float32 or half numbers. Raises
     `Refused` for values that tiles do not take."""
+    if few.takes(q, k, causal=causal, precision=precision):
+        with contextlib.suppress(Refused):
+            return few.attention(q, k, v, mask, scale=scale, precision=precision, rounding=rounding)
     if scale < 0:
         q, scale = -q, -scale
     pool, threads = threading.pool()
@@ -221,6 +227,8 @@ def specialised(
     **_: Any,
 ) -> Callable[..., Attended] | None:
     """`attention` of arrays of these shapes and dtypes, which looks up no more than their strides."""
+    if few.takes(q, k, causal=causal, precision=precision):
+        return functools.partial(attention, scale=scale, precision=precision, rounding=rounding)
     if scale < 0 or (mask is not None and mask.dtype not in (_FLOAT32, q.dtype)):
         return None
     shapes = q.shape, k.shape, v.shape

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..gemm import matmul
 
-__all__ = ["Attended", "attention", "grouped", "hidden"]
+__all__ = ["Attended", "attention", "exponentials", "grouped", "hidden"]
 
 
 class Attended(NamedTuple):
@@ -30,6 +30,17 @@ def grouped(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np
 def hidden(rows: int, columns: int, first_row: int = 0, first_column: int = 0) -> np.ndarray:
     """Where a causal row must not look: (rows, columns), true above the diagonal."""
     return np.arange(first_row, first_row + rows)[:, None] < np.arange(first_column, first_column + columns)
+
+
+def exponentials(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Those of each row of scores over that of its largest one, in the same memory; their sums, or 1 for a row that
+    sees nothing, as (..., 1); and the log-sum-exps of the scores."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        largest = scores.max(-1, keepdims=True, initial=-np.inf)
+        weights = np.subtract(scores, np.where(np.isneginf(largest), 0, largest), out=scores)
+        total = np.exp(weights, out=weights).sum(-1, keepdims=True)
+        lse = np.where(total == 0, np.inf, np.log(total) + largest)[..., 0]
+    return weights, np.where(total == 0, 1, total), lse
 
 
 def attention(
@@ -60,12 +71,8 @@ def attention(
         scores = scores + mask.astype(wide, copy=False)
     if causal:
         scores[..., hidden(*scores.shape[-2:])] = -np.inf
-    with np.errstate(invalid="ignore", divide="ignore"):
-        largest = scores.max(-1, keepdims=True, initial=-np.inf)
-        weights = np.exp(scores - np.where(np.isneginf(largest), 0, largest))
-        total = weights.sum(-1, keepdims=True)
-        weights /= np.where(total == 0, 1, total)
-        lse = np.where(total == 0, np.inf, np.log(total) + largest)[..., 0]
+    weights, total, lse = exponentials(scores)
+    weights /= total
     weights = weights.astype(q.dtype, copy=False).reshape(*q.shape[:-1], k.shape[-2])
     out = matmul(weights, v, **options)
     return Attended(out.reshape(*leading, *out.shape[-2:]).astype(dtype, copy=False), lse.astype(wide, copy=False))

@@ -52,10 +52,11 @@ _LEAST_BROADCAST = 500_000
 """Products of a whole batch below which NumPy's BLAS does exact ones faster, for batches that broadcast, whose
 addresses take 10 us to find."""
 
-_LEAST_LINES, _ALWAYS = 8, 1000
-"""Rows and columns of a result below which BLAS does a single exact product faster, which need not pack, and products
-(m * k * n) up to which it does not. Microseconds by vectors and by BLAS: n = 8 0.22, 0.55; 16 0.28, 0.60; 32 0.72,
-1.07; 64 3.9, 4.4; 128 34, 45; [1, 64] @ [64, 64] transposed 1.1, 0.7; [128, 128] @ [128, 4] 4.7, 2.4."""
+_LEAST_LINES, _LEAST_LINES_IN_BATCH, _ALWAYS = 8, 3, 1000
+"""Rows and columns of a result below which BLAS does a single exact product faster, which need not pack, or a batch (32
+x ([1, 128] @ [128, 128]) 65 us, by vectors 116), and products (m * k * n) up to which it does not. Microseconds by
+vectors and by BLAS: n = 8 0.22, 0.55; 16 0.28, 0.60; 32 0.72, 1.07; 64 3.9, 4.4; 128 34, 45; [1, 64] @ [64, 64]
+transposed 1.1, 0.7; [128, 128] @ [128, 4] 4.7, 2.4."""
 
 
 def refuses(isa: str) -> Callable[..., str | None]:
@@ -83,7 +84,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return _refusal_of_tiles(a.dtype, precision, exact, count, products if max(m, n) <= SIDE else math.inf)
         if exact and m == n == 1 and count > 1 and count * k > _ALWAYS:
             return f"leaves batches of dot products to BLAS from {_ALWAYS:,} products on"
-        if exact and count < 4 and min(m, n) < _LEAST_LINES and products > _ALWAYS:
+        least = _LEAST_LINES if count < 4 else _LEAST_LINES_IN_BATCH
+        if exact and min(m, n) < least and products > _ALWAYS:
             return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
         if exact and a.shape[:-2] != b.shape[:-2] and count * products < _LEAST_BROADCAST:
             return f"leaves {count} x {products:,} products to BLAS; faster with broadcasting from {_LEAST_BROADCAST:,}"

@@ -6,6 +6,7 @@ Nothing here imports the compiler; the first product does.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from ..registry import ArraySpec, Refused
 from .compiled import EXACT, computed_by_panels, working_dtype
 from .workspace import address_of, empty
 
-__all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "refuses"]
+__all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "refuses", "rows_times"]
 
 ISAS = ("avx512", "avx2")
 
@@ -58,7 +59,7 @@ def _exact(dtype: np.dtype, precision: str) -> bool:
 
 
 def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int) -> int:
-    """How many rows or columns, whichever are fewer, of an (m, k) times a (k, n) matrix are done without packing."""
+    """How many rows or columns, whichever are fewer, of (m, k) times (k, n) matrices are done without packing."""
     most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
     if m > n:
         most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
@@ -73,17 +74,19 @@ def refuses(isa: str) -> Callable[..., str | None]:
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
-        if a.ndim != 2 or b.ndim != 2:
-            return "takes two matrices"
-        (m, k), n = a.shape, b.shape[1]
+        m, k, n, large = *a.shape[-2:], b.shape[-1], b if a.shape[-2] <= b.shape[-1] else a
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if large.shape[:-2] != batch:
+            return "takes a matrix for each few rows or columns of a batch"
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), _exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
         least = _LEAST_PRODUCTS if few > 1 else _LEAST_BYTES_OF_ONE // a.dtype.itemsize
-        if exact and m * k * n < least:
-            return f"leaves {m * k * n:,} products to BLAS; it is faster from {least:,}"
-        if not exact and max(m, n) * k < _LEAST_VALUES:
-            return f"leaves a matrix of {max(m, n) * k:,} values to others; it is faster from {_LEAST_VALUES:,}"
+        values = math.prod(large.shape)
+        if exact and values * few < least:
+            return f"leaves {values * few:,} products to BLAS; it is faster from {least:,}"
+        if not exact and values < _LEAST_VALUES:
+            return f"leaves a matrix of {values:,} values to others; it is faster from {_LEAST_VALUES:,}"
         if a.dtype.name not in ("float32", "float64", "float16", "bfloat16"):
             return f"has no loops for {a.dtype.name}"
         if a.dtype.itemsize == 2 and a.dtype == np.float16 and not cpu.converts_half():
@@ -97,37 +100,45 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     """The product in one pass over the matrix, in the call form of `matmul`."""
 
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
-        inner = computed_by_panels(isa, a.dtype, precision)
-        assert inner is not None
-        if a.shape[0] <= b.shape[1]:
-            return _product(a, b, isa, inner, rounding)
-        return np.ascontiguousarray(_product(b.T, a.T, isa, inner, rounding).T)
+        if a.shape[-2] <= b.shape[-1]:
+            return _rounded(rows_times(a, b, isa, precision, rounding), a.dtype)
+        turned = rows_times(b.swapaxes(-1, -2), a.swapaxes(-1, -2), isa, precision, rounding)
+        return np.ascontiguousarray(_rounded(turned, a.dtype).swapaxes(-1, -2))
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_rows_{isa}"
     return multiply
 
 
-def _product(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
-    """The product of few rows (m, k) and a matrix (k, n)."""
+def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
+    """Few rows (..., m, k) times a matrix (..., k, n) for each of a batch, as they are summed: in float32, or float64
+    for matrices of it. Raises `Refused` for those that are not contiguous in a direction."""
     from .thin_loops import multiply_rows
 
-    (m, k), n = few.shape, matrix.shape[1]
-    how = precision, rounding if precision == "tf32" else None
-    code = _code(isa, m, matrix.dtype, matrix.strides, *how)
-    few, factors, convert = _factors(few, code, precision)
-    totals = empty((m, n), working_dtype(few.dtype))
+    inner = computed_by_panels(isa, matrix.dtype, precision)
+    assert inner is not None
+    (m, k), (*batch, _, n) = few.shape[-2:], matrix.shape
+    code = _code(isa, m, matrix.dtype, matrix.strides[-2:], inner, rounding if inner == "tf32" else None)
+    units, places = 1, matrix
+    if batch:
+        from .product import addresses
+
+        table = addresses(matrix, tuple(batch))
+        units, few = len(table), np.broadcast_to(few, (*batch, m, k)).reshape(-1, k)
+        places = table if units > 1 else matrix
+    few, factors, convert = _factors(few, code, inner)
+    totals = empty((units * m, n), working_dtype(few.dtype))
     totals.fill(0)
     pool, threads = threading.pool()
     strips = empty((threads, code.strip_bytes), _BYTES) if code.strip_bytes else totals
-    width = code.columns or min(_COLUMNS, -(-n // (code.at_once * threads)) * code.at_once)
+    width = code.columns or min(_COLUMNS, -(-n // (code.at_once * max(1, threads // units))) * code.at_once)
     multiply_rows(
-        pool, threads, code.leaf, address_of(strips), code.strip_bytes, width, n, m, k,
+        pool, threads, code.leaf, address_of(strips), code.strip_bytes, width, units, n, m, k,
         convert, address_of(few), few.strides[0], address_of(factors), factors.strides[1], factors.strides[0],
-        address_of(matrix), *matrix.strides, address_of(totals), *totals.strides,
+        address_of(places), *matrix.strides[-2:], address_of(totals), *totals.strides,
     )  # fmt: skip
-    if precision == "bf16x3" and not np.isfinite(totals).all():
+    if inner == "bf16x3" and not np.isfinite(totals).all():
         raise Refused("the result is not finite; products of parts are then looked at one after the other")
-    return _rounded(totals, matrix.dtype)
+    return totals.reshape(*batch, m, n) if batch else totals
 
 
 def _factors(few: np.ndarray, code: _Code, precision: str) -> tuple[np.ndarray, np.ndarray, int]:

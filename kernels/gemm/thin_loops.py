@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
+from ..words import get
 from .emit import LINE
 from .tags import constant
 from .thin_kernels import One, add_rows, fill_strip, sum_rows
@@ -154,13 +155,16 @@ def strip_bytes(leaf: Any) -> int:
 
 @subroutine
 def _task(task, worker, job):
-    first = task * job.width
+    pieces = (job.n + job.width - 1) // job.width
+    unit, first = task // pieces, task % pieces * job.width
+    b = job.b if job.units == 1 else get(job.b, unit)
     call_at(
         job.leaf,
         _Arguments(
-            job.strips + worker * job.strip_bytes, job.rows, job.k, job.a, job.a_row, job.a_part,
-            job.b + first * job.by_column, job.by_k, job.by_column, job.totals + first * job.totals_column,
-            job.totals_row, job.totals_column, min(job.width, job.n - first),
+            job.strips + worker * job.strip_bytes, job.rows, job.k, job.a + unit * job.rows * job.a_row, job.a_row,
+            job.a_part, b + first * job.by_column, job.by_k, job.by_column,
+            job.totals + unit * job.rows * job.totals_row + first * job.totals_column, job.totals_row,
+            job.totals_column, min(job.width, job.n - first),
         ),
     )  # fmt: skip
 
@@ -170,6 +174,7 @@ class _Columns(NamedTuple):
     strips: int
     strip_bytes: int
     width: int
+    units: int
     n: int
     rows: int
     k: int
@@ -187,22 +192,24 @@ class _Columns(NamedTuple):
 
 @njit
 def multiply_rows(
-    pool, threads, leaf, strips, strip_bytes, width, n, rows, k, convert, few, few_row, a, a_row, a_part,
+    pool, threads, leaf, strips, strip_bytes, width, units, n, rows, k, convert, few, few_row, a, a_row, a_part,
     b, by_k, by_column, totals, totals_row, totals_column,
 ):  # fmt: skip
-    """Add some rows times a matrix (k, n) to `totals` (rows, n), in float32, or float64 for a matrix of it.
+    """Add some rows times a matrix (k, n) to `totals` (rows, n), in float32, or float64 for a matrix of it, in each of
+    some units, whose rows and totals follow one another; `b` is the address of a table of those of their matrices, or
+    that of the matrix of one unit.
 
     The rows at `a` lie `a_row` bytes apart. Where values of the matrix have two parts, they are there twice, `a_part`
     bytes apart. Where `convert` is the address of a `ConvertRow`, it makes them of those at `few`, `few_row` bytes
     apart. `leaf` is the address of an `AddRows` or `TurnRows`, for which columns of totals are neighbours, or of a
     `SumRows`; each thread has `strip_bytes` from `strips` on for it. Values of the matrix lie `by_k` bytes apart
-    along K and `by_column` bytes from column to column. Tasks are `width` columns.
+    along K and `by_column` bytes from column to column. Tasks are `width` columns of a unit.
     """
     if convert != 0:
-        for row in range(rows):
+        for row in range(units * rows):
             call_at(convert, _Row(k, few + row * few_row, a + row * a_row))
     job = _Columns(
-        leaf, strips, strip_bytes, width, n, rows, k, a, a_row, a_part, b, by_k, by_column,
+        leaf, strips, strip_bytes, width, units, n, rows, k, a, a_row, a_part, b, by_k, by_column,
         totals, totals_row, totals_column,
     )  # fmt: skip
-    launch(pool, threads, (n + width - 1) // width, job)
+    launch(pool, threads, units * ((n + width - 1) // width), job)

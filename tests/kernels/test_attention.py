@@ -7,8 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minitorch_backends.kernels import threading
-from minitorch_backends.kernels.attention import attention, attention_gradient, chunked, efficient, flash
+from minitorch_backends.kernels import cpu, threading
+from minitorch_backends.kernels.attention import attention, attention_gradient, chunked, efficient, few, flash
+from minitorch_backends.kernels.gemm import thin
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
@@ -19,6 +20,7 @@ SHAPES = {
     "grouped": (1, 4, 2, 33, 70, 16),
     "wide": (1, 1, 1, 130, 130, 200),
     "blocks": (1, 2, 1, 300, 600, 20),
+    "few": (1, 4, 2, 2, 2000, 64),
 }
 KERNELS = ("flash", "efficient", "math")
 FLOAT32_ROUNDING = 2e-6
@@ -192,7 +194,7 @@ MASKS = {
 @pytest.mark.parametrize("layout", MASKS)
 def test_masks_of_every_layout(layout):
     """In the loops and in chunks; several stretches of keys and blocks of queries, and rests of both."""
-    for shape in ((2, 4, 2, 37, 21, 8), (1, 2, 1, 270, 301, 16)):
+    for shape in ((2, 4, 2, 37, 21, 8), (1, 2, 1, 270, 301, 16), SHAPES["few"]):
         arrays, mask, keywords = operands(*shape), MASKS[layout](shape), {"scale": 0.3}
         g = operands(*shape, seed=5)[0]
         exact = attention.reference(*arrays, mask, **keywords)
@@ -247,11 +249,11 @@ def test_every_nan_reaches_the_gradients(name):
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_hostile_values(value, place):
     """Flash gives what the plain kernel gives, or refuses the data."""
-    arrays = operands(1, 1, 1, 20, 20, 8)
-    arrays[place][0, 0, 3, 2] = value
-    with np.errstate(all="ignore"):
-        expected = attention["math"](*arrays, scale=0.3)
-        for precision in ("ieee", "bf16", "bf16x3"):
+    for shape, precision in itertools.product(((1, 1, 1, 20, 20, 8), SHAPES["few"]), ("ieee", "bf16", "bf16x3")):
+        arrays = operands(*shape)
+        arrays[place][0, 0, 1, 2] = value
+        with np.errstate(all="ignore"):
+            expected = attention["math"](*arrays, scale=0.3)
             try:
                 found = attention["flash"](*arrays, scale=0.3, precision=precision)
             except Refused:
@@ -261,9 +263,10 @@ def test_hostile_values(value, place):
                 np.testing.assert_allclose(found.out, expected.out, rtol=1e-4, atol=1e-4 * (1 + (place == 2) * 1e38))
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 1, 200, 200, 16), SHAPES["few"]])
 @pytest.mark.parametrize("name", KERNELS)
-def test_bits_do_not_depend_on_threads_or_layout(name):
-    q, k, v = operands(1, 2, 1, 200, 200, 16)
+def test_bits_do_not_depend_on_threads_or_layout(name, shape):
+    q, k, v = operands(*shape)
     turned = [np.ascontiguousarray(each.swapaxes(1, 2)).swapaxes(1, 2) for each in (q, k, v)]
     threads, results = threading.get_num_threads(), []
     try:
@@ -278,6 +281,20 @@ def test_bits_do_not_depend_on_threads_or_layout(name):
     finally:
         threading.set_num_threads(threads)
     assert len(set(results)) == 1
+
+
+def test_who_attends_few_queries():
+    """In float64 as well; not where there are more of them than reading less is worth, or few keys."""
+    on_vectors = any(cpu.refusal(isa) is None for isa in thin.ISAS)
+    for shape, expected in ((SHAPES["few"], True), ((1, 4, 2, 3, 2000, 64), False), ((1, 4, 2, 2, 1000, 64), False)):
+        q, k, v = operands(*shape, dtype=np.float64)
+        assert few.takes(q, k) == (expected and on_vectors)
+        assert not few.takes(q, k, causal=True)
+        found = attention["efficient"](q, k, v, scale=-0.2)
+        exact = attention.reference(q, k, v, scale=-0.2)
+        np.testing.assert_allclose(found.out, exact.out, atol=1e-14)
+        np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-13)
+        assert (found.out.dtype, found.lse.dtype) == (np.float64, np.float64)
 
 
 def test_negative_scales_and_flat_ones():

@@ -20,7 +20,16 @@ from .test_small import layouts, normal
 every_isa = pytest.mark.parametrize(
     "isa", [pytest.param(i, marks=pytest.mark.skipif(cpu.refusal(i) is not None, reason=f"no {i}")) for i in thin.ISAS]
 )
-SHAPES = [(1, 300, 200), (2, 257, 1001), (3, 5000, 17), (4, 33, 3333), (4, 4099, 15), (1000, 257, 4), (5001, 16, 1)]
+SHAPES = [
+    (1, 300, 200),
+    (1, 2049, 260),
+    (2, 257, 1001),
+    (3, 5000, 17),
+    (4, 33, 3333),
+    (4, 4099, 15),
+    (1000, 257, 4),
+    (5001, 16, 1),
+]
 SHAPES_OF_MANY = [(5, 300, 501), (8, 1040, 193), (13, 2049, 75), (600, 320, 20), (32, 1030, 300)]
 
 
@@ -44,7 +53,7 @@ def test_float32(isa, how):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, seed=m), normal(k, n, seed=n)
         many = min(m, n) > thin.most_rows(isa, a.dtype, how[0], m, k, n)
-        if many or (how == ("ieee",) and (1 in (m, n) or m * k * n < 1_000_000)):
+        if many or (how == ("ieee",) and m * k * n < (500_000 if 1 in (m, n) else 1_000_000)):
             with pytest.raises(Refused, match="takes 1 to" if many else "to BLAS"):
                 by_rows(isa, a, b, *how)
             continue
@@ -62,7 +71,8 @@ def test_float64(isa):
     for m, k, n in (*SHAPES, *SHAPES_OF_MANY):
         a, b = normal(m, k, seed=m, dtype=np.float64), normal(k, n, seed=n, dtype=np.float64)
         few = min(m, n)
-        if few == 1 or few > thin.most_rows(isa, a.dtype, "ieee", m, k, n) or m * k * n < 1_000_000:
+        least = 250_000 if few == 1 else 1_000_000
+        if few > thin.most_rows(isa, a.dtype, "ieee", m, k, n) or m * k * n < least:
             continue
         exact = exact_matmul(a, b)
         for x, y in itertools.product((a, np.asfortranarray(a)), (b, np.asfortranarray(b))):
@@ -83,6 +93,27 @@ def test_sixteen_bits_are_rounded_once(isa, dtype):
             assert result.dtype == dtype
             unit = float(ml_dtypes.finfo(dtype).eps)
             assert np.all(np.abs(result.astype(np.float64) - exact) <= 0.51 * unit * np.abs(exact) + 1e-3)
+
+
+@every_isa
+@pytest.mark.parametrize("precision", ["ieee", "tf32", "bf16x3"])
+def test_batches(isa, precision):
+    """Each of its own matrix, of any strides between them; few rows may be the same for all."""
+    for (m, k, n), batch in (
+        ((3, 130, 900), (5,)),
+        ((1, 65, 2100), (2, 3)),
+        ((900, 130, 3), (5,)),
+        ((11, 70, 300), (6,)),
+    ):
+        a, b = normal(*batch, m, k, seed=m), normal(*batch, k, n, seed=n)
+        turned = [np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2) for x in (a, b)]
+        spread = [np.stack([x, -x], -3)[..., 0, :, :] for x in (a, b)]
+        for x, y in ((a, b), turned, spread, (a[::-1], b[::-1])):
+            assert_right(by_rows(isa, x, y, precision), np.ascontiguousarray(x), np.ascontiguousarray(y), precision)
+        few, large = (a[0], b) if m <= n else (a, b[0])
+        assert_right(by_rows(isa, few, large, precision), few, large, precision)
+    with pytest.raises(Refused, match="a matrix for each"):
+        by_rows(isa, a, b[0], precision)
 
 
 @every_isa
