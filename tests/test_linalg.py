@@ -280,6 +280,20 @@ def test_the_gradient_of_a_determinant_is_exact_at_every_rank(rank: int, dtype: 
     assert gradgradcheck(linalg.det, [A])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_gradients_of_determinants_that_are_near_zero_in_a_batch(dtype: str) -> None:
+    """Only these leave the LU factors of all."""
+    a = random(3, 4, 5, 5, dtype=dtype)
+    a[0, 1, 2], a[1, 2], a[2, 3, :, 0], a[1, 0, 4] = a[0, 1, 3], 0, 0, a[1, 0, 3] * np.float32(1 + 1e-6)
+    A, g = mt.tensor(a).requires_grad_(), random(3, 4, dtype=dtype, seed=1)
+    linalg.det(A).backward(mt.tensor(g))
+    expected = np.stack([minors(each.astype(complex)) for each in a.reshape(-1, 5, 5)]).reshape(a.shape).conj()
+    expected *= g[..., None, None]
+    np.testing.assert_allclose(
+        A.grad.numpy(), expected, atol=(1e-5 if dtype == "float32" else 1e-13) * abs(expected).max()
+    )
+
+
 def test_third_derivatives_of_a_determinant_at_zero() -> None:
     """det is multilinear in the rows: at 0 its third derivative by three elements of three rows is a sign."""
     A = mt.zeros(3, 3, dtype=mt.float64).requires_grad_()

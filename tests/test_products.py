@@ -141,7 +141,7 @@ def test_every_product_asks_the_flags(name):
 @pytest.mark.parametrize("precision", ["bf16", "tf32", "ieee"])
 def test_large_float32_products_are_added_to_while_they_are_stored(precision):
     """The same bits as the product and then the sum, wherever that is done."""
-    a, b, x = (mt.tensor(np.random.default_rng(seed).standard_normal((220, 220), np.float32)) for seed in range(3))
+    a, b, x = (mt.tensor(np.random.default_rng(seed).standard_normal((720, 720), np.float32)) for seed in range(3))
     with explain.record() as record:
         fused = mt.addmm(x, a, b, beta=0.5, alpha=2, precision=precision)
     product = mt.matmul(a, b, precision=precision)

@@ -106,6 +106,19 @@ def test_truth_is_uint8_for_uint8() -> None:
     assert mt.tensor([[1, 2]]).all(dim=()).tolist() == [[True, True]]
 
 
+@pytest.mark.parametrize("dim", [None, -1, 0, (0, 2), (1, 2)])
+def test_norms_of_rows_are_sums_in_one_pass_or_two(dim) -> None:
+    """Rows that are long, apart, turned or none, and beyond what float32 squares."""
+    generator = np.random.default_rng(0)
+    for shape in ((2, 3, 5000), (3, 40, 700), (2, 0, 5), (2, 3, 0)):
+        array = generator.standard_normal(shape).astype(np.float32)
+        for each in (array, array[..., ::-2], np.ascontiguousarray(array.T).T):
+            axis = dim if dim is not None else (0, 1, 2)
+            exact = np.sqrt(np.square(each.astype(np.float64)).sum(axis))
+            np.testing.assert_allclose(mt.tensor(each).norm(2, dim).numpy(), exact, rtol=2e-6)
+    assert mt.tensor([[3e38, 1.0]]).norm(2, 1).isinf().item()
+
+
 def test_norms() -> None:
     x = mt.tensor([[3.0, -4.0], [0.0, 0.0]])
     assert [x.norm(p, 1).tolist() for p in (2, 1, math.inf, -math.inf, 0)] == [[5, 0], [7, 0], [4, 0], [3, 0], [2, 0]]

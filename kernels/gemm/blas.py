@@ -122,7 +122,7 @@ def _are_dots(a: ArraySpec | np.ndarray, b: ArraySpec | np.ndarray) -> bool:
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of two arrays of a dtype that BLAS has, any batch dimensions and strides."""
     if a.size == 1 or b.size == 1:  # np.dot scales the other operand by it, and skips a zero, which 0 x Inf is not
-        return np.matmul(a, b)
+        return np.multiply(a, b)
     if b.ndim == 2:
         if a.ndim == 2:
             return a.dot(b)  # a third of a microsecond less than np.matmul; copies the strides that BLAS does not take

@@ -30,8 +30,8 @@ def _added(
         return result
     result = product(a, b, precision)
     if alpha != 1:
-        result = result * np.asarray(alpha).astype(a.dtype)
-    return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype))
+        result *= np.asarray(alpha).astype(a.dtype)
+    return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype), out=result)
 
 
 def _refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:

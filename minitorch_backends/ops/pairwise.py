@@ -16,7 +16,8 @@ from .dims import wrap_dim
 
 __all__ = ["cdist", "dist", "renorm"]
 
-_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+_BY_PRODUCTS = "use_mm_for_euclid_dist"
+_MODES = ("use_mm_for_euclid_dist_if_necessary", _BY_PRODUCTS, "donot_use_mm_for_euclid_dist")
 
 
 def _norm(size: Any, p: float, **named: Any) -> Any:
@@ -31,19 +32,26 @@ def _pairs() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
     yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
     yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 4, 2, seed=1), compute_mode=_BY_PRODUCTS)
 
 
 @composite(
     method=False,
     takes="f",
-    reference=lambda x1, x2, p=2.0: _norm(np.abs(x1[..., :, None, :] - x2[..., None, :, :]), p, axis=-1),
+    reference=lambda x1, x2, p=2.0, compute_mode=None: _norm(
+        np.abs(x1[..., :, None, :] - x2[..., None, :, :]), p, axis=-1
+    ),
     samples=_pairs,
 )
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distances between all vectors of x1 (..., m, k) and of x2 (..., n, k), as (..., m, n).
 
-    Differences are always taken before they are squared, whatever `compute_mode` says: that loses no digits. The
-    gradient is 0 where a distance is. Raises RuntimeError for other shapes, a negative p and unknown modes.
+    Differences are taken before they are squared, which loses no digits. With p = 2 and `compute_mode` =
+    "use_mm_for_euclid_dist" it is squares less twice a product of matrices, at the precision of the flags: a hundredth
+    of the time, and an error of the squared distance that is relative to the squares of the vectors. It is never
+    necessary. The gradient is 0 where a distance is.
+
+    Raises RuntimeError for other shapes and a negative p, and ValueError for unknown modes.
     """
     if x1.is_complex() or x2.is_complex() or x1.dtype.category < FLOATING:
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {x1.dtype!r}, and X2 {x2.dtype!r}")
@@ -56,7 +64,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         raise RuntimeError(f"cdist only supports non-negative p values, and got {p}")
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode!r} is not a valid value for compute_mode; expected None or one of {_MODES}")
-    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+    if p != 2 or compute_mode != _BY_PRODUCTS:
+        return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+    squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * (x1 @ x2.mT)
+    apart = squares > 0
+    return squares.where(apart, 1).sqrt().where(apart, 0)
 
 
 def _two() -> Iterator[Sample]:

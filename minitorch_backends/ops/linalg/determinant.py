@@ -45,15 +45,32 @@ three digits at most."""
 
 
 def _det_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
-    """g * conj(cofactors): by the LU factors where they are far from singular and nothing is recorded."""
-    LU = out[1]._array
-    pivots = np.abs(LU.diagonal(0, -2, -1))
-    smallest, largest = pivots.min(-1, initial=np.inf), pivots.max(-1, initial=0)
-    scale = (g[0] * out[0].conj())[..., None, None]
-    if not grad_mode.get().records and (smallest > SMALL * largest).all():
-        identity = np.broadcast_to(np.eye(LU.shape[-1], dtype=LU.dtype), LU.shape)
-        return scale * lu_solve(out[1], out[2], adopt(np.ascontiguousarray(identity)), adjoint=True)
-    return g[0][..., None, None] * cofactors(widened(A)).conj()
+    """g * conj(cofactors): by the LU factors of those that are far from singular where nothing is recorded."""
+    found, LU, pivots = out
+    sizes = np.abs(LU._array.diagonal(0, -2, -1))
+    near = ~(sizes.min(-1, initial=np.inf) > SMALL * sizes.max(-1, initial=0))
+    if grad_mode.get().records or near.all():
+        return _by_cofactors(g[0], A)
+    scale = g[0] * found.conj()
+    if not near.any():
+        return _by_factors(scale, LU, pivots)
+    gradient, far = np.empty_like(LU._array), ~near
+    gradient[near] = _by_cofactors(_part(g[0], near), _part(A, near))._array
+    gradient[far] = _by_factors(_part(scale, far), _part(LU, far), _part(pivots, far))._array
+    return adopt(gradient)
+
+
+def _part(x: Tensor, which: np.ndarray) -> Tensor:
+    return adopt(x._array[which])
+
+
+def _by_cofactors(g: Tensor, A: Tensor) -> Tensor:
+    return g[..., None, None] * cofactors(widened(A)).conj()
+
+
+def _by_factors(scale: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
+    identity = np.broadcast_to(np.eye(LU.shape[-1], dtype=LU._array.dtype), LU.shape)
+    return scale[..., None, None] * lu_solve(LU, pivots, adopt(np.ascontiguousarray(identity)), adjoint=True)
 
 
 def cofactors(A: Tensor) -> Tensor:
