@@ -106,7 +106,7 @@ def binary(op: Any) -> Callable[..., Any]:
     metadata, plans = _defaults(op), op.plans
     first, second = op.inputs
     with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
-    recorded = with_first or with_second
+    recorded, strided = with_first or with_second, op.strided
 
     def call(input: Any = ABSENT, other: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
@@ -145,7 +145,10 @@ def binary(op: Any) -> Callable[..., Any]:
             if edge is not None or edge_of_other is not None:
                 node = _new(Node)
                 node.op, node.edges = op, (edge, edge_of_other)
-                node.likes = ((x.shape, dtype), None if y is other else (y.shape, dtype))
+                if strided:
+                    node.likes = ((x.shape, dtype, x.strides), None if y is other else (y.shape, dtype, y.strides))
+                else:
+                    node.likes = ((x.shape, dtype), None if y is other else (y.shape, dtype))
                 node.metadata = metadata if product is None else recorded_arguments(metadata, product)
                 node.outputs, node.sequence = (), next_sequence()
                 saves, saves_out = plans[(edge is not None) + 2 * (edge_of_other is not None)]

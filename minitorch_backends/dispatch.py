@@ -83,6 +83,7 @@ class Op:
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
+        self.strided = any(source == "strides" for rule in self.rules if rule for _, source, _ in rule[1])
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
             raise TypeError(
@@ -321,7 +322,7 @@ class Op:
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
         if self.product is not None:
             metadata = recorded(metadata, self.product)
-        node.likes, node.metadata, node.saved = tuple(map(_like, values)), metadata, {}
+        node.likes, node.metadata, node.saved = tuple(map(self._like, values)), metadata, {}
         if watch.calls:
             note_call(node)
         saves = self.plans[self.mask(node)][0]
@@ -331,6 +332,12 @@ class Op:
             for index in saves:
                 node.saved[self.inputs[index]] = _saved(values[index], edges[index], arrays[index])
         return node
+
+    def _like(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return None
+        array = value._array
+        return (array.shape, array.dtype, array.strides) if self.strided else (array.shape, array.dtype)
 
     def mask(self, node: Node) -> int:
         """The inputs that need gradients, as a bit mask."""
@@ -357,10 +364,6 @@ def _marks(annotation: Any, mark: Any) -> bool:
 
 def _edge(value: Any) -> Node | None:
     return history(value) if isinstance(value, Tensor) else None
-
-
-def _like(value: Any) -> Any:
-    return (value._array.shape, value._array.dtype) if isinstance(value, Tensor) else None
 
 
 def _saved(value: Any, edge: Node | None, array: Any) -> Any:

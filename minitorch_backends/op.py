@@ -6,9 +6,9 @@
 
 The forward is written on arrays; gradients are written with ops, so that every gradient can be differentiated again.
 A rule is named after its input, and its parameter names say what is saved: `g` (the gradient of the result; a tuple
-for several results), an input, `<input>_shape`, `<input>_dtype`, the result `out`, or any other argument of the op.
-What no needed rule asks for is not kept alive. The engine brings gradients to the shape and dtype of their inputs; no
-rule mentions broadcasting.
+for several results), an input, `<input>_shape`, `<input>_dtype`, `<input>_strides` (of several inputs), the result
+`out`, or any other argument of the op. What no needed rule asks for is not kept alive. The engine brings gradients to
+the shape and dtype of their inputs; no rule mentions broadcasting.
 """
 
 from __future__ import annotations

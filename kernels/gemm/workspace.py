@@ -20,6 +20,7 @@ __all__ = [
     "address_of",
     "aligned_bytes",
     "empty",
+    "is_sole",
     "offered",
     "release",
     "result",
@@ -105,6 +106,27 @@ def _references(memories: list[np.ndarray]) -> int:
 
 
 _IDLE = _references([np.empty(0, np.uint8)])
+
+
+def is_sole(array: np.ndarray) -> bool:
+    """Whether no other array sees the memory of this one, and little of that is not its own."""
+    memory = array.base
+    if memory is None:
+        return True
+    if type(memory) is not np.ndarray or memory.base is not None or memory.nbytes > 2 * (array.nbytes + _ALIGNMENT):
+        return False
+    remembered = any(memory is each for each in tuple(_results))
+    return COUNTS_REFERENCES and sys.getrefcount(memory) <= _SEEN_ONCE + remembered
+
+
+def _references_of_one_view() -> int:
+    """To memory that one array is a view of, seen as `is_sole` sees it."""
+    array = np.empty(1)[:]
+    memory = array.base
+    return sys.getrefcount(memory)
+
+
+_SEEN_ONCE = _references_of_one_view()
 
 
 class _Offer(python_threads.local):

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import watch
 from ..dtypes import COMPLEX, dtype_of
+from ..kernels.gemm.workspace import is_sole
 from ..tensor import Tensor, adopt
 from .modes import grad_mode
 from .nodes import Leaf
@@ -50,7 +51,7 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
             out = np.empty_like(tensor._array, array.dtype)
             out[...] = array
             state.grad = adopt(out)
-        elif fresh and array.base is None and sys.getrefcount(g._array) <= _ONE_OWNER + 1:
+        elif fresh and sys.getrefcount(g._array) <= _ONE_OWNER + 1 and is_sole(array):
             state.grad = adopt(array)
         else:
             state.grad = adopt(array.copy("K"))

@@ -153,8 +153,7 @@ class Flow:
         """Take what a rule made of `g` to the node of an input, brought to that input's shape and dtype."""
         if value is None:
             return
-        array = value._array
-        if array.shape != like[0] or array.dtype is not like[1]:
+        if value._array.shape != like[0] or value._array.dtype is not like[1]:  # no name: `accumulate` counts them
             value = fitted(value, like[0], like[1], self.create_graph)
         kind = type(edge)
         if kind is Node:

@@ -46,7 +46,8 @@ class Node:
     Attributes:
         op: the `Op` whose gradient rules apply.
         edges: for each input, in the op's order, the node it came from, or None when it needs no gradient.
-        likes: for each input, its shape and dtype, to which its gradient is brought.
+        likes: for each input, its shape and dtype, to which its gradient is brought, and where a rule asks for them
+            its strides.
         saved: name -> what `save` returned, for what the needed rules ask for.
         metadata: the op's other arguments by name.
         outputs: the shape and dtype of each result; empty for a single one that is not in a tuple. None in place of one

@@ -16,6 +16,10 @@ Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
 """A gradient rule, and for each of its parameters the name, the kind of source, and which input."""
 
 
+_LIKES = ("shape", "dtype", "strides")
+"""What a node keeps of each input; strides where a rule of an op of several inputs asks for them."""
+
+
 def rule_of(op: Any, function: Callable[..., Any] | None) -> Rule | None:
     """A rule, and where each of its arguments comes from; raises TypeError for a name that stands for nothing."""
     if function is None:
@@ -29,11 +33,12 @@ def _source(op: Any, name: str) -> tuple[str, int]:
         return ("g" if name == "g" else "metadata"), 0
     if name in op.inputs or name == "out":
         return "saved", 0
-    if stem in op.inputs and what in ("shape", "dtype"):
+    if stem in op.inputs and what in _LIKES[: 2 if len(op.inputs) == 1 else 3]:
         return what, op.inputs.index(stem)
     known = ", ".join(("g", "out", *op.order))
     raise TypeError(
-        f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype"
+        f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype, "
+        "<input>_strides"
     )
 
 
@@ -77,5 +82,5 @@ def _fetch(op: Any, name: str, source: str, index: int) -> str:
         return f"node.metadata[{name!r}]"
     if source == "saved":
         return f"unpack(node, {name!r}, flow.create_graph)"
-    which = 0 if source == "shape" else 1
+    which = _LIKES.index(source)
     return f"[like[{which}] for like in likes]" if op.listed else f"likes[{index}][{which}]"

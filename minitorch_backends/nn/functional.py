@@ -9,7 +9,8 @@ from typing import Any
 
 from ..autograd.modes import is_grad_enabled
 from ..ops import activation as _activation
-from ..ops.activation import gelu, glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
+from ..ops import gated as _gated
+from ..ops.activation import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
 from ..ops.adaptive import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -33,6 +34,7 @@ from ..ops.distance import (
 )
 from ..ops.dropout import dropout as _dropout
 from ..ops.embedding import embedding, one_hot
+from ..ops.gated import gelu
 from ..ops.linear import linear
 from ..ops.loss import (
     binary_cross_entropy,
@@ -169,5 +171,5 @@ mish = _writable(_activation.mish)
 relu = _writable(_activation.relu)
 relu6 = _writable(_activation.relu6)
 selu = _writable(_activation.selu)
-silu = _writable(_activation.silu)
+silu = _writable(_gated.silu)
 threshold = _writable(_activation.threshold)

@@ -1,4 +1,6 @@
-"""Activation functions of one argument: relu and its relatives. The softmax family is in softmax.py."""
+"""Activation functions of one argument: relu and its relatives. gelu and silu are in gated.py, the softmax family is in
+softmax.py.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,11 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
 from ..tensor import Tensor
-from .floating import floating_composite, widened
+from .floating import floating_composite
 
 __all__ = [
     "celu",
     "elu",
-    "gelu",
     "glu",
     "hardshrink",
     "hardsigmoid",
@@ -29,7 +30,6 @@ __all__ = [
     "relu",
     "relu6",
     "selu",
-    "silu",
     "softplus",
     "softshrink",
     "softsign",
@@ -267,82 +267,6 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 # Smooth
-
-
-def _normal_cdf(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(math.erfc, [np.float64])(-x / math.sqrt(2)) / 2
-
-
-# gelu and silu are products: what their second factor saves for its gradient is not computed again, and one pass over
-# the normal distribution function is ten times the cost of a product.
-
-
-@op(
-    takes="f",
-    method=False,
-    input=lambda g, input: g * ((input * input * -0.5).exp() * (1 / math.sqrt(2 * math.pi))),
-    reference=_normal_cdf,
-    samples=unary_samples(-3, 3),
-)
-def normal_cdf(input: Array):
-    """The distribution function of the standard normal distribution, with small relative errors in both tails."""
-    from scipy.special import ndtr
-
-    return ndtr(input)
-
-
-def _normal_cdf_by_tanh(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-2 * _tanh_argument(x)))
-
-
-def _tanh_argument(x: Any) -> Any:
-    """sqrt(2 / pi) * (x + 0.044715 x**3)."""
-    return math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-
-
-def _by_tanh_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
-    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * input * input)
-    return g * (2 * out * (1 - out)) * slope
-
-
-@op(
-    takes="f",
-    method=False,
-    input=_by_tanh_gradient,
-    reference=_normal_cdf_by_tanh,
-    samples=unary_samples(-3, 3),
-)
-def normal_cdf_by_tanh(input: Array):
-    """An approximation of `normal_cdf`: (1 + tanh(sqrt(2 / pi) * (input + 0.044715 input**3))) / 2."""
-    out = np.asarray(np.tanh(_tanh_argument(input)))
-    out += 1
-    out *= 0.5
-    return out
-
-
-def _gelu_reference(input: np.ndarray, approximate: str = "none") -> np.ndarray:
-    return input * (_normal_cdf if approximate == "none" else _normal_cdf_by_tanh)(input)
-
-
-@floating_composite(reference=_gelu_reference, samples=_with_options(-3, 3, {"approximate": "tanh"}))
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """`input` times the standard normal distribution function, or times its approximation by tanh.
-
-    Hendrycks and Gimpel, Gaussian Error Linear Units, 2016. `approximate` is "none" or "tanh".
-    """
-    if approximate not in ("none", "tanh"):
-        raise RuntimeError(f"approximate argument must be either none or tanh, and got {approximate!r}")
-    wide = widened(input)
-    return (wide * (normal_cdf(wide) if approximate == "none" else normal_cdf_by_tanh(wide))).to(input.dtype)
-
-
-@floating_composite(
-    takes="fc", reference=lambda input: input * 0.5 * (1 + np.tanh(input / 2)), samples=unary_samples(-3, 3)
-)
-def silu(input: Tensor) -> Tensor:
-    """input * sigmoid(input), also called swish."""
-    wide = widened(input)
-    return (wide * wide.sigmoid()).to(input.dtype)
 
 
 def _softplus_gradient(g: Tensor, input: Tensor, beta: float, threshold: float) -> Tensor:

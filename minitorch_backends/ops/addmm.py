@@ -10,13 +10,13 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .matmul import adjoint, matmul, of_dims, refuse_mixed, shape_error
+from .matmul import adjoint, gradient_of_right, matmul, of_dims, refuse_mixed, shape_error
 from .products import fused_sum, product
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
 
-def _added(
+def added(
     name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
 ) -> np.ndarray:
     """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
@@ -66,7 +66,9 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
     inplace=True, takes="ifc", widen=False, product="matmul",
     input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled(matmul(g, adjoint(mat2), precision=precision), alpha),
-    mat2=lambda g, mat1, alpha, precision: _scaled(matmul(adjoint(mat1), g, precision=precision), alpha),
+    mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: _scaled(
+        gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision), alpha
+    ),
     reference=lambda input, mat1, mat2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat1 @ mat2),
     samples=_adding((3, 2), (3, 4), (4, 2)),
 )  # fmt: skip
@@ -78,7 +80,7 @@ def addmm(
         raise RuntimeError(
             f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}"
         )
-    return _added("addmm", input, mat1, mat2, beta, alpha, precision)
+    return added("addmm", input, mat1, mat2, beta, alpha, precision)
 
 
 @op(
@@ -98,7 +100,7 @@ def baddbmm(
             "baddbmm(): batch1 and batch2 must be 3-D with equal first sizes, and their shapes are "
             f"{list(batch1.shape)} and {list(batch2.shape)}"
         )
-    return _added("baddbmm", input, batch1, batch2, beta, alpha, precision)
+    return added("baddbmm", input, batch1, batch2, beta, alpha, precision)
 
 
 @composite(

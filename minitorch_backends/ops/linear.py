@@ -13,11 +13,12 @@ from ..flags import current
 from ..kernels.gemm import Kept, gains_by_keeping
 from ..kernels.gemm import linear as kernel
 from ..kernels.registry import ArraySpec
-from ..op import composite
+from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .addmm import addmm
-from .products import float32_call
+from .addmm import added
+from .matmul import times
+from .products import float32_call, product
 
 __all__ = ["PackedWeight", "linear"]
 
@@ -36,32 +37,59 @@ def _reference(input: Any, weight: Any, bias: Any = 0) -> Any:
     return input @ weight.T + bias
 
 
+def _affine_samples() -> Iterator[Sample]:
+    yield from (each for each in _samples() if each.args[0].ndim > 1 and each.args[1].ndim > 1)
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    return tensor if tensor.ndim == 2 else tensor.flatten(0, -2)
+
+
+@op(
+    takes="ifc",
+    widen=False,
+    method=False,
+    product="matmul",
+    input=lambda g, weight, precision: times(g, weight.conj(), precision),
+    weight=lambda g, input, precision: times(_flat(g).mT, _flat(input).conj(), precision),
+    bias=lambda g: g,
+    reference=_reference,
+    samples=_affine_samples,
+)
+def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
+    """`linear` with a matrix as weight, recorded as one op: its gradient lies in memory as the weight does, and needs
+    no copy."""
+    rows = input.reshape(-1, input.shape[-1])
+    out = product(rows, weight.T, precision) if bias is None else added("linear", bias, rows, weight.T, 1, 1, precision)
+    return out.reshape(*input.shape[:-1], len(weight))
+
+
 @composite(takes="ifc", method=False, reference=_reference, samples=_samples)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias.
 
     input: (..., in_features); weight: (out_features, in_features) or (in_features); bias: (out_features) or ().
     """
-    if bias is None or not _fuses(input, weight, bias):
-        product = input @ weight.t()
-        return product if bias is None else product + bias
-    rows = input if input.ndim == 2 else input.flatten(0, -2)
-    out = addmm(bias, rows, weight.t())
-    return out if input.ndim == 2 else out.unflatten(0, input.shape[:-1])
+    if _is_large(input, weight, bias):
+        return affine(input, weight, bias)
+    product = input @ weight.t()
+    return product if bias is None else product + bias
 
 
-_LEAST_FUSED, _LEAST_FUSED_OF_HALVES = 1 << 20, 1 << 14
-"""Values of the result from which the bias is added while the product is stored, which takes 20 us of Python, and of
-half types is rounded once. [4096, 256] to 512 takes 3.8 ms in place of 4.5, in float16 4.2 of 13.5, [64, 256] to 256 in
-float16 162 us of 226."""
+_LEAST_VALUES, _LEAST_VALUES_OF_HALVES = 1 << 18, 1 << 14
+"""Values of the weight or the result from which one op, whose call takes 20 us of Python, is quicker than those it is
+made of. The bias is added while the product is stored, and of half types rounded once: [64, 256] to 256 in float16
+takes 162 us in place of 226."""
 
 
-def _fuses(input: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    x, w, b = input._array, weight._array, bias._array
-    if x.ndim < 2 or w.ndim != 2 or b.ndim > 1 or not x.dtype == w.dtype == b.dtype:
+def _is_large(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    x, w, b = input._array, weight._array, None if bias is None else bias._array
+    if x.ndim < 2 or w.ndim != 2 or x.shape[-1] != w.shape[1] or x.dtype != w.dtype:
         return False
-    values = math.prod(x.shape[:-1]) * w.shape[0]
-    return values >= (_LEAST_FUSED_OF_HALVES if x.dtype.itemsize == 2 else _LEAST_FUSED)
+    if b is not None and (b.ndim > 1 or b.dtype != x.dtype):
+        return False
+    values = max(math.prod(x.shape[:-1]) * w.shape[0], w.size)
+    return values >= (_LEAST_VALUES_OF_HALVES if x.dtype.itemsize == 2 else _LEAST_VALUES)
 
 
 _FLOAT32 = np.dtype(np.float32)

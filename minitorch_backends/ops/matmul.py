@@ -42,9 +42,11 @@ def shape_error(a: np.ndarray, b: np.ndarray) -> RuntimeError:
 # Gradients. A vector stands as a matrix of one row (on the left) or one column (on the right).
 
 
-def _gradient_of_left(g: Tensor, other: Tensor, input_shape: tuple, precision: str | None) -> Tensor:
+def _gradient_of_left(
+    g: Tensor, other: Tensor, input_shape: tuple, input_strides: tuple, precision: str | None
+) -> Tensor:
     if _is_plain(g, other) and len(input_shape) == 2:
-        return adopt(product(g._array, other._array.T, precision))
+        return _laid_out(g._array, other._array.T, input_strides, precision)
     if other.ndim == 1:
         g, other = g.unsqueeze(-1), other.unsqueeze(-1)
     if len(input_shape) == 1:
@@ -52,9 +54,14 @@ def _gradient_of_left(g: Tensor, other: Tensor, input_shape: tuple, precision: s
     return times(g, adjoint(other), precision)
 
 
-def _gradient_of_right(g: Tensor, input: Tensor, other_shape: tuple, precision: str | None) -> Tensor:
+def gradient_of_right(
+    g: Tensor, input: Tensor, other_shape: tuple, other_strides: tuple, precision: str | None
+) -> Tensor:
+    """That of the right factor. One for all of a batch of left factors sees these as the rows of one."""
+    if len(other_shape) == 2 < g.ndim == input.ndim:
+        g, input = g.flatten(0, -2), input.flatten(0, -2)
     if _is_plain(g, input) and len(other_shape) == 2:
-        return adopt(product(input._array.T, g._array, precision))
+        return _laid_out(input._array.T, g._array, other_strides, precision)
     if input.ndim == 1:
         g, input = g.unsqueeze(-1 if len(other_shape) == 1 else -2), input.unsqueeze(0)
     elif len(other_shape) == 1:
@@ -63,6 +70,14 @@ def _gradient_of_right(g: Tensor, input: Tensor, other_shape: tuple, precision: 
         g = g if g.ndim > 1 else g.unsqueeze(-1)
         return times(adjoint(input), g, precision).squeeze(-1)
     return times(adjoint(input), g, precision)
+
+
+def _laid_out(a: np.ndarray, b: np.ndarray, strides: tuple[int, int], precision: str | None) -> Tensor:
+    """The product of two matrices, in memory as one of these strides lies: a layer multiplies with its weight
+    transposed, and to copy the gradient of one of 3072 x 768 into its order took as long as the product."""
+    if strides[0] < strides[1]:
+        return adopt(product(b.T, a.T, precision).T)
+    return adopt(product(a, b, precision))
 
 
 def _is_plain(g: Tensor, factor: Tensor) -> bool:
@@ -137,7 +152,7 @@ def _answered(declared: Op) -> Callable[..., Any]:
     warns=False,
     product="matmul",
     input=_gradient_of_left,
-    other=_gradient_of_right,
+    other=gradient_of_right,
     reference=np.matmul,
     samples=_products,
 )

@@ -110,3 +110,41 @@ def test_graphs_of_every_kind_are_freed_without_the_collector(way: str) -> None:
         z.sum().backward(retain_graph=True)
     del y, z
     assert [ref() for ref in watched] == [None] * 3
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(16, 520), (2, 8, 520)])
+def test_the_gradient_of_a_layers_weight_is_the_memory_that_its_product_wrote(shape: tuple, bias: bool) -> None:
+    layer, x = mt.nn.Linear(520, 530, bias=bias), mt.ones(shape)
+    layer(x).sum().backward()
+    layer.zero_grad()
+    loss = layer(x).sum()
+    tracemalloc.start()
+    loss.backward()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert layer.weight.grad.stride() == layer.weight.stride()
+    assert peak < 1.5 * 4 * layer.weight.numel()
+
+
+def test_a_gradient_that_somebody_else_sees_is_copied() -> None:
+    w, seen = leaf(np.ones((530, 520)), np.float32), []
+    y = w.t()
+    y.register_hook(seen.append)
+    (mt.ones(16, 520) @ y).sum().backward()
+    assert not np.shares_memory(w.grad._array, seen[0]._array)
+    w.grad.zero_()
+    assert seen[0].ne(0).all()
+
+
+def test_a_gradient_of_a_transposed_factor_lies_as_that_factor_does() -> None:
+    x, w = leaf(np.ones((6, 20)), np.float32), leaf(np.ones((7, 20)), np.float32)
+    x.t().t().retain_grad()
+    for turned in (w.t(), w.t().contiguous()):
+        turned.retain_grad()
+        (x @ turned).sum().backward()
+        assert turned.grad.stride() == turned.stride()
+    left = leaf(np.ones((20, 6)), np.float32).t()
+    left.retain_grad()
+    (left @ w.t()).sum().backward()
+    assert left.grad.stride() == left.stride()

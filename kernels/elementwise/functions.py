@@ -1,0 +1,95 @@
+"""The functions that are mapped over arrays: tags whose `emit` makes a result of vectors of the operands."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..jit import ir
+from .vectors import Vectors
+
+__all__ = ["Gelu", "GeluGradient", "Silu", "SiluGradient", "TanhGelu", "TanhGeluGradient"]
+
+_ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+class Gelu(NamedTuple):
+    """x times the normal distribution function of x."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.times(x, v.normal(x)[0])
+
+
+class GeluGradient(NamedTuple):
+    """g times the derivative of `Gelu` at x."""
+
+    operands = 2
+
+    @staticmethod
+    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
+        below, density = v.normal(x)
+        return v.times(g, v.fused(v.times(x, 1 / math.sqrt(2 * math.pi)), density, below))
+
+
+def _twice_the_argument(v: Vectors, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """2 sqrt(2 / pi) (x + 0.044715 x**3), the argument of the tanh twice, and its derivative."""
+    square = v.times(x, x)
+    slope = v.fused(square, v.number(2 * _ROOT * _CUBIC * 3), v.number(2 * _ROOT))
+    return v.times(x, v.fused(square, v.number(2 * _ROOT * _CUBIC), v.number(2 * _ROOT))), slope
+
+
+def _near(v: Vectors, x: ir.Value) -> ir.Value:
+    """x, or something smaller where the sigmoid is 0 or 1 all the same, so that no power of it is infinite."""
+    return v.clamped(x, -1e3, 1e3)
+
+
+class TanhGelu(NamedTuple):
+    """x times (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2, which is a sigmoid."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.times(x, v.sigmoids(_twice_the_argument(v, _near(v, x))[0])[0])
+
+
+def _slope_of_gated(v: Vectors, x: ir.Value, argument: ir.Value, slope: ir.Value | None) -> ir.Value:
+    """The derivative of x sigmoid(u), given u and its derivative, where that is not 1."""
+    gate, other = v.sigmoids(argument)
+    rising = v.times(x, other)
+    return v.fused(gate, rising if slope is None else v.times(rising, slope), gate)
+
+
+class TanhGeluGradient(NamedTuple):
+    """g times the derivative of `TanhGelu` at x."""
+
+    operands = 2
+
+    @staticmethod
+    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
+        x = _near(v, x)
+        argument, slope = _twice_the_argument(v, x)
+        return v.times(g, _slope_of_gated(v, x, argument, slope))
+
+
+class Silu(NamedTuple):
+    """x sigmoid(x)."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.times(x, v.sigmoids(x)[0])
+
+
+class SiluGradient(NamedTuple):
+    """g times the derivative of `Silu` at x."""
+
+    operands = 2
+
+    @staticmethod
+    def emit(v: Vectors, g: ir.Value, x: ir.Value) -> ir.Value:
+        return v.times(g, _slope_of_gated(v, x, x, None))

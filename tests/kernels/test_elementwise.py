@@ -1,0 +1,128 @@
+"""Functions of large arrays, in vectors, beside their definitions in passes of float64."""
+
+import itertools
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitorch_backends.kernels import cpu, elementwise, threading
+from minitorch_backends.kernels.elementwise import MAPPED
+
+OPERANDS = {name: 2 if name.endswith("_gradient") else 1 for name in MAPPED}
+DTYPES = [np.dtype(each) for each in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]
+every_function = pytest.mark.parametrize("name", MAPPED)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+UNITS = {"float32": 8, "float64": 64, "float16": 8, "bfloat16": 8}
+"""In the last place, those that the definition loses in float64 included."""
+
+LENGTHS = [elementwise._LEAST + extra for extra in (0, 1, 7, 8, 15, 17)] + [3 * 8192 + 5]
+HOSTILE = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-45, 1e38, -1e38, -14.2, -38.4, -103.9, 87.0, 3e-310]
+ERROR = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+LEAST = {"float32": 2.0**-149, "float64": 2.0**-1074, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+
+
+def in_vectors(name: str, *arrays: np.ndarray) -> np.ndarray:
+    leaf = elementwise._leaf("".join(part.title() for part in name.split("_")), arrays[0].dtype)
+    if leaf is None:
+        pytest.skip(f"this CPU does not convert {arrays[0].dtype.name}: passes take it")
+    return elementwise._run(leaf, *arrays)
+
+
+def exact(name: str, *arrays: np.ndarray) -> np.ndarray:
+    return MAPPED[name].by_passes(*[each.astype(np.float64) for each in arrays])
+
+
+def assert_right(got: np.ndarray, wanted: np.ndarray, magnitude: np.ndarray, units: float) -> None:
+    """Within some units in the last place of `magnitude`, or some of the smallest number."""
+    name = got.dtype.name
+    wide, limit = got.astype(np.float64), wanted.astype(got.dtype).astype(np.float64)
+    same = (wide == limit) | (np.isnan(wide) & np.isnan(limit))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(wide - wanted) <= units * ERROR[name] * magnitude + units * LEAST[name]
+    assert np.all(same | near), (got[~(same | near)][:5], wanted[~(same | near)][:5])
+
+
+def spread(rng: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.choice([0.1, 1.0, 4.0], shape).astype(dtype) * rng.standard_normal(shape).astype(dtype)
+
+
+@every_dtype
+@every_function
+def test_every_length_agrees_with_the_definition(name: str, dtype: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    for length in LENGTHS:
+        arrays = [spread(rng, dtype, (length,)) for _ in range(OPERANDS[name])]
+        got, wanted = in_vectors(name, *arrays), exact(name, *arrays)
+        assert (got.dtype, got.shape) == (dtype, (length,))
+        assert_right(
+            got, wanted, np.maximum(np.abs(wanted), 0.3 * np.abs(arrays[0].astype(np.float64))), UNITS[dtype.name]
+        )
+
+
+@pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations squares lose digits far out")
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("name", ["gelu", "silu"])
+def test_small_values_have_small_relative_errors(name: str, dtype: np.dtype) -> None:
+    farthest = {"gelu": {4: 13.0, 8: 37.0}, "silu": {4: 87.0, 8: 700.0}}[name][dtype.itemsize]
+    x = np.linspace(-farthest, -0.5, 8192).astype(dtype)
+    wide = x.astype(np.longdouble)
+    wanted = exact(name, x) if name == "gelu" else wide / (1 + np.exp(-wide))
+    units = 12 if dtype.itemsize == 4 or name == "silu" else 2000  # of float64 the definition's own exponential
+    assert np.all(np.abs(in_vectors(name, x) - wanted) <= units * ERROR[dtype.name] * np.abs(wanted))
+
+
+@every_dtype
+@every_function
+def test_hostile_values_give_what_the_definition_gives(name: str, dtype: np.dtype) -> None:
+    with np.errstate(over="ignore"):
+        values = np.array(HOSTILE).astype(dtype)
+    some = np.array(list(itertools.product(values, repeat=OPERANDS[name]))).T
+    arrays = [np.resize(each, elementwise._LEAST).astype(dtype) for each in some]
+    with np.errstate(all="ignore"):
+        wanted = exact(name, *arrays)
+        magnitude = np.maximum(np.abs(wanted), np.abs(arrays[0].astype(np.float64)))
+        # At -1e38 the definition multiplies infinities with zeros; the loops may give the limit instead.
+        known = np.isfinite(wanted) | np.any([np.isnan(each.astype(np.float64)) for each in arrays], 0)
+        got = in_vectors(name, *arrays)
+    assert_right(got[known], wanted[known], np.where(np.isfinite(magnitude[known]), magnitude[known], 0), 8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(sorted(MAPPED)), st.integers(0, 3), st.booleans(), st.booleans(), st.integers(0, 2**32 - 1))
+def test_layouts_and_threads_leave_the_bits(name: str, kind: int, turned: bool, strided: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dtype = DTYPES[kind]
+    arrays = [spread(rng, dtype, (130, 160)) for _ in range(OPERANDS[name])]
+    straight = MAPPED[name](*[each[:, 3:131].copy() for each in arrays])
+    views = [np.asfortranarray(each[:, 3:131]) if turned else each[:, 3:131] for each in arrays]
+    if strided:
+        views[0] = arrays[0][:, 3:131]
+    before = threading.get_num_threads()
+    threading.set_num_threads(1)
+    try:
+        other = MAPPED[name](*views)
+    finally:
+        threading.set_num_threads(before)
+    assert other.tobytes() == straight.tobytes()
+    if turned and not strided:
+        assert other.flags.f_contiguous
+
+
+@every_dtype
+@every_function
+def test_small_arrays_and_empty_ones_go_in_passes(name: str, dtype: np.dtype) -> None:
+    for shape in ((0, 3), (), (5, 7)):
+        arrays = [np.full(shape, 0.5, dtype) for _ in range(OPERANDS[name])]
+        got = MAPPED[name](*arrays)
+        assert (got.shape, got.dtype) == (shape, dtype)
+        assert_right(got, exact(name, *arrays), np.abs(exact(name, *arrays)), 4)
+
+
+def test_operands_that_broadcast_go_in_passes() -> None:
+    g, x = np.ones((64, 1), np.float32), np.linspace(-3, 3, 6400, dtype=np.float32).reshape(64, 100)
+    wanted = exact("silu_gradient", g, x)
+    assert_right(elementwise.silu_gradient(g, x), wanted, np.maximum(np.abs(wanted), 0.3), 8)
