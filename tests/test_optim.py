@@ -303,7 +303,7 @@ def test_bad_arguments(error: Any, says: str, call: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda p: optim.SGD(p, lr=0.7),
+        lambda p: optim.SGD(p, lr=0.3),
         lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
         lambda p: optim.Adam(p, lr=0.02),
         lambda p: optim.AdamW(p, lr=0.02),

@@ -15,7 +15,8 @@ import numpy as np
 from .. import cpu
 from ..gemm import thin
 from ..gemm.compiled import computed_by_panels
-from .plain import Attended, exponentials
+from ..rows import exponentials
+from .plain import Attended
 
 __all__ = ["attention", "takes"]
 

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..gemm import matmul
+from ..rows import exponentials
 
-__all__ = ["Attended", "attention", "exponentials", "grouped", "hidden"]
+__all__ = ["Attended", "attention", "grouped", "hidden"]
 
 
 class Attended(NamedTuple):
@@ -30,17 +31,6 @@ def grouped(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np
 def hidden(rows: int, columns: int, first_row: int = 0, first_column: int = 0) -> np.ndarray:
     """Where a causal row must not look: (rows, columns), true above the diagonal."""
     return np.arange(first_row, first_row + rows)[:, None] < np.arange(first_column, first_column + columns)
-
-
-def exponentials(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Those of each row of scores over that of its largest one, in the same memory; their sums, or 1 for a row that
-    sees nothing, as (..., 1); and the log-sum-exps of the scores."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        largest = scores.max(-1, keepdims=True, initial=-np.inf)
-        weights = np.subtract(scores, np.where(np.isneginf(largest), 0, largest), out=scores)
-        total = np.exp(weights, out=weights).sum(-1, keepdims=True)
-        lse = np.where(total == 0, np.inf, np.log(total) + largest)[..., 0]
-    return weights, np.where(total == 0, 1, total), lse
 
 
 def attention(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..kernels import rows
+from ..kernels.rows import Standardized
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -29,11 +31,6 @@ def _standardize_backward_reference(grad_output: Any, output: Any, deviation: An
     return (grad_output - shift - output * slope) / deviation
 
 
-def _mean(array: np.ndarray, dim: tuple[int, ...]) -> np.ndarray:
-    """The mean over dimensions that are kept with size 1; np.mean takes 4 us more for small arrays."""
-    return np.add.reduce(array, dim, keepdims=True) / max(math.prod([array.shape[each] for each in dim]), 1)
-
-
 def _of_output(g: Tensor, grad_output: Tensor, output: Tensor, deviation: Tensor, dim: tuple[int, ...]) -> Tensor:
     slope, other = (grad_output * output).mean(dim, keepdim=True), (g * output).mean(dim, keepdim=True)
     return -(g * slope + grad_output * other) / deviation
@@ -50,20 +47,7 @@ def _of_output(g: Tensor, grad_output: Tensor, output: Tensor, deviation: Tensor
 )
 def standardize_backward(grad_output: Array, output: Array, deviation: Array, dim: tuple[int, ...]):
     """The gradient of `standardize` from its results: (g - mean(g) - output * mean(g * output)) / deviation."""
-    out = grad_output * output
-    np.multiply(output, _mean(out, dim), out=out)
-    np.subtract(grad_output, out, out=out)
-    out -= _mean(grad_output, dim)
-    out /= deviation
-    return out
-
-
-class Standardized(NamedTuple):
-    """What `standardize` returns; mean and deviation keep the reduced dimensions with size 1."""
-
-    output: Any
-    mean: Any
-    deviation: Any
+    return rows.standardize_gradient(grad_output, output, deviation, dim=dim)
 
 
 def _standardize_reference(input: np.ndarray, dim: tuple[int, ...], eps: float) -> Standardized:
@@ -104,15 +88,7 @@ def _counts(g: Tensor) -> bool:
 )
 def standardize(input: Array, dim: tuple[int, ...], eps: float):
     """(input - mean) / deviation over the dimensions `dim`, with deviation = sqrt(var + eps) of the biased variance."""
-    mean = _mean(input, dim)
-    output = input - mean
-    if dim == (input.ndim - 1,):  # no array of squares: 3.2 ms in place of 4.3 for 4096 x 768, and as accurate
-        var = np.vecdot(output, output)[..., None] / input.dtype.type(input.shape[-1])
-    else:
-        var = _mean(np.square(output), dim)
-    deviation = np.sqrt(var + input.dtype.type(eps))
-    output /= deviation
-    return Standardized(output, mean, deviation)
+    return rows.standardize(input, dim=dim, eps=eps)
 
 
 def _affine(output: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: Any) -> Tensor:

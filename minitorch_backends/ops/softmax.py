@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import float64
+from ..kernels import rows
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor
@@ -49,12 +50,6 @@ def _log_softmax(input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray:
     return input - np.log(np.exp(input).sum(dim, keepdims=True))
 
 
-def _below_maximum(input: np.ndarray, dim: int) -> np.ndarray:
-    """`input` minus its maximum along `dim`, so that no exponential overflows."""
-    wrap_dim(dim, input.ndim)
-    return np.asarray(input - np.maximum.reduce(input, dim, keepdims=True)) if input.size else input.copy()
-
-
 # Gradients. Both are linear in grad_output; the derivative of a softmax is symmetric, so that its gradient is itself.
 
 
@@ -73,11 +68,7 @@ def _of_softmax_result(g: Tensor, grad_output: Tensor, result: Tensor, dim: int)
 )
 def softmax_backward(grad_output: Array, result: Array, dim: int):
     """The gradient of a softmax from its result: result * (grad_output - sum(grad_output * result))."""
-    out = np.asarray(grad_output * result)
-    total = np.add.reduce(out, dim, keepdims=True)
-    np.subtract(grad_output, total, out=out)
-    out *= result
-    return out
+    return rows.softmax_gradient(grad_output, result, dim=dim)
 
 
 @op(
@@ -90,9 +81,7 @@ def softmax_backward(grad_output: Array, result: Array, dim: int):
 )
 def log_softmax_backward(grad_output: Array, result: Array, dim: int):
     """The gradient of a log_softmax from its result: grad_output - exp(result) * sum(grad_output)."""
-    out = np.asarray(np.exp(result))
-    out *= np.add.reduce(grad_output, dim, keepdims=True)
-    return np.subtract(grad_output, out, out=out)
+    return rows.log_softmax_gradient(grad_output, result, dim=dim)
 
 
 # Forwards. The public names take `dtype`, to which the input is converted first.
@@ -107,10 +96,8 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 )
 def softmax_forward(input: Array, dim: int):
     """exp(input) / sum(exp(input)) along `dim`."""
-    out = _below_maximum(input, dim)
-    np.exp(out, out=out)
-    out /= np.add.reduce(out, dim, keepdims=True)
-    return out
+    wrap_dim(dim, input.ndim)
+    return rows.softmax(input, dim=dim)
 
 
 @op(
@@ -122,9 +109,8 @@ def softmax_forward(input: Array, dim: int):
 )
 def log_softmax_forward(input: Array, dim: int):
     """input - log(sum(exp(input))) along `dim`."""
-    out = _below_maximum(input, dim)
-    out -= np.log(np.add.reduce(np.exp(out), dim, keepdims=True))
-    return out
+    wrap_dim(dim, input.ndim)
+    return rows.log_softmax(input, dim=dim)
 
 
 @composite(takes="f", reference=_softmax, samples=_along_in_dtype)

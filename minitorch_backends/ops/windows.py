@@ -33,6 +33,11 @@ class Windows(NamedTuple):
     dilation: tuple[int, ...]
     output: tuple[int, ...]
 
+    def are_apart(self) -> bool:
+        """Whether no two windows see the same place."""
+        steps = zip(self.kernel, self.stride, self.dilation, strict=True)
+        return all(step > gap * (taps - 1) for taps, step, gap in steps)
+
     def wide(self) -> tuple[int, ...]:
         """Sizes of an image with its padding and what windows see beyond it."""
         reach = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, self.output, strict=True)
@@ -230,28 +235,25 @@ def _pool_reference(input: Any, at: Windows) -> Pooled:
 
 @op(
     method=False, takes="if", warns=False,
-    input=lambda g, out, input_shape: scatter_flat(g[0], out[1], input_shape[2:]),
+    input=lambda g, out, input_shape, at: scatter_flat(g[0], out[1], input_shape[2:], at.are_apart()),
     reference=_pool_reference, samples=_image_samples,
 )  # fmt: skip
 def pool_max(input: Array, at: Windows):
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
     equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
-    wide = _widened(input, at, _least(input.dtype))
-    found: Any = None
-    best: Any = None
-    for number, (_, place) in enumerate(at.taps()):
+    found, first, pitches = largest(input, at), *_first_places(at)
+    wide, taps = _widened(input, at, _least(input.dtype)), list(at.taps())
+    wrong = bool(np.isnan(found).any()) if input.dtype.kind == "f" else False
+    # Of the taps that have it the first one has the highest rank: no branches, and one byte for a window.
+    rank = np.zeros_like(found, np.min_scalar_type(len(taps)))
+    for before, (_, place) in enumerate(taps):
         here = wide[place]
-        if found is None:
-            found, best = here.copy(order="K"), np.zeros_like(here, np.int64)
-            continue
-        larger = here > found
-        if input.dtype.kind == "f":
-            larger |= np.isnan(here) & ~np.isnan(found)
-        np.copyto(found, here, where=larger)
-        best[larger] = number
-    first, pitches = _first_places(at)
-    shifts = [sum(i * p for i, p in zip(tap, pitches, strict=True)) for tap, _ in at.taps()]
-    indices = first + np.array(shifts, np.int64)[best]
+        alike = here == found
+        if wrong:
+            alike |= np.isnan(here)
+        np.maximum(rank, np.multiply(alike, len(taps) - before, dtype=rank.dtype), out=rank)
+    shifts = [0, *(sum(i * p for i, p in zip(tap, pitches, strict=True)) for tap, _ in reversed(taps))]
+    indices = first + np.array(shifts, np.int64)[rank]
     least = found == _least(input.dtype)  # perhaps that of the padding
     return Pooled(found, np.where(least, _first_inside(at), indices) if least.any() else indices)
 
@@ -264,6 +266,7 @@ def _flat_samples() -> Iterator[Sample]:
 def _scatter_samples() -> Iterator[Sample]:
     for (grad, indices), _ in _flat_samples():
         yield sample(grad, indices, (3, 3) if grad.ndim == 4 else (4,))
+    yield sample(between(-1, 1, 2, 1, 3), np.array([[[2, 0, -1]], [[1, 3, 2]]]), (4,), True)
 
 
 def _gather_samples() -> Iterator[Sample]:
@@ -271,7 +274,7 @@ def _gather_samples() -> Iterator[Sample]:
         yield sample(between(-1, 1, *output.shape[:2], *((3, 3) if output.ndim == 4 else (4,)), seed=1), indices)
 
 
-def _scatter_reference(input: Any, indices: Any, size: Sequence[int]) -> np.ndarray:
+def _scatter_reference(input: Any, indices: Any, size: Sequence[int], apart: bool = False) -> np.ndarray:
     out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
     for place in np.ndindex(*input.shape):
         if indices[place] >= 0:
@@ -290,20 +293,23 @@ def _images(indices: np.ndarray, count: int) -> np.ndarray:
     input=lambda g, indices: gather_flat(g, indices),
     reference=_scatter_reference, samples=_scatter_samples,
 )  # fmt: skip
-def scatter_flat(input: Array, indices: Array, size: Sequence[int]):
+def scatter_flat(input: Array, indices: Array, size: Sequence[int], apart: bool = False):
     """Images (N, C, *size) of zeros, to which each value is added at its index in the image as one dimension; nowhere
-    at -1."""
+    at -1. `apart` says that no index comes twice in an image."""
     count, images = math.prod(size), input.shape[0] * input.shape[1]
     places, values = _images(indices, count).ravel(), input.ravel()
     if indices.min(initial=0) < 0:
         inside = indices.ravel() >= 0
         places, values = places[inside], values[inside]
-    if input.dtype.kind == "f":
+    if apart:
+        out = np.zeros(images * count, input.dtype)
+        out[places] = values
+    elif input.dtype.kind == "f":
         out = np.bincount(places, weights=values, minlength=images * count)
     else:
         out = np.zeros(images * count, input.dtype)
         np.add.at(out, places, values)
-    return out.reshape(*input.shape[:2], *size).astype(input.dtype)
+    return out.reshape(*input.shape[:2], *size).astype(input.dtype, copy=False)
 
 
 def _gather_reference(input: Any, indices: Any) -> np.ndarray:

@@ -1,0 +1,129 @@
+"""What is done to a row: tags whose `emit` emits its passes, given the places of its numbers and of two more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..gemm.emit import F64, broadcast
+from ..jit import ir
+from .sweeps import Row
+
+__all__ = [
+    "Exponentials",
+    "LogSoftmax",
+    "LogSoftmaxGradient",
+    "Softmax",
+    "SoftmaxGradient",
+    "Standardize",
+    "StandardizeGradient",
+]
+
+
+class Places(NamedTuple):
+    """Of a row: its operands and its result, one number for it and another, and the bits of a float64, `eps`."""
+
+    first: ir.Value
+    second: ir.Value
+    out: ir.Value
+    one: ir.Value
+    other: ir.Value
+    eps: ir.Value
+
+
+class Softmax(NamedTuple):
+    """out = exp(first) / sum(exp(first))."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        largest = row.largest(at.first)
+        row.write_each(at.out, lambda x: row.exponential(row.minus(x, largest)), at.first)
+        factor = row.over(row.number(1.0), row.total(lambda x: x, at.out))
+        row.write_each(at.out, lambda x: row.times(x, factor), at.out)
+
+
+class SoftmaxGradient(NamedTuple):
+    """out = second * (first - sum(first * second))."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        total = row.total(row.times, at.first, at.second)
+        row.write_each(at.out, lambda g, y: row.times(y, row.minus(g, total)), at.first, at.second)
+
+
+class Exponentials(NamedTuple):
+    """out = exp(first - max(first)), one = sum(out), and other = log(sum(exp(first))). Of a row of -inf, which sees
+    nothing, they are 0, 1 and inf."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        builder, largest = row.builder, row.largest(at.first)
+        nothing = builder.fcmp_ordered("==", largest, row.number(float("-inf")))
+        shift = builder.select(nothing, row.number(0.0), largest)
+        row.write_each(at.out, lambda x: row.exponential(row.minus(x, shift)), at.first)
+        total = row.total(lambda x: x, at.out)
+        empty = builder.fcmp_ordered("==", total, row.number(0.0))
+        logarithm = row.plus(row.by_float64("log", total), shift)
+        row.keep(builder.select(empty, row.number(1.0), total), at.one)
+        row.keep(builder.select(empty, row.number(float("inf")), logarithm), at.other)
+
+
+class LogSoftmax(NamedTuple):
+    """out = first - log(sum(exp(first)))."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        largest = row.largest(at.first)
+        total = row.total(lambda x: row.exponential(row.minus(x, largest)), at.first)
+        logarithm = row.by_float64("log", total)
+        row.write_each(at.out, lambda x: row.minus(row.minus(x, largest), logarithm), at.first)
+
+
+class LogSoftmaxGradient(NamedTuple):
+    """out = first - exp(second) * sum(first)."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        total = row.total(lambda g: g, at.first)
+        row.write_each(at.out, lambda g, y: row.minus(g, row.times(row.exponential(y), total)), at.first, at.second)
+
+
+def _mean(row: Row, total: ir.Value) -> ir.Value:
+    builder, working = row.builder, row.element.working
+    numbers = builder.sitofp(builder.mul(row.count, row.segments), working)
+    return row.over(total, broadcast(builder, numbers, row.lanes))
+
+
+class Standardize(NamedTuple):
+    """out = (first - mean) / deviation, with deviation = sqrt(variance + eps)."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        builder, working = row.builder, row.element.working
+        mean = _mean(row, row.total(lambda x: x, at.first))
+
+        def squared(x: ir.Value) -> ir.Value:
+            difference = row.minus(x, mean)
+            return row.times(difference, difference)
+
+        eps = builder.bitcast(at.eps, F64)
+        eps = broadcast(builder, eps if working is F64 else builder.fptrunc(eps, working), row.lanes)
+        deviation = row.by_float64("sqrt", row.plus(_mean(row, row.total(squared, at.first)), eps))
+        row.keep(mean, at.one)
+        row.keep(deviation, at.other)
+        factor = row.over(row.number(1.0), deviation)
+        row.write_each(at.out, lambda x: row.times(row.minus(x, mean), factor), at.first)
+
+
+class StandardizeGradient(NamedTuple):
+    """out = (first - mean(first) - second * mean(first * second)) / deviation."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        shift = _mean(row, row.total(lambda g: g, at.first))
+        slope = _mean(row, row.total(row.times, at.first, at.second))
+        factor = row.over(row.number(1.0), row.every(at.other))
+
+        def changed(g: ir.Value, y: ir.Value) -> ir.Value:
+            return row.times(row.minus(row.minus(g, shift), row.times(y, slope)), factor)
+
+        row.write_each(at.out, changed, at.first, at.second)

@@ -1,0 +1,145 @@
+"""Functions of rows, in vectors, beside their definitions in passes of float64."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minitorch_backends.kernels import rows, threading
+from minitorch_backends.kernels.rows import BY_ROWS
+
+every_function = pytest.mark.parametrize("name", BY_ROWS)
+every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+EPS = 0.25
+"""Beside which the variance of two numbers that are nearly equal loses no digits."""
+
+COLUMNS = [1, 2, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130, 257, 1000]
+
+
+def operands(name: str, dtype: Any, shape: tuple[int, ...], seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x, y = ((rng.standard_normal(shape) * factor).astype(dtype) for factor in (3, 1))
+    if name == "standardize_gradient":
+        return [x, y, np.abs(rng.standard_normal((*shape[:-1], 1))).astype(dtype) + dtype(0.2)]
+    if name == "log_softmax_gradient":
+        return [x, -np.abs(y)]
+    return [x, y] if name.endswith("_gradient") else [x]
+
+
+def results(found: Any) -> tuple[np.ndarray, ...]:
+    return tuple(found) if isinstance(found, tuple) else (found,)
+
+
+def of(call: Any, name: str, arrays: list[np.ndarray], **named: Any) -> tuple[np.ndarray, ...]:
+    options = {"eps": EPS} if name == "standardize" else {}
+    return results(call(*[each.copy() for each in arrays], **options, **named))
+
+
+def wanted(name: str, arrays: list[np.ndarray], **named: Any) -> tuple[np.ndarray, ...]:
+    return of(BY_ROWS[name].by_passes, name, [each.astype(np.float64) for each in arrays], **named)
+
+
+def assert_near(got: tuple, right: tuple, dtype: Any, units: float = 16) -> None:
+    for one, other in zip(got, right, strict=True):
+        assert (one.dtype, one.shape) == (dtype, other.shape)
+        finite = np.isfinite(other)
+        assert np.array_equal(one[~finite], other[~finite].astype(dtype), equal_nan=True)
+        scale = np.abs(other[finite]).max(initial=1.0)
+        assert np.all(np.abs(one[finite] - other[finite]) <= units * np.finfo(dtype).eps * scale)
+
+
+@every_dtype
+@every_function
+def test_every_length_of_rows_agrees_with_the_definition(name: str, dtype: Any) -> None:
+    for columns in COLUMNS:
+        arrays = operands(name, dtype, (rows._LEAST // columns + 3, columns), columns)
+        assert rows._shape(-1, arrays[0]).columns == columns
+        assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), dtype)
+
+
+@every_dtype
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "exponentials"])
+def test_rows_of_hostile_values_give_what_the_definition_gives(name: str, dtype: Any) -> None:
+    hostile = [math.nan, math.inf, -math.inf, 1e38, -1e38, 0.0, 1e-45, 88.0, -104.0]
+    x = operands(name, dtype, (300, 40))[0]
+    for row, value in enumerate(hostile):
+        x[row, row] = value
+        x[20 + row, :] = value
+        x[40 + row, 3:] = -math.inf
+    with np.errstate(all="ignore"):
+        got, right = of(BY_ROWS[name], name, [x]), wanted(name, [x])
+        if name == "exponentials":  # a NaN is in its weight and the sum, or in all weights
+            got, right = ((found[0] / found[1], *found[1:]) for found in (got, right))
+        assert_near(got, right, dtype)
+
+
+@every_function
+def test_several_last_dimensions_are_rows_and_others_go_in_passes(name: str) -> None:
+    if name == "exponentials":
+        pytest.skip("takes no dimensions: rows are the last one")
+    flat = operands(name, np.float32, (400, 24))
+    folded = [each.reshape(400, *((1, 1, 1) if each.shape[-1] == 1 else (2, 3, 4))) for each in flat]
+    for dim, arrays in (((1, 2, 3), folded), ((-3, -2, -1), folded), ((1,), flat), (1, flat)):
+        assert rows._shape(dim, arrays[0]) == (1, 400, 24)
+        got = of(BY_ROWS[name], name, arrays, dim=dim)
+        for one, other in zip(got, of(BY_ROWS[name], name, flat), strict=True):
+            assert one.tobytes() == other.tobytes()
+            assert one.ndim == arrays[0].ndim
+    if name != "standardize_gradient":  # whose deviation has the shape of other rows
+        for dim in (0, (0, 2)):
+            arrays = folded if isinstance(dim, tuple) else flat
+            assert rows._shape(dim, arrays[0]) is None
+            assert_near(of(BY_ROWS[name], name, arrays, dim=dim), wanted(name, arrays, dim=dim), np.float32, 64)
+
+
+@every_function
+def test_rows_of_several_segments_agree_with_the_definition(name: str) -> None:
+    if name == "exponentials":
+        pytest.skip("takes no dimensions: rows are the last one")
+    for shape, dim in (
+        ((6, 5, 150), (0, 2)),
+        ((7, 3, 4, 61), (0, 1, 3)),
+        ((4, 9, 3, 51), (0, 2, 3)),
+        ((5, 900), (0, 1)),
+    ):
+        arrays = operands(name, np.float32, shape)
+        if name == "standardize_gradient":
+            arrays[2] = arrays[2].reshape(-1)[: math.prod(n for i, n in enumerate(shape) if i not in dim)]
+            arrays[2] = arrays[2].reshape([1 if i in dim else n for i, n in enumerate(shape)])
+        assert rows._shape(dim, arrays[0]) is not None
+        assert_near(of(BY_ROWS[name], name, arrays, dim=dim), wanted(name, arrays, dim=dim), np.float32, 64)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(sorted(BY_ROWS)), st.integers(1, 300), st.booleans(), st.integers(0, 2**32 - 1))
+def test_layouts_and_threads_leave_the_bits(name: str, columns: int, wide: bool, seed: int) -> None:
+    arrays = operands(name, np.float64 if wide else np.float32, (rows._LEAST // columns + 40, columns), seed)
+    straight = of(BY_ROWS[name], name, arrays)
+    before = threading.get_num_threads()
+    threading.set_num_threads(1)
+    try:
+        alone = of(BY_ROWS[name], name, arrays)
+    finally:
+        threading.set_num_threads(before)
+    turned = results(
+        BY_ROWS[name](
+            *([each.copy() if name == "exponentials" else np.asfortranarray(each) for each in arrays]),
+            **({"eps": EPS} if name == "standardize" else {}),
+        )
+    )
+    for one, other, third in zip(straight, alone, turned, strict=True):
+        assert one.tobytes() == other.tobytes() == third.tobytes()
+    some = of(BY_ROWS[name], name, [each[:-9] for each in arrays])
+    for one, other in zip(straight, some, strict=True):
+        assert one[:-9].tobytes() == other.tobytes()  # a row's result does not depend on the others
+
+
+@every_function
+def test_small_empty_and_long_rows_go_in_passes(name: str) -> None:
+    for shape in ((3, 5), (0, 5), (1, rows._MOST_COLUMNS + 1)):
+        arrays = operands(name, np.float32, shape)
+        assert rows._shape(-1, arrays[0]) is None
+        assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), np.float32, 64)
