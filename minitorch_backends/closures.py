@@ -7,6 +7,7 @@ holds them equal to it. `a + b` on 8x8 takes 0.4 us this way and 3 us by the gen
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
 from .backends.permission import recorded as recorded_arguments
+from .kernels.elementwise import LARGE, exact
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
@@ -107,6 +109,8 @@ def binary(op: Any) -> Callable[..., Any]:
     first, second = op.inputs
     with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded, strided = with_first or with_second, op.strided
+    large: Any = exact(op.ufunc)
+    least = math.inf if large is None else LARGE
 
     def call(input: Any = ABSENT, other: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
@@ -127,7 +131,9 @@ def binary(op: Any) -> Callable[..., Any]:
         else:
             return apply(_given(input, other, *rest), named, None)
         try:
-            out = forward(x, y)
+            out = large(x, y) if x.size >= least else None
+            if out is None:
+                out = forward(x, y)
         except ValueError as error:
             raise op.refusal((x, y), error) from None
         if type(out) is not _ndarray:

@@ -2,7 +2,8 @@
 arrays, in vectors by all threads.
 
 Operands are of one type, float16, bfloat16, float32 or float64. Half types are computed with in float32 and rounded
-once. `MAPPED` has each function by name; its `by_passes` is the definition.
+once. `MAPPED` has each function by name; its `by_passes` is the definition. What NumPy makes in one pass, and here has
+the same bits, is in `exact`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from .. import cpu, threading
-from ..gemm.workspace import address_of, empty
 from ..quiet import restore, silence
+from .arrays import leaf_of, lines_of, mapped
+from .exact import LARGE, exact
 
-__all__ = ["MAPPED", "gelu", "gelu_gradient", "silu", "silu_gradient", "tanh_gelu", "tanh_gelu_gradient"]
+__all__ = [
+    "LARGE",
+    "MAPPED",
+    "exact",
+    "gelu",
+    "gelu_gradient",
+    "silu",
+    "silu_gradient",
+    "tanh_gelu",
+    "tanh_gelu_gradient",
+]
 
 MAPPED: dict[str, Callable[..., np.ndarray]] = {}
 
@@ -34,7 +45,7 @@ def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.
         def call(*arrays: np.ndarray) -> np.ndarray:
             first = arrays[0]
             if first.size >= _LEAST and all(each.shape == first.shape and each.dtype == first.dtype for each in arrays):
-                leaf = _leaf(tag, first.dtype)
+                leaf = leaf_of(tag, first.dtype)
                 if leaf is not None:
                     return _run(leaf, *arrays)
             return _in_passes(by_passes, *arrays)
@@ -46,31 +57,13 @@ def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.
     return declare
 
 
-@functools.cache
-def _leaf(tag: str, dtype: np.dtype) -> int | None:
-    """The address of a function's loops over arrays of a dtype; None for dtypes that there are none for."""
-    from ..gemm.loops import leaf_address
-    from ..gemm.sources import ELEMENTS
-    from . import functions
-    from .maps import Map
-
-    if dtype.name not in ELEMENTS or (dtype == np.float16 and not cpu.converts_half()):
-        return None
-    return leaf_address(Map(getattr(functions, tag)(), ELEMENTS[dtype.name]))
-
-
 def _run(leaf: int, *arrays: np.ndarray) -> np.ndarray:
     """The function of arrays of one shape and dtype; the result is laid out as the first one is."""
-    from . import maps
-
     first = arrays[0]
     if first.flags.f_contiguous and not first.flags.c_contiguous:
         return _run(leaf, *[each.T for each in arrays]).T
     arrays = tuple(map(np.ascontiguousarray, arrays))
-    out = empty(first.shape, first.dtype)
-    places = address_of(arrays[0]), address_of(arrays[-1]), address_of(out)
-    maps.run(*threading.pool(), leaf, *places, first.size, first.itemsize)
-    return out
+    return mapped(leaf, arrays[0], arrays[-1], lines_of(first.shape, first.shape))
 
 
 def _in_passes(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:

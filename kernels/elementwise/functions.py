@@ -8,9 +8,70 @@ from typing import NamedTuple
 from ..jit import ir
 from .vectors import Vectors
 
-__all__ = ["Gelu", "GeluGradient", "Silu", "SiluGradient", "TanhGelu", "TanhGeluGradient"]
+__all__ = [
+    "Add",
+    "Divide",
+    "Gelu",
+    "GeluGradient",
+    "Multiply",
+    "Relu",
+    "ReluGradient",
+    "Silu",
+    "SiluGradient",
+    "Subtract",
+    "TanhGelu",
+    "TanhGeluGradient",
+]
 
 _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
+
+
+# Exact ones, whose bits are NumPy's
+
+
+class Add(NamedTuple):
+    operands = 2
+    emit = staticmethod(Vectors.plus)
+
+
+class Subtract(NamedTuple):
+    operands = 2
+    emit = staticmethod(Vectors.minus)
+
+
+class Multiply(NamedTuple):
+    operands = 2
+    emit = staticmethod(Vectors.times)
+
+
+class Divide(NamedTuple):
+    operands = 2
+    emit = staticmethod(Vectors.over)
+
+
+class Relu(NamedTuple):
+    """x, or 0 where it is negative; NaN stays."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        zero = v.number(0.0)
+        return v.builder.select(v.builder.fcmp_ordered("<=", x, zero), zero, x)
+
+
+class ReluGradient(NamedTuple):
+    """g, or 0 where the result y is."""
+
+    operands = 2
+
+    @staticmethod
+    def emit(v: Vectors, g: ir.Value, y: ir.Value) -> ir.Value:
+        zero = v.number(0.0)
+        return v.builder.select(v.builder.fcmp_ordered("==", y, zero), zero, g)
+
+
+# Rounded ones
 
 
 class Gelu(NamedTuple):

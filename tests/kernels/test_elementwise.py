@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import minitorch_backends as mt
 from minitorch_backends.kernels import cpu, elementwise, threading
-from minitorch_backends.kernels.elementwise import MAPPED
+from minitorch_backends.kernels.elementwise import LARGE, MAPPED, exact
+from minitorch_backends.kernels.elementwise.arrays import leaf_of, lines_of
+from minitorch_backends.kernels.elementwise.exact import _TAGS
 
 OPERANDS = {name: 2 if name.endswith("_gradient") else 1 for name in MAPPED}
 DTYPES = [np.dtype(each) for each in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]
@@ -26,13 +29,13 @@ LEAST = {"float32": 2.0**-149, "float64": 2.0**-1074, "float16": 2.0**-24, "bflo
 
 
 def in_vectors(name: str, *arrays: np.ndarray) -> np.ndarray:
-    leaf = elementwise._leaf("".join(part.title() for part in name.split("_")), arrays[0].dtype)
+    leaf = leaf_of("".join(part.title() for part in name.split("_")), arrays[0].dtype)
     if leaf is None:
         pytest.skip(f"this CPU does not convert {arrays[0].dtype.name}: passes take it")
     return elementwise._run(leaf, *arrays)
 
 
-def exact(name: str, *arrays: np.ndarray) -> np.ndarray:
+def defined(name: str, *arrays: np.ndarray) -> np.ndarray:
     return MAPPED[name].by_passes(*[each.astype(np.float64) for each in arrays])
 
 
@@ -56,7 +59,7 @@ def test_every_length_agrees_with_the_definition(name: str, dtype: np.dtype) -> 
     rng = np.random.default_rng(0)
     for length in LENGTHS:
         arrays = [spread(rng, dtype, (length,)) for _ in range(OPERANDS[name])]
-        got, wanted = in_vectors(name, *arrays), exact(name, *arrays)
+        got, wanted = in_vectors(name, *arrays), defined(name, *arrays)
         assert (got.dtype, got.shape) == (dtype, (length,))
         assert_right(
             got, wanted, np.maximum(np.abs(wanted), 0.3 * np.abs(arrays[0].astype(np.float64))), UNITS[dtype.name]
@@ -70,7 +73,7 @@ def test_small_values_have_small_relative_errors(name: str, dtype: np.dtype) -> 
     farthest = {"gelu": {4: 13.0, 8: 37.0}, "silu": {4: 87.0, 8: 700.0}}[name][dtype.itemsize]
     x = np.linspace(-farthest, -0.5, 8192).astype(dtype)
     wide = x.astype(np.longdouble)
-    wanted = exact(name, x) if name == "gelu" else wide / (1 + np.exp(-wide))
+    wanted = defined(name, x) if name == "gelu" else wide / (1 + np.exp(-wide))
     units = 12 if dtype.itemsize == 4 or name == "silu" else 2000  # of float64 the definition's own exponential
     assert np.all(np.abs(in_vectors(name, x) - wanted) <= units * ERROR[dtype.name] * np.abs(wanted))
 
@@ -83,7 +86,7 @@ def test_hostile_values_give_what_the_definition_gives(name: str, dtype: np.dtyp
     some = np.array(list(itertools.product(values, repeat=OPERANDS[name]))).T
     arrays = [np.resize(each, elementwise._LEAST).astype(dtype) for each in some]
     with np.errstate(all="ignore"):
-        wanted = exact(name, *arrays)
+        wanted = defined(name, *arrays)
         magnitude = np.maximum(np.abs(wanted), np.abs(arrays[0].astype(np.float64)))
         # At -1e38 the definition multiplies infinities with zeros; the loops may give the limit instead.
         known = np.isfinite(wanted) | np.any([np.isnan(each.astype(np.float64)) for each in arrays], 0)
@@ -119,10 +122,86 @@ def test_small_arrays_and_empty_ones_go_in_passes(name: str, dtype: np.dtype) ->
         arrays = [np.full(shape, 0.5, dtype) for _ in range(OPERANDS[name])]
         got = MAPPED[name](*arrays)
         assert (got.shape, got.dtype) == (shape, dtype)
-        assert_right(got, exact(name, *arrays), np.abs(exact(name, *arrays)), 4)
+        assert_right(got, defined(name, *arrays), np.abs(defined(name, *arrays)), 4)
 
 
 def test_operands_that_broadcast_go_in_passes() -> None:
     g, x = np.ones((64, 1), np.float32), np.linspace(-3, 3, 6400, dtype=np.float32).reshape(64, 100)
-    wanted = exact("silu_gradient", g, x)
+    wanted = defined("silu_gradient", g, x)
     assert_right(elementwise.silu_gradient(g, x), wanted, np.maximum(np.abs(wanted), 0.3), 8)
+
+
+# Exact ones
+
+BROADCAST = [
+    ((300, 517), (300, 517)),
+    ((300, 517), (517,)),
+    ((300, 517), (1, 517)),
+    ((300, 517), ()),
+    ((300, 517), (300, 1)),
+    ((70_001,), (1,)),
+    ((1, 1, 300, 517), (300, 517)),
+    ((3, 64, 33, 40), (64, 1, 1)),
+    ((3, 64, 33, 40), (1, 64, 1, 1)),
+    ((3, 64, 33, 40), (33, 40)),
+    ((3, 64, 33, 40), (64, 33, 1)),
+    ((3, 64, 33, 40), (3, 64, 1, 1)),
+]
+NOT_IN_LINES = [
+    ((3, 64, 33, 40), (3, 1, 1, 40)),
+    ((300, 517), (1, 1, 1)),
+    ((70_000, 2), (2,)),
+    ((70_000, 2), (70_000, 1)),
+]
+
+
+@pytest.mark.parametrize("ufunc", [each for each in _TAGS if isinstance(each, np.ufunc)], ids=lambda u: u.__name__)
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: dtype.name)
+def test_large_arithmetic_has_the_bits_of_numpy(ufunc: np.ufunc, dtype: np.dtype) -> None:
+    rng = np.random.default_rng(0)
+    large = exact(ufunc)
+    with np.errstate(all="ignore"):
+        for shape, other in BROADCAST:
+            x, y = (spread(rng, dtype, each) for each in (shape, other))
+            x.flat[::1000] = np.resize([np.inf, 0.0, -0.0, 1e-45, -np.inf], x.flat[::1000].shape)
+            assert x.size >= LARGE
+            assert large(x, y).tobytes() == ufunc(x, y).tobytes()
+        for number in (2.3, -3, 0, 1e300, math.inf):
+            assert large(x, number).tobytes() == ufunc(x, np.array(number).astype(dtype)).tobytes()
+        assert np.array_equal(large(x, math.nan), ufunc(x, dtype.type(math.nan)), equal_nan=True)
+
+
+def test_what_does_not_lie_in_lines_is_left_to_numpy() -> None:
+    add = exact(np.add)
+    x = np.ones((300, 517), np.float32)
+    for shape, other in NOT_IN_LINES:
+        assert lines_of(shape, other) is None
+    assert add(x.T, x.T) is None
+    assert add(x, np.asfortranarray(x)) is None
+    assert add(x, x.astype(np.float64)) is None
+    assert add(x.astype(np.int32), x.astype(np.int32)) is None
+    assert exact(np.sin) is None
+    for shape, other in NOT_IN_LINES:
+        x, y = mt.ones(shape), mt.ones(other)
+        assert (x + y).eq(2).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: dtype.name)
+def test_large_relus_are_those_of_small_ones(dtype: np.dtype) -> None:
+    x = spread(np.random.default_rng(1), dtype, (LARGE + 5,))
+    x[:6] = math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-45
+    g = np.arange(LARGE + 5).astype(dtype)
+    g[3] = math.inf
+    relu = mt.nn.functional.relu
+
+    def both(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        given = mt.tensor(x, requires_grad=True)
+        out = relu(given)
+        out.backward(mt.tensor(g))
+        return out.detach().numpy(), given.grad.numpy()
+
+    few = [both(x[part], g[part]) for part in (slice(500), slice(500, 600))]
+    for one, *others in zip(both(x, g), *few, strict=True):
+        other = np.concatenate(others)
+        assert np.array_equal(one[:600], other, equal_nan=True)
+        assert np.array_equal(np.signbit(one[:600]), np.signbit(other))
