@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels import pooling
 from ..kernels.conv.shapes import Steps, windows
 from ..op import Array, op
 from ..samples import Sample, between, sample
@@ -241,6 +242,8 @@ def _pool_reference(input: Any, at: Windows) -> Pooled:
 def pool_max(input: Array, at: Windows):
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
     equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
+    if pooling.takes(input):
+        return Pooled(*pooling.largest(input, at.kernel, at.stride, at.padding, at.dilation, at.output))
     found, first, pitches = largest(input, at), *_first_places(at)
     wide, taps = _widened(input, at, _least(input.dtype)), list(at.taps())
     wrong = bool(np.isnan(found).any()) if input.dtype.kind == "f" else False
@@ -297,6 +300,8 @@ def scatter_flat(input: Array, indices: Array, size: Sequence[int], apart: bool 
     """Images (N, C, *size) of zeros, to which each value is added at its index in the image as one dimension; nowhere
     at -1. `apart` says that no index comes twice in an image."""
     count, images = math.prod(size), input.shape[0] * input.shape[1]
+    if pooling.takes(input):
+        return pooling.add_at(input, indices, count).reshape(*input.shape[:2], *size)
     places, values = _images(indices, count).ravel(), input.ravel()
     if indices.min(initial=0) < 0:
         inside = indices.ravel() >= 0

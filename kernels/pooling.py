@@ -1,0 +1,79 @@
+"""The largest values of windows on images and their places, and what is added at places of images: by all threads, each
+with images of its own.
+
+Images are (N, C, H, W) or (N, C, L), contiguous, of float32 or float64. `takes` says whether an array is worth it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from . import threading
+from .gemm.workspace import address_of, empty
+
+__all__ = ["add_at", "largest", "takes"]
+
+_LEAST = 1 << 12
+"""Numbers from which loops are worth loading and calling."""
+
+_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def takes(images: np.ndarray) -> bool:
+    return (
+        images.size >= _LEAST and images.ndim in (3, 4) and images.dtype in _DTYPES and bool(images.flags.c_contiguous)
+    )
+
+
+def largest(
+    images: np.ndarray,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    output: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray]:
+    """The largest value of each window, and its index in the image as one dimension: of equal ones the first, and NaN
+    before all. Windows that see nothing of the image have -inf, and -1."""
+    shape = (*images.shape[:2], *output)
+    values, indices = empty(shape, images.dtype), empty(shape, np.dtype(np.int64))
+    height, width = _two(images.shape[2:], 1)
+    rows, columns = _two(output, 1)
+    windows = _loops().Windows(
+        address_of(images), address_of(values), address_of(indices), height, width, rows, columns,
+        *_two(kernel, 1), *_two(stride, 1), *_two(padding, 0), *_two(dilation, 1),
+    )  # fmt: skip
+    _loops().largest(*threading.pool(), math.prod(images.shape[:2]), windows, *_kind(images, -np.inf))
+    return values, indices
+
+
+def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
+    """Images (N, C, count) of zeros, to which the values of each are added at their indices, nowhere at -1."""
+    images = math.prod(values.shape[:2])
+    out = empty((*values.shape[:2], count), values.dtype)
+    indices = np.ascontiguousarray(indices)
+    spread = _loops().Spread(
+        address_of(values), address_of(indices), address_of(out), values.size // max(images, 1), count
+    )
+    _loops().add_at(*threading.pool(), images, spread, *_kind(values, 0))
+    return out
+
+
+def _kind(array: np.ndarray, number: float) -> tuple[Any, int]:
+    """A number of an array's type, by which the loops know it, and its bytes."""
+    return array.dtype.type(number), array.itemsize
+
+
+def _two(sizes: tuple[int, ...], first: int) -> tuple[int, ...]:
+    return sizes if len(sizes) == 2 else (first, *sizes)
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import pooling_loops
+
+    return pooling_loops
