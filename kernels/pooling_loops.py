@@ -6,20 +6,11 @@ from typing import NamedTuple
 
 from numba import carray
 
-from .jit import intrinsic, njit, subroutine, types
+from .jit import njit, subroutine
 from .launch import launch
+from .words import pointer
 
 __all__ = ["Spread", "Windows", "add_at", "largest"]
-
-
-@intrinsic
-def _pointer(typingctx, address, like):
-    """An address as a pointer to numbers of the type of `like`."""
-
-    def codegen(context, builder, signature, arguments):
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.CPointer(like)(types.int64, like), codegen
 
 
 class Windows(NamedTuple):
@@ -46,9 +37,9 @@ class Windows(NamedTuple):
 def _largest_of_image(task, worker, job):
     at, size = job.windows, job.size
     seen, made = at.height * at.width, at.rows * at.columns
-    image = carray(_pointer(at.images + task * seen * size, job.lowest), seen)
-    values = carray(_pointer(at.values + task * made * size, job.lowest), made)
-    indices = carray(_pointer(at.indices + task * made * 8, 0), made)
+    image = carray(pointer(at.images + task * seen * size, job.lowest), seen)
+    values = carray(pointer(at.values + task * made * size, job.lowest), made)
+    indices = carray(pointer(at.indices + task * made * 8, 0), made)
     for row in range(at.rows):
         here = row * at.columns
         for column in range(at.columns):
@@ -96,9 +87,9 @@ class Spread(NamedTuple):
 @subroutine
 def _add_to_image(task, worker, job):
     at, size = job.spread, job.size
-    values = carray(_pointer(at.values + task * at.given * size, job.zero), at.given)
-    indices = carray(_pointer(at.indices + task * at.given * 8, 0), at.given)
-    out = carray(_pointer(at.out + task * at.count * size, job.zero), at.count)
+    values = carray(pointer(at.values + task * at.given * size, job.zero), at.given)
+    indices = carray(pointer(at.indices + task * at.given * 8, 0), at.given)
+    out = carray(pointer(at.out + task * at.count * size, job.zero), at.count)
     for place in range(at.count):
         out[place] = job.zero
     for number in range(at.given):

@@ -1,4 +1,4 @@
-"""Rows of int64 in memory, as compiled loops read them: tables, jobs, the fields of Python's objects.
+"""Rows of int64 in memory, as compiled loops read them: tables, jobs, the fields of Python's objects; and pointers.
 
 They travel as addresses, because an array in a job would be counted by all threads at once, which took longer than what
 the job does.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .jit import intrinsic, ir, types
 
-__all__ = ["get", "put"]
+__all__ = ["get", "pointer", "put"]
 
 
 def _word(builder: ir.IRBuilder, address: ir.Value, index: ir.Value) -> ir.Value:
@@ -34,3 +34,13 @@ def put(typingctx, address, index, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def pointer(typingctx, address, like):
+    """An address as a pointer to numbers of the type of `like`, for `numba.carray`."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(like)(types.int64, like), codegen

@@ -1,26 +1,32 @@
 """Optimisers: SGD, Adam and AdamW, with torch's formulas, options and state dicts.
 
-A step writes to the arrays of the parameters and of the state, piece by piece: temporaries stay in the cache, and
-nothing is recorded. Half types are updated in float32 and rounded once; complex numbers count as pairs of real ones,
+A step writes to the arrays of the parameters and of the state, by the formulas of `kernels.updates`, and nothing is
+recorded. Half types are updated in float32 and rounded once; complex numbers count as pairs of real ones,
 as in torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .autograd.modes import enable_grad
 from .inplace import about_to_write, bump
+from .kernels import updates
 from .nn.module import clear_grad
 from .tensor import Tensor, adopt
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
 
-_PIECE = 1 << 15
-"""Elements updated at a time: the operands and temporaries of a piece fit into a second-level cache of 1 MiB."""
+
+class _Formula(NamedTuple):
+    """A formula of `updates`, how many buffers it has at most, and its constants."""
+
+    function: Callable[..., tuple]
+    buffers: int
+    constants: NamedTuple
 
 
 class Optimizer:
@@ -31,7 +37,7 @@ class Optimizer:
         state: parameter -> dict of what the optimiser remembers.
         defaults: the options of groups that do not give their own.
 
-    A subclass defines `_buffers` and `_update`.
+    A subclass defines `_buffers` and `_formula`.
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -77,11 +83,10 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with np.errstate(all="ignore"):
-            for group, parameter in self._parameters():
-                gradient: Tensor | None = parameter.grad
-                if gradient is not None:
-                    self._step(parameter, gradient, group)
+        for group, parameter in self._parameters():
+            gradient: Tensor | None = parameter.grad
+            if gradient is not None:
+                self._step(parameter, gradient, group)
         return loss
 
     def _parameters(self) -> Iterator[tuple[dict[str, Any], Tensor]]:
@@ -99,11 +104,9 @@ class Optimizer:
         """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
         raise NotImplementedError
 
-    def _update(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> Callable[..., None]:
-        """A function of arrays (parameter, gradient, buffers ...) that makes a step: it writes to all but the second.
-
-        `first` says that the buffers have just been made. Other state than buffers is kept up here.
-        """
+    def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
+        """What makes a step of a parameter. `first` says that the buffers have just been made. Other state than buffers
+        is kept up here."""
         raise NotImplementedError
 
     def _step(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
@@ -112,14 +115,12 @@ class Optimizer:
         missing = [name for name in names if name not in state]
         for name in missing:
             state[name] = adopt(np.zeros_like(parameter._array))
-        update = self._update(group, state, bool(missing))
+        formula, buffers, constants = self._formula(group, state, bool(missing))
         about_to_write(parameter)
         written = [parameter._array, *(state[name]._array for name in names)]
         flat = [_flat(array) for array in written]
-        flat.insert(1, _flat(gradient._array))
-        for start in range(0, flat[0].size, _PIECE):
-            update(*(each[start : start + _PIECE] for each in flat))
-        del flat[1]
+        absent = [None] * (buffers - len(names))
+        updates.step(formula, [flat[0], _flat(gradient._array), *flat[1:], *absent], constants)
         for array, each in zip(written, flat, strict=True):
             if not np.may_share_memory(array, each):
                 array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
@@ -226,21 +227,16 @@ class SGD(Optimizer):
     def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
 
-    def _update(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> Callable[..., None]:
-        lr, momentum, weight_decay, nesterov = group["lr"], group["momentum"], group["weight_decay"], group["nesterov"]
-        sign, kept = (-1 if group["maximize"] else 1), (1 if first else 1 - group["dampening"])
-
-        def update(p: np.ndarray, g: np.ndarray, b: np.ndarray | None = None) -> None:
-            d = g * sign if weight_decay or sign < 0 else g
-            if weight_decay:
-                d += weight_decay * p
-            if b is not None:
-                b *= momentum
-                b += d if kept == 1 else kept * d
-                d = d + momentum * b if nesterov else b
-            p -= lr * d
-
-        return update
+    def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
+        constants = updates.SgdConstants(
+            lr=group["lr"],
+            sign=-1 if group["maximize"] else 1,
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            kept=1 if first else 1 - group["dampening"],
+            nesterov=group["nesterov"],
+        )
+        return _Formula(updates.sgd, 1, constants)
 
 
 class Adam(Optimizer):
@@ -288,34 +284,22 @@ class Adam(Optimizer):
     def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
-    def _update(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> Callable[..., None]:
+    def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
         step = state["step"] = state.get("step", 0) + 1
-        lr, eps, weight_decay = group["lr"], group["eps"], group["weight_decay"]
+        lr, weight_decay = group["lr"], group["weight_decay"]
         beta1, beta2 = group["betas"]
-        size, scale = lr / (1 - beta1**step), 1 / (1 - beta2**step) ** 0.5
-        sign = -1 if group["maximize"] else 1
-        decoupled = self.decoupled
-
-        def update(
-            p: np.ndarray, g: np.ndarray, m: np.ndarray, v: np.ndarray, largest: np.ndarray | None = None
-        ) -> None:
-            if sign < 0:
-                g = -g
-            if weight_decay and decoupled:
-                p *= 1 - lr * weight_decay
-            elif weight_decay:
-                g = g + weight_decay * p
-            m += (1 - beta1) * (g - m)
-            v *= beta2
-            v += (1 - beta2) * (g * g)
-            if largest is not None:
-                v = np.maximum(largest, v, out=largest)
-            root = np.sqrt(v)
-            root *= scale
-            root += eps
-            p -= size * (m / root)
-
-        return update
+        constants = updates.AdamConstants(
+            size=lr / (1 - beta1**step),
+            scale=1 / (1 - beta2**step) ** 0.5,
+            eps=group["eps"],
+            sign=-1 if group["maximize"] else 1,
+            decay=1 - lr * weight_decay if self.decoupled else 1,
+            weight_decay=0 if self.decoupled else weight_decay,
+            rise=1 - beta1,
+            beta2=beta2,
+            rise_of_squares=1 - beta2,
+        )
+        return _Formula(updates.adam, 3, constants)
 
 
 class AdamW(Adam):

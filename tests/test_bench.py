@@ -166,6 +166,18 @@ def test_overhead_needs_no_torch(results):
         assert case["met"] is None or case["allowed_seconds"]
 
 
+def test_networks_are_timed_in_inference_and_training(results):
+    part = results["parts"]["models"]
+    assert [(case["name"], case["way"]) for case in part["cases"]] == [
+        (name, way)
+        for name in ("transformer block", "language model", "residual block")
+        for way in ("inference", "training")
+    ]
+    for case in part["cases"]:
+        assert case["median_seconds"] > 0
+        assert case["met"] is None
+
+
 def test_import_is_timed_in_new_processes(results):
     part = results["parts"]["import"]
     assert set(part["median_seconds"]) == {"minitorch_backends", "numpy"}

@@ -11,6 +11,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import nn, optim
+from minitorch_backends.kernels import updates
 from minitorch_backends.nn import functional as F
 from minitorch_backends.random import manual_seed, randn
 from minitorch_backends.tensor import Parameter, Tensor
@@ -118,7 +119,7 @@ def test_steps_follow_the_formula(make: Any, formula: Any, options: dict[str, An
 
 @every_case
 def test_layout_does_not_matter(make: Any, formula: Any, options: dict[str, Any]) -> None:
-    """Transposed, 0-dim and empty ones, and more elements than are updated at a time: the same numbers."""
+    """Transposed, 0-dim and empty ones: the same numbers."""
     values = np.linspace(-1, 1, 12).reshape(3, 4)
     gradients = gradients_for(values)
     expected = trained(make([plain := parameter(values.copy())], **options), plain, gradients)
@@ -131,10 +132,20 @@ def test_layout_does_not_matter(make: Any, formula: Any, options: dict[str, Any]
     assert trained(make([single], **options), single, [g[0, 0] for g in gradients]) == expected[0, 0]
     empty = parameter(np.empty((0, 2)))
     assert trained(make([empty], **options), empty, [np.empty((0, 2))] * STEPS).shape == (0, 2)
-    count = 2 * optim._PIECE + 7
-    large = parameter(np.resize(values, count))
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_large_ones_are_updated_by_loops_with_the_same_bits(make: Any, formula: Any, options: dict, dtype: Any) -> None:
+    values = np.linspace(-1, 1, 12, dtype=dtype)
+    values[3:6] = np.nan, np.inf, 1e-38
+    gradients = gradients_for(values)
+    count = updates.LARGE + 7
+    with np.errstate(invalid="ignore"):
+        expected = trained(make([plain := parameter(values.copy(), dtype)], **options), plain, gradients)
+    large = parameter(np.resize(values, count), dtype)
     result = trained(make([large], **options), large, [np.resize(g, count) for g in gradients])
-    assert np.array_equal(result, np.resize(expected, count))
+    assert np.array_equal(result, np.resize(expected, count), equal_nan=True)
 
 
 @every_case
