@@ -30,6 +30,7 @@ __all__ = [
     "softmax_gradient",
     "standardize",
     "standardize_gradient",
+    "total",
 ]
 
 BY_ROWS: dict[str, Callable[..., Any]] = {}
@@ -194,6 +195,28 @@ def exponentials(x: np.ndarray) -> Exponentials:
     return Exponentials(_run("Exponentials", shape, x, out=x, one=total, other=logarithm), total, logarithm)
 
 
+# Sums
+
+_LEAST_SUMMED, _MOST_SUMMED = 1 << 16, 1 << 13
+"""Numbers from which their sums take threads, and columns up to which these lose no more digits than NumPy's."""
+
+
+def total(x: np.ndarray, dim: Dim) -> np.ndarray | None:
+    """The sums of several rows, in dimensions of size 1; None for arrays that NumPy sums as well."""
+    shape = _shape(dim, x) if x.size >= _LEAST_SUMMED and x.flags.c_contiguous else None
+    if shape is None or shape.rows == 1 or shape.columns > _MOST_SUMMED:
+        return None
+    out = np.empty(_kept(x, dim), x.dtype)
+    _run("Total", shape, x, out=x, one=out)
+    return out
+
+
+def _kept(x: np.ndarray, dim: Dim) -> list[int]:
+    """The sizes of an array whose rows are numbers."""
+    of_row = {each % x.ndim for each in (dim if isinstance(dim, tuple) else (dim,))}
+    return [1 if each in of_row else size for each, size in enumerate(x.shape)]
+
+
 # Normalisation
 
 
@@ -228,9 +251,7 @@ def standardize(x: np.ndarray, *, dim: Dim = -1, eps: float = 0.0) -> Standardiz
     shape = _shape(dim, x)
     if shape is None:
         return _standardize(x, dim=dim, eps=eps)
-    of_row = {each % x.ndim for each in (dim if isinstance(dim, tuple) else (dim,))}
-    kept = [1 if each in of_row else size for each, size in enumerate(x.shape)]
-    mean, deviation = (np.empty(kept, x.dtype) for _ in range(2))
+    mean, deviation = (np.empty(_kept(x, dim), x.dtype) for _ in range(2))
     return Standardized(_run("Standardize", shape, x, one=mean, other=deviation, eps=eps), mean, deviation)
 
 

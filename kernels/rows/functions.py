@@ -16,6 +16,7 @@ __all__ = [
     "SoftmaxGradient",
     "Standardize",
     "StandardizeGradient",
+    "Total",
 ]
 
 
@@ -39,6 +40,14 @@ class Softmax(NamedTuple):
         row.write_each(at.out, lambda x: row.exponential(row.minus(x, largest)), at.first)
         factor = row.over(row.number(1.0), row.total(lambda x: x, at.out))
         row.write_each(at.out, lambda x: row.times(x, factor), at.out)
+
+
+class Total(NamedTuple):
+    """one = sum(first)."""
+
+    @staticmethod
+    def emit(row: Row, at: Places) -> None:
+        row.keep(row.total(lambda x: x, at.first), at.one)
 
 
 class SoftmaxGradient(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import watch
 from ..dtypes import FLOATING, int64, to_dtype
+from ..kernels.rows import total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -38,6 +39,8 @@ def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.nda
             return _summed_rows(array.reshape(rows, -1)).reshape(
                 ((1,) * len(axes) if keepdims else ()) + array.shape[len(axes) :]
             )
+    if axes and array.ndim > len(axes) and (found := total(array, axes)) is not None:
+        return found if keepdims else found.squeeze(axes)
     return np.add.reduce(array, axis=axis, keepdims=keepdims)
 
 

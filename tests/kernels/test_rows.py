@@ -143,3 +143,36 @@ def test_small_empty_and_long_rows_go_in_passes(name: str) -> None:
         arrays = operands(name, np.float32, shape)
         assert rows._shape(-1, arrays[0]) is None
         assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), np.float32, 64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((70, 1000), (1,)),
+        ((1000, 70), (-1,)),
+        ((16, 64, 8, 9), (0, 2, 3)),
+        ((40, 3, 700), (0, 2)),
+        ((9, 8, 30, 33), (2, 3)),
+    ],
+)
+@every_dtype
+def test_sums_of_many_rows_lose_no_digits(shape: tuple, dim: tuple, dtype: Any) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) + 1).astype(dtype)
+    found = rows.total(x, dim)
+    exact = x.astype(np.longdouble).sum(dim, keepdims=True)
+    assert found.shape == exact.shape
+    assert np.all(np.abs(found - exact) <= 4 * np.finfo(dtype).eps * np.abs(x).sum(dim, keepdims=True))
+
+
+def test_other_sums_are_left_to_numpy() -> None:
+    x = np.ones((300, 400), np.float32)
+    assert rows.total(x, (1,)) is not None
+    for other, dim in (
+        (x[:9], (1,)),
+        (x.T, (1,)),
+        (x, (0,)),
+        (x, (0, 1)),
+        (x.reshape(6, -1), (1,)),
+        (x.astype(int), (1,)),
+    ):
+        assert rows.total(other, dim) is None
