@@ -224,9 +224,10 @@ def test_gradients(name: str) -> None:
 
 @every_op
 def test_second_gradients(name: str) -> None:
+    """By random projections, since elements by differences would take a third of the suite's time."""
     for where, function, leaves in differentiable_calls(name):
         try:
-            gradgradcheck(function, leaves, atol=1e-4)
+            gradgradcheck(function, leaves, atol=1e-4, fast_mode=True)
         except RuntimeError as error:
             raise AssertionError(f"{where}: {error}") from error
 

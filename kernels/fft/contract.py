@@ -70,9 +70,9 @@ def divisor(lengths: Sequence[int], scaling: str) -> float:
 def _along(x: np.ndarray, axis: int, sign: int) -> np.ndarray:
     """The sums along one axis, as the definition says, in long double. Turns are reduced before they are rounded."""
     n = x.shape[axis]
-    turns = (np.arange(n)[:, None] * np.arange(n)) % n
-    angles = turns.astype(np.longdouble) * (sign * 2 * np.arctan2(np.longdouble(0), np.longdouble(-1)) / n)
-    return np.moveaxis(np.tensordot(np.cos(angles) + 1j * np.sin(angles), x, (1, axis)), 0, axis)
+    angles = np.arange(n) * (sign * 2 * np.arctan2(np.longdouble(0), np.longdouble(-1)) / n)
+    roots = (np.cos(angles) + 1j * np.sin(angles))[(np.arange(n)[:, None] * np.arange(n)) % n]
+    return np.moveaxis(np.tensordot(roots, x, (1, axis)), 0, axis)
 
 
 def _reference(
