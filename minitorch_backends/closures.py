@@ -22,7 +22,7 @@ from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
 from .backends.permission import recorded as recorded_arguments
-from .kernels.elementwise import LARGE, exact
+from .kernels.elementwise import LARGE, threaded
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
@@ -46,6 +46,7 @@ def unary(op: Any) -> Callable[..., Any]:
     defaults, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
     name, positional, count = op.inputs[0], op.order[1:], len(op.metadata_names)
     needs_more = len(defaults) < count
+    large, least = _large(op)
     narrow, wide = (_FLOAT32, _FLOAT64) if "f" in op.takes else (_COMPLEX64, _COMPLEX128)
 
     def call(input: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
@@ -72,7 +73,9 @@ def unary(op: Any) -> Callable[..., Any]:
                 raise
         else:
             metadata = defaults
-            out = plain(x)
+            out = large(x) if x.size >= least else None
+            if out is None:
+                out = plain(x)
         if type(out) is not _ndarray:
             if isinstance(out, tuple):
                 return op.wrapped([input], [x], metadata, out)
@@ -109,8 +112,7 @@ def binary(op: Any) -> Callable[..., Any]:
     first, second = op.inputs
     with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded, strided = with_first or with_second, op.strided
-    large: Any = exact(op.ufunc)
-    least = math.inf if large is None else LARGE
+    large, least = _large(op)
 
     def call(input: Any = ABSENT, other: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
@@ -182,6 +184,7 @@ def writing(op: Any) -> Callable[..., Tensor]:
     ways = op.order[: len(op.inputs)] == op.inputs and not op.listed and op.writer is None and "f" in op.takes
     known, binary = frozenset(op.metadata_names), len(op.inputs) == 2
     short = ways and len(op.inputs) in (1, 2) and len(_defaults(op)) == len(known)
+    large, least = _large(op)
 
     def write(self: Tensor, *args: Any, **named: Any) -> Tensor:
         x, behind = self._array, None
@@ -199,7 +202,8 @@ def writing(op: Any) -> Callable[..., Tensor]:
         if not plain or alone or not unrecorded or type(self._cell) is InferenceCell:
             return apply((self, *args), named, self)
         if ufunc is not None and not named:
-            ufunc(x, *operands, x)
+            if x.size < least or large(x, *operands, out=x) is None:
+                ufunc(x, *operands, x)
         else:
             x[...] = forward(x, *operands, **named)
         cell = self._cell
@@ -250,6 +254,12 @@ def viewing(op: Any) -> Callable[..., Any]:
 def _is_half(dtype: np.dtype) -> bool:
     """Whether it is float16 or bfloat16, whose kind NumPy calls void."""
     return dtype.itemsize == 2 and dtype.kind in "fV"
+
+
+def _large(op: Any) -> tuple[Any, float]:
+    """What computes it for large arrays, and the number of elements from which it does."""
+    large = threaded(op.ufunc)
+    return large, math.inf if large is None else LARGE
 
 
 def _quiet(op: Any, forward: Callable[..., Any]) -> Callable[..., Any]:

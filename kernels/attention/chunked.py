@@ -12,8 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..elementwise import each
 from ..gemm import matmul
+from ..gemm.workspace import empty
 from ..registry import unobserved
+from ..rows import exponentials
 from .plain import Attended, hidden
 
 __all__ = ["attention", "attention_gradient"]
@@ -39,11 +42,12 @@ class _Problem(NamedTuple):
     def scores(self, rows: slice, columns: slice) -> np.ndarray:
         """The scores of some rows and columns, those that are hidden -inf."""
         found = self.times(self.q[..., rows, :], np.swapaxes(self.k[..., columns, :], -1, -2))
-        found *= found.dtype.type(self.scale)
+        each(np.multiply, found, self.scale, out=found)
         if self.mask is not None:
             found += self.mask[..., rows, columns]
         if self.causal and columns.stop > rows.start:
-            found[..., hidden(found.shape[-2], found.shape[-1], rows.start, columns.start)] = -np.inf
+            height, width = found.shape[-2:]
+            np.copyto(found, -np.inf, where=hidden(height, width, rows.start, columns.start))
         return found
 
     def rows(self) -> Iterator[slice]:
@@ -88,7 +92,7 @@ def _problems(
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any) -> Attended:
     """The result and the log-sum-exps."""
-    out = np.empty((*q.shape[:3], v.shape[3]), q.dtype)
+    out = empty((*q.shape[:3], v.shape[3]), q.dtype)
     lse = np.empty(q.shape[:3], np.float64 if q.dtype == np.float64 else np.float32)
     with unobserved(), np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         for problem, (own_out, own_lse) in _problems(q, k, v, mask, (out, lse), keywords):
@@ -99,22 +103,28 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
 
 def _rows(problem: _Problem, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     """The result and the log-sum-exps of some rows."""
-    kind = problem.q.dtype.type
-    shape = (*problem.q.shape[:-2], rows.stop - rows.start, 1)
-    largest, total = np.full(shape, -np.inf, kind), np.zeros(shape, kind)
-    sums = np.zeros((*shape[:-1], problem.v.shape[-1]), kind)
+    found = None
     for columns in problem.columns(rows):
-        scores = problem.scores(rows, columns)
-        above = np.maximum(largest, scores.max(-1, keepdims=True))
-        shift = np.where(np.isneginf(above), kind(0), above)  # where nothing has been seen yet
-        weights = np.exp(np.subtract(scores, shift, out=scores), out=scores)
-        shrink = np.exp(largest - shift)
-        total = total * shrink + weights.sum(-1, keepdims=True)
-        sums *= shrink
-        sums += problem.times(weights, problem.v[..., columns, :])
-        largest = above
-    sums /= np.where(total == 0, kind(1), total)
-    return sums, np.where(total == 0, kind(np.inf), np.log(total) + largest)[..., 0]
+        weights, total, logarithm = exponentials(problem.scores(rows, columns))
+        part = problem.times(weights, problem.v[..., columns, :])
+        part /= total
+        found = (part, logarithm) if found is None else _joined(*found, part, logarithm)
+    if found is None:  # there are no keys
+        shape = (*problem.q.shape[:-2], rows.stop - rows.start)
+        return np.zeros((*shape, problem.v.shape[-1]), problem.q.dtype), np.full(shape, np.inf, problem.q.dtype)
+    return found
+
+
+def _joined(
+    first: np.ndarray, logarithm: np.ndarray, second: np.ndarray, other: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The result of some keys and of others, and the log-sum-exp, which is inf where nothing is seen."""
+    parts = [np.where(np.isposinf(each), -np.inf, each) for each in (logarithm, other)]
+    whole = np.logaddexp(*parts)
+    shift = np.where(np.isneginf(whole), 0, whole)
+    shares = [np.exp(part - shift)[..., None].astype(first.dtype) for part in parts]
+    whole = np.where(np.isneginf(whole), np.inf, whole)
+    return first * shares[0] + second * shares[1], whole.astype(logarithm.dtype)
 
 
 def attention_gradient(
@@ -142,15 +152,15 @@ def attention_gradient(
             for rows in problem.rows():
                 gradient = own_g[..., rows, :].astype(wide, copy=False)
                 means = (gradient * own_out[..., rows, :]).sum(-1, keepdims=True, dtype=wide)
+                below = np.ascontiguousarray(own_lse[..., rows, None])
                 for columns in problem.columns(rows):
                     scores = problem.scores(rows, columns)
-                    weights = np.exp(np.subtract(scores, own_lse[..., rows, None], out=scores), out=scores)
+                    weights = each(np.exp, each(np.subtract, scores, below, out=scores), out=scores)
                     transposed = np.swapaxes(weights, -1, -2)
                     own_dv[:, :, columns] += problem.times(transposed, gradient).sum(2)
                     slopes = problem.times(gradient, np.swapaxes(problem.v[..., columns, :], -1, -2))
-                    slopes -= means
-                    slopes *= weights
-                    slopes *= slopes.dtype.type(problem.scale)
+                    for ufunc, operand in ((np.subtract, means), (np.multiply, weights), (np.multiply, problem.scale)):
+                        each(ufunc, slopes, operand, out=slopes)
                     own_dq[..., rows, :] += problem.times(slopes, problem.k[..., columns, :])
                     own_dk[:, :, columns] += problem.times(np.swapaxes(slopes, -1, -2), problem.q[..., rows, :]).sum(2)
     dq, dk, dv = (each.astype(q.dtype, copy=False) for each in grads)

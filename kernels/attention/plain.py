@@ -55,7 +55,8 @@ def attention(
     leading = q.shape[:-2]
     q, k, v = grouped(q, k, v)
     root = q.dtype.type(np.sqrt(abs(scale)))
-    scores = matmul(q * (root if scale >= 0 else -root), np.swapaxes(k, -1, -2) * root, **options).astype(wide)
+    scores = matmul(q * (root if scale >= 0 else -root), np.swapaxes(k, -1, -2) * root, **options)
+    scores = scores.astype(wide, copy=False)
     scores = scores.reshape(*leading, *scores.shape[-2:])
     if mask is not None:
         scores = scores + mask.astype(wide, copy=False)

@@ -2,8 +2,8 @@
 arrays, in vectors by all threads.
 
 Operands are of one type, float16, bfloat16, float32 or float64. Half types are computed with in float32 and rounded
-once. `MAPPED` has each function by name; its `by_passes` is the definition. What NumPy makes in one pass, and here has
-the same bits, is in `exact`.
+once. `MAPPED` has each function by name; its `by_passes` is the definition. What NumPy makes in one pass is in
+`threaded`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,25 @@ from typing import Any
 import numpy as np
 
 from ..quiet import restore, silence
-from .arrays import leaf_of, lines_of, mapped
-from .exact import LARGE, exact
+from .arrays import leaf_of, mapped
+from .threaded import LARGE, each, everything, summed, threaded
 
 __all__ = [
     "LARGE",
     "MAPPED",
-    "exact",
+    "each",
+    "erf",
+    "erfc",
+    "everything",
     "gelu",
     "gelu_gradient",
+    "sigmoid",
     "silu",
     "silu_gradient",
+    "summed",
     "tanh_gelu",
     "tanh_gelu_gradient",
+    "threaded",
 ]
 
 MAPPED: dict[str, Callable[..., np.ndarray]] = {}
@@ -63,7 +69,7 @@ def _run(leaf: int, *arrays: np.ndarray) -> np.ndarray:
     if first.flags.f_contiguous and not first.flags.c_contiguous:
         return _run(leaf, *[each.T for each in arrays]).T
     arrays = tuple(map(np.ascontiguousarray, arrays))
-    return mapped(leaf, arrays[0], arrays[-1], lines_of(first.shape, first.shape))
+    return mapped(leaf, arrays[0], arrays[-1])
 
 
 def _in_passes(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
@@ -84,12 +90,38 @@ def _normal(x: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return np.reciprocal(1 + np.exp(-x))
+    """In one new array; where e**-x overflows, the value is 0 to the smallest normal number."""
+    out = np.negative(x, out=np.empty_like(x))
+    np.exp(out, out=out)
+    np.add(out, 1, out=out)
+    return np.reciprocal(out, out=out)
 
 
 def _tanh_argument(x: Any) -> Any:
     """2 sqrt(2 / pi) (x + 0.044715 x**3)."""
     return 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+
+
+@_mapped("Sigmoid")
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e**-x)."""
+    return _sigmoid(x)
+
+
+@_mapped("Erf")
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, 2 / sqrt(pi) times the integral of e**(-t**2) from 0 to x."""
+    from scipy.special import erf
+
+    return erf(x)
+
+
+@_mapped("Erfc")
+def erfc(x: np.ndarray) -> np.ndarray:
+    """1 - erf(x), with small relative errors where that is small."""
+    from scipy.special import erfc
+
+    return erfc(x)
 
 
 @_mapped("Gelu")

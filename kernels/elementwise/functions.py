@@ -9,16 +9,17 @@ from ..jit import ir
 from .vectors import Vectors
 
 __all__ = [
-    "Add",
-    "Divide",
+    "Cosine",
+    "Erf",
+    "Erfc",
     "Gelu",
     "GeluGradient",
-    "Multiply",
     "Relu",
     "ReluGradient",
+    "Sigmoid",
     "Silu",
     "SiluGradient",
-    "Subtract",
+    "Sine",
     "TanhGelu",
     "TanhGeluGradient",
 ]
@@ -27,26 +28,6 @@ _ROOT, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
 # Exact ones, whose bits are NumPy's
-
-
-class Add(NamedTuple):
-    operands = 2
-    emit = staticmethod(Vectors.plus)
-
-
-class Subtract(NamedTuple):
-    operands = 2
-    emit = staticmethod(Vectors.minus)
-
-
-class Multiply(NamedTuple):
-    operands = 2
-    emit = staticmethod(Vectors.times)
-
-
-class Divide(NamedTuple):
-    operands = 2
-    emit = staticmethod(Vectors.over)
 
 
 class Relu(NamedTuple):
@@ -72,6 +53,56 @@ class ReluGradient(NamedTuple):
 
 
 # Rounded ones
+
+
+class Sigmoid(NamedTuple):
+    """1 / (1 + e**-x)."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.sigmoids(x)[0]
+
+
+class Sine(NamedTuple):
+    """Of float64."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.sine(x)
+
+
+class Cosine(NamedTuple):
+    """Of float64."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.sine(x, 1)
+
+
+class Erf(NamedTuple):
+    """The error function."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.error_function(x)[0]
+
+
+class Erfc(NamedTuple):
+    """1 minus the error function."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.error_function(x)[1]
 
 
 class Gelu(NamedTuple):

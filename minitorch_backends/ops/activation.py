@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.elementwise import LARGE, exact
+from ..kernels.elementwise import LARGE, threaded
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
 from ..tensor import Tensor
@@ -59,8 +59,8 @@ _ZERO = {np.dtype(dtype): np.zeros((), dtype) for dtype in (np.float32, np.float
 """Zeros as arrays: np.maximum(x, 0) takes twice the time of a small np.maximum(x, zero)."""
 
 
-_large_relu: Any = exact("relu")
-_large_relu_backward: Any = exact("relu_gradient")
+_large_relu: Any = threaded("relu")
+_large_relu_backward: Any = threaded("relu_gradient")
 
 
 def _relu_results() -> Iterator[Sample]:

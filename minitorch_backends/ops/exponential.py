@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import Sample, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -120,25 +121,17 @@ def log1p(input: Array):
     return np.log1p(input)
 
 
-def _logistic(input: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-input)) in one new array; where exp overflows, the value is 0 to the smallest normal number."""
-    out = np.negative(input, out=np.empty_like(input))
-    np.exp(out, out=out)
-    np.add(out, 1, out=out)
-    return np.reciprocal(out, out=out)
-
-
 @op(
     input=lambda g, out: g * conjugated(out * (1 - out)),
     promote="float",
-    ufunc=_logistic,
+    ufunc=elementwise.sigmoid,
     inplace=True,
     reference=lambda input: 0.5 + 0.5 * np.tanh(input / 2),
     samples=unary_samples(-6, 6),
 )
 def sigmoid(input: Array):
     """1 / (1 + exp(-input))."""
-    return _logistic(input)
+    return elementwise.sigmoid(input)
 
 
 @op(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import to_dtype
+from ..kernels.elementwise import each
 from ..kernels.gemm.blas import dots
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -274,7 +275,7 @@ def _sum_of_squares(x: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool) 
     """Of real numbers, in one pass over rows that are summed whole: 1000 x 1000 in a quarter of the time."""
     by_rows = x.ndim and (axes is None or x.ndim - 1 in axes)
     if not by_rows or x.shape[-1] > _LONGEST_ROW or x.strides[-1] != x.itemsize:
-        return summed(x * x, axes, keepdim)
+        return summed(each(np.multiply, x, x), axes, keepdim)
     return summed(dots(x, x)[..., None], axes, keepdim)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.elementwise import each
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -119,4 +120,4 @@ def sqrt(input: Array):
 )
 def rsqrt(input: Array):
     """`1 / sqrt(input)`."""
-    return np.reciprocal(np.sqrt(input))
+    return each(np.reciprocal, each(np.sqrt, input))

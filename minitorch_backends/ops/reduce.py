@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from .. import watch
 from ..dtypes import FLOATING, int64, to_dtype
+from ..kernels import elementwise
 from ..kernels.rows import total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -41,6 +41,8 @@ def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.nda
             )
     if axes and array.ndim > len(axes) and (found := total(array, axes)) is not None:
         return found if keepdims else found.squeeze(axes)
+    if axes is None and not keepdims:
+        return elementwise.summed(array)
     return np.add.reduce(array, axis=axis, keepdims=keepdims)
 
 
@@ -99,7 +101,7 @@ def _with_axis(function: Any) -> Any:
 @op(
     input=spread,
     warns=False,
-    ufunc=functools.partial(np.add.reduce, axis=None),
+    ufunc=elementwise.everything,
     reference=_with_axis(np.sum),
     samples=reductions(),
 )
@@ -189,7 +191,7 @@ def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     input=lambda g, input_shape, dim: spread(
         g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
     ),
-    ufunc=lambda input: np.add.reduce(input, axis=None) / input.size,
+    ufunc=lambda input: elementwise.summed(input) / input.size,
     reference=_with_axis(np.mean),
     samples=reductions(of_nothing=False),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.elementwise import each
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
 from ..tensor import Tensor
@@ -176,8 +177,8 @@ def clamp(input: Array, min: Array | None = None, max: Array | None = None):
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
     if min is not None:
-        input = np.maximum(input, min)
-    return input if max is None else np.minimum(input, max)
+        input = each(np.maximum, input, min)
+    return input if max is None else each(np.minimum, input, max)
 
 
 @composite(takes="bif", reference=np.maximum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))

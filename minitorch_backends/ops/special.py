@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import between, gapped, sample, unary_samples
 
@@ -38,7 +39,7 @@ def _elementwise(function: Any) -> Any:
 )
 def erf(input: Array):
     """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to `input`."""
-    return _special().erf(input)
+    return elementwise.erf(input)
 
 
 @op(
@@ -51,7 +52,7 @@ def erf(input: Array):
 )
 def erfc(input: Array):
     """1 - erf(input), exact to the last digits where that is small."""
-    return _special().erfc(input)
+    return elementwise.erfc(input)
 
 
 def _erfinv_reference(input: np.ndarray) -> np.ndarray:

@@ -1,0 +1,191 @@
+"""What NumPy makes in one pass of one thread: by all threads, in memory that is used again, and the same bits, but for
+sine and cosine of float64."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import cpu, threading
+from ..gemm.workspace import address_of, empty
+from ..quiet import restore, silence
+from .arrays import leaf_of, mapped
+from .ufuncs import lines_of, loop_of
+
+__all__ = ["LARGE", "each", "everything", "summed", "threaded"]
+
+LARGE = 1 << 16
+"""Numbers from which others are worth waking. Callers of `threaded` compare sizes themselves, since for small arrays
+one more call would be felt. Microseconds of a product of float32 by NumPy, and here on two cores: 16,384 numbers 5, 7;
+65,536 18, 12; 262,144 120, 60; 1,048,576 650, 290; 2,097,152 1300, 580."""
+
+_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
+_TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
+
+everything = functools.partial(np.add.reduce, axis=None)
+"""The sum of all elements."""
+
+_IN_VECTORS = {np.sin: "Sine", np.cos: "Cosine"}
+"""What NumPy makes of float64 number by number, in a tenth of the time; to two units in the last place, where the CPU
+has fused operations."""
+
+_POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
+"""What NumPy does for an array to the power of these numbers."""
+
+_PART = 1 << 14
+"""Numbers of which a thread makes a partial sum, at most."""
+
+
+def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
+    """What computes a function of large arrays, or answers None for arrays that it does not take; itself None for a
+    function that it does not know. It knows `everything`, those in `_TAGS`, powers, and ufuncs of one result and of
+
+    * an array, or two of one dtype and layout;
+    * an array and one that has a number for each of the last dimensions, or for one dimension, as weights of rows and
+      of channels have;
+    * an array and a Python number.
+
+    `out` may be the first array.
+    """
+    if isinstance(function, np.ufunc):
+        return functools.partial(_applied, function) if function.nout == 1 and function.nin in (1, 2) else None
+    if function is everything:
+        return _summed
+    if function is operator.pow:
+        return _power
+    return functools.partial(_mapped, _TAGS[function]) if function in _TAGS else None
+
+
+def each(ufunc: np.ufunc, x: np.ndarray, *operands: Any, out: np.ndarray | None = None) -> np.ndarray:
+    """ufunc(x, *operands, out=out), where `out` may be x, by all threads where that gains."""
+    found = _applied(ufunc, x, *operands, out=out) if x.size >= LARGE else None
+    return ufunc(x, *operands, out=out) if found is None else found
+
+
+def summed(x: np.ndarray) -> Any:
+    """The sum of all elements, by all threads where that gains."""
+    found = _summed(x) if x.size >= LARGE else None
+    return everything(x) if found is None else found
+
+
+def _mapped(tag: str, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
+    fits = x.dtype in _FLOATS and x.dtype is y.dtype and x.shape == y.shape
+    leaf = leaf_of(tag, x.dtype) if fits and x.flags.c_contiguous and y.flags.c_contiguous else None
+    return None if leaf is None else mapped(leaf, x, y, out)
+
+
+# Ufuncs
+
+
+def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
+    if x.dtype not in _FLOATS or not (out is None or out.flags.writeable):
+        return None
+    if not x.flags.c_contiguous:
+        return _turned(ufunc, x, y, out) if x.flags.f_contiguous else None
+    if ufunc in _IN_VECTORS and x.itemsize == 8 and cpu.capability() != "portable":
+        return _mapped(_IN_VECTORS[ufunc], x, x, out)
+    return _looped(ufunc, x, y, out)
+
+
+def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
+    """By NumPy's own loops."""
+    dtype = x.dtype
+    if (loop := loop_of(ufunc, dtype)) is None or not (out is None or out.dtype == loop.result):
+        return None
+    if y is None:
+        y, lines = x, lines_of(x.shape, x.shape)
+    elif not isinstance(y, np.ndarray):
+        y, lines = _number(y, dtype), lines_of(x.shape, ())
+    else:
+        fits = y.dtype is dtype and y.flags.c_contiguous and (out is None or _apart(y, out))
+        lines = lines_of(x.shape, y.shape) if fits else None
+    if lines is None:
+        return None
+    from . import ufunc_loops
+
+    if out is None:
+        out = empty(x.shape, loop.result)
+    second = out if ufunc.nin == 1 else y
+    places, size = (address_of(x), address_of(second), address_of(out)), second.itemsize
+    sizes = x.itemsize, size if lines.varies else 0, out.itemsize
+    ufunc_loops.run(
+        *threading.pool(), loop.function, loop.data, *places, *sizes, x.size, lines.length, lines.period,
+        lines.step * size,
+    )  # fmt: skip
+    return out
+
+
+def _power(x: np.ndarray, y: Any) -> np.ndarray | None:
+    if isinstance(y, np.ndarray):
+        return _applied(np.power, x, y) if y.ndim else None
+    return _applied(_POWERS[y], x) if y in _POWERS else _applied(np.power, x, y)
+
+
+def _turned(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
+    """Of arrays whose first dimension is the innermost one: the same of their transposes."""
+    if isinstance(y, np.ndarray):
+        if y.shape != x.shape:
+            return None
+        y = y.T
+    found = _applied(ufunc, x.T, y, None if out is None else out.T)
+    return None if found is None else found.T
+
+
+def _apart(y: np.ndarray, out: np.ndarray) -> bool:
+    """Whether no element of y is written before another result needs it."""
+    return not np.may_share_memory(y, out) or (y.shape == out.shape and address_of(y) == address_of(out))
+
+
+def _number(value: Any, dtype: np.dtype) -> np.ndarray:
+    """A Python number as an array, infinite without a word where it is too large."""
+    token = silence()
+    try:
+        return np.array(value, dtype)
+    finally:
+        restore(token)
+
+
+# Sums of everything
+
+
+def _summed(x: np.ndarray) -> Any:
+    """NumPy halves what it adds, down to 128 numbers: so do the threads, down to `_PART`, and what adds their sums."""
+    if x.dtype not in _FLOATS or not (x.flags.c_contiguous or x.flags.f_contiguous):
+        return None
+    if (loop := loop_of(np.add, x.dtype)) is None:
+        return None
+    from . import ufunc_loops
+
+    bounds = _bounds(x.size)
+    sums = np.full(len(bounds) - 1, -0.0, x.dtype)  # what leaves a negative zero as it is
+    places = address_of(x), address_of(bounds), address_of(sums)
+    ufunc_loops.run_sums(*threading.pool(), loop.function, loop.data, *places, x.itemsize, len(sums))
+    token = silence()
+    try:
+        return everything(_joined(iter(sums), x.size))
+    finally:
+        restore(token)
+
+
+def _half(count: int) -> int:
+    return count // 2 - count // 2 % 8
+
+
+@functools.lru_cache(64)
+def _bounds(count: int) -> np.ndarray:
+    """Where the parts of so many numbers begin, and the last one ends."""
+    if count <= _PART:
+        return np.array([0, count])
+    half = _half(count)
+    return np.concatenate([_bounds(half), half + _bounds(count - half)[1:]])
+
+
+def _joined(sums: Iterator[Any], count: int) -> Any:
+    if count <= _PART:
+        return next(sums)
+    half = _half(count)
+    return _joined(sums, half) + _joined(sums, count - half)
