@@ -81,7 +81,7 @@ def step(formula: Callable[..., tuple], arrays: Sequence[np.ndarray | None], con
     parameter, gradient, *remembered = arrays
     assert parameter is not None
     dtype, size = parameter.dtype, parameter.size
-    if size >= LARGE and dtype in _FLOATS and all(each is None or each.flags.c_contiguous for each in arrays):
+    if size >= LARGE and dtype in _FLOATS and _lie_alike(parameter, gradient, remembered):
         places = [None if each is None else address_of(each) for each in arrays]
         constants = type(constants)(*map(dtype.type, constants))
         _loops()[formula.__name__](*threading.pool(), *places, size, dtype.itemsize, constants)
@@ -94,6 +94,14 @@ def step(formula: Callable[..., tuple], arrays: Sequence[np.ndarray | None], con
     for target, result in zip((parameter, *remembered), results, strict=True):
         if target is not None:
             target[...] = result
+
+
+def _lie_alike(parameter: np.ndarray, gradient: np.ndarray | None, remembered: Sequence[np.ndarray | None]) -> bool:
+    """Whether loops, which trust addresses, may take these: contiguous, of one dtype and size, writable if written."""
+    written = [parameter, *(each for each in remembered if each is not None)]
+    present = written if gradient is None else [gradient, *written]
+    alike = all(each.dtype == parameter.dtype and each.size == parameter.size for each in present)
+    return alike and all(each.flags.c_contiguous for each in present) and all(each.flags.writeable for each in written)
 
 
 @functools.cache

@@ -15,6 +15,7 @@ import numpy as np
 from .autograd.modes import enable_grad
 from .inplace import about_to_write, bump
 from .kernels import updates
+from .kernels.quiet import restore, silence
 from .nn.module import clear_grad
 from .tensor import Tensor, adopt
 
@@ -121,9 +122,13 @@ class Optimizer:
         flat = [_flat(array) for array in written]
         absent = [None] * (buffers - len(names))
         updates.step(formula, [flat[0], _flat(gradient._array), *flat[1:], *absent], constants)
-        for array, each in zip(written, flat, strict=True):
-            if not np.may_share_memory(array, each):
-                array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
+        token = silence()  # a half type overflows where float32 does not
+        try:
+            for array, each in zip(written, flat, strict=True):
+                if not np.may_share_memory(array, each):
+                    array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
+        finally:
+            restore(token)
         bump(parameter)
 
     # State
@@ -140,7 +145,7 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over state and options from `state_dict()` of an optimiser of as many parameters. Tensors are copied.
 
-        Raises ValueError, before anything changes, where the groups differ in number or size.
+        Raises ValueError, before anything changes, where the groups differ in number or size, or a buffer in shape.
         """
         groups = state_dict["param_groups"]
         sizes, expected = [len(each["params"]) for each in groups], [len(each["params"]) for each in self.param_groups]
@@ -182,6 +187,11 @@ def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     for name, value in values.items():
         if value is not None:
             array = np.array(value.detach() if isinstance(value, Tensor) else value)
+            if name != "step" and array.shape != parameter._array.shape:
+                raise ValueError(
+                    f"the loaded {name} has the shape {list(array.shape)}, and its parameter "
+                    f"{list(parameter._array.shape)}; load the state of an optimizer of the same parameters"
+                )
             copied[name] = adopt(array.astype(parameter._array.dtype)) if name != "step" else int(array)
     return copied
 

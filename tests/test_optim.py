@@ -183,6 +183,56 @@ def test_nan_and_inf_pass_without_warnings() -> None:
 # Groups and gradients
 
 
+def test_half_types_overflow_without_warnings() -> None:
+    parameter = Parameter(mt.full((4,), 60000.0, dtype=mt.float16))
+    parameter.grad = -parameter.detach()
+    optim.SGD([parameter], lr=1.0).step()
+    assert parameter.isinf().all()
+
+
+LARGE = 70_000
+"""Numbers that loops would take."""
+
+
+def test_a_parameter_that_changed_its_dtype_steps_on() -> None:
+    """Buffers of the first step are of another type and size in bytes than the parameter."""
+    parameter = Parameter(mt.ones(LARGE))
+    optimizer = optim.Adam([parameter], lr=0.5)
+    for dtype in (mt.float32, mt.float64):
+        parameter.data = parameter.data.to(dtype)
+        parameter.grad = mt.ones(LARGE, dtype=dtype)
+        optimizer.step()
+    assert parameter.dtype is mt.float64
+    np.testing.assert_allclose(parameter.detach().numpy(), 0, atol=1e-6)
+
+
+def test_what_does_not_fit_its_parameter_is_refused() -> None:
+    parameter = Parameter(mt.ones(LARGE))
+    optimizer = optim.SGD([parameter], lr=0.5, momentum=0.9)
+    parameter.grad = mt.ones(LARGE)
+    optimizer.step()
+    state = optimizer.state_dict()
+    state["state"][0]["momentum_buffer"] = mt.ones(5)
+    before = parameter.detach().clone()
+    with pytest.raises(ValueError, match=r"momentum_buffer has the shape \[5\], and its parameter \[70000\]"):
+        optimizer.load_state_dict(state)
+    optimizer.state[parameter]["momentum_buffer"] = mt.ones(5)
+    with pytest.raises(ValueError, match="broadcast"):
+        optimizer.step()
+    assert mt.equal(parameter, before)
+
+
+@pytest.mark.parametrize("count", [10, LARGE])
+def test_read_only_memory_is_not_written(count: int) -> None:
+    memory = np.ones(count, np.float32)
+    memory.flags.writeable = False
+    parameter = mt.from_numpy(memory).requires_grad_()
+    parameter.grad = mt.ones(count)
+    with pytest.raises(ValueError, match="read-only"):
+        optim.SGD([parameter], lr=0.5).step()
+    assert (memory == 1).all()
+
+
 def test_groups_have_options_of_their_own() -> None:
     one, other, frozen = parameter(1.0), parameter(1.0), parameter(1.0)
     optimizer = optim.SGD([{"params": [one, frozen]}, {"params": other, "lr": 0.5}], lr=0.1)

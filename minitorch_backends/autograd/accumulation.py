@@ -45,8 +45,8 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
     state = tensor.state
     if state.grad is None:
         array = g._array
-        if create_graph:
-            state.grad = adopt(array, g._node)
+        if create_graph and g.requires_grad:
+            state.grad = g.clone()
         elif array.strides != tensor._array.strides and grad_mode.get().layout:
             out = np.empty_like(tensor._array, array.dtype)
             out[...] = array

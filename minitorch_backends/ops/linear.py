@@ -31,6 +31,7 @@ def _samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 4), weight, bias)
     yield sample(between(-1, 1, 2, 4), weight[0])
     yield sample(between(-1, 1, 0, 4), weight, bias)
+    yield sample(between(-1, 1, 2, 0), between(-1, 1, 3, 0), bias)
 
 
 def _reference(input: Any, weight: Any, bias: Any = 0) -> Any:
@@ -59,7 +60,7 @@ def _flat(tensor: Tensor) -> Tensor:
 def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
     """`linear` with a matrix as weight, recorded as one op: its gradient lies in memory as the weight does, and needs
     no copy."""
-    rows = input.reshape(-1, input.shape[-1])
+    rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
     out = product(rows, weight.T, precision) if bias is None else added("linear", bias, rows, weight.T, 1, 1, precision)
     return out.reshape(*input.shape[:-1], len(weight))
 

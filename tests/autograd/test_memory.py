@@ -137,9 +137,26 @@ def test_a_gradient_that_somebody_else_sees_is_copied() -> None:
     assert seen[0].ne(0).all()
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_gradient_that_a_user_gave_is_copied(create_graph: bool) -> None:
+    w = mt.ones(3, 4, requires_grad=True)
+    given = mt.ones(12)
+    w.view(12).backward(given, create_graph=create_graph)
+    assert not np.shares_memory(w.grad._array, given._array)
+    (w * 2).backward(mt.ones(3, 4))
+    assert given.eq(1).all()
+    assert w.grad.eq(3).all()
+
+
+def test_a_gradient_of_one_number_for_all_is_not_kept_as_such() -> None:
+    x = mt.ones(3, requires_grad=True)
+    x.sum().backward(create_graph=True)
+    (x * mt.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert x.grad.tolist() == [2, 3, 4]
+
+
 def test_a_gradient_of_a_transposed_factor_lies_as_that_factor_does() -> None:
     x, w = leaf(np.ones((6, 20)), np.float32), leaf(np.ones((7, 20)), np.float32)
-    x.t().t().retain_grad()
     for turned in (w.t(), w.t().contiguous()):
         turned.retain_grad()
         (x @ turned).sum().backward()
