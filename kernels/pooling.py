@@ -52,14 +52,19 @@ def largest(
 
 
 def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
-    """Images (N, C, count) of zeros, to which the values of each are added at their indices, nowhere at -1."""
+    """Images (N, C, count) of zeros, to which the values of each are added at their indices, nowhere at -1.
+
+    Raises RuntimeError for other indices outside.
+    """
     images = math.prod(values.shape[:2])
     out = empty((*values.shape[:2], count), values.dtype)
-    indices = np.ascontiguousarray(indices)
-    spread = _loops().Spread(
-        address_of(values), address_of(indices), address_of(out), values.size // max(images, 1), count
-    )
+    indices, outside = np.ascontiguousarray(indices), np.empty(images, np.int64)
+    places = (address_of(array) for array in (values, indices, out, outside))
+    spread = _loops().Spread(*places, values.size // max(images, 1), count)
     _loops().add_at(*threading.pool(), images, spread, *_kind(values, 0))
+    if outside.max(initial=-1) >= 0 or outside.min(initial=-1) < -1:
+        wrong = next(int(place) for place in outside if place != -1)
+        raise RuntimeError(f"found the index {wrong} of a value in an image of {count}; expected 0 to {count - 1}")
     return out
 
 

@@ -75,11 +75,13 @@ def largest(pool, threads, images, windows, lowest, size):
 
 
 class Spread(NamedTuple):
-    """Addresses of values, indices and results, and how many an image has of the first two and of the last."""
+    """Addresses of values, indices and results, and how many an image has of the first two and of the last; and of a
+    number for each image, the last index outside it, or -1."""
 
     values: int
     indices: int
     out: int
+    outside: int
     given: int
     count: int
 
@@ -90,12 +92,16 @@ def _add_to_image(task, worker, job):
     values = carray(pointer(at.values + task * at.given * size, job.zero), at.given)
     indices = carray(pointer(at.indices + task * at.given * 8, 0), at.given)
     out = carray(pointer(at.out + task * at.count * size, job.zero), at.count)
+    outside = carray(pointer(at.outside, 0), task + 1)
+    outside[task] = -1
     for place in range(at.count):
         out[place] = job.zero
     for number in range(at.given):
         place = indices[number]
-        if place >= 0:
+        if 0 <= place < at.count:
             out[place] += values[number]
+        elif place != -1:
+            outside[task] = place
 
 
 class _SpreadJob(NamedTuple):

@@ -23,11 +23,12 @@ __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
 
 
 class _Formula(NamedTuple):
-    """A formula of `updates`, how many buffers it has at most, and its constants."""
+    """A formula of `updates`, how many buffers it has at most, its constants, and what else the state remembers."""
 
     function: Callable[..., tuple]
     buffers: int
     constants: NamedTuple
+    remembered: dict[str, Any]
 
 
 class Optimizer:
@@ -106,19 +107,16 @@ class Optimizer:
         raise NotImplementedError
 
     def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
-        """What makes a step of a parameter. `first` says that the buffers have just been made. Other state than buffers
-        is kept up here."""
+        """What makes a step of a parameter. `first` says that the buffers have just been made."""
         raise NotImplementedError
 
     def _step(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        state = self.state.setdefault(parameter, {})
-        names = self._buffers(group)
-        missing = [name for name in names if name not in state]
-        for name in missing:
-            state[name] = adopt(np.zeros_like(parameter._array))
-        formula, buffers, constants = self._formula(group, state, bool(missing))
+        state, names = self.state.get(parameter, {}), self._buffers(group)
+        made = {name: adopt(np.zeros_like(parameter._array)) for name in names if name not in state}
+        formula, buffers, constants, remembered = self._formula(group, state, bool(made))
+        remembered = state | made | remembered
         about_to_write(parameter)
-        written = [parameter._array, *(state[name]._array for name in names)]
+        written = [parameter._array, *(remembered[name]._array for name in names)]
         flat = [_flat(array) for array in written]
         absent = [None] * (buffers - len(names))
         updates.step(formula, [flat[0], _flat(gradient._array), *flat[1:], *absent], constants)
@@ -129,6 +127,7 @@ class Optimizer:
                     array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
         finally:
             restore(token)
+        self.state.setdefault(parameter, state).update(remembered)
         bump(parameter)
 
     # State
@@ -246,7 +245,7 @@ class SGD(Optimizer):
             kept=1 if first else 1 - group["dampening"],
             nesterov=group["nesterov"],
         )
-        return _Formula(updates.sgd, 1, constants)
+        return _Formula(updates.sgd, 1, constants, {})
 
 
 class Adam(Optimizer):
@@ -295,7 +294,7 @@ class Adam(Optimizer):
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
     def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
-        step = state["step"] = state.get("step", 0) + 1
+        step = state.get("step", 0) + 1
         lr, weight_decay = group["lr"], group["weight_decay"]
         beta1, beta2 = group["betas"]
         constants = updates.AdamConstants(
@@ -309,7 +308,7 @@ class Adam(Optimizer):
             beta2=beta2,
             rise_of_squares=1 - beta2,
         )
-        return _Formula(updates.adam, 3, constants)
+        return _Formula(updates.adam, 3, constants, {"step": step})
 
 
 class AdamW(Adam):

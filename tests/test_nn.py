@@ -589,6 +589,12 @@ BAD = [
     (RuntimeError, "num_classes=2", lambda: F.one_hot(tensor([2]), 2)),
     (RuntimeError, "pass num_classes", lambda: F.one_hot(tensor([], np.int64))),
     (TypeError, "must be a Tensor, not list", lambda: F.silu([1.0])),
+    (RuntimeError, "linear(): what is added, of shape [5],", lambda: F.linear(zeros(2, 3), zeros(4, 3), zeros(5))),
+    (
+        RuntimeError,
+        "linear(): what is added, of shape [5],",
+        lambda: F.linear(zeros(2, 3), zeros(1 << 17, 3), zeros(5)),
+    ),
     (RuntimeError, "int64", lambda: F.mse_loss(tensor([1]), tensor([1]))),
     (RuntimeError, "'weight' must be 2-D", lambda: F.embedding(tensor([0]), zeros(3))),
     (RuntimeError, "same number of dimensions", lambda: F.triplet_margin_loss(zeros(2, 3), zeros(2, 3), zeros(3))),

@@ -228,8 +228,11 @@ def test_read_only_memory_is_not_written(count: int) -> None:
     memory.flags.writeable = False
     parameter = mt.from_numpy(memory).requires_grad_()
     parameter.grad = mt.ones(count)
-    with pytest.raises(ValueError, match="read-only"):
-        optim.SGD([parameter], lr=0.5).step()
+    optimizers = optim.SGD([parameter], lr=0.5, momentum=0.5, dampening=0.5), optim.Adam([parameter], lr=0.5)
+    for optimizer in optimizers:
+        with pytest.raises(ValueError, match="read-only"):
+            optimizer.step()
+        assert optimizer.state == {}
     assert (memory == 1).all()
 
 

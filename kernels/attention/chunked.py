@@ -74,12 +74,12 @@ def _problems(
     groups, seen = k.shape[1:3]
     if mask is not None:
         mask = np.broadcast_to(mask, (batch, heads, length, seen)).reshape(batch, groups, -1, length, seen)
-    wholes = [each.reshape(batch, groups, heads // groups, *each.shape[2:]) for each in (q, *others)]
+    wholes = [array.reshape(batch, groups, heads // groups, *array.shape[2:]) for array in (q, *others)]
     at_once = max(1, _BYTES // (heads * ROWS * COLUMNS * wide.itemsize))
     for start in range(0, batch, at_once):
         part = slice(start, start + at_once)
-        own_q, *own = [each[part] for each in wholes]
-        keys, values = (each[part, :, None].astype(wide, copy=False) for each in (k, v))
+        own_q, *own = [array[part] for array in wholes]
+        keys, values = (array[part, :, None].astype(wide, copy=False) for array in (k, v))
         own_mask = None if mask is None else mask[part]
         yield (
             _Problem(
@@ -119,7 +119,7 @@ def _joined(
     first: np.ndarray, logarithm: np.ndarray, second: np.ndarray, other: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The result of some keys and of others, and the log-sum-exp, which is inf where nothing is seen."""
-    parts = [np.where(np.isposinf(each), -np.inf, each) for each in (logarithm, other)]
+    parts = [np.where(np.isposinf(part), -np.inf, part) for part in (logarithm, other)]
     whole = np.logaddexp(*parts)
     shift = np.where(np.isneginf(whole), 0, whole)
     shares = [np.exp(part - shift)[..., None].astype(first.dtype) for part in parts]
@@ -143,12 +143,12 @@ def attention_gradient(
     (T. Dao et al., "FlashAttention", 2022, appendix B).
     """
     wide = np.float32 if q.dtype.itemsize == 2 else q.dtype
-    grads = [np.zeros(each.shape, wide) for each in (q, k, v)]
+    grads = [np.zeros(array.shape, wide) for array in (q, k, v)]
     start = 0
     with unobserved(), np.errstate(invalid="ignore", over="ignore"):
         for problem, (own_out, own_lse, own_g, own_dq) in _problems(q, k, v, mask, (out, lse, g, grads[0]), keywords):
             part = slice(start, start := start + problem.q.shape[0])
-            own_dk, own_dv = (each[part] for each in grads[1:])
+            own_dk, own_dv = (grad[part] for grad in grads[1:])
             for rows in problem.rows():
                 gradient = own_g[..., rows, :].astype(wide, copy=False)
                 means = (gradient * own_out[..., rows, :]).sum(-1, keepdims=True, dtype=wide)
@@ -163,5 +163,5 @@ def attention_gradient(
                         each(ufunc, slopes, operand, out=slopes)
                     own_dq[..., rows, :] += problem.times(slopes, problem.k[..., columns, :])
                     own_dk[:, :, columns] += problem.times(np.swapaxes(slopes, -1, -2), problem.q[..., rows, :]).sum(2)
-    dq, dk, dv = (each.astype(q.dtype, copy=False) for each in grads)
+    dq, dk, dv = (grad.astype(q.dtype, copy=False) for grad in grads)
     return dq, dk, dv

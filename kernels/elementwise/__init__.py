@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..quiet import restore, silence
-from .arrays import leaf_of, mapped
+from .arrays import back, leaf_of, mapped, memory_order
 from .threaded import LARGE, each, everything, summed, threaded
 
 __all__ = [
@@ -50,7 +50,7 @@ def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray) -> np.ndarray:
             first = arrays[0]
-            if first.size >= _LEAST and all(each.shape == first.shape and each.dtype == first.dtype for each in arrays):
+            if first.size >= _LEAST and all(x.shape == first.shape and x.dtype == first.dtype for x in arrays):
                 leaf = leaf_of(tag, first.dtype)
                 if leaf is not None:
                     return _run(leaf, *arrays)
@@ -66,8 +66,8 @@ def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.
 def _run(leaf: int, *arrays: np.ndarray) -> np.ndarray:
     """The function of arrays of one shape and dtype; the result is laid out as the first one is."""
     first = arrays[0]
-    if first.flags.f_contiguous and not first.flags.c_contiguous:
-        return _run(leaf, *[each.T for each in arrays]).T
+    if not first.flags.c_contiguous and (order := memory_order(first)):
+        return back(_run(leaf, *[x.transpose(order) for x in arrays]), order)
     arrays = tuple(map(np.ascontiguousarray, arrays))
     return mapped(leaf, arrays[0], arrays[-1])
 
@@ -75,7 +75,7 @@ def _run(leaf: int, *arrays: np.ndarray) -> np.ndarray:
 def _in_passes(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
     dtype = arrays[-1].dtype
     if dtype.itemsize == 2:
-        arrays = tuple(each.astype(np.float32) for each in arrays)
+        arrays = tuple(x.astype(np.float32) for x in arrays)
     token = silence()
     try:
         return np.asarray(function(*arrays)).astype(dtype, copy=False)
@@ -146,6 +146,7 @@ def tanh_gelu(x: np.ndarray) -> np.ndarray:
 @_mapped("TanhGeluGradient")
 def tanh_gelu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the derivative of `tanh_gelu` at x."""
+    x = np.clip(x, -1e3, 1e3)  # beyond it is 0 or 1, and powers of x might be infinite
     gate, slope = _sigmoid(_tanh_argument(x)), 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
     return g * (gate + gate * (1 - gate) * x * slope)
 

@@ -9,10 +9,21 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["LENGTH", "leaf_of", "mapped"]
+__all__ = ["LENGTH", "back", "leaf_of", "mapped", "memory_order"]
 
 LENGTH = 1 << 13
 """Numbers that a thread takes at a time."""
+
+
+def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
+    """Its dimensions from the outermost in memory to the innermost; None where they are in that order."""
+    order = tuple(sorted(range(array.ndim), key=lambda dim: -abs(array.strides[dim])))
+    return None if order == tuple(range(array.ndim)) else order
+
+
+def back(array: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    """An array whose dimensions were put in this order as it was."""
+    return array.transpose(sorted(range(len(order)), key=order.__getitem__))
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty
 from ..quiet import restore, silence
-from .arrays import leaf_of, mapped
+from .arrays import back, leaf_of, mapped, memory_order
 from .ufuncs import lines_of, loop_of
 
 __all__ = ["LARGE", "each", "everything", "summed", "threaded"]
@@ -73,9 +73,24 @@ def summed(x: np.ndarray) -> Any:
 
 
 def _mapped(tag: str, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
-    fits = x.dtype in _FLOATS and x.dtype is y.dtype and x.shape == y.shape
-    leaf = leaf_of(tag, x.dtype) if fits and x.flags.c_contiguous and y.flags.c_contiguous else None
+    if x.dtype not in _FLOATS or x.dtype is not y.dtype or x.shape != y.shape:
+        return None
+    if not x.flags.c_contiguous:
+        return _turned(functools.partial(_mapped, tag), x, y, out)
+    leaf = leaf_of(tag, x.dtype) if y.flags.c_contiguous else None
     return None if leaf is None else mapped(leaf, x, y, out)
+
+
+def _turned(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
+    """The function of arrays whose last dimension is not the innermost one, channels-last images for example."""
+    if (order := memory_order(x)) is None:
+        return None
+    if isinstance(y, np.ndarray):
+        if y.ndim > x.ndim:
+            return None
+        y = y.reshape((1,) * (x.ndim - y.ndim) + y.shape).transpose(order)
+    found = function(x.transpose(order), y, None if out is None else out.transpose(order))
+    return None if found is None else back(found, order)
 
 
 # Ufuncs
@@ -85,7 +100,7 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
     if x.dtype not in _FLOATS or not (out is None or out.flags.writeable):
         return None
     if not x.flags.c_contiguous:
-        return _turned(ufunc, x, y, out) if x.flags.f_contiguous else None
+        return _turned(functools.partial(_applied, ufunc), x, y, out)
     if ufunc in _IN_VECTORS and x.itemsize == 8 and cpu.capability() != "portable":
         return _mapped(_IN_VECTORS[ufunc], x, x, out)
     return _looped(ufunc, x, y, out)
@@ -123,16 +138,6 @@ def _power(x: np.ndarray, y: Any) -> np.ndarray | None:
     if isinstance(y, np.ndarray):
         return _applied(np.power, x, y) if y.ndim else None
     return _applied(_POWERS[y], x) if y in _POWERS else _applied(np.power, x, y)
-
-
-def _turned(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
-    """Of arrays whose first dimension is the innermost one: the same of their transposes."""
-    if isinstance(y, np.ndarray):
-        if y.shape != x.shape:
-            return None
-        y = y.T
-    found = _applied(ufunc, x.T, y, None if out is None else out.T)
-    return None if found is None else found.T
 
 
 def _apart(y: np.ndarray, out: np.ndarray) -> bool:

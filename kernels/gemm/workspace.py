@@ -115,7 +115,7 @@ def is_sole(array: np.ndarray) -> bool:
         return True
     if type(memory) is not np.ndarray or memory.base is not None or memory.nbytes > 2 * (array.nbytes + _ALIGNMENT):
         return False
-    remembered = any(memory is each for each in tuple(_results))
+    remembered = id(memory) in map(id, tuple(_results))
     return COUNTS_REFERENCES and sys.getrefcount(memory) <= _SEEN_ONCE + remembered
 
 

@@ -25,7 +25,7 @@ def added(
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
     if beta != 0:
-        _refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+        refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)
@@ -34,12 +34,13 @@ def added(
     return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype), out=result)
 
 
-def _refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
+def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Raise RuntimeError for what is added to a product, and does not broadcast to its shape."""
     try:
         np.broadcast_to(x, shape)
     except ValueError:
         raise RuntimeError(
-            f"{name}(): the input of shape {list(x.shape)} does not broadcast to the product's, {list(shape)}"
+            f"{name}(): what is added, of shape {list(x.shape)}, does not broadcast to the product's, {list(shape)}"
         ) from None
 
 

@@ -12,7 +12,8 @@ from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import Sample, between, sample, unary_samples
 from ..tensor import Tensor
-from .floating import floating_composite, widened
+from .floating import widened
+from .gradients import conjugated
 
 __all__ = ["gelu", "silu"]
 
@@ -110,34 +111,33 @@ def _silu_reference(input: np.ndarray) -> np.ndarray:
     return input * _logistic(input)
 
 
+def _silu_backward_reference(grad_output: np.ndarray, input: np.ndarray) -> np.ndarray:
+    gate = _logistic(input.conj())
+    return grad_output * (gate + gate * (1 - gate) * input.conj())
+
+
 @op(
-    takes="f",
+    takes="fc",
     widen=False,
     method=False,
-    grad_output=lambda g, input: silu_backward(g, input),
-    input=lambda g, grad_output, input: g * grad_output * _curvature(widened(input)),
-    reference=lambda grad_output, input: grad_output * _derivative(_silu_reference, input),
+    grad_output=lambda g, input: silu_backward(g, conjugated(input)),
+    input=lambda g, grad_output, input: conjugated(g) * grad_output * _curvature(conjugated(widened(input))),
+    reference=_silu_backward_reference,
     samples=_pairs(()),
 )
 def silu_backward(grad_output: Array, input: Array):
-    """The gradient of `silu`: grad_output times its derivative at `input`."""
-    return elementwise.silu_gradient(grad_output, input)
+    """The gradient of `silu`: grad_output times the conjugate of its derivative at `input`."""
+    return elementwise.silu_gradient(grad_output, input.conj())
 
 
 @op(
-    takes="f",
+    takes="fc",
     widen=False,
     method=False,
     input=lambda g, input: silu_backward(g, input),
     reference=_silu_reference,
     samples=unary_samples(-3, 3),
 )
-def silu_forward(input: Array):
-    """`silu` of real numbers."""
-    return elementwise.silu(input)
-
-
-@floating_composite(takes="fc", reference=_silu_reference, samples=unary_samples(-3, 3))
-def silu(input: Tensor) -> Tensor:
+def silu(input: Array):
     """input * sigmoid(input), also called swish."""
-    return input * input.sigmoid() if input.is_complex() else silu_forward(input)
+    return elementwise.silu(input)

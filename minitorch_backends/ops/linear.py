@@ -16,7 +16,7 @@ from ..kernels.registry import ArraySpec
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .addmm import added
+from .addmm import added, refuse_unfit
 from .matmul import times
 from .products import float32_call, product
 
@@ -74,7 +74,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if _is_large(input, weight, bias):
         return affine(input, weight, bias)
     product = input @ weight.t()
-    return product if bias is None else product + bias
+    if bias is None:
+        return product
+    try:
+        return product + bias
+    except RuntimeError:
+        refuse_unfit("linear", bias._array, product._array.shape)
+        raise
 
 
 _LEAST_VALUES, _LEAST_VALUES_OF_HALVES = 1 << 18, 1 << 14

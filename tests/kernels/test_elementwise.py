@@ -116,6 +116,11 @@ def test_layouts_and_threads_leave_the_bits(name: str, kind: int, turned: bool, 
     assert other.tobytes() == straight.tobytes()
     if turned and not strided:
         assert other.flags.f_contiguous
+    if not strided:
+        shaped = [each[:, 3:131].reshape(26, 5, 16, 8) for each in arrays]
+        images = [each.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2) for each in shaped]
+        found = MAPPED[name](*images)
+        assert (found.tobytes(), found.strides) == (straight.tobytes(), images[0].strides)
 
 
 @every_dtype
@@ -184,6 +189,11 @@ def test_large_arrays_have_the_bits_of_numpy(ufunc: np.ufunc, dtype: np.dtype) -
                 turned = large(x.T, *[each.T for each in rest])
                 assert turned.tobytes() == wanted.T.tobytes()
                 assert turned.flags.f_contiguous
+            elif x.ndim == 4:
+                last = [each.reshape((1,) * (4 - each.ndim) + each.shape).transpose(0, 3, 1, 2) for each in (x, *rest)]
+                found = large(*last)
+                assert found.tobytes() == ufunc(*last).tobytes()
+                assert found.transpose(0, 2, 3, 1).flags.c_contiguous
             out = x.copy()
             written = large(out, *rest, out=out)
             assert written is (out if wanted.dtype == dtype else None)

@@ -71,3 +71,11 @@ def test_places_that_come_twice_are_summed_and_minus_one_is_left_out() -> None:
     wanted[..., 0], wanted[..., 7] = values[..., 1], values[..., 4]
     wanted[..., 5] = values[..., 0] + values[..., 2] + values[..., 5]
     assert np.array_equal(pooling.add_at(values, indices, 9), wanted)
+
+
+@pytest.mark.parametrize("wrong", [9, -2, 2**62])
+def test_places_outside_are_refused(wrong: int) -> None:
+    indices = np.zeros((10, 100, 6), np.int64)
+    indices[3, 20, 5] = wrong
+    with pytest.raises(RuntimeError, match=f"the index {wrong} of a value in an image of 9; expected 0 to 8"):
+        pooling.add_at(np.ones((10, 100, 6)), indices, 9)
