@@ -66,8 +66,11 @@ QUICK_CASES = (Case(1, 8, 8, 128, 64), Case(1, 8, 8, 512, 64), Case(1, 8, 8, 512
 USUAL_CASES = CASES[:6]
 GRADIENT_CASES = (Case(1, 8, 8, 128, 64), Case(1, 8, 8, 512, 64), Case(1, 16, 16, 1024, 64, True))
 
-BARS = {"ieee": 1.0, "tf32": 1.8, "bf16": None, "bfloat16": 1.5}
-"""For float32 tensors at each precision, and for bfloat16 tensors: how many times longer torch is to take at least."""
+BARS = {"ieee": 1.0, "tf32": 1.8, "bf16": None, "bfloat16": 1.5, "float64": 1.0}
+"""For float32 tensors at each precision, and for tensors of other dtypes: how many times longer torch is to take at
+least."""
+
+DTYPES = ("float32", "bfloat16", "float64")
 
 MEMORY_CASE, MEMORY_BAR = Case(1, 2, 2, 8192, 64), 64e6
 ERROR_CASE = Case(1, 4, 4, 512, 64)
@@ -116,7 +119,12 @@ def _default_precision() -> Iterator[None]:
 
 
 def _allow(precision: str) -> None:
-    backends.fp32_precision = "none" if precision == "bfloat16" else precision
+    backends.fp32_precision = "none" if precision in DTYPES else precision
+
+
+def _dtype(precision: str) -> str:
+    """Of the tensors."""
+    return precision if precision in DTYPES else "float32"
 
 
 def _timed(lab: Lab, case: Case, gradients: bool) -> dict[str, Any]:
@@ -124,10 +132,10 @@ def _timed(lab: Lab, case: Case, gradients: bool) -> dict[str, Any]:
     arrays = _arrays(lab, case)
     timers, rests = {}, {}
     for precision in BARS:
-        call = _ours([mt.from_numpy(array) for array in arrays], case, precision == "bfloat16", gradients)
+        call = _ours([mt.from_numpy(array).to(getattr(mt, _dtype(precision))) for array in arrays], case, gradients)
         timers[precision] = Timer(call, lambda precision=precision: _allow(precision))
     if (torch := peers.torch_if_installed()) is not None:
-        for name in ("float32", "bfloat16"):
+        for name in DTYPES:
             tensors = [torch.from_numpy(array).to(getattr(torch, name)) for array in arrays]
             timers[f"torch {name}"] = Timer(_theirs(torch, tensors, case, gradients))
             rests[f"torch {name}"] = OPENMP_REST
@@ -141,15 +149,15 @@ def _compared(timings: dict[str, Timing]) -> dict[str, Any]:
     medians = {name: timing.median for name, timing in timings.items()}
     ratios = {}
     for precision in BARS:
-        peer = medians.get("torch bfloat16" if precision == "bfloat16" else "torch float32")
+        peer = medians.get(f"torch {_dtype(precision)}")
         ratios[precision] = None if peer is None else peer / medians[precision]
     minima = {name: timing.minimum for name, timing in timings.items()}
     return {"median_seconds": medians, "minimum_seconds": minima, "torch_relative_to_ours": ratios}
 
 
-def _ours(tensors: list[mt.Tensor], case: Case, halves: bool, gradients: bool) -> Callable[[], Any]:
+def _ours(tensors: list[mt.Tensor], case: Case, gradients: bool) -> Callable[[], Any]:
     options = {"is_causal": case.causal, "enable_gqa": case.groups != case.heads}
-    q, k, v = [each.to(mt.bfloat16) for each in tensors] if halves else tensors
+    q, k, v = tensors
     if not gradients:
         return lambda: scaled_dot_product_attention(q, k, v, **options)
     inputs, g = [each.requires_grad_() for each in (q, k, v)], mt.ones_like(q)
@@ -238,9 +246,9 @@ def summary(result: dict[str, Any]) -> list[str]:
     """What was done, and what it shows, in paragraphs."""
     text = """
         Cases are batch x heads (/ heads of key and value) x length x size of a head, of standard normal numbers. ieee,
-        tf32 and bf16 are precisions of float32 tensors, set by backends.fp32_precision; bfloat16 are tensors of that
-        dtype. torch runs its flash kernel, on tensors of the dtype named, its gradients by autograd. Times are
-        medians of interleaved samples of whole calls.
+        tf32 and bf16 are precisions of float32 tensors, set by backends.fp32_precision; bfloat16 and float64 are
+        tensors of that dtype. torch runs its flash kernel, on tensors of the dtype named, its gradients by autograd.
+        Times are medians of interleaved samples of whole calls.
     """
     if result["compared_with_torch"]:
         missed = [

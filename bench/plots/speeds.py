@@ -12,12 +12,13 @@ from .style import MARKS, Plot, plain_numbers, show_sizes
 
 __all__ = ["PLOTS"]
 
-HALF_TENSORS = ("#CC79A7", "P")
-"""The mark of our products of bfloat16 tensors."""
+TENSORS = {"bfloat16": ("#CC79A7", "P"), "float64": ("#009E73", "p")}
+"""The marks of ours on tensors of other dtypes than float32."""
 
 PEERS = {
     "torch float32": ("#8a8a8a", "X"),
     "torch bfloat16": ("#8a8a8a", "*"),
+    "torch float64": ("#8a8a8a", "p"),
     "torch": ("#8a8a8a", "X"),
     "NumPy": ("#5f5f5f", "+"),
     "SciPy": ("#5f5f5f", "1"),
@@ -43,13 +44,13 @@ def _attention(figure: Figure, result: dict[str, Any]) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(1.7, 1))
     cases = result["forward"]
     for name in cases[0]["median_seconds"]:
-        colour, marker = MARKS.get(name) or PEERS.get(name, HALF_TENSORS)
+        colour, marker = (MARKS | TENSORS | PEERS)[name]
         speeds = [1e-9 * entry["operations"] / entry["median_seconds"][name] for entry in cases]
-        label = "bfloat16 tensors" if name == "bfloat16" else name
+        label = f"{name} tensors" if name in TENSORS else name
         left.plot(speeds, ":" if name in PEERS else "-", marker=marker, color=colour, markersize=7, label=label)
     left.set(title="Speed of the flash kernel", ylabel="GFLOP/s of the two products", ylim=(0, None))
     _names(left, [entry["case"] for entry in cases])
-    left.legend()
+    left.legend(ncols=2)
     for place, kernel in enumerate(("flash", "efficient", "math")):
         errors = [row[kernel] for row in result["errors"]]
         size = 8 + 3 * place  # equal errors stand inside each other

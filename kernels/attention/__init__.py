@@ -15,7 +15,7 @@ multiplied as they are, and summed in float32. `off` names implementations that 
 products of half types in half types, rounding between its steps.
 
 `bound` is the product error of each precision (`precision.py`): the error of a result is at most that times
-1 + 2 max|scale * q @ k.T|, times the largest |v| of its columns, and float32's rounding.
+1 + 2 max|scale * q @ k.T|, times the largest |v| of its columns, and float32's rounding, or float64's.
 """
 
 from __future__ import annotations

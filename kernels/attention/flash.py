@@ -1,9 +1,9 @@
 """Flash attention: tiles of scores that never leave the cache, on the packing and the microkernels of the product.
 
 T. Dao et al., "FlashAttention" (2022), with the loop order of its second version: each block of queries goes over all
-keys. Scores, statistics and sums are of float32; both products have the precision of the call, so that the weights are
-rounded to it before they meet the values, while their sum is of the unrounded ones. Weights below 2**-125 are zero.
-Few queries go another way (`few.py`).
+keys. Scores, statistics and sums are of float32, or of float64 for float64; both products have the precision of the
+call, so that the weights are rounded to it before they meet the values, while their sum is of the unrounded ones.
+Weights below 2**-125, or 2**-1021 of float64, are zero. Few queries go another way (`few.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..gemm.compiled import EXACT, ISAS, computed
+from ..gemm.compiled import EXACT, ISAS, computed, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, Refused
 from . import few
@@ -36,8 +36,7 @@ _LAYOUTS_KEPT = 64
 """Combinations of strides for which what is prepared for a pair of shapes is at hand."""
 
 _LOG2_E = math.log2(math.e)
-_SINGLE, _UNSIGNED = struct.Struct("<f"), struct.Struct("<I")
-_FLOAT32 = np.dtype(np.float32)
+_BITS = {4: (struct.Struct("<f"), struct.Struct("<I")), 8: (struct.Struct("<d"), struct.Struct("<q"))}
 _SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
 WEIGHTS = 0x3F800000 << 32 | 0x3F800000
 """The magnitudes of weights as `gemm.ranges` takes them: up to 1. Smaller ones may be flushed, at an error that their
@@ -53,7 +52,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
     if wanted == "fp16" and not cpu.converts_half():
         return None
     for isa in (*(ISAS[1:] if wanted in EXACT else ISAS), "portable"):
-        inner = computed(isa, _FLOAT32, wanted)
+        inner = computed(isa, working_dtype(dtype), wanted)
         if inner is not None and cpu.refusal(isa) is None:
             return isa, inner
     return None
@@ -66,7 +65,7 @@ def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
     unit = unit_for(dtype, precision)
     if unit is None:
         raise Refused(f"no loops here multiply {dtype.name} at {precision}")
-    return plans.plan_for(*unit, rounding, 4)
+    return plans.plan_for(*unit, rounding, working_dtype(dtype).itemsize)
 
 
 def check(plan: Plan, *products: tuple[int, int, int]) -> None:
@@ -112,6 +111,7 @@ def _prepared(
 
     plan = plan_for(dtype, precision, rounding)
     kernel = plan.scheme.kernel
+    size, at_once = kernel.size, 64 // kernel.size
     (batch, heads, length, depth), (_, groups, seen, _) = shapes[:2]
     sides = [
         plans.side(plan, is_a, dtype, lines, along, *(one[2:] if is_q_or_k else one[:1:-1]))
@@ -130,11 +130,11 @@ def _prepared(
         up(-(-seen // kernel.mr) * kernel.a_bytes * inner, 64),
         up(-(-depth // kernel.mr) * kernel.a_bytes * up(seen, kernel.step), 64),
         up(rows // kernel.nr * kernel.b_bytes * inner, 64),
-        4 * up(columns, kernel.mr) * kernel.nr,
+        size * up(columns, kernel.mr) * kernel.nr,
         kernel.b_bytes * up(columns, kernel.step) if tiles else 0,
-        4 * up(up(depth, kernel.mr), 16) * kernel.nr,
+        size * up(up(depth, kernel.mr), 16) * kernel.nr,
     )
-    each = sum(sizes[:5]) + rows // kernel.nr * (sizes[5] + 8 * kernel.nr)
+    each = sum(sizes[:5]) + rows // kernel.nr * (sizes[5] + 2 * size * kernel.nr)
     memory_bytes = up(each, 64)
     limits_bytes = threads * LIMITS_BYTES
     values = {
@@ -150,16 +150,16 @@ def _prepared(
         values |= {f"{name}_line": side.line_stride, f"{name}_k": side.k_stride}
     source: NamedTuple = masks.NoMask()
     if mask is not None:
-        if kernel.nr % masks.LANES:
-            raise Refused(f"masks are read for {masks.LANES} queries at a time, and the loops here take {kernel.nr}")
+        if kernel.nr % at_once:
+            raise Refused(f"masks are read for {at_once} queries at a time, and the loops here take {kernel.nr}")
         element, by = ELEMENTS[mask[0].name], mask[1]
         source = Source(AlongK(), Contiguous() if by[3] == mask[0].itemsize else Strided(), element)  # type: ignore[call-arg, arg-type]
         values |= dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), by, strict=True))
-        values["mask_scale"], scale = _bits(scale), 1.0
+        values["mask_scale"], scale = _bits(scale, size), 1.0
     values["leaf"] = leaf_address(
         forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name], source)  # type: ignore[call-arg, arg-type]
     )
-    values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E)
+    values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E, size)
     values["least"], values["greatest"] = (
         ranges.admitted(plan.precision, max(depth, seen)) if plan.isa == "amx" else (0, 0xFFFFFFFF)
     )
@@ -168,9 +168,10 @@ def _prepared(
     return _Call(plan, forward.attend, total, numbers, address_of(numbers))
 
 
-def _bits(value: float) -> int:
-    """Those of a float32."""
-    return _UNSIGNED.unpack(_SINGLE.pack(value))[0]
+def _bits(value: float, size: int) -> int:
+    """Those of a number of so many bytes."""
+    number, integer = _BITS[size]
+    return integer.unpack(number.pack(value))[0]
 
 
 def workspace_bytes(dtype: np.dtype, precision: str, causal: bool, threads: int, shapes: tuple, strides: tuple) -> int:
@@ -190,7 +191,7 @@ def attention(
     rounding: str = "rna",
     **_: Any,
 ) -> Attended:
-    """The result and the log-sum-exps, for the memory-efficient kernel with a mask of float32 or half numbers. Raises
+    """The result and the log-sum-exps, for the memory-efficient kernel with a mask. Raises
     `Refused` for values that tiles do not take."""
     if few.takes(q, k, causal=causal, precision=precision):
         with contextlib.suppress(Refused):
@@ -205,8 +206,8 @@ def attention(
 
 
 def _readable(mask: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
-    """A mask of float32 or of the operands' dtype."""
-    return mask if mask is None or mask.dtype in (_FLOAT32, dtype) else mask.astype(_FLOAT32)
+    """A mask of a dtype that loops over operands of `dtype` read."""
+    return mask if mask is None or mask.dtype in (working_dtype(dtype), dtype) else mask.astype(working_dtype(dtype))
 
 
 def _spread(mask: np.ndarray | None, shapes: tuple) -> tuple[np.dtype, tuple[int, ...]] | None:
@@ -229,7 +230,7 @@ def specialised(
     """`attention` of arrays of these shapes and dtypes, which looks up no more than their strides."""
     if few.takes(q, k, causal=causal, precision=precision):
         return functools.partial(attention, scale=scale, precision=precision, rounding=rounding)
-    if scale < 0 or (mask is not None and mask.dtype not in (_FLOAT32, q.dtype)):
+    if scale < 0 or (mask is not None and mask.dtype not in (working_dtype(q.dtype), q.dtype)):
         return None
     shapes = q.shape, k.shape, v.shape
     prepared = functools.partial(_prepared, q.dtype, precision, rounding, scale, causal)
@@ -251,7 +252,11 @@ def specialised(
 def _attend(
     call: _Call, pool: int, threads: int, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None
 ) -> Attended:
-    out, lse, memory = empty(q.shape, q.dtype), np.empty(q.shape[:3], _FLOAT32), take_workspace(call.memory_bytes)
+    out, lse, memory = (
+        empty(q.shape, q.dtype),
+        np.empty(q.shape[:3], working_dtype(q.dtype)),
+        take_workspace(call.memory_bytes),
+    )
     try:
         arrays = q, k, v, out, lse, q if mask is None else mask
         places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]

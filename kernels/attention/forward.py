@@ -121,9 +121,9 @@ def _pack(leaf, at, line_stride, k_stride, lines, depth, kc, target, limits):
 
 
 @subroutine
-def _hide(job, scores, width, query, column, keys, whole):
+def _hide(job, scores, width, size, query, column, keys, whole):
     """Overwrite what no query of a panel may see, and what it must not see of the keys from `column` on."""
-    row_bytes = 4 * width
+    row_bytes = size * width
     if job.call.causal:
         for row in range(max(0, query + 1 - column), keys):
             hide_lanes(job.weights, scores + row * row_bytes, column + row - query)
@@ -137,7 +137,7 @@ def _stretch(job, place, query, column, keys):
     tag, call = job.kernel, job.call
     height, width, step = constant(tag, "mr"), constant(tag, "nr"), constant(tag, "step")
     a_bytes = constant(tag, "a_bytes")
-    row_bytes, panel_bytes = 4 * width, a_bytes * call.inner
+    row_bytes, panel_bytes = constant(tag, "size") * width, a_bytes * call.inner
     first = place.keys + column // height * panel_bytes
     ahead = first + call.columns // height * panel_bytes
     for row in range(0, keys, height):
@@ -152,7 +152,7 @@ def _stretch(job, place, query, column, keys):
         job.weights, job.mask, place.scores, keys, call.mask_scale,
         place.mask + query * call.mask_line + column * call.mask_k, call.mask_line, call.mask_k, call.length - query,
     )  # fmt: skip
-    _hide(job, place.scores, width, query, column, keys, whole)
+    _hide(job, place.scores, width, constant(tag, "size"), query, column, keys, whole)
     rows = _up(call.depth, height)
     soften_panel(
         job.weights, place.scores, place.weights, whole, call.scale, place.state, place.sums, rows if column else 0
@@ -185,7 +185,8 @@ class _Place(NamedTuple):
 def _block(job, memory, batch, head, first, limits):
     """All of a block of queries of one head."""
     tag, call = job.kernel, job.call
-    width, b_bytes = constant(tag, "nr"), constant(tag, "b_bytes")
+    width, b_bytes, size = constant(tag, "nr"), constant(tag, "b_bytes"), constant(tag, "size")
+    state_bytes = 2 * size * width
     rows = min(call.rows, call.length - first)
     packed_v = memory + call.k_bytes
     packed_q = packed_v + call.v_bytes
@@ -200,7 +201,7 @@ def _block(job, memory, batch, head, first, limits):
     mask = call.mask + batch * call.mask_batch + head * call.mask_head
     panels = (rows + width - 1) // width
     for panel in range(panels):
-        start_panel(job.weights, states + panel * 8 * width)
+        start_panel(job.weights, states + panel * state_bytes)
     end = min(call.seen, first + rows) if call.causal else call.seen
     for column in range(0, end, call.columns):
         for panel in range(panels):
@@ -210,15 +211,15 @@ def _block(job, memory, batch, head, first, limits):
             if keys > 0:
                 place = _Place(
                     memory, packed_v, packed_q + panel * b_bytes * call.inner, scores, weights,
-                    sums + panel * call.sum_bytes, states + panel * 8 * width, mask,
+                    sums + panel * call.sum_bytes, states + panel * state_bytes, mask,
                 )  # fmt: skip
                 _stretch(job, place, query, column, keys)
     row = (batch * call.groups * call.heads + head) * call.length + first
     for panel in range(panels):
         finish_panel(
-            job.weights, job.element, states + panel * 8 * width, call.scale, sums + panel * call.sum_bytes,
+            job.weights, job.element, states + panel * state_bytes, call.scale, sums + panel * call.sum_bytes,
             min(width, rows - panel * width), call.depth, call.out + (row + panel * width) * call.out_stride,
-            call.out_stride, call.logarithms + 4 * (row + panel * width),
+            call.out_stride, call.logarithms + size * (row + panel * width),
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..gemm.compiled import working_dtype
 from .flash import WEIGHTS, check, plan_for
 
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["attention_gradient"]
 
 _ROWS, _COLUMNS = 128, 512
-"""Scores that are there at once, rounded down to what fits the microkernel: 256 KiB."""
+"""Scores that are there at once, rounded down to what fits the microkernel: 256 KiB, and 512 of float64."""
 
-_FLOAT32 = np.dtype(np.float32)
 _ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 
 
@@ -57,7 +57,7 @@ def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool) -> _Blocks:
     from ..gemm import plans
     from .loops import Shape
 
-    kernel = plan.scheme.kernel
+    kernel, working = plan.scheme.kernel, working_dtype(q.dtype)
     kc = max(kernel.step, min(plan.scheme.kc, 128) // kernel.step * kernel.step)
     whole = math.lcm(kc, kernel.nr)
     rows, columns = max(1, _ROWS // kernel.mr) * kernel.mr, max(1, _COLUMNS // whole) * whole
@@ -69,18 +69,15 @@ def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool) -> _Blocks:
     )
     return _Blocks(
         shape,
-        plans.block_leaf(plan, _FLOAT32, True, True),
-        plans.block_leaf(plan, _FLOAT32, False, True),
-        panels * kernel.mr * kernel.nr * 4,
+        plans.block_leaf(plan, working, True, True),
+        plans.block_leaf(plan, working, False, True),
+        panels * kernel.mr * kernel.nr * kernel.size,
     )
 
 
-def _scores_like(shape: Shape) -> np.ndarray:
-    """No memory, only the strides of a block of scores."""
-    strides = (0, 0, 4 * shape.columns, 4)
-    return np.ndarray(
-        (1, 1, shape.rows, shape.columns), _FLOAT32, np.empty(shape.rows * shape.columns, _FLOAT32).data, 0, strides
-    )
+def _scores_like(shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """No values, only the strides of a block of scores."""
+    return np.empty((1, 1, shape.rows, shape.columns), dtype)
 
 
 def _no_limits(threads: int) -> np.ndarray:
@@ -97,11 +94,11 @@ def _found(limits: np.ndarray, operand: int) -> int:
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
 
 
-def _dense(mask: np.ndarray | None, seen: int) -> np.ndarray | None:
-    """A mask of float32 whose rows have all of so many values, one after the other."""
+def _dense(mask: np.ndarray | None, seen: int, dtype: np.dtype) -> np.ndarray | None:
+    """A mask of this dtype whose rows have all of so many values, one after the other."""
     if mask is None:
         return None
-    mask = np.broadcast_to(mask, (*mask.shape[:-1], seen)).astype(_FLOAT32, copy=False)
+    mask = np.broadcast_to(mask, (*mask.shape[:-1], seen)).astype(dtype, copy=False)
     return mask if mask.strides[-1] == mask.itemsize else np.ascontiguousarray(mask)
 
 
@@ -128,7 +125,9 @@ def attention_gradient(
 
     plan, (pool, threads) = plan_for(q.dtype, precision, rounding), threading.pool()
     shape, score_leaf, sum_leaf, scratch = _divided(plan, q, k, causal)
-    scores = _scores_like(shape)
+    working = working_dtype(q.dtype)
+    number = working.type
+    scores = _scores_like(shape, working)
     rights = [_operand(plan, False, *each) for each in ((k, 2), (v, 2), (k, 3), (q, 3), (g, 3))]
     lefts = [_operand(plan, True, *each) for each in ((q, 2), (g, 2), (scores, 2), (scores, 3))]
     of_k, of_v, k_across, q_across, g_across = rights
@@ -138,27 +137,28 @@ def attention_gradient(
         _bytes(of_k, shape.seen, depth) + _bytes(of_v, shape.seen, depth) + _bytes(k_across, depth, shape.seen)
         + _bytes(of_q, shape.rows, depth) + _bytes(of_g, shape.rows, depth)
         + _bytes(q_across, depth, shape.rows) + _bytes(g_across, depth, shape.rows)
-        + _bytes(of_p, *block) + _bytes(p_across, *block[::-1]) + 8 * shape.rows * shape.columns + up(scratch, 64)
+        + _bytes(of_p, *block) + _bytes(p_across, *block[::-1]) + 2 * scores.nbytes + up(scratch, 64)
     )  # fmt: skip
-    grads, limits = [np.zeros(each.shape, np.float32) for each in (q, k, v)], _no_limits(threads)
+    grads, limits = [np.zeros(each.shape, working) for each in (q, k, v)], _no_limits(threads)
     means = (
-        np.einsum("...i,...i->...", out, g, dtype=np.float32)
-        if q.dtype == _FLOAT32
-        else (out.astype(np.float32) * g.astype(np.float32)).sum(-1)
+        np.einsum("...i,...i->...", out, g, dtype=working)
+        if q.dtype == working
+        else (out.astype(working) * g.astype(working)).sum(-1)
     )
-    means, lse, dense = np.ascontiguousarray(means), np.ascontiguousarray(lse), _dense(mask, shape.seen)
-    added, factor, logarithms = loops.Mask(0, 0, 0, 0, 0.0, 0), scale, lse * np.float32(math.log2(math.e))
+    means, lse, dense = np.ascontiguousarray(means), np.ascontiguousarray(lse), _dense(mask, shape.seen, working)
+    added, factor, logarithms = loops.Mask(0, 0, 0, 0, number(0), 0), scale, lse * number(math.log2(math.e))
     if dense is not None:
         batch, head, line = np.broadcast_to(dense, (*q.shape[:3], shape.seen)).strides[:3]
-        added = loops.Mask(address_of(dense), batch, head, line, scale, address_of(lse))
+        added = loops.Mask(address_of(dense), batch, head, line, number(scale), address_of(lse))
         factor, logarithms = 1.0, np.zeros_like(lse)
     memory = take_workspace(threads * needed)
     try:
         loops.differentiate(
             pool, threads, q.shape[0] * shape.groups, shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across,
-            of_p, p_across, added, score_leaf, sum_leaf, np.float32(factor * math.log2(math.e)), np.float32(scale),
-            np.float32(math.copysign(math.inf, -factor)), _ONE, *map(address_of, grads), 4 * depth,
+            of_p, p_across, added, score_leaf, sum_leaf, number(factor * math.log2(math.e)), number(scale),
+            number(math.copysign(math.inf, -factor)), _ONE, *map(address_of, grads), working.itemsize * depth,
             address_of(logarithms), address_of(means), address_of(memory), needed, address_of(limits),
+            working.itemsize,
         )  # fmt: skip
     finally:
         return_workspace(memory)

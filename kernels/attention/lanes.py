@@ -2,11 +2,7 @@
 
 Scores are the product of the keys and the queries, in this order: a row holds the scores of all queries of a panel with
 one key. Maxima and sums then go down the rows, lane by lane, with no reduction across lanes; and two neighbouring rows
-rounded and interleaved are a row of a tile of the product with the values.
-
-2**x for x <= 0 is 2**n * p(f) with n the nearest integer and |f| <= 1/2, or the next lower one, where p is the
-polynomial of least relative error, of a degree that the precision of the weights asks for. Results below 2**-125 may
-be zero.
+rounded and interleaved are a row of a tile of the product with the values. All are of float32, or of float64.
 """
 
 from __future__ import annotations
@@ -14,50 +10,32 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..gemm.emit import (
-    F32,
     I1,
     I16,
     I32,
     I64,
     POINTER,
     broadcast,
-    call,
     lane_numbers,
     load,
     loop,
     offset,
-    splat,
     store,
     transpose,
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
 from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, interleaved_parts
+from ..gemm.sources import Float32, Float64
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
+from .powers import Powers
 
 __all__ = ["Form", "Weights", "finish_panel", "hide_lanes", "soften_panel", "start_panel"]
 
-_LOWEST, _LOG_2 = -125.0, 0.6931471805599453
-_MAGIC = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer, which the low bits then hold
-_POWERS = {
-    3: (0.999928073614, 0.693260985892, 0.242611122161, 0.055171667509),
-    4: (0.999999261437, 0.693121814701, 0.240247448398, 0.055917860552, 0.009570101628),
-    5: (1.0, 0.693146967062, 0.240221197227, 0.055507132756, 0.009675541376, 0.001327647156),
-    6: (1.0, 0.693147206083, 0.240226468389, 0.055503283446, 0.009618490955, 0.00134000513, 0.000153457215),
-}
-"""By degree, for fractions from -1/2 to 1/2. Relative errors before rounding: 7.5e-5, 2.6e-6, 1.5e-7 and 3e-9."""
-
-_POWERS_UP = {
-    3: (0.999925218626, 0.695833539508, 0.226067158668, 0.07802452045),
-    4: (1.000002593442, 0.693003833486, 0.241442760601, 0.052011455304, 0.01353417046),
-    5: (1.0, 0.693153072127, 0.240153620488, 0.055826315079, 0.008989338698, 0.001877578644),
-    6: (1.0, 0.693146985167, 0.240229821623, 0.055483393952, 0.009678766929, 0.001244011253, 0.00021701556),
-}
-"""The same for fractions from 0 to 1."""
-
+_LOG_2 = 0.6931471805599453
 _DEGREES = {"bf16": 3, "tf32": 4, "fp16": 4}
-"""By what weights are rounded to, so that the polynomial adds at most 4 % to that rounding; 5 for two parts of bf16."""
+"""Of powers, by what weights are rounded to, so that they add at most 4 % to that rounding; 5 for two parts of bf16."""
 
 
 class Weights(NamedTuple):
@@ -67,28 +45,19 @@ class Weights(NamedTuple):
     panel: Any
     kernel: Any
 
-    @staticmethod
-    def degree(tag: Any) -> int:
-        conversion = field_class(tag.types[0], "conversion")
-        return _DEGREES.get(conversion.target) or (5 if conversion.tile_parts == 2 else 6)
 
-
-class Form:
-    """What the emitting functions need of the tag: lanes, vectors of a row, constants."""
+class Form(Powers):
+    """What the emitting functions need of the tag: lanes, vectors of a row, powers."""
 
     def __init__(self, builder: ir.IRBuilder, tag: Any) -> None:
-        self.builder, kernel = builder, field_class(tag, "kernel")
-        self.lanes, self.row_bytes = min(16, kernel.nr), 4 * kernel.nr
-        self.count, self.height = kernel.nr // self.lanes, kernel.mr
-        self.kind, self.vector_bytes = vector(F32, self.lanes), 4 * self.lanes
-        self.avx512 = kernel.nr == 32
+        kernel = field_class(tag, "kernel")
+        self.size, self.row_bytes, self.height = kernel.size, kernel.size * kernel.nr, kernel.mr
+        self.number: Any = Float64 if self.size == 8 else Float32
+        super().__init__(builder, self.number.working, min(64 // self.size, kernel.nr), self.row_bytes == 128)
+        self.count, self.vector_bytes = kernel.nr // self.lanes, self.size * self.lanes
         self.panel = instance(tag.types[0])
         self.conversion = field_class(tag.types[0], "conversion")
-        self.powers = _POWERS_UP if self.avx512 else _POWERS
-        self.degree = Weights.degree(tag)
-
-    def splat(self, value: float) -> ir.Constant:
-        return splat(F32, value, self.lanes)
+        self.degree = _DEGREES.get(self.conversion.target) or (5 if self.conversion.tile_parts == 2 else self.exact)
 
     def row(self, at: ir.Value, index: ir.Value) -> ir.Value:
         return offset(self.builder, at, self.builder.mul(index, I64(self.row_bytes)))
@@ -99,62 +68,17 @@ class Form:
     def store(self, value: ir.Value, at: ir.Value, number: int) -> None:
         store(self.builder, value, offset(self.builder, at, number * self.vector_bytes), 4)
 
-    def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-        """a * b + c, in one rounding where the CPU can."""
-        return call(self.builder, f"llvm.fmuladd.v{self.lanes}f32", self.kind, a, b, c)
+    def broadcast(self, bits: ir.Value) -> ir.Value:
+        """A vector of the number that these bits, an int64, are."""
+        own = bits if self.size == 8 else self.builder.trunc(bits, I32)
+        return broadcast(self.builder, self.builder.bitcast(own, self.element), self.lanes)
 
     def larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
 
-    def power(self, difference: ir.Value, scale: ir.Value, lowest: ir.Value, powers: tuple) -> ir.Value:
-        """2**(scale * difference) for differences <= 0; NaN of NaN. `lowest` is the difference of the least result."""
-        builder, magic, integers = self.builder, self.splat(_MAGIC), vector(I32, self.lanes)
-        if self.avx512:
-            return self._power_by_instructions(builder.fmul(difference, scale), powers)
-        below = builder.fcmp_ordered("<", difference, lowest)
-        shifted = self.fused(difference, scale, magic)
-        whole = builder.fsub(magic, shifted)
-        fraction = self.fused(difference, scale, whole)
-        value = self.splat(powers[-1])
-        for power in reversed(powers[:-1]):
-            value = self.fused(value, fraction, self.splat(power))
-        exponent = builder.shl(builder.bitcast(shifted, integers), splat(I32, 23, self.lanes))
-        scaled = builder.bitcast(builder.add(builder.bitcast(value, integers), exponent), self.kind)
-        # The low bits of a NaN are no exponent, and would make a number of it.
-        scaled = builder.select(builder.fcmp_unordered("uno", difference, difference), difference, scaled)
-        return builder.select(below, self.splat(0.0), scaled)
-
-    def _power_by_instructions(self, x: ir.Value, powers: tuple) -> ir.Value:
-        """2**x by VREDUCEPS and VSCALEFPS of AVX-512, which also take what is too small: a quarter faster."""
-        rest = splat(F32, 0.0), I16(-1), I32(4)  # all lanes, exceptions and rounding as they are
-        fraction = call(self.builder, "llvm.x86.avx512.mask.reduce.ps.512", self.kind, x, I32(9), *rest)  # down
-        value = self.splat(powers[-1])
-        for power in reversed(powers[:-1]):
-            value = self.fused(value, fraction, self.splat(power))
-        return call(self.builder, "llvm.x86.avx512.mask.scalef.ps.512", self.kind, value, x, *rest)
-
-    def logarithm(self, value: ir.Value) -> ir.Value:
-        """log2 of normal numbers, to 1e-7: with s = (m - 1) / (m + 1), log m = 2 artanh s for m in [3/4, 3/2)."""
-        builder, integers = self.builder, vector(I32, self.lanes)
-        bits = builder.sub(builder.bitcast(value, integers), splat(I32, 0x3F400000, self.lanes))
-        exponent = builder.ashr(bits, splat(I32, 23, self.lanes))
-        reduced = builder.and_(bits, splat(I32, 0x7FFFFF, self.lanes))
-        mantissa = builder.bitcast(builder.add(reduced, splat(I32, 0x3F400000, self.lanes)), self.kind)
-        one = self.splat(1.0)
-        s = builder.fdiv(builder.fsub(mantissa, one), builder.fadd(mantissa, one))
-        square, series = builder.fmul(s, s), self.splat(1 / 9)
-        for divisor in (7, 5, 3, 1):
-            series = self.fused(series, square, self.splat(1 / divisor))
-        factor = builder.fmul(s, self.splat(2.8853900817779268))  # 2 / log 2
-        return self.fused(series, factor, builder.sitofp(exponent, self.kind))
-
 
 def _pointers(builder: ir.IRBuilder, *addresses: ir.Value) -> list[ir.Value]:
     return [builder.inttoptr(address, POINTER) for address in addresses]
-
-
-def _float(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    return builder.bitcast(builder.trunc(bits, I32), F32)
 
 
 def _any(builder: ir.IRBuilder, flags: list[ir.Value]) -> ir.Value:
@@ -260,7 +184,7 @@ def _weights_of_tiles(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.
 def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_rows):
     """Take the scores of some more keys into the softmax of a panel of queries, and leave their weights.
 
-    All are int64: addresses, counts, and the bits of the float32 `scale`, which is positive and includes log2(e).
+    All are int64: addresses, counts, and the bits of `scale`, which is positive and includes log2(e).
     Where the maximum of a lane grows, its sum in `state` and its lane of the `sum_rows` rows at `sums` shrink. For
     tiles `keys` is a multiple of 32; vector units find the weights in the place of the scores.
     """
@@ -269,22 +193,22 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
         form = Form(builder, tag)
         _, scores, weights, keys, scale, state, sums, sum_rows = arguments
         scores, weights, state, sums = _pointers(builder, scores, weights, state, sums)
-        scale, count = broadcast(builder, _float(builder, scale), form.lanes), form.count
-        lowest = builder.fdiv(form.splat(_LOWEST), scale)
+        scale, count = form.broadcast(scale), form.count
+        lowest = builder.fdiv(form.splat(form.lowest), scale)
         before = [form.load(state, number) for number in range(count)]
         after = _maxima(form, scores, keys, before)
         seen = [builder.fcmp_ordered(">", value, form.splat(float("-inf"))) for value in after]
         shifts = [builder.select(flag, value, form.splat(0.0)) for flag, value in zip(seen, after, strict=True)]
 
         def weigh(score: ir.Value, number: int, degree: int = form.degree) -> ir.Value:
-            return form.power(builder.fsub(score, shifts[number]), scale, lowest, form.powers[degree])
+            return form.power(builder.fsub(score, shifts[number]), scale, lowest, degree)
 
         if form.panel is VectorPanel:
             totals = _weights_of_vectors(form, scores, keys, weigh)
         else:
             totals = _weights_of_tiles(form, scores, weights, keys, weigh)
         # Exactly 1 where the maximum stays, which the shorter polynomials are not.
-        shrinks = [weigh(value, number, 6) for number, value in enumerate(before)]
+        shrinks = [weigh(value, number, form.exact) for number, value in enumerate(before)]
         for number in range(count):
             form.store(after[number], state, number)
             total = builder.fmul(form.load(state, count + number), shrinks[number])
@@ -351,10 +275,10 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
         form = Form(builder, tag)
         _, _, state, scale, sums, rows, columns, out, out_stride, logarithms = arguments
         state, sums, out, logarithms = _pointers(builder, state, sums, out, logarithms)
-        scale = broadcast(builder, _float(builder, scale), form.lanes)
+        scale = form.broadcast(scale)
         lanes, paired = form.lanes, form.panel is TilePanel and target.stored is I16
         access = Rows(builder, target, 2 * lanes if paired else lanes)
-        whole = Rows(builder, _Single, lanes)
+        whole = Rows(builder, form.number, lanes)
         present = broadcast(builder, builder.trunc(rows, I32), lanes)
         for number in range(form.count):
             total, largest = form.load(state, form.count + number), form.load(state, number)
@@ -374,7 +298,3 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
         return context.get_dummy_value()
 
     return types.void(tag, element, *[types.int64] * 8), codegen
-
-
-class _Single:
-    stored, size = F32, 4

@@ -3,7 +3,8 @@
 The weights are made again, from the scores and the log-sum-exps: a block of scores is a product in the worker's own
 memory, and weights are packed, and so rounded to the precision, as the left operand of the products with the cotangents
 and the values. What is packed, and how, are leaves of `gemm.loops` known by their addresses, so that this is compiled
-once. The gradients of keys and values are summed in the order of the blocks, by one thread for each group.
+once, and for float64 once more. The gradients of keys and values are summed in the order of the blocks, by one thread
+for each group.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from ..gemm.loops import PackArguments, _BlockArguments
 from ..jit import njit, subroutine
 from ..launch import call_at, launch
-from .rows import LANES, fill_row, mask_row, slope_row, weigh_row
+from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
 
 __all__ = ["LIMITS", "Operand", "Shape", "differentiate"]
 
@@ -82,21 +83,21 @@ def _within(operand, lines, k):
 
 
 @subroutine
-def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, scratch, j0, nc, one):
+def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, size, scratch, j0, nc, one):
     """Rows 0 to m and columns j0 to j0 + nc of a product; `one` is the bits of 1.0 to add it to c, or 0."""
     call_at(
         leaf,
         _BlockArguments(
             m, n, k, kc, _up(m, a.panel), _up(nc, b.panel), packed_a, packed_b, c, c_stride,
-            one, one, c, c_stride, 4, scratch, 0, j0,
+            one, one, c, c_stride, size, scratch, 0, j0,
         ),
     )  # fmt: skip
 
 
 @subroutine
-def _hide(shape, scores, first_row, first_column, rows, columns, hidden):
+def _hide(shape, scores, size, first_row, first_column, rows, columns, hidden):
     """Overwrite what a causal row must not see, and what the last vector of a row reads beyond its end."""
-    stride, end = 4 * shape.columns, _up(columns, LANES)
+    stride, end = size * shape.columns, _up(columns, VECTOR_BYTES // size)
     for row in range(rows):
         seen = columns
         if shape.causal:
@@ -113,8 +114,8 @@ def _columns_of(shape, first_row, rows):
 
 
 class Mask(NamedTuple):
-    """A float32 mask whose rows are dense, at the address `at` or 0 for none, and what it meets: scores times `scale`
-    and, at the address `logarithms`, the log-sum-exps of the rows."""
+    """A mask of numbers as those of the scores, whose rows are dense, at the address `at` or 0 for none, and what it
+    meets: scores times `scale` and, at the address `logarithms`, the log-sum-exps of the rows."""
 
     at: int
     batch_stride: int
@@ -131,10 +132,10 @@ def _mask_of(mask, batch, head):
 
 @subroutine
 def _differentiate_task(task, worker, job):
-    shape, q, k, v, g = job.shape, job.q, job.k, job.v, job.g
+    shape, q, k, v, g, size = job.shape, job.q, job.k, job.v, job.g, job.size
     batch, group = task // shape.groups, task % shape.groups
     limits = job.limits + worker * LIMITS
-    inner, stride = _up(shape.depth, q.step), 4 * shape.columns
+    inner, stride = _up(shape.depth, q.step), size * shape.columns
     packed_k = job.memory + worker * job.memory_bytes
     packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
     across_k = packed_v + _bytes(v, shape.seen, shape.depth)
@@ -145,8 +146,8 @@ def _differentiate_task(task, worker, job):
     packed_p = across_g + _bytes(job.g_across, shape.depth, shape.rows)
     packed_t = packed_p + _bytes(job.p, shape.rows, shape.columns)
     weights = packed_t + _bytes(job.p_across, shape.columns, shape.rows)
-    slopes = weights + 4 * shape.rows * shape.columns
-    scratch = slopes + 4 * shape.rows * shape.columns
+    slopes = weights + stride * shape.rows
+    scratch = slopes + stride * shape.rows
     _pack(k, _head(k, batch, group), shape.seen, shape.depth, inner, packed_k, limits)
     _pack(v, _head(v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
     _pack(job.k_across, _head(k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
@@ -164,44 +165,45 @@ def _differentiate_task(task, worker, job):
             end = _columns_of(shape, first, rows)
             for column in range(0, end, shape.columns):
                 columns = min(shape.columns, end - column)
-                vectors = _up(columns, LANES) // LANES
+                vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
                 _multiply(
                     job.score_leaf, q, k, rows, shape.seen, shape.depth, inner, packed_q, packed_k,
-                    weights - 4 * column, stride, scratch, column, columns, 0,
+                    weights - size * column, stride, size, scratch, column, columns, 0,
                 )  # fmt: skip
                 if job.mask.at != 0:
-                    mask = _mask_of(job.mask, batch, head) + first * job.mask.line_stride + 4 * column
+                    mask = _mask_of(job.mask, batch, head) + first * job.mask.line_stride + size * column
                     for row in range(rows):
                         mask_row(
                             weights + row * stride, columns, job.mask.scale, mask + row * job.mask.line_stride,
-                            job.mask.logarithms + 4 * (row_index + first + row),
+                            job.mask.logarithms + size * (row_index + first + row),
                         )  # fmt: skip
-                _hide(shape, weights, first, column, rows, columns, job.hidden)
+                _hide(shape, weights, size, first, column, rows, columns, job.hidden)
                 _multiply(
                     job.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
-                    slopes - 4 * column, stride, scratch, column, columns, 0,
+                    slopes - size * column, stride, size, scratch, column, columns, 0,
                 )  # fmt: skip
                 for row in range(rows):
-                    at = 4 * (row_index + first + row)
+                    at = size * (row_index + first + row)
                     weigh_row(weights + row * stride, vectors, job.scale, job.logarithms + at)
                     slope_row(weights + row * stride, slopes + row * stride, vectors, job.means + at, job.natural_scale)
                 _pack(job.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
                 _multiply(
                     job.sum_leaf, job.p_across, job.g_across, columns, shape.depth, rows, shape.rows, packed_t,
-                    across_g, job.dv + of_group + column * job.grad_stride, job.grad_stride, scratch, 0, shape.depth,
-                    job.one,
+                    across_g, job.dv + of_group + column * job.grad_stride, job.grad_stride, size, scratch, 0,
+                    shape.depth, job.one,
                 )  # fmt: skip
                 _pack(job.p_across, slopes, columns, rows, shape.rows, packed_t, limits + 512)
                 _multiply(
                     job.sum_leaf, job.p_across, job.q_across, columns, shape.depth, rows, shape.rows, packed_t,
-                    across_q, job.dk + of_group + column * job.grad_stride, job.grad_stride, scratch, 0, shape.depth,
-                    job.one,
+                    across_q, job.dk + of_group + column * job.grad_stride, job.grad_stride, size, scratch, 0,
+                    shape.depth, job.one,
                 )  # fmt: skip
                 _pack(job.p, slopes, rows, columns, shape.kc, packed_p, limits + 512)
                 _multiply(
                     job.sum_leaf, q, job.k_across, rows, shape.depth, columns, shape.kc, packed_p,
                     across_k + _within(job.k_across, shape.depth, column),
-                    job.dq + (row_index + first) * job.grad_stride, job.grad_stride, scratch, 0, shape.depth, job.one,
+                    job.dq + (row_index + first) * job.grad_stride, job.grad_stride, size, scratch, 0, shape.depth,
+                    job.one,
                 )  # fmt: skip
 
 
@@ -232,22 +234,25 @@ class _Differentiate(NamedTuple):
     memory: int
     memory_bytes: int
     limits: int
+    size: int
     run = _differentiate_task
 
 
 @njit
 def differentiate(
     pool, threads, tasks, shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
-    scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
+    scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits, size,
 ):  # fmt: skip
-    """Gradients of all heads, added to the zeroed float32 rows dq, dk and dv.
+    """Gradients of all heads, added to the zeroed rows dq, dk and dv. Their numbers, as those of scores and of what has
+    one number for a row, have `size` bytes and the type of the factors.
 
     `logarithms` are the log-sum-exps times log2(e), or zeros with a mask, which has had them subtracted from scores;
-    `scale` includes log2(e), and is that alone with a mask. `means` are the sums of out * g, a float32 number for each
+    `scale` includes log2(e), and is that alone with a mask. `means` are the sums of out * g, a number for each
     row. Memory is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
     """
     job = _Differentiate(
         shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
         scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
+        size,
     )  # fmt: skip
     launch(pool, threads, tasks, job)

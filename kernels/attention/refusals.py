@@ -16,8 +16,7 @@ __all__ = ["LARGEST_HEAD", "efficient", "flash", "flash_gradient", "loops", "pla
 LARGEST_HEAD = 256
 """The head dimension that flash takes at most: one step of the products along it."""
 
-_FLASH_DTYPES = ("float32", "bfloat16", "float16")
-_EFFICIENT_DTYPES = ("float32", "bfloat16", "float16", "float64")
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
 
 
 _LEAST_SCALE, _LARGEST_SCALE = 1e-37, 1e38
@@ -53,10 +52,10 @@ def _shapes(q: ArraySpec, k: ArraySpec, v: ArraySpec, gqa: bool) -> str | None:
     return None
 
 
-def _common(q: ArraySpec, k: ArraySpec, v: ArraySpec, gqa: bool, dropout: float, dtypes: tuple[str, ...]) -> str | None:
-    if q.dtype.name not in dtypes or not q.dtype == k.dtype == v.dtype:
+def _common(q: ArraySpec, k: ArraySpec, v: ArraySpec, gqa: bool, dropout: float) -> str | None:
+    if q.dtype.name not in _DTYPES or not q.dtype == k.dtype == v.dtype:
         found = ", ".join(each.dtype.name for each in (q, k, v))
-        return f"expected query, key and value to all be of one dtype of {{{', '.join(dtypes)}}}, and got {found}"
+        return f"expected query, key and value to all be of one dtype of {{{', '.join(_DTYPES)}}}, and got {found}"
     if dropout:
         return f"both fused kernels do not support non-zero dropout, and dropout_p is {dropout}"
     return _shapes(q, k, v, gqa)
@@ -77,7 +76,7 @@ def flash(
     **_: Any,
 ) -> str | None:
     """Why the flash kernel does not take a call."""
-    refused = _switched_off("flash", off) or _common(q, k, v, gqa, dropout, _FLASH_DTYPES)
+    refused = _switched_off("flash", off) or _common(q, k, v, gqa, dropout)
     if refused is not None:
         return refused
     if mask is not None:
@@ -96,8 +95,6 @@ def loops(
     **_: Any,
 ) -> str | None:
     """Why the loops of flash attention, which the memory-efficient kernel uses as well, do not take a call."""
-    if q.dtype.name not in _FLASH_DTYPES:
-        return f"flash attention has no loops for {q.dtype.name}"
     if q.shape[-1] != v.shape[-1] or q.shape[-1] > LARGEST_HEAD:
         return (
             "flash attention requires q, k, v to have the same last dimension and it to be less than or equal to "
@@ -142,7 +139,7 @@ def efficient(
     **_: Any,
 ) -> str | None:
     """Why the memory-efficient kernel does not take a call."""
-    refused = _switched_off("efficient", off) or _common(q, k, v, gqa, dropout, _EFFICIENT_DTYPES)
+    refused = _switched_off("efficient", off) or _common(q, k, v, gqa, dropout)
     if refused is None and mask_needs_gradient:
         return "the memory-efficient kernel has no gradient with respect to attn_mask, which requires one"
     return refused

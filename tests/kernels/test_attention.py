@@ -65,6 +65,62 @@ def test_every_kernel_keeps_the_bound(name, precision):
         assert (found.out.dtype, found.lse.dtype) == (np.float32, np.float32)
 
 
+def exactly(q, k, v, mask, scale, causal):
+    """By the definition in long double: the result, and the log-sum-exps."""
+    q, k, v = (each.astype(np.longdouble) for each in (q, k, v))
+    k, v = (np.repeat(each, q.shape[1] // each.shape[1], 1) for each in (k, v))
+    scores = scale * (q @ k.swapaxes(-1, -2)) + mask
+    if causal:
+        scores[..., np.triu_indices(scores.shape[-1], 1)[0], np.triu_indices(scores.shape[-1], 1)[1]] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    total = weights.sum(-1)
+    return weights / total[..., None] @ v, np.log(total) + scores.max(-1)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_float64(name, causal):
+    """Results to some 1e-15 and gradients beside those of the reference, with large scores too."""
+    for shape, size in itertools.product(SHAPES.values(), (1, 20)):
+        arrays, scale = [each * size for each in operands(*shape, np.float64)], 0.3
+        if causal and shape[3] != shape[4]:
+            continue
+        masks = [] if name == "flash" else [_mask((shape[1], *shape[3:5]), np.float64)]
+        if masks:
+            masks[0][..., 0] = 0.25
+        found = attention[name](*arrays, *masks, scale=scale, causal=causal)
+        out, lse = exactly(*arrays, masks[0] if masks else 0.0, scale, causal)
+        q, k = (np.abs(each) for each in arrays[:2])
+        largest = 1 + scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1).swapaxes(-1, -2)).max()
+        assert (found.out.dtype, found.lse.dtype) == (np.float64, np.float64)
+        assert np.abs(found.out - out).max() <= 1e-15 * largest * np.abs(arrays[2]).max(), (shape, size)
+        assert np.abs(found.lse - lse).max() <= 1e-15 * largest, (shape, size)
+        if name != "math":
+            g = operands(*shape, np.float64, seed=5)[0]
+            call = (*arrays, *found, g, *masks)
+            gradients = attention_gradient[name](*call, scale=scale, causal=causal)
+            wanted = attention_gradient.reference(*call, scale=scale, causal=causal)
+            for one, other in zip(gradients, wanted, strict=True):
+                assert one.dtype == np.float64
+                assert np.abs(one - other).max() <= 1e-14 * largest * max(1, np.abs(other).max()), (shape, size)
+
+
+@pytest.mark.parametrize(
+    "value", [np.inf, -np.inf, np.nan, np.uint64(0x7FF8000000000001).view(np.float64), 1e300, 1e-310]
+)
+def test_hostile_values_of_float64(value):
+    for place in range(3):
+        arrays = operands(1, 1, 1, 20, 20, 8, np.float64)
+        arrays[place][0, 0, 1, 2] = value
+        with np.errstate(all="ignore"):
+            expected, found = (attention[name](*arrays, scale=0.3) for name in ("math", "flash"))
+            assert np.array_equal(np.isnan(found.out), np.isnan(expected.out))
+            np.testing.assert_allclose(found.out, expected.out, rtol=1e-13, atol=1e-13 * (1 + (place == 2) * 1e300))
+            gradients = attention_gradient["flash"](*arrays, *found, np.ones_like(found.out), scale=0.3)
+        if place == 0 and np.isnan(value):
+            assert all(np.isnan(each).all() for each in gradients[1:])
+
+
 def test_the_reference_is_softmax_of_scores():
     q, k, v = operands(1, 2, 2, 5, 7, 4, np.float64)
     weights = np.exp(q @ k.swapaxes(-1, -2) / 2)
@@ -148,8 +204,10 @@ def test_the_gradient_is_that_of_the_reference():
         return (attention.reference(*changed, mask, scale=0.7).out * g).sum()
 
     out, lse = attention.reference(*arrays, mask, scale=0.7)
-    found = attention_gradient["efficient"](*arrays, out, lse, g, mask, scale=0.7)
+    found = attention_gradient.reference(*arrays, out, lse, g, mask, scale=0.7)
+    other = attention_gradient["efficient"](*arrays, out, lse, g, mask, scale=0.7)
     for index, gradient in enumerate(found):
+        np.testing.assert_allclose(other[index], gradient, atol=1e-15)
         for place in np.ndindex(gradient.shape):
             sides = []
             for step in (1e-6, -1e-6):
@@ -338,8 +396,8 @@ def test_refusals(sentence):
 
 
 def test_other_dtypes_are_refused():
-    arrays = operands(1, 1, 1, 3, 3, 4, np.float64)
-    with pytest.raises(Refused, match=r"one dtype of \{float32, bfloat16, float16\}, and got float64"):
+    arrays = operands(1, 1, 1, 3, 3, 4, np.complex64)
+    with pytest.raises(Refused, match=r"one dtype of \{float32, bfloat16, float16, float64\}, and got complex64"):
         attention["flash"](*arrays, scale=0.5)
     with pytest.raises(Refused, match="mask"):
         attention["efficient"](*operands(1, 1, 1, 3, 3, 4), scale=0.5, mask_needs_gradient=True)
