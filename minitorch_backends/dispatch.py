@@ -22,7 +22,7 @@ from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float
 from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
 from .out import written_out
-from .tensor import Tensor, adopt, as_array
+from .tensor import Tensor, adopt, as_array, converted
 
 __all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
 
@@ -51,7 +51,8 @@ _HALVES = {float16, bfloat16}
 class Op:
     """A declared op. Calling it runs the general path, which is the readable definition of what its fast closure does.
 
-    An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`).
+    An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
+    the second of two may be a Python number, which gradient rules then see as it is.
     """
 
     promote: Any
@@ -82,6 +83,7 @@ class Op:
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
+        self.numbers = len(self.inputs) == 2 and self.promote in (True, "float") and self.ufunc is not None
         self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
         self.strided = any(source == "strides" for rule in self.rules if rule for _, source, _ in rule[1])
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
@@ -330,7 +332,9 @@ class Op:
             node.saved[self.inputs[0]] = [save(value, edge) for value, edge in zip(values, edges, strict=True)]
         elif saves:
             for index in saves:
-                node.saved[self.inputs[index]] = _saved(values[index], edges[index], arrays[index])
+                number = index == 1 and self.numbers and type(values[1]) in (float, int)
+                kept = values[1] if number else _saved(values[index], edges[index], arrays[index])
+                node.saved[self.inputs[index]] = kept
         return node
 
     def _like(self, value: Any) -> Any:
@@ -391,8 +395,8 @@ def _tensor(out: Any) -> Tensor:
 
 def _rounded(out: Any, dtype: DType) -> Any:
     out = np.asarray(out)
-    return out.astype(dtype.dtype) if out.dtype == np.float32 else out
+    return converted(out, dtype.dtype) if out.dtype == np.float32 else out
 
 
 def _widened(array: Any) -> Any:
-    return array.astype(np.float32) if array is not None and dtype_of(array) in _HALVES else array
+    return converted(array, _FLOAT32) if array is not None and dtype_of(array) in _HALVES else array

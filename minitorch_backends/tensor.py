@@ -14,6 +14,7 @@ import numpy as np
 
 from . import watch
 from .dtypes import COMPLEX, INTEGER, DType, canonical, dtype_of, scalar_dtype, to_dtype
+from .kernels.elementwise import LARGE, cast
 from .kernels.quiet import restore, silence
 from .size import Size
 
@@ -374,6 +375,8 @@ def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped."""
     if array.dtype.kind == "c" and dtype.kind != "c":
         array = array != 0 if dtype.kind == "b" else array.real
+    if array.size >= LARGE and (found := cast(array, dtype)) is not None:
+        return found
     token = silence()
     try:
         return array.astype(dtype)

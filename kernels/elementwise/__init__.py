@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 
 from ..quiet import restore, silence
-from .arrays import back, leaf_of, mapped, memory_order
+from .arrays import back, cast, is_half, leaf_of, mapped, memory_order
 from .threaded import LARGE, each, everything, summed, threaded
 
 __all__ = [
     "LARGE",
     "MAPPED",
+    "cast",
     "each",
     "erf",
     "erfc",
     "everything",
     "gelu",
     "gelu_gradient",
+    "is_half",
     "sigmoid",
     "silu",
     "silu_gradient",

@@ -9,10 +9,18 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["LENGTH", "back", "leaf_of", "mapped", "memory_order"]
+__all__ = ["LENGTH", "back", "cast", "cast_leaf", "is_half", "leaf_of", "mapped", "memory_order"]
 
 LENGTH = 1 << 13
 """Numbers that a thread takes at a time."""
+
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def is_half(dtype: np.dtype) -> bool:
+    """Whether it is float16 or bfloat16, whose kind NumPy calls void."""
+    return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
 def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
@@ -34,16 +42,43 @@ def leaf_of(tag: str, dtype: np.dtype) -> int | None:
     from . import functions
     from .maps import Map
 
-    if dtype.name not in ELEMENTS or (dtype == np.float16 and not cpu.converts_half()):
+    if dtype.name not in ELEMENTS or not _readable(dtype):
         return None
     return leaf_address(Map(getattr(functions, tag)(), ELEMENTS[dtype.name]))
 
 
+def _readable(dtype: np.dtype) -> bool:
+    return dtype != np.float16 or cpu.converts_half()
+
+
+@functools.cache
+def cast_leaf(source: np.dtype, target: np.dtype) -> int | None:
+    """The address of the loops that convert between float32 and a half type; None for other dtypes."""
+    from ..gemm.loops import leaf_address
+    from ..gemm.sources import ELEMENTS
+    from .maps import Cast
+
+    halves = [dtype for dtype in (source, target) if is_half(dtype) and _readable(dtype)]
+    if len(halves) != 1 or _FLOAT32 not in (source, target):
+        return None
+    return leaf_address(Cast(ELEMENTS[source.name], ELEMENTS[target.name]))
+
+
+def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """An array converted between float32 and a half type, laid out as it was; None for others."""
+    if not array.flags.c_contiguous:
+        order = memory_order(array)
+        found = None if order is None else cast(array.transpose(order), dtype)
+        return None if found is None or order is None else back(found, order)
+    leaf = cast_leaf(array.dtype, dtype)
+    return None if leaf is None else mapped(leaf, array, array, empty(array.shape, dtype))
+
+
 def mapped(leaf: int, first: np.ndarray, second: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """The function of contiguous arrays of one dtype and shape, in `out` where there is one."""
+    """The function of contiguous arrays of one dtype and shape, in `out` where there is one, or of that dtype."""
     from . import maps
 
     out = empty(first.shape, first.dtype) if out is None else out
     places = address_of(first), address_of(second), address_of(out)
-    maps.run(*threading.pool(), leaf, *places, first.size, first.itemsize)
+    maps.run(*threading.pool(), leaf, *places, first.size, first.itemsize, out.itemsize)
     return out

@@ -1,4 +1,4 @@
-"""Functions of one or two arrays, element by element, in vectors and by all threads."""
+"""Functions of one or two arrays, element by element, and conversions, in vectors and by all threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..launch import call_at, launch
 from .arrays import LENGTH
 from .vectors import Vectors
 
-__all__ = ["Map", "run"]
+__all__ = ["Cast", "Map", "Part", "run"]
 
 
 @intrinsic
@@ -39,7 +39,33 @@ def _map(typingctx, function, element, first, second, out, count):
     return types.void(function, element, *[types.int64] * 4), codegen
 
 
-class _Part(NamedTuple):
+@intrinsic
+def _cast(typingctx, source, target, at, out, count):
+    """Convert so many elements at an address; what vectors of both types work in is the same."""
+
+    def codegen(context, builder, signature, arguments):
+        at, out = (builder.inttoptr(place, POINTER) for place in arguments[2:4])
+        reader, writer = Vectors(builder, instance(source)), Vectors(builder, instance(target))
+        whole = builder.sdiv(arguments[4], I64(reader.lanes))
+
+        def some(index, mask=None):
+            first = builder.mul(index, I64(reader.lanes))
+            places = (
+                offset(builder, base, builder.mul(first, I64(v.element.size)))
+                for base, v in ((at, reader), (out, writer))
+            )
+            writer.write(reader.read(next(places), mask), next(places), mask)
+
+        loop_of_any(builder, whole, [], lambda index, _: some(index) or [])
+        left = builder.sub(arguments[4], builder.mul(whole, I64(reader.lanes)))
+        with builder.if_then(builder.icmp_signed(">", left, I64(0))):
+            some(whole, reader.first(left))
+        return context.get_dummy_value()
+
+    return types.void(source, target, *[types.int64] * 3), codegen
+
+
+class Part(NamedTuple):
     """Addresses, and how many elements there are."""
 
     first: int
@@ -59,13 +85,28 @@ class Map(NamedTuple):
     function: NamedTuple
     element: NamedTuple
     run = _map_leaf
-    arguments = _Part
+    arguments = Part
+
+
+@subroutine
+def _cast_leaf(leaf, part):
+    _cast(leaf.source, leaf.target, part.first, part.out, part.count)
+
+
+class Cast(NamedTuple):
+    """Leaf: elements of one type of `gemm.sources` converted to another, both of which vectors of float32 read."""
+
+    source: NamedTuple
+    target: NamedTuple
+    run = _cast_leaf
+    arguments = Part
 
 
 @subroutine
 def _task(task, worker, job):
-    at = task * LENGTH * job.size
-    call_at(job.leaf, _Part(job.first + at, job.second + at, job.out + at, min(LENGTH, job.total - task * LENGTH)))
+    first = task * LENGTH
+    at, out = first * job.size, job.out + first * job.out_size
+    call_at(job.leaf, Part(job.first + at, job.second + at, out, min(LENGTH, job.total - first)))
 
 
 class _Arrays(NamedTuple):
@@ -75,10 +116,11 @@ class _Arrays(NamedTuple):
     out: int
     total: int
     size: int
+    out_size: int
     run = _task
 
 
 @njit
-def run(pool, threads, leaf, first, second, out, total, size):
-    """Map a leaf, known by its address, over `total` elements of `size` bytes at addresses."""
-    launch(pool, threads, (total + LENGTH - 1) // LENGTH, _Arrays(leaf, first, second, out, total, size))
+def run(pool, threads, leaf, first, second, out, total, size, out_size):
+    """Map a leaf, known by its address, over `total` elements of `size` bytes at addresses; results have `out_size`."""
+    launch(pool, threads, (total + LENGTH - 1) // LENGTH, _Arrays(leaf, first, second, out, total, size, out_size))

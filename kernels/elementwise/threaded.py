@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from .. import cpu, threading
-from ..gemm.workspace import address_of, empty
+from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..quiet import restore, silence
-from .arrays import back, leaf_of, mapped, memory_order
-from .ufuncs import lines_of, loop_of
+from .arrays import LENGTH, back, cast_leaf, is_half, leaf_of, mapped, memory_order
+from .ufuncs import Lines, Loop, lines_of, loop_of
 
 __all__ = ["LARGE", "each", "everything", "summed", "threaded"]
 
@@ -49,7 +49,7 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
       of channels have;
     * an array and a Python number.
 
-    `out` may be the first array.
+    `out` may be the first array. Half types are computed with in float32, and rounded once.
     """
     if isinstance(function, np.ufunc):
         return functools.partial(_applied, function) if function.nout == 1 and function.nin in (1, 2) else None
@@ -73,12 +73,16 @@ def summed(x: np.ndarray) -> Any:
 
 
 def _mapped(tag: str, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
-    if x.dtype not in _FLOATS or x.dtype is not y.dtype or x.shape != y.shape:
+    if not _known(x.dtype) or x.dtype != y.dtype or x.shape != y.shape:
         return None
     if not x.flags.c_contiguous:
         return _turned(functools.partial(_mapped, tag), x, y, out)
     leaf = leaf_of(tag, x.dtype) if y.flags.c_contiguous else None
     return None if leaf is None else mapped(leaf, x, y, out)
+
+
+def _known(dtype: np.dtype) -> bool:
+    return dtype in _FLOATS or is_half(dtype)
 
 
 def _turned(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
@@ -97,7 +101,7 @@ def _turned(function: Callable, x: np.ndarray, y: Any, out: np.ndarray | None) -
 
 
 def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | None = None) -> np.ndarray | None:
-    if x.dtype not in _FLOATS or not (out is None or out.flags.writeable):
+    if not _known(x.dtype) or not (out is None or out.flags.writeable):
         return None
     if not x.flags.c_contiguous:
         return _turned(functools.partial(_applied, ufunc), x, y, out)
@@ -108,22 +112,28 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
 
 def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:
     """By NumPy's own loops."""
-    dtype = x.dtype
-    if (loop := loop_of(ufunc, dtype)) is None or not (out is None or out.dtype == loop.result):
+    half = is_half(x.dtype)
+    working = _FLOATS[0] if half else x.dtype
+    if (loop := loop_of(ufunc, working)) is None:
+        return None
+    result = x.dtype if half and loop.result == working else loop.result
+    if not (out is None or out.dtype == result):
         return None
     if y is None:
         y, lines = x, lines_of(x.shape, x.shape)
     elif not isinstance(y, np.ndarray):
-        y, lines = _number(y, dtype), lines_of(x.shape, ())
+        y, lines = _number(y, working), lines_of(x.shape, ())
     else:
-        fits = y.dtype is dtype and y.flags.c_contiguous and (out is None or _apart(y, out))
+        fits = y.dtype == x.dtype and y.flags.c_contiguous and (out is None or _apart(y, out))
         lines = lines_of(x.shape, y.shape) if fits else None
     if lines is None:
         return None
     from . import ufunc_loops
 
     if out is None:
-        out = empty(x.shape, loop.result)
+        out = empty(x.shape, result)
+    if half:
+        return _through_float32(ufunc, loop, x, y, lines, out)
     second = out if ufunc.nin == 1 else y
     places, size = (address_of(x), address_of(second), address_of(out)), second.itemsize
     sizes = x.itemsize, size if lines.varies else 0, out.itemsize
@@ -131,6 +141,35 @@ def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> n
         *threading.pool(), loop.function, loop.data, *places, *sizes, x.size, lines.length, lines.period,
         lines.step * size,
     )  # fmt: skip
+    return out
+
+
+def _through_float32(
+    ufunc: np.ufunc, loop: Loop, x: np.ndarray, y: np.ndarray, lines: Lines, out: np.ndarray
+) -> np.ndarray | None:
+    """The same of a half type, a cache's worth of which is converted at a time."""
+    from . import ufunc_loops
+
+    widen, narrow = cast_leaf(x.dtype, _FLOATS[0]), cast_leaf(_FLOATS[0], x.dtype) if out.dtype == x.dtype else 0
+    if widen is None or narrow is None:
+        return None
+    second_size = -1
+    if ufunc.nin == 2 and y.shape == x.shape:
+        second_size = 2
+    elif ufunc.nin == 2:
+        y = y.astype(_FLOATS[0], copy=False)
+        second_size = 4 if lines.varies else 0
+    pool, threads = threading.pool()
+    bytes_of_each = 3 * 4 * max(LENGTH, lines.length)
+    memory = take_workspace(threads * bytes_of_each)
+    try:
+        ufunc_loops.run_halves(
+            pool, threads, loop.function, loop.data, widen, narrow, address_of(x), address_of(y), address_of(out),
+            second_size, out.itemsize, x.size, lines.length, lines.period, 4 * lines.step, address_of(memory),
+            bytes_of_each,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
     return out
 
 

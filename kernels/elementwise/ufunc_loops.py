@@ -1,4 +1,4 @@
-"""NumPy's loops, called by all threads: over lines of two operands, and over the parts of a sum.
+"""NumPy's loops, called by all threads: over lines of two operands, of half types too, and over the parts of a sum.
 
 A loop is a C function of the addresses of its operands and of the result, of a count, and of the bytes from one element
 to the next of each.
@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from ..gemm.emit import I64, POINTER
 from ..jit import intrinsic, ir, njit, subroutine, types
-from ..launch import launch
+from ..launch import call_at, launch
 from ..words import get
 from .arrays import LENGTH
+from .maps import Part
 
-__all__ = ["run", "run_sums"]
+__all__ = ["run", "run_halves", "run_sums"]
 
 _OPERANDS = 3
 _LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
@@ -82,6 +83,74 @@ def run(
     job = _Lines(
         function, data, first, second, out, size, second_size, out_size, total, length, period, step, lines, block
     )  # fmt: skip
+    launch(pool, threads, (lines + block - 1) // block, job)
+
+
+@subroutine
+def _halves_task(task, worker, job):
+    begin = task * job.block * job.length
+    count = min(job.block * job.length, job.total - begin)
+    wide = job.memory + worker * job.memory_bytes
+    other, results = wide + job.memory_bytes // 3, wide + 2 * (job.memory_bytes // 3)
+    call_at(job.widen, Part(job.first + 2 * begin, 0, wide, count))
+    if job.second_size == 2:
+        call_at(job.widen, Part(job.second + 2 * begin, 0, other, count))
+    size = 4
+    if job.narrow == 0:
+        results, size = job.out + begin * job.out_size, job.out_size
+    for line in range((count + job.length - 1) // job.length):
+        at = line * job.length
+        target = results + at * size
+        second, second_size = target, size
+        if job.second_size == 2:
+            second, second_size = other + 4 * at, 4
+        elif job.second_size >= 0:
+            second = job.second + (task * job.block + line) % job.period * job.step
+            second_size = job.second_size
+        _call(
+            job.function, job.data, wide + 4 * at, second, target, min(job.length, count - at), 4, second_size, size
+        )  # fmt: skip
+    if job.narrow != 0:
+        call_at(job.narrow, Part(results, 0, job.out + 2 * begin, count))
+
+
+class _Halves(NamedTuple):
+    function: int
+    data: int
+    widen: int
+    narrow: int
+    first: int
+    second: int
+    out: int
+    second_size: int
+    out_size: int
+    total: int
+    length: int
+    period: int
+    step: int
+    block: int
+    memory: int
+    memory_bytes: int
+    run = _halves_task
+
+
+@njit
+def run_halves(
+    pool, threads, function, data, widen, narrow, first, second, out, second_size, out_size, total, length, period,
+    step, memory, memory_bytes,
+):  # fmt: skip
+    """As `run`, of arrays of a half type, by a loop over float32, a cache's worth at a time.
+
+    `widen` and `narrow` are the addresses of the leaves that convert to float32 and back; `narrow` is 0 for results
+    that are of another type. A second operand of `second_size` 2 is of the half type too, any other one of float32;
+    -1 says that there is none. Each worker has memory for three lines, or as many as make up `LENGTH` numbers.
+    """
+    block = max(1, LENGTH // length)
+    job = _Halves(
+        function, data, widen, narrow, first, second, out, second_size, out_size, total, length, period, step, block,
+        memory, memory_bytes,
+    )  # fmt: skip
+    lines = (total + length - 1) // length
     launch(pool, threads, (lines + block - 1) // block, job)
 
 

@@ -96,6 +96,7 @@ def relu_backward(grad_output: Array, result: Array):
 
 @op(
     takes="if",
+    widen=False,
     warns=False,
     inplace=True,
     input=lambda g, out: relu_backward(g, out),

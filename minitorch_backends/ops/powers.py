@@ -33,7 +33,7 @@ def reciprocal(input: Array):
 def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
     """g * exponent * input^(exponent - 1), and 0 for 0^0, where that would be 0 * inf."""
     if not isinstance(exponent, Tensor):
-        return zero(g) if exponent == 0 else g * (input ** (exponent - 1) * exponent)
+        return zero(g) if exponent == 0 else g * conjugated(input ** (exponent - 1) * exponent)
     lowered = (exponent - 1).where((exponent != 0) | (input != 0), 1)
     return g * conjugated(exponent * input**lowered)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.kernels import cpu, elementwise, threading
-from minitorch_backends.kernels.elementwise import LARGE, MAPPED, summed, threaded
+from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, summed, threaded
 from minitorch_backends.kernels.elementwise.arrays import leaf_of
 from minitorch_backends.kernels.elementwise.threaded import _IN_VECTORS
 from minitorch_backends.kernels.elementwise.ufuncs import lines_of, loop_of
@@ -202,6 +202,89 @@ def test_large_arrays_have_the_bits_of_numpy(ufunc: np.ufunc, dtype: np.dtype) -
             assert large(out, *rest, out=out) is None
         for number in (2.3, -3, 0, 1e300, math.inf) if ufunc.nin == 2 and loop_of(ufunc, dtype) else ():
             assert large(x, number).tobytes() == ufunc(x, np.array(number).astype(dtype)).tobytes()
+
+
+# Half types
+
+WIDE_LINES = [((5, 20_000), (20_000,)), ((5, 20_000), (5, 1))]
+"""Longer than what threads take at a time."""
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """To the bit, but for NaN."""
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    nan = np.isnan(a) & np.isnan(b) if a.dtype != bool else False
+    return bool(np.all((a.view(np.int16) == b.view(np.int16) if a.itemsize == 2 else a == b) | nan))
+
+
+def by_float32(ufunc: np.ufunc, dtype: np.dtype, *operands: np.ndarray) -> np.ndarray:
+    result = ufunc(*[each.astype(np.float32) for each in operands])
+    return result.astype(dtype) if result.dtype == np.float32 else result
+
+
+@pytest.mark.parametrize("dtype", DTYPES[2:], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda ufunc: ufunc.__name__)
+def test_large_halves_are_computed_in_float32_and_rounded_once(ufunc: np.ufunc, dtype: np.dtype) -> None:
+    if dtype == np.float16 and not cpu.converts_half():
+        pytest.skip("this CPU does not convert float16: NumPy takes it")
+    rng, large = np.random.default_rng(0), threaded(ufunc)
+    with np.errstate(all="ignore"):
+        for shape, other in (BROADCAST + WIDE_LINES)[: None if ufunc.nin == 2 else 1]:
+            x, *rest = (spread(rng, dtype, each) for each in (shape, other)[: ufunc.nin])
+            x.flat[::1000] = np.resize(np.array([np.inf, 0.0, -0.0, 6e-8, -np.inf, np.nan, 6e4]), x.flat[::1000].shape)
+            wanted = by_float32(ufunc, dtype, x, *rest)
+            assert same(large(x, *rest), wanted)
+            out = x.copy()
+            assert large(out, *rest, out=out) is (out if wanted.dtype == dtype else None)
+            assert same(out, wanted if wanted.dtype == dtype else x)
+        for number in (2.3, -3, 1e300) if ufunc.nin == 2 else ():
+            assert same(large(x, number), by_float32(ufunc, dtype, x, np.array(number)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[2:], ids=lambda dtype: dtype.name)
+def test_every_half_is_converted_and_float32_rounded_to_the_nearest(dtype: np.dtype) -> None:
+    if dtype == np.float16 and not cpu.converts_half():
+        pytest.skip("this CPU does not convert float16: NumPy takes it")
+    halves = np.tile(np.arange(1 << 16, dtype=np.uint16), 2).view(dtype)
+    with np.errstate(all="ignore"):
+        wide = halves.astype(np.float32)
+        np.testing.assert_array_equal(cast(halves, np.dtype(np.float32)), wide)
+        half_way = wide[: 1 << 16] + (np.append(wide[1 : 1 << 16], np.float32(0)) - wide[: 1 << 16]) / 2
+        for values in (wide, half_way, np.nextafter(half_way, np.float32(np.inf)), half_way * np.float32(0.9999)):
+            assert same(cast(values, dtype), values.astype(dtype))
+        turned = cast(wide.reshape(4, 8, -1, 2).transpose(0, 3, 1, 2), dtype)
+        assert same(turned, halves.reshape(4, 8, -1, 2).transpose(0, 3, 1, 2))
+    assert turned.transpose(0, 2, 3, 1).flags.c_contiguous
+    assert cast(wide[::2], dtype) is None
+    assert cast(halves, np.dtype(np.float64)) is cast(wide, np.dtype(np.int16)) is None
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16])
+def test_tensors_of_large_halves(dtype: mt.dtype) -> None:
+    """What users call gives what it gives for parts that are small, with gradients, in place and into `out`."""
+    mt.manual_seed(0)
+    x, y = (mt.randn(2 * LARGE).to(dtype).requires_grad_() for _ in range(2))
+    calls = [
+        lambda x, y: x + y, lambda x, y: x * 2.5 - y, lambda x, y: 1 / (x * x + y.exp()),
+        lambda x, y: (x > y).to(dtype), lambda x, y: mt.maximum(x, y).tanh(), lambda x, y: x**2 + x.abs() ** 1.5,
+        lambda x, y: mt.relu(x) + y.sigmoid(),
+        lambda x, y: x.detach().clone().mul_(y.detach()).add_(3), lambda x, y: x + y.float(),
+    ]  # fmt: skip
+    for call in calls:
+        for start in (0, 1000):
+            part = slice(start, start + 1000)
+            whole, alone = call(x, y), call(x[part].detach().requires_grad_(), y[part].detach())
+            assert whole.dtype is alone.dtype
+            assert whole[part].equal(alone)
+    for call in calls[:2] + calls[4:7]:
+        part = slice(500, 1500)
+        few = [each[part].detach().requires_grad_() for each in (x, y)]
+        grads = mt.autograd.grad(call(x, y).sum(), (x, y), allow_unused=True)
+        for one, other in zip(grads, mt.autograd.grad(call(*few).sum(), few, allow_unused=True), strict=True):
+            assert one is other is None or (one.dtype is dtype and one[part].equal(other))
+    out = mt.empty(2 * LARGE, dtype=dtype)
+    assert mt.add(x.detach(), y.detach(), out=out).equal((x + y).detach())
 
 
 @pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
