@@ -12,6 +12,7 @@ __all__ = [
     "Cosine",
     "Erf",
     "Erfc",
+    "Exponential",
     "Gelu",
     "GeluGradient",
     "Relu",
@@ -63,6 +64,16 @@ class Sigmoid(NamedTuple):
     @staticmethod
     def emit(v: Vectors, x: ir.Value) -> ir.Value:
         return v.sigmoids(x)[0]
+
+
+class Exponential(NamedTuple):
+    """e**x."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.exponential(x)
 
 
 class Sine(NamedTuple):

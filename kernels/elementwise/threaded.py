@@ -1,11 +1,11 @@
 """What NumPy makes in one pass of one thread: by all threads, in memory that is used again, and the same bits, but for
-sine and cosine of float64."""
+sums, exponentials, and sine and cosine of float64."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..quiet import restore, silence
-from .arrays import LENGTH, back, cast_leaf, is_half, leaf_of, mapped, memory_order
+from .arrays import LENGTH, PART, back, cast_leaf, is_half, leaf_of, mapped, memory_order, sum_leaf
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
 __all__ = ["LARGE", "each", "everything", "summed", "threaded"]
@@ -29,15 +29,12 @@ _TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
 everything = functools.partial(np.add.reduce, axis=None)
 """The sum of all elements."""
 
-_IN_VECTORS = {np.sin: "Sine", np.cos: "Cosine"}
-"""What NumPy makes of float64 number by number, in a tenth of the time; to two units in the last place, where the CPU
-has fused operations."""
+_IN_VECTORS = {(np.sin, 8): "Sine", (np.cos, 8): "Cosine", (np.exp, 4): "Exponential", (np.exp, 8): "Exponential"}
+"""What NumPy makes of numbers of so many bytes more slowly, sines number by number: to two units in the last place,
+where the CPU has fused operations."""
 
 _POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 """What NumPy does for an array to the power of these numbers."""
-
-_PART = 1 << 14
-"""Numbers of which a thread makes a partial sum, at most."""
 
 
 def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
@@ -105,8 +102,8 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
         return None
     if not x.flags.c_contiguous:
         return _turned(functools.partial(_applied, ufunc), x, y, out)
-    if ufunc in _IN_VECTORS and x.itemsize == 8 and cpu.capability() != "portable":
-        return _mapped(_IN_VECTORS[ufunc], x, x, out)
+    if (ufunc, x.itemsize) in _IN_VECTORS and cpu.capability() != "portable":
+        return _mapped(_IN_VECTORS[ufunc, x.itemsize], x, x, out)
     return _looped(ufunc, x, y, out)
 
 
@@ -197,39 +194,21 @@ def _number(value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def _summed(x: np.ndarray) -> Any:
-    """NumPy halves what it adds, down to 128 numbers: so do the threads, down to `_PART`, and what adds their sums."""
-    if x.dtype not in _FLOATS or not (x.flags.c_contiguous or x.flags.f_contiguous):
+    """Of parts, whose sums NumPy adds in pairs; of half types in float32, rounded once."""
+    if not _known(x.dtype):
         return None
-    if (loop := loop_of(np.add, x.dtype)) is None:
+    if not x.flags.c_contiguous:
+        order = memory_order(x)
+        return None if order is None else _summed(x.transpose(order))
+    leaf = sum_leaf(x.dtype)
+    if leaf is None:
         return None
-    from . import ufunc_loops
+    from . import sums
 
-    bounds = _bounds(x.size)
-    sums = np.full(len(bounds) - 1, -0.0, x.dtype)  # what leaves a negative zero as it is
-    places = address_of(x), address_of(bounds), address_of(sums)
-    ufunc_loops.run_sums(*threading.pool(), loop.function, loop.data, *places, x.itemsize, len(sums))
+    found = np.empty(-(-x.size // PART), _FLOATS[0] if is_half(x.dtype) else x.dtype)
+    sums.run(*threading.pool(), leaf, address_of(x), address_of(found), x.size, x.itemsize, found.itemsize)
     token = silence()
     try:
-        return everything(_joined(iter(sums), x.size))
+        return everything(found).astype(x.dtype)
     finally:
         restore(token)
-
-
-def _half(count: int) -> int:
-    return count // 2 - count // 2 % 8
-
-
-@functools.lru_cache(64)
-def _bounds(count: int) -> np.ndarray:
-    """Where the parts of so many numbers begin, and the last one ends."""
-    if count <= _PART:
-        return np.array([0, count])
-    half = _half(count)
-    return np.concatenate([_bounds(half), half + _bounds(count - half)[1:]])
-
-
-def _joined(sums: Iterator[Any], count: int) -> Any:
-    if count <= _PART:
-        return next(sums)
-    half = _half(count)
-    return _joined(sums, half) + _joined(sums, count - half)

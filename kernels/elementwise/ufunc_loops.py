@@ -1,4 +1,4 @@
-"""NumPy's loops, called by all threads: over lines of two operands, of half types too, and over the parts of a sum.
+"""NumPy's loops, called by all threads: over lines of two operands, of half types too.
 
 A loop is a C function of the addresses of its operands and of the result, of a count, and of the bytes from one element
 to the next of each.
@@ -11,11 +11,10 @@ from typing import NamedTuple
 from ..gemm.emit import I64, POINTER
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
-from ..words import get
 from .arrays import LENGTH
 from .maps import Part
 
-__all__ = ["run", "run_halves", "run_sums"]
+__all__ = ["run", "run_halves"]
 
 _OPERANDS = 3
 _LOOP = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
@@ -152,25 +151,3 @@ def run_halves(
     )  # fmt: skip
     lines = (total + length - 1) // length
     launch(pool, threads, (lines + block - 1) // block, job)
-
-
-@subroutine
-def _sum_task(task, worker, job):
-    out, begin, end = job.out + task * job.size, get(job.bounds, task), get(job.bounds, task + 1)
-    _call(job.function, job.data, out, job.x + begin * job.size, out, end - begin, 0, job.size, 0)
-
-
-class _Sums(NamedTuple):
-    function: int
-    data: int
-    x: int
-    bounds: int
-    out: int
-    size: int
-    run = _sum_task
-
-
-@njit
-def run_sums(pool, threads, function, data, x, bounds, out, size, parts):
-    """Add each part of an array to the element of `out` that is the part's, where int64 `bounds` say where they end."""
-    launch(pool, threads, parts, _Sums(function, data, x, bounds, out, size))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..elementwise.sweeps import Row
 from ..gemm.emit import F64, broadcast
 from ..jit import ir
-from .sweeps import Row
 
 __all__ = [
     "Exponentials",

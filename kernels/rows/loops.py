@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..elementwise.sweeps import Row
 from ..gemm.emit import I64, POINTER, loop, offset
 from ..gemm.tags import instance
 from ..jit import intrinsic, njit, subroutine, types
 from ..launch import call_at, launch
 from .functions import Places
-from .sweeps import Row
 
 __all__ = ["Rows", "run"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..elementwise.vectors import Vectors
 from ..gemm.emit import F64, I32, I64, broadcast, call, load, loop, loop_of_any, offset, store
 from ..jit import ir
+from .vectors import Vectors
 
 __all__ = ["Row"]
 
@@ -105,7 +105,7 @@ class Row(Vectors):
         return self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a)
 
     def total(self, make: Callable[..., ir.Value], *arrays: ir.Value) -> ir.Value:
-        return self.reduced(0.0, self.plus, make, *arrays)
+        return self.reduced(-0.0, self.plus, make, *arrays)
 
     def largest(self, array: ir.Value) -> ir.Value:
         """The largest number, NaN aside; -inf of nothing."""
@@ -118,8 +118,8 @@ class Row(Vectors):
         return broadcast(self.builder, load(self.builder, self.element.stored, at, self.element.size), self.lanes)
 
     def keep(self, value: ir.Value, at: ir.Value) -> None:
-        """Write the first lane to an address."""
-        store(self.builder, self.builder.extract_element(value, I32(0)), at, self.element.size)
+        """Write the first lane, as float32 or float64, to an address."""
+        store(self.builder, self.builder.extract_element(value, I32(0)), at, 8 if self.element.working is F64 else 4)
 
     def by_float64(self, name: str, value: ir.Value) -> ir.Value:
         """LLVM's function of float64 of that name, of the number in all lanes."""
