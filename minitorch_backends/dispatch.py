@@ -18,7 +18,7 @@ from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, rule_of
 from .autograd.views import View, made_view
 from .backends.permission import recorded
-from .dtypes import FLOATING, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
+from .dtypes import FLOATING, INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
 from .kernels.quiet import restore, silence
 from .out import written_out
@@ -62,6 +62,8 @@ class Op:
     variadic: str | None
     ufunc: Callable[..., Any] | None
     takes: str
+    scalar: Callable[..., Any] | None
+    row_major: bool
     warns: bool
     product: str | None
     public: Callable[..., Any]
@@ -161,6 +163,8 @@ class Op:
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """What the forward returned, as tensors of their own, recorded."""
+        if self.row_major:
+            out = _map(out, row_major)
         results = _map(out, _tensor)
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
@@ -272,6 +276,8 @@ class Op:
         elif type(value) is _ndarray:
             array = value
         elif dtype is not None and not self.listed and isinstance(value, _NUMBERS):
+            if self.scalar is not None and dtype.category == INTEGER:
+                return self.scalar(value, dtype, index)
             return np.asarray(value).astype(np.float32 if self.widen and dtype in _HALVES else dtype.dtype)
         else:
             name = self.inputs[0 if self.listed else index]
@@ -387,6 +393,12 @@ def _map(out: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(out, tuple):
         return type(out)(*map(function, out)) if hasattr(out, "_fields") else tuple(map(function, out))
     return function(out)
+
+
+def row_major(out: Any) -> np.ndarray:
+    """An array in row-major order, itself if it is."""
+    out = np.asarray(out)
+    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
 
 
 def _tensor(out: Any) -> Tensor:

@@ -105,6 +105,8 @@ def op(
     variadic: str | None = None,
     ufunc: Callable[..., Any] | None = None,
     takes: str = EVERY_CATEGORY,
+    scalar: Callable[..., Any] | None = None,
+    row_major: bool = False,
     warns: bool = True,
     inplace: bool = False,
     method: bool | str = True,
@@ -129,6 +131,9 @@ def op(
         variadic: the argument that takes the rest of the positional ones, `x.reshape(2, 3)`.
         ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
+        scalar: what makes an array of a Python int that meets integer tensors, of it, their dtype and the index of the
+            input; by default it wraps around.
+        row_major: results lie in row-major order, as torch's do, however inputs lie.
         warns: NumPy may warn of values out of the forward's domain, which costs 0.2 us to silence; False where it can
             only overflow (add, mul), or where the forward computes nothing (shapes).
         inplace: also make the method `name_`, which writes into the first input.
@@ -154,6 +159,8 @@ def op(
             "variadic": variadic,
             "ufunc": ufunc,
             "takes": takes,
+            "scalar": scalar,
+            "row_major": row_major,
             "warns": warns,
             "product": product,
             "samples": samples,

@@ -919,3 +919,30 @@ def test_gradgradcheck() -> None:
     assert gradgradcheck(lambda x, y: x.exp() * y, (x, y), check_fwd_over_rev=True)
     with pytest.raises(GradcheckError):
         gradgradcheck(once, x, check_fwd_over_rev=True, check_rev_over_rev=False)
+
+
+def test_gradients_of_a_number_are_tensors_that_can_be_written() -> None:
+    weight = mt.tensor(1.0, requires_grad=True)
+    for _ in range(2):
+        (mt.ones(3) * weight).sum().backward()
+    assert weight.grad.item() == 6
+    weight.grad.mul_(2).add_(1)
+    assert weight.grad.item() == 13
+    assert grad((mt.ones(3) * weight).sum(), weight)[0].mul_(2).item() == 6
+
+
+def test_gradients_that_do_not_overflow_before_they_are_scaled() -> None:
+    for loss, wanted in ((mt.nn.functional.huber_loss, 0.5), (mt.nn.functional.smooth_l1_loss, 0.5)):
+        for dtype, large in ((mt.float16, 4e4), (mt.float32, 2e38)):
+            x = mt.tensor([1.0, large], dtype=dtype, requires_grad=True)
+            loss(x, mt.zeros(2, dtype=dtype)).backward()
+            assert x.grad.tolist() == [0.5, wanted]
+    x = mt.tensor([1.0, 4e4], dtype=mt.float16, requires_grad=True)
+    mt.nn.functional.mse_loss(x, mt.zeros(2, dtype=mt.float16)).backward()
+    assert x.grad.tolist() == [1, mt.tensor(4e4, dtype=mt.float16).item()]
+
+
+def test_the_gradient_of_a_median_that_is_nan_goes_where_the_nan_is() -> None:
+    x = mt.tensor([1.0, float("nan"), 3.0], requires_grad=True)
+    x.median().backward()
+    assert x.grad.tolist() == [0, 1, 0]

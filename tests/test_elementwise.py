@@ -282,3 +282,45 @@ def test_closeness() -> None:
     assert mt.equal(x[:1], x[:1])
     assert not mt.equal(x[:1], x)
     assert mt.isclose(mt.tensor([100]), mt.tensor([101]), rtol=0.02).item()
+
+
+def test_ints_beyond_the_dtype_of_a_tensor() -> None:
+    """They are divided as they are, refused as limits, choices, factors and exponents, and wrap around elsewhere."""
+    x = mt.tensor([5, 7, 200], dtype=mt.uint8)
+    for divisor in (256, -1, 2**33, 2**70):
+        wanted = (x.numpy().astype(np.float64) / divisor).astype(np.float32)
+        np.testing.assert_allclose((x / divisor).numpy(), wanted, rtol=1e-6)
+    np.testing.assert_allclose((300 / x).numpy(), (300 / x.numpy().astype(np.float64)).astype(np.float32), rtol=1e-6)
+    assert (x / 256).dtype is mt.float32
+    assert x.div(256 + 2, rounding_mode="floor").tolist() == [2, 3, 100]
+    assert (x + 256).tolist() == x.tolist()
+    refused = [
+        lambda: x.clamp(0, 256),
+        lambda: x.to(mt.int8).clamp(max=200),
+        lambda: mt.where(x > 6, x, 256),
+        lambda: x**300,
+        lambda: x**-2,
+        lambda: x.add(x, alpha=256),
+    ]
+    for call in refused:
+        with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow"):
+            call()
+    assert x.clamp(6, 100).tolist() == [6, 7, 100]
+    for call in (lambda y: y // 0, lambda y: y % 0, lambda y: y.fmod(0), lambda y: y.div(0, rounding_mode="trunc")):
+        assert call(mt.zeros(0, dtype=mt.int64)).shape == (0,)
+
+
+def test_parts_that_are_not_finite() -> None:
+    found = mt.complex(mt.tensor([1.0, 2.0, math.nan]), mt.tensor([-math.inf, math.nan, 3.0])).numpy()
+    np.testing.assert_array_equal(found.real, np.float32([1, 2, math.nan]))
+    np.testing.assert_array_equal(found.imag, np.float32([-math.inf, math.nan, 3]))
+
+
+def test_gradients_beside_branch_cuts_and_of_negative_bases() -> None:
+    for sign, wanted in ((-0.0, -1 / math.sqrt(3)), (0.0, -1 / math.sqrt(3))):
+        x = mt.tensor([complex(-2, sign)], dtype=mt.complex128, requires_grad=True)
+        mt.acosh(x).real.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), [wanted], atol=1e-14)
+    base = mt.tensor([-1.5], dtype=mt.float64)
+    exponent = mt.tensor([0.5 + 1j], dtype=mt.complex128, requires_grad=True)
+    assert gradcheck(lambda exponent: base**exponent, exponent)

@@ -426,3 +426,36 @@ def test_refusals(call: Callable[[Tensor], Any], error: type[Exception], says: s
     with pytest.raises(error, match=says):
         call(x)
     assert (x.tolist(), x._version) == ([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], 0)
+
+
+IN_ROWS = {
+    "cat": lambda x: mt.cat([x, x]),
+    "stack": lambda x: mt.stack([x, x]),
+    "roll": lambda x: x.roll(1, 0),
+    "cumsum": lambda x: x.cumsum(0),
+    "cumprod": lambda x: x.cumprod(0),
+    "softmax": lambda x: x.softmax(0),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "pad": lambda x: mt.nn.functional.pad(x, (1, 1)),
+    "topk": lambda x: x.topk(2, 0)[0],
+    "tril": lambda x: x.tril(),
+    "layer_norm": lambda x: mt.nn.functional.layer_norm(x, x.shape[-1:]),
+    "masked_fill": lambda x: x.masked_fill(x > 0, 1.0),
+    **{
+        name: lambda x, name=name: getattr(x, name)(0)
+        for name in ("sum", "mean", "prod", "any", "all", "amax", "var", "std", "logsumexp", "count_nonzero")
+    },
+    "max": lambda x: x.max(0)[0],
+    "norm": lambda x: x.norm(dim=0),
+}
+
+
+@pytest.mark.parametrize("name", IN_ROWS)
+def test_results_that_lie_in_rows_however_inputs_lie(name: str) -> None:
+    """So that `view` takes them, as in torch."""
+    x = mt.arange(24.0).reshape(2, 3, 4).permute(2, 1, 0)
+    for grad in (False, True):
+        result = IN_ROWS[name](x.detach().requires_grad_(grad))
+        assert result.is_contiguous()
+        assert result.view(-1).shape == (result.numel(),)
+        assert result.equal(IN_ROWS[name](x.contiguous()))

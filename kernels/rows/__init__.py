@@ -247,12 +247,22 @@ def _standardize(x: np.ndarray, *, dim: Dim = -1, eps: float = 0.0) -> Standardi
 
 
 def standardize(x: np.ndarray, *, dim: Dim = -1, eps: float = 0.0) -> Standardized:
-    """(x - mean) / deviation, with deviation = sqrt(var + eps) of the biased variance."""
+    """(x - mean) / deviation, with deviation = sqrt(var + eps) of the biased variance; laid out as x is."""
     shape = _shape(dim, x)
     if shape is None:
         return _standardize(x, dim=dim, eps=eps)
     mean, deviation = (np.empty(_kept(x, dim), x.dtype) for _ in range(2))
-    return Standardized(_run("Standardize", shape, x, one=mean, other=deviation, eps=eps), mean, deviation)
+    output = _run("Standardize", shape, x, one=mean, other=deviation, eps=eps)
+    return Standardized(_laid_out_as(x, output), mean, deviation)
+
+
+def _laid_out_as(x: np.ndarray, result: np.ndarray) -> np.ndarray:
+    """A contiguous result of x, copied where x is not, since layers keep channels last."""
+    if x.flags.c_contiguous:
+        return result
+    out = np.empty_like(x)
+    out[...] = result
+    return out
 
 
 def _standardize_gradient(g: np.ndarray, y: np.ndarray, deviation: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
@@ -269,7 +279,7 @@ def standardize_gradient(g: np.ndarray, y: np.ndarray, deviation: np.ndarray, *,
     shape = _shape(dim, g, y)
     if shape is None or deviation.dtype != g.dtype or deviation.size != shape.rows:
         return _standardize_gradient(g, y, deviation, dim=dim)
-    return _run("StandardizeGradient", shape, g, y, other=np.ascontiguousarray(deviation))
+    return _laid_out_as(g, _run("StandardizeGradient", shape, g, y, other=np.ascontiguousarray(deviation)))
 
 
 for _call, _passes in (

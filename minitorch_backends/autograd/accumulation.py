@@ -26,7 +26,7 @@ def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph:
     array = value._array
     quick = not create_graph and not watch.calls and array.dtype is dtype and dtype in _QUICK
     if quick and array.shape[1:] == shape:
-        return adopt(np.add.reduce(array, axis=0))
+        return adopt(np.asarray(np.add.reduce(array, axis=0)))
     if array.shape != shape:
         value = value.sum_to_size(shape)
     if value._array.dtype != dtype:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import get_default_dtype
+from ..dtypes import DType, dtype_of, get_default_dtype
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, pairs, sample, unary_samples
-from ..tensor import Tensor
+from ..tensor import Tensor, fitted
 from .gradients import conjugated, zero
 
 __all__ = [
@@ -55,7 +55,7 @@ def _scaled(array: np.ndarray, factor: Any) -> np.ndarray:
         raise RuntimeError(
             f"for integral input tensors, alpha must not be a floating point number, and got {factor}; use an int"
         )
-    return array * array.dtype.type(factor)
+    return array * fitted(np.asarray(factor), dtype_of(array))
 
 
 def _times(g: Tensor, alpha: Any) -> Tensor:
@@ -156,15 +156,15 @@ def mul(input: Array, other: Array):
     return np.multiply(input, other)
 
 
-def _refuse_zero(name: str, divisor: np.ndarray) -> None:
-    if divisor.dtype.kind in "iu" and not divisor.all():
+def _refuse_zero(name: str, input: np.ndarray, divisor: np.ndarray) -> None:
+    if divisor.dtype.kind in "iu" and input.size and not divisor.all():
         raise RuntimeError(
             f"{name}: ZeroDivisionError, an integer divisor is 0; expected none that is, or floating types"
         )
 
 
 def _truncated(input: np.ndarray, other: np.ndarray) -> np.ndarray:
-    _refuse_zero("div", other)
+    _refuse_zero("div", input, other)
     return (
         np.floor_divide(input - np.fmod(input, other), other)
         if input.dtype.kind in "iu"
@@ -182,10 +182,16 @@ def _refuse_complex(name: str, array: np.ndarray) -> None:
         raise RuntimeError(f"{name}() is not implemented for {array.dtype}, which has no order; expected real tensors")
 
 
+def _as_it_is(value: int, dtype: DType, index: int) -> np.ndarray:
+    """Since true division is of floating types, to which no integer needs to fit another one's."""
+    return np.asarray(value if abs(value) < 2**63 else float(value))
+
+
 @op(
     input=lambda g, other, rounding_mode: zero(g) if rounding_mode else g / conjugated(other),
     other=lambda g, input, other, rounding_mode: zero(g) if rounding_mode else -g * conjugated(input / other / other),
     promote=True,
+    scalar=_as_it_is,
     ufunc=np.divide,
     inplace=True,
     operators=("__truediv__", "__rtruediv__", "__itruediv__"),
@@ -205,11 +211,13 @@ def div(input: Array, other: Array, *, rounding_mode=None):
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor', and got {rounding_mode!r}"
         )
     _refuse_complex("div", input)
+    common = min(input.dtype, other.dtype, key=lambda dtype: dtype.itemsize)  # an int has the dtype of the tensor
+    input, other = input.astype(common, copy=False), other.astype(common, copy=False)
     return _truncated(input, other) if rounding_mode == "trunc" else _floored(input, other)
 
 
 def _floored(input: np.ndarray, other: np.ndarray) -> np.ndarray:
-    _refuse_zero("floor_divide", other)
+    _refuse_zero("floor_divide", input, other)
     return np.floor_divide(input, other)
 
 
@@ -245,7 +253,7 @@ def remainder(input: Array, other: Array):
 
     Raises RuntimeError for integers divided by zero.
     """
-    _refuse_zero("remainder", other)
+    _refuse_zero("remainder", input, other)
     return np.remainder(input, other)
 
 
@@ -261,7 +269,7 @@ def remainder(input: Array, other: Array):
 )
 def fmod(input: Array, other: Array):
     """The remainder with the sign of `input`, as C has it. Raises RuntimeError for integers divided by zero."""
-    _refuse_zero("fmod", other)
+    _refuse_zero("fmod", input, other)
     return np.fmod(input, other)
 
 

@@ -80,6 +80,7 @@ def _negated(shifts: Any) -> Any:
 
 
 @op(
+    row_major=True,
     input=lambda g, shifts, dims: roll(g, _negated(shifts), dims),
     widen=False,
     warns=False,
@@ -200,6 +201,7 @@ def _refuse_vectors(name: str, input: np.ndarray) -> None:
 
 
 @op(
+    row_major=True,
     input=lambda g, diagonal: tril(g, diagonal),
     widen=False,
     warns=False,
@@ -217,6 +219,7 @@ def tril(input: Array, diagonal=0):
 
 
 @op(
+    row_major=True,
     input=lambda g, diagonal: triu(g, diagonal),
     widen=False,
     warns=False,

@@ -10,7 +10,7 @@ import numpy as np
 from .. import watch
 from ..op import Array, op
 from ..samples import Sample, arrays_like, between, gapped, pairs, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, fitted
 
 __all__ = [
     "allclose",
@@ -304,6 +304,7 @@ def _where_samples() -> Iterator[Sample]:
     other=lambda g, condition: where(condition, 0, g),
     name="where",
     promote=("input", "other"),
+    scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
     warns=False,
     method=False,
     reference=np.where,

@@ -147,8 +147,11 @@ def view_as_complex(input: Array):
     samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def complex(real: Array, imag: Array):
-    """Complex numbers from their parts."""
-    return real + 1j * imag
+    """Complex numbers from their parts, which may be infinite or NaN."""
+    shape = np.broadcast_shapes(real.shape, imag.shape)
+    out = np.empty(shape, np.complex128 if real.dtype == np.float64 else np.complex64)
+    out.real, out.imag = real, imag
+    return out
 
 
 # Lengths and directions

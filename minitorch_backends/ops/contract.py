@@ -87,9 +87,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = No
     )
     for dim_a, dim_b in zip(summed_a, summed_b, strict=False):
         if a.shape[dim_a] == 1 != b.shape[dim_b]:
-            b = b.sum(dim_b, True)
+            b = b.sum(dim_b, True, dtype=b.dtype)
         elif b.shape[dim_b] == 1 != a.shape[dim_a]:
-            a = a.sum(dim_a, True)
+            a = a.sum(dim_a, True, dtype=a.dtype)
     if [a.shape[dim] for dim in summed_a] != [b.shape[dim] for dim in summed_b]:
         raise RuntimeError(
             f"tensordot: contracted dimensions need to match, but {dims} of shapes {list(a.shape)} and "

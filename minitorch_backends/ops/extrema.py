@@ -67,6 +67,7 @@ def _axis_of(dim: Any, input: np.ndarray) -> Any:
 
 
 @op(
+    row_major=True,
     input=shared_among_ties,
     ufunc=_largest,
     warns=False,
@@ -85,6 +86,7 @@ def amax(input: Array, dim=(), keepdim=False):
 
 
 @op(
+    row_major=True,
     input=shared_among_ties,
     ufunc=_smallest,
     warns=False,
@@ -135,6 +137,7 @@ def _first_reference(values: Any, arg: Any) -> Any:
 
 
 @op(
+    row_major=True,
     input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
     method=False,
     warns=False,
@@ -148,6 +151,7 @@ def max_along(input: Array, dim, keepdim=False):
 
 
 @op(
+    row_major=True,
     input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
     method=False,
     warns=False,

@@ -111,6 +111,7 @@ def _masked_samples() -> Any:
 
 
 @op(
+    row_major=True,
     input=lambda g, mask: masked_fill(g, mask, 0),
     value=lambda g, mask: masked_fill(g, mask.logical_not(), 0),
     promote=("value",),

@@ -63,7 +63,8 @@ def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
 def shared_among_ties(g: Tensor, input: Tensor, out: Tensor, dim: Any) -> Tensor:
     """The gradient of one of the elements along `dim`, chosen by its value, in equal parts for those that have it."""
     array = input._array
-    ties = array == out._array.reshape(kept_shape(array.shape, dim))
+    chosen = out._array.reshape(kept_shape(array.shape, dim))
+    ties = (array == chosen) | ((array != array) & (chosen != chosen))
     count = np.add.reduce(ties, axis=axes_of(dim, array.ndim), keepdims=True)
     shares = np.divide(ties, count, dtype=np.float64 if array.dtype == np.float64 else np.float32)
     return restored(g, array.shape, dim) * adopt(shares)

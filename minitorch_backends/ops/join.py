@@ -59,6 +59,7 @@ def _cat_reference(tensors: list[np.ndarray], dim: int = 0) -> np.ndarray:
 
 
 @op(
+    row_major=True,
     tensors=lambda g, tensors_shape, dim: _pieces(g, tensors_shape, dim),
     promote=True,
     widen=False,
@@ -99,6 +100,7 @@ def _stack_samples() -> Any:
 
 
 @op(
+    row_major=True,
     tensors=lambda g, dim: list(unbind(g, dim)),
     promote=True,
     widen=False,

@@ -113,7 +113,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     distance = (input - target).abs()
     if beta == 0:
         return reduced(distance, reduction)
-    return reduced((distance.square() * (0.5 / beta)).where(distance < beta, distance - 0.5 * beta), reduction)
+    near = distance.clamp(max=beta)  # the square of a large distance would overflow, or its gradient
+    return reduced(near.square() * (0.5 / beta) + (distance - near), reduction)
 
 
 def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
@@ -128,7 +129,8 @@ def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta:
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
     distance = (input - target).abs()
-    return reduced((distance.square() * 0.5).where(distance <= delta, (distance - 0.5 * delta) * delta), reduction)
+    near = distance.clamp(max=delta)
+    return reduced(near.square() * 0.5 + (distance - near) * delta, reduction)
 
 
 # Likelihoods

@@ -59,6 +59,7 @@ def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim:
 
 
 @op(
+    row_major=True,
     input=_variance_gradient,
     method=False,
     takes="fc",
@@ -71,6 +72,7 @@ def variance(input: Array, dim, correction, keepdim):
 
 
 @op(
+    row_major=True,
     input=_deviation_gradient,
     method=False,
     takes="fc",
@@ -199,6 +201,7 @@ def _terms() -> Iterator[Sample]:
 
 
 @op(
+    row_major=True,
     input=lambda g, input, out, dim: (
         restored(g, input._array.shape, dim) * conjugated((input - restored(out, input._array.shape, dim)).exp())
     ),
@@ -280,6 +283,7 @@ def _sum_of_squares(x: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool) 
 
 
 @op(
+    row_major=True,
     input=_norm_gradient,
     takes="fc",
     reference=_norm_reference,

@@ -150,7 +150,8 @@ def layer_norm(
     _check("layer_norm", "weight", weight, shape)
     _check("layer_norm", "bias", bias, shape)
     dim = tuple(range(input.ndim - len(shape), input.ndim))
-    return _affine(standardize(widened(input), dim, eps).output, weight, bias, input._array.dtype)
+    output = standardize(widened(input).contiguous(), dim, eps).output
+    return _affine(output, weight, bias, input._array.dtype)
 
 
 def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:

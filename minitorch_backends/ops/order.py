@@ -197,6 +197,7 @@ def _topk_reference(input: np.ndarray, k: int, dim: int = -1, largest: bool = Tr
 
 
 @op(
+    row_major=True,
     input=lambda g, out, input_shape, dim: _of_many(g[0], out[1], input_shape, dim),
     warns=False,
     takes="if",

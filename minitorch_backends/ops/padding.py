@@ -41,7 +41,15 @@ def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndar
     return np.pad(input, pairs, constant_values=value) if input.ndim else np.array(input)
 
 
-@op(method=False, widen=False, warns=False, input=_without, reference=_constant_reference, samples=_constant_samples)
+@op(
+    row_major=True,
+    method=False,
+    widen=False,
+    warns=False,
+    input=_without,
+    reference=_constant_reference,
+    samples=_constant_samples,
+)
 def constant_pad(input: Array, pairs: Pairs, value: float = 0.0):
     """`input` with `value` before and after it, as many as the pairs say, one for each dimension."""
     shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DType, dtype_of
 from ..kernels.elementwise import each
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample, unary_samples
-from ..tensor import Tensor
+from ..tensor import Tensor, fitted
 from .gradients import conjugated, zero
 
 __all__ = ["pow", "reciprocal", "rsqrt", "sqrt", "square"]
@@ -39,7 +40,8 @@ def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
 
 
 def _exponent_gradient(g: Tensor, input: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
-    """g * out * log(input), and 0 for the finite powers of 0."""
+    """g * out * log(input), and 0 for the finite powers of 0; of a negative number to a complex power, too."""
+    input = input.to(dtype_of(out._array)) if out.is_complex() else input
     return g * conjugated(out * input.where((input != 0) | (exponent.real < 0), 1).log())
 
 
@@ -58,10 +60,20 @@ def _pow_samples() -> Iterator[Sample]:
     yield sample(2, between(0, 3, 3, 2))
 
 
+def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
+    """An exponent may not wrap around."""
+    if index == 0:
+        return np.asarray(value).astype(dtype.dtype)
+    if value < 0 and not np.iinfo(dtype.dtype).min:
+        raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {value} is negative")
+    return fitted(np.asarray(value), dtype)
+
+
 @op(
     input=_base_gradient,
     exponent=_exponent_gradient,
     promote=True,
+    scalar=_refused_outside,
     ufunc=operator.pow,
     inplace=True,
     operators=("__pow__", "__rpow__", "__ipow__"),
@@ -87,7 +99,7 @@ def pow(input: Array, exponent: Array):
 
 
 @op(
-    input=lambda g, input: g * conjugated(input * 2),
+    input=lambda g, input: g * conjugated(input) * 2,  # which overflows no sooner than the result
     ufunc=np.square,
     inplace=True,
     reference=lambda input: input * (1 * input),

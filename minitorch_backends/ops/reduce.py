@@ -99,6 +99,7 @@ def _with_axis(function: Any) -> Any:
 
 
 @op(
+    row_major=True,
     input=spread,
     warns=False,
     ufunc=elementwise.everything,
@@ -188,6 +189,7 @@ def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
 
 
 @op(
+    row_major=True,
     input=lambda g, input_shape, dim: spread(
         g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
     ),
@@ -244,19 +246,20 @@ def _some_zeros() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
 
 
-@op(warns=False, reference=_with_axis(np.all), samples=_some_zeros)
+@op(row_major=True, warns=False, reference=_with_axis(np.all), samples=_some_zeros)
 def all(input: Array, dim=None, keepdim=False):
     """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_and.reduce, input, dim, keepdim)
 
 
-@op(warns=False, reference=_with_axis(np.any), samples=_some_zeros)
+@op(row_major=True, warns=False, reference=_with_axis(np.any), samples=_some_zeros)
 def any(input: Array, dim=None, keepdim=False):
     """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
     return _truth(np.logical_or.reduce, input, dim, keepdim)
 
 
 @op(
+    row_major=True,
     warns=False,
     reference=lambda input, dim=None: np.sum(input != 0, axis=dim if input.ndim else None),
     samples=lambda: (call for call in _some_zeros() if len(call.args) < 3 and not call.kwargs),

@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels.elementwise import each
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
-from ..tensor import Tensor
+from ..tensor import Tensor, fitted
 from .gradients import zero
 
 __all__ = [
@@ -165,6 +165,7 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     max=lambda g, input, min, max: g.where(input > max if min is None else (input > max) | (min > max), 0),
     promote=True,
     takes="bif",
+    scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
     inplace=True,
     reference=_clamp_reference,
     samples=_clamp_samples,

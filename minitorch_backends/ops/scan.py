@@ -42,6 +42,7 @@ def _accumulated(accumulate: Any, input: np.ndarray, dim: int, dtype: Any) -> np
 
 
 @op(
+    row_major=True,
     input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
     inplace=True,
     reference=lambda input, dim: np.cumsum(np.atleast_1d(input), axis=dim).reshape(input.shape),
@@ -148,6 +149,7 @@ def _with_zeros(samples: Any) -> Any:
 
 
 @op(
+    row_major=True,
     input=lambda g, input, out, dim: (
         conjugated(shift(out, dim, 1, 1)) * linear_recurrence(conjugated(input), g, dim, True)
     ),
@@ -174,6 +176,7 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
 
 
 @op(
+    row_major=True,
     input=_prod_gradient,
     reference=lambda input, dim=None, keepdim=False: np.prod(input, axis=dim if input.ndim else None, keepdims=keepdim),
     samples=_with_zeros(reductions(several=False)),

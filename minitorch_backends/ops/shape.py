@@ -311,8 +311,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite(reference=np.ravel, samples=unary_samples())
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension: a view where the memory allows it."""
-    return reshape(input, (-1,) if input._array.size else (0,))
+    """All elements in one dimension: a view of a contiguous tensor, a copy of others."""
+    return reshape(input.contiguous(), (-1,) if input._array.size else (0,))
 
 
 @composite(

@@ -88,6 +88,7 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 
 
 @op(
+    row_major=True,
     takes="f",
     method=False,
     input=lambda g, out, dim: softmax_backward(g, out, dim),
@@ -101,6 +102,7 @@ def softmax_forward(input: Array, dim: int):
 
 
 @op(
+    row_major=True,
     takes="f",
     method=False,
     input=lambda g, out, dim: log_softmax_backward(g, out, dim),

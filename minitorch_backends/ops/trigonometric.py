@@ -206,8 +206,9 @@ def asinh(input: Array):
 
 
 @op(
-    # Two roots, since the root of the product is that of another branch for complex numbers.
-    input=lambda g, input: g * conjugated((input - 1).rsqrt() * (input + 1).rsqrt()),
+    # Two roots, since the root of the product is that of another branch for complex numbers; less -1, which leaves the
+    # sign of an imaginary zero.
+    input=lambda g, input: g * conjugated((input - 1).rsqrt() * (input - -1).rsqrt()),
     promote="float",
     ufunc=np.arccosh,
     inplace=True,
