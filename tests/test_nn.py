@@ -254,6 +254,7 @@ def test_repr_is_that_of_torch() -> None:
     lines = {
         nn.Embedding(4, 2, padding_idx=-1): "Embedding(4, 2, padding_idx=3)",
         nn.LayerNorm(3): "LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)",
+        nn.GroupNorm(3, 6, affine=False): "GroupNorm(3, 6, eps=1e-05, affine=False)",
         nn.LeakyReLU(0.2): "LeakyReLU(negative_slope=0.2)",
         nn.Conv1d(2, 4, 3, padding=1, padding_mode="reflect"): "Conv1d(2, 4, kernel_size=(3,), stride=(1,), "
         "padding=(1,), padding_mode=reflect)",
@@ -426,6 +427,19 @@ def test_layer_norm_and_rms_norm() -> None:
     for norm in (nn.LayerNorm((6, 4)), nn.RMSNorm(5)):
         with pytest.raises(RuntimeError, match="expected input with shape"):
             norm(x)
+
+
+def test_group_norm() -> None:
+    x, norm = randn(2, 6, 3), nn.GroupNorm(2, 6)
+    groups = x._array.astype(np.float64).reshape(2, 2, 9)
+    wanted = (groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + 1e-5)
+    assert np.allclose(norm(x).detach()._array, wanted.reshape(2, 6, 3), atol=1e-6)
+    norm.weight.data.fill_(2), norm.bias.data.fill_(1)
+    assert np.allclose(norm(x).detach()._array, 2 * wanted.reshape(2, 6, 3) + 1, atol=1e-6)
+    assert list(norm.state_dict()) == ["weight", "bias"]
+    assert not list(nn.GroupNorm(2, 6, affine=False).parameters())
+    with pytest.raises(ValueError, match=r"num_channels \(6\) must be divisible by num_groups \(4\)"):
+        nn.GroupNorm(4, 6)
 
 
 @pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Tanh", "Sigmoid", "Identity", "Flatten"])

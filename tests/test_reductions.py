@@ -289,3 +289,13 @@ def test_linear_recurrences_agree_with_the_loop() -> None:
         state = value + factor * state
         wanted.append(state)
     assert np.allclose(linear_recurrence(mt.tensor(factors), mt.tensor(values), 0).numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", [mt.float32, mt.bfloat16, mt.complex64])
+@pytest.mark.parametrize("size", [1e20, 1e-30])
+def test_deviations_whose_squares_leave_the_range_of_float32(size: float, dtype: mt.dtype) -> None:
+    x = mt.tensor([[1.0, 3.0, 5.0], [2.0, 2.0, 2.0]]).mul(size).to(dtype).requires_grad_()
+    found = x.std(1)
+    np.testing.assert_allclose(found.detach().float().numpy() / size, [2, 0], rtol=1e-2)
+    (gradient,) = mt.autograd.grad(found.sum(), x)
+    np.testing.assert_allclose(gradient.abs().float().numpy(), [[0.5, 0, 0.5], [0, 0, 0]], atol=1e-2)

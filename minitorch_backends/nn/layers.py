@@ -20,6 +20,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GroupNorm",
     "Identity",
     "LayerNorm",
     "LeakyReLU",
@@ -142,6 +143,35 @@ class LayerNorm(Module):
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
             f"bias={self.bias is not None}"
         )
+
+
+class GroupNorm(Module):
+    """`functional.group_norm` of channels in `num_groups` groups, with a weight of ones and a bias of zeros to learn
+    for each channel. Raises ValueError for a number of groups that does not divide that of channels."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.weight = Parameter(ones(num_channels, device=device, dtype=dtype)) if affine else None
+        self.bias = Parameter(zeros(num_channels, device=device, dtype=dtype)) if affine else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
 
 
 class RMSNorm(Module):

@@ -23,6 +23,9 @@ __all__ = ["logsumexp", "norm", "std", "std_mean", "var", "var_mean"]
 
 # Variances
 
+_SMALL = 1e-18
+"""The square of which, as a float32 number, has all its digits."""
+
 
 def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
     shape = input._array.shape
@@ -80,8 +83,12 @@ def variance(input: Array, dim, correction, keepdim):
     samples=_corrections,
 )
 def standard_deviation(input: Array, dim, correction, keepdim):
-    """The root of `variance`."""
-    return np.sqrt(_variance(input, dim, correction, keepdim))
+    """The root of `variance`, in float64 where squares of float32 numbers leave its range."""
+    found = np.sqrt(_variance(input, dim, correction, keepdim))
+    if found.dtype == np.float32 and np.any((found < _SMALL) | (found > 1 / _SMALL)):
+        wide = input.astype(np.complex128 if input.dtype.kind == "c" else np.float64)
+        found = np.sqrt(_variance(wide, dim, correction, keepdim)).astype(np.float32)
+    return found
 
 
 def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
