@@ -9,7 +9,19 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["LENGTH", "PART", "back", "cast", "cast_leaf", "is_half", "leaf_of", "mapped", "memory_order", "sum_leaf"]
+__all__ = [
+    "LENGTH",
+    "PART",
+    "back",
+    "cast",
+    "cast_leaf",
+    "is_half",
+    "leaf_of",
+    "mapped",
+    "memory_order",
+    "readable",
+    "sum_leaf",
+]
 
 LENGTH = 1 << 13
 """Numbers that a thread takes at a time."""
@@ -46,12 +58,13 @@ def leaf_of(tag: str, dtype: np.dtype) -> int | None:
     from . import functions
     from .maps import Map
 
-    if dtype.name not in ELEMENTS or not _readable(dtype):
+    if dtype.name not in ELEMENTS or not readable(dtype):
         return None
     return leaf_address(Map(getattr(functions, tag)(), ELEMENTS[dtype.name]))
 
 
-def _readable(dtype: np.dtype) -> bool:
+def readable(dtype: np.dtype) -> bool:
+    """Whether loops read a floating type on this CPU."""
     return dtype != np.float16 or cpu.converts_half()
 
 
@@ -62,7 +75,7 @@ def cast_leaf(source: np.dtype, target: np.dtype) -> int | None:
     from ..gemm.sources import ELEMENTS
     from .maps import Cast
 
-    halves = [dtype for dtype in (source, target) if is_half(dtype) and _readable(dtype)]
+    halves = [dtype for dtype in (source, target) if is_half(dtype) and readable(dtype)]
     if len(halves) != 1 or _FLOAT32 not in (source, target):
         return None
     return leaf_address(Cast(ELEMENTS[source.name], ELEMENTS[target.name]))
@@ -75,7 +88,7 @@ def sum_leaf(dtype: np.dtype) -> int | None:
     from ..gemm.sources import ELEMENTS
     from .sums import Sum
 
-    return leaf_address(Sum(ELEMENTS[dtype.name])) if _readable(dtype) else None
+    return leaf_address(Sum(ELEMENTS[dtype.name])) if readable(dtype) else None
 
 
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:

@@ -1,6 +1,6 @@
 """Functions of the rows of arrays, float32 or float64, that NumPy makes in many passes: each by passes, as it is
 defined, and, for large arrays whose rows extend along all but one dimension, or the last ones, in vectors by all
-threads.
+threads. Softmax and its relatives take half types as well, which they read as float32 and round once.
 
 `dim` is a dimension, or a tuple of several, that make up a row. `BY_ROWS` has each function by name; its `by_passes` is
 the definition. Overflow, and rows of nothing, give what NumPy gives.
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
+from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, empty
 
 __all__ = [
@@ -46,7 +47,7 @@ _MOST_COLUMNS = 1 << 16
 _LEAST_APART = 8
 """Numbers side by side from which a row of several segments is read in vectors."""
 
-_NAMES = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
+_FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class _Shape(NamedTuple):
@@ -57,10 +58,12 @@ class _Shape(NamedTuple):
     columns: int
 
 
-def _shape(dim: Dim, *arrays: np.ndarray) -> _Shape | None:
+def _shape(dim: Dim, *arrays: np.ndarray, halves: bool = False) -> _Shape | None:
     """How vectors see arrays whose rows extend along these dimensions; None where they do not."""
     first, dims = arrays[0], dim if isinstance(dim, tuple) else (dim,)
-    if first.size < _LEAST or first.dtype not in _NAMES:
+    if first.size < _LEAST or not (
+        first.dtype in _FLOATS or (halves and is_half(first.dtype) and readable(first.dtype))
+    ):
         return None
     if any(each.shape != first.shape or each.dtype != first.dtype for each in arrays):
         return None
@@ -81,7 +84,7 @@ def _leaf(tag: str, dtype: np.dtype) -> int:
     from . import functions
     from .loops import Rows
 
-    return leaf_address(Rows(getattr(functions, tag)(), ELEMENTS[_NAMES[dtype]]))
+    return leaf_address(Rows(getattr(functions, tag)(), ELEMENTS[dtype.name]))
 
 
 def _run(
@@ -112,8 +115,12 @@ def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np
     def declare(by_passes: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray, dim: Dim = -1) -> np.ndarray:
-            shape = _shape(dim, *arrays)
-            return by_passes(*arrays, dim=dim) if shape is None else _run(tag, shape, *arrays)
+            shape = _shape(dim, *arrays, halves=True)
+            if shape is not None:
+                return _run(tag, shape, *arrays)
+            if not is_half(dtype := arrays[0].dtype):
+                return by_passes(*arrays, dim=dim)
+            return by_passes(*[x.astype(np.float32) for x in arrays], dim=dim).astype(dtype)
 
         return _declared(call, by_passes)
 

@@ -37,7 +37,15 @@ class Softmax(NamedTuple):
     @staticmethod
     def emit(row: Row, at: Places) -> None:
         largest = row.largest(at.first)
-        row.write_each(at.out, lambda x: row.exponential(row.minus(x, largest)), at.first)
+
+        def exponential(x: ir.Value) -> ir.Value:
+            return row.exponential(row.minus(x, largest))
+
+        if row.element.size == 2:  # where results go they would be rounded twice
+            factor = row.over(row.number(1.0), row.total(exponential, at.first))
+            row.write_each(at.out, lambda x: row.times(exponential(x), factor), at.first)
+            return
+        row.write_each(at.out, exponential, at.first)
         factor = row.over(row.number(1.0), row.total(lambda x: x, at.out))
         row.write_each(at.out, lambda x: row.times(x, factor), at.out)
 

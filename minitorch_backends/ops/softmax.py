@@ -60,6 +60,7 @@ def _of_softmax_result(g: Tensor, grad_output: Tensor, result: Tensor, dim: int)
 
 @op(
     takes="f",
+    widen=False,
     method=False,
     grad_output=lambda g, result, dim: softmax_backward(g, result, dim),
     result=_of_softmax_result,
@@ -73,6 +74,7 @@ def softmax_backward(grad_output: Array, result: Array, dim: int):
 
 @op(
     takes="f",
+    widen=False,
     method=False,
     grad_output=lambda g, result, dim: g - (g * result.exp()).sum(dim, keepdim=True),
     result=lambda g, grad_output, result, dim: -(g * result.exp() * grad_output.sum(dim, keepdim=True)),
@@ -90,6 +92,7 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 @op(
     row_major=True,
     takes="f",
+    widen=False,
     method=False,
     input=lambda g, out, dim: softmax_backward(g, out, dim),
     reference=_softmax,
@@ -104,6 +107,7 @@ def softmax_forward(input: Array, dim: int):
 @op(
     row_major=True,
     takes="f",
+    widen=False,
     method=False,
     input=lambda g, out, dim: log_softmax_backward(g, out, dim),
     reference=_log_softmax,

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,6 +59,21 @@ def test_every_length_of_rows_agrees_with_the_definition(name: str, dtype: Any) 
         arrays = operands(name, dtype, (rows._LEAST // columns + 3, columns), columns)
         assert rows._shape(-1, arrays[0]).columns == columns
         assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmax_gradient", "log_softmax_gradient"])
+def test_rows_of_halves_are_computed_in_float32_and_rounded_once(name: str, dtype: Any) -> None:
+    for columns in (1, 16, 33, 1000, rows._LEAST):
+        for shape in ((rows._LEAST // columns + 3, columns), (2, 3, columns) if columns < 1000 else (2, columns)):
+            arrays = [each.astype(dtype) for each in operands(name, np.float32, shape, columns)]
+            got = BY_ROWS[name](*arrays)
+            wanted = BY_ROWS[name].by_passes(*[each.astype(np.float64) for each in arrays])
+            rounded = wanted.astype(dtype).astype(np.float64)
+            assert (got.dtype, got.shape) == (dtype, shape)
+            unit = 2.0**-11 if dtype is np.float16 else 2.0**-8
+            assert np.all(np.abs(got - wanted) <= 1.01 * unit * np.abs(wanted) + 1e-6 * np.abs(wanted).max() + 2.0**-24)
+            assert np.mean(got.astype(np.float64) == rounded) > 0.99
 
 
 @every_dtype
