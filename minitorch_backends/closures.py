@@ -126,9 +126,11 @@ def binary(op: Any) -> Callable[..., Any]:
             return apply(_given(input, other, *rest), named, None)
         x = input._array
         dtype = x.dtype
-        usual = dtype is _FLOAT32 or dtype is _FLOAT64 or (halves and is_half(dtype))
-        if not usual and not (x.size >= least and is_half(dtype)):
-            return apply(_given(input, other), named, None)
+        usual = True
+        if dtype is not _FLOAT32 and dtype is not _FLOAT64:
+            usual = halves and is_half(dtype)
+            if not usual and not (x.size >= least and is_half(dtype)):
+                return apply(_given(input, other), named, None)
         kind = type(other)
         if kind is Tensor or kind is Parameter:
             y = other._array
@@ -141,10 +143,10 @@ def binary(op: Any) -> Callable[..., Any]:
             return apply(_given(input, other, *rest), named, None)
         try:
             out = large(x, y) if x.size >= least else None
-            if out is None and usual:
+            if out is None:
+                if not usual:
+                    return apply(_given(input, other), named, None)
                 out = forward(x, y)
-            elif out is None:
-                return apply(_given(input, other), named, None)
         except ValueError as error:
             raise op.refusal((x, y), error) from None
         if type(out) is not _ndarray:

@@ -184,3 +184,13 @@ def test_explain_table_has_a_line_for_each_call():
     assert header.split()[:2] == ["kernel", "shapes"]
     assert "33x65 @ 65x17" in lines[0]
     assert "tf32" in lines[1]
+
+
+def test_outer_products_of_two_types_have_their_common_one() -> None:
+    a, b = mt.tensor([1.0, 2.0], dtype=mt.float64, requires_grad=True), mt.tensor([3, 4, 5])
+    for other, dtype in ((b, mt.float64), (b.float(), mt.float64), (b.to(mt.complex64), mt.complex128)):
+        found = mt.outer(a, other)
+        assert found.dtype is dtype
+        assert found.real.tolist() == [[3, 4, 5], [6, 8, 10]]
+    mt.outer(a, b).sum().backward()
+    assert a.grad.tolist() == [12, 12]

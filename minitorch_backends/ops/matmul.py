@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import closures, watch
-from ..dtypes import dtype_of
+from ..dtypes import dtype_of, promote_types
 from ..flags import current
 from ..kernels import registry
 from ..op import Array, Op, composite, op
@@ -265,6 +265,9 @@ def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tenso
     ),
 )
 def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
-    """The product of every element of one vector with every element of another, a matrix."""
+    """The product of every element of one vector with every element of another, a matrix of their common type."""
     of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))
+    if input._array.dtype is not vec2._array.dtype:
+        dtype = promote_types(input.dtype, vec2.dtype)
+        input, vec2 = input.to(dtype), vec2.to(dtype)
     return matmul(input.unsqueeze(1), vec2.unsqueeze(0), precision=precision)

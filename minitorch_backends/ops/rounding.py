@@ -179,7 +179,10 @@ def clamp(input: Array, min: Array | None = None, max: Array | None = None):
         raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
     if min is not None:
         input = each(np.maximum, input, min)
-    return input if max is None else each(np.minimum, input, max)
+    if max is None:
+        return input
+    fresh = min is not None and type(input) is np.ndarray and max.ndim == 0
+    return each(np.minimum, input, max, out=input if fresh else None)
 
 
 @composite(takes="bif", reference=np.maximum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
