@@ -22,7 +22,7 @@ from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .autograd.views import made_view
 from .backends.permission import recorded as recorded_arguments
-from .kernels.elementwise import LARGE, is_half, threaded
+from .kernels.elementwise import LARGE, in_rows, is_half, threaded
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 
@@ -47,7 +47,7 @@ def unary(op: Any) -> Callable[..., Any]:
     plain, detailed, apply = _quiet(op, op.ufunc or op.forward), _quiet(op, op.forward), op.apply
     defaults, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
     name, positional, count = op.inputs[0], op.order[1:], len(op.metadata_names)
-    needs_more, in_rows = len(defaults) < count, op.row_major
+    needs_more, row_major = len(defaults) < count, op.row_major
     large, least = _large(op)
     narrow, wide = (_FLOAT32, _FLOAT64) if "f" in op.takes else (_COMPLEX64, _COMPLEX128)
 
@@ -85,8 +85,8 @@ def unary(op: Any) -> Callable[..., Any]:
             if isinstance(out, tuple):
                 return op.wrapped([input], [x], metadata, out)
             out = _asarray(out)
-        elif in_rows and not out.flags.c_contiguous:
-            out = np.ascontiguousarray(out)
+        elif row_major and not out.flags.c_contiguous:
+            out = in_rows(out)
         tensor = _new(Tensor)
         tensor._array = out
         tensor._node = tensor._state = tensor._cell = None

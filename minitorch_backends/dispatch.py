@@ -20,6 +20,7 @@ from .autograd.views import View, made_view
 from .backends.permission import recorded
 from .dtypes import FLOATING, INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
+from .kernels.elementwise import in_rows
 from .kernels.quiet import restore, silence
 from .out import written_out
 from .tensor import Tensor, adopt, as_array, converted
@@ -164,7 +165,7 @@ class Op:
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """What the forward returned, as tensors of their own, recorded."""
         if self.row_major:
-            out = _map(out, row_major)
+            out = _map(out, in_rows)
         results = _map(out, _tensor)
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
@@ -393,12 +394,6 @@ def _map(out: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(out, tuple):
         return type(out)(*map(function, out)) if hasattr(out, "_fields") else tuple(map(function, out))
     return function(out)
-
-
-def row_major(out: Any) -> np.ndarray:
-    """An array in row-major order, itself if it is."""
-    out = np.asarray(out)
-    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
 
 
 def _tensor(out: Any) -> Tensor:

@@ -459,3 +459,9 @@ def test_results_that_lie_in_rows_however_inputs_lie(name: str) -> None:
         assert result.is_contiguous()
         assert result.view(-1).shape == (result.numel(),)
         assert result.equal(IN_ROWS[name](x.contiguous()))
+
+
+def test_channels_stay_last() -> None:
+    x = mt.randn(2, 5, 6, 3).permute(0, 3, 1, 2)
+    for result in (mt.cat([x, x], 1), mt.nn.functional.pad(x, (1, 1)), x.masked_fill(x > 0, 1.0), x.cumsum(2)):
+        assert result.permute(0, 2, 3, 1).is_contiguous()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..quiet import restore, silence
-from .arrays import back, cast, is_half, leaf_of, mapped, memory_order
+from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
 from .threaded import LARGE, each, everything, summed, threaded
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "everything",
     "gelu",
     "gelu_gradient",
+    "in_rows",
     "is_half",
     "sigmoid",
     "silu",

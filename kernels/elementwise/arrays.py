@@ -1,8 +1,9 @@
-"""Arrays as the compiled loops of `maps` see them."""
+"""How arrays lie in memory, and how the compiled loops of `maps` see them."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ __all__ = [
     "back",
     "cast",
     "cast_leaf",
+    "in_rows",
     "is_half",
     "leaf_of",
     "mapped",
@@ -43,6 +45,13 @@ def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
     """Its dimensions from the outermost in memory to the innermost; None where they are in that order."""
     order = tuple(sorted(range(array.ndim), key=lambda dim: -abs(array.strides[dim])))
     return None if order == tuple(range(array.ndim)) else order
+
+
+def in_rows(array: Any) -> np.ndarray:
+    """An array in row-major order, itself if it is, or if it has images with channels last."""
+    array = np.asarray(array)
+    last = array.ndim in (4, 5) and np.moveaxis(array, 1, -1).flags.c_contiguous
+    return array if array.flags.c_contiguous or last else np.ascontiguousarray(array)
 
 
 def back(array: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
