@@ -15,7 +15,7 @@ from .arguments import FAILURES, mistyped
 from .autograd.anomaly_mode import note_call
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
-from .autograd.rules import compiled, rule_of
+from .autograd.rules import compiled, fields_of_result, rule_of
 from .autograd.views import View, made_view
 from .backends.permission import recorded
 from .dtypes import FLOATING, INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
@@ -53,7 +53,8 @@ class Op:
     """A declared op. Calling it runs the general path, which is the readable definition of what its fast closure does.
 
     An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
-    the second of two may be a Python number, which gradient rules then see as it is.
+    the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
+    gradients of all inputs.
     """
 
     promote: Any
@@ -80,14 +81,18 @@ class Op:
         parameters = inspect.signature(forward).parameters.values()
         lists = [p.name for p in parameters if _marks(p.annotation, Arrays)]
         self.inputs = tuple(lists or [p.name for p in parameters if _marks(p.annotation, Array)])
-        self.listed = bool(lists)
+        self.listed, self.results = bool(lists), fields_of_result(forward)
         self.order = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self.known = frozenset(p.name for p in parameters)
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.numbers = len(self.inputs) == 2 and self.promote in (True, "float") and self.ufunc is not None
-        self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
+        self.joint = "gradients" in rules
+        if self.joint:
+            self.rules = (rule_of(self, rules.pop("gradients")),) * len(self.inputs)
+        else:
+            self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
         self.strided = any(source == "strides" for rule in self.rules if rule for _, source, _ in rule[1])
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
         if rules:
@@ -101,11 +106,13 @@ class Op:
         names = self.promote if isinstance(self.promote, tuple) else self.inputs if self.promote else ()
         return tuple(name in names for name in self.inputs)
 
-    def _plan(self, mask: int) -> tuple[tuple[int, ...], bool]:
-        """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result."""
+    def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
+        """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result, or which
+        of several."""
         rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
-        return tuple(index for index, name in enumerate(self.inputs) if name in wanted), "out" in wanted
+        results = frozenset(index for _, arguments in rules for _, source, index in arguments if source == "result")
+        return tuple(i for i, name in enumerate(self.inputs) if name in wanted), "out" in wanted or results
 
     def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
         """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
@@ -357,11 +364,13 @@ class Op:
         return sum(1 << index for index, edge in enumerate(node.edges) if edge is not None)
 
     def save_out(self, node: Node, results: Any) -> None:
-        """Keep the result when a needed rule asks for `out`."""
-        if self.plans[self.mask(node)][1]:
-            node.saved["out"] = (
-                [save(each, SELF) for each in results] if isinstance(results, tuple) else save(results, SELF)
-            )
+        """Keep the result, or those of several, that a needed rule asks for."""
+        kept = self.plans[self.mask(node)][1]
+        if kept and isinstance(results, tuple):
+            wanted = range(len(results)) if kept is True else kept
+            node.saved["out"] = [save(each, SELF) if i in wanted else None for i, each in enumerate(results)]
+        elif kept:
+            node.saved["out"] = save(results, SELF)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -7,8 +7,9 @@
 The forward is written on arrays; gradients are written with ops, so that every gradient can be differentiated again.
 A rule is named after its input, and its parameter names say what is saved: `g` (the gradient of the result; a tuple
 for several results), an input, `<input>_shape`, `<input>_dtype`, `<input>_strides` (of several inputs), the result
-`out`, or any other argument of the op. What no needed rule asks for is not kept alive. The engine brings gradients to
-the shape and dtype of their inputs; no rule mentions broadcasting.
+`out`, a field of the NamedTuple that the forward says it returns, or any other argument of the op. What no needed rule
+asks for is not kept alive. The engine brings gradients to the shape and dtype of their inputs; no rule mentions
+broadcasting. Where one pass makes the gradients of all inputs, one rule `gradients` returns them, or None, in order.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def op(
         tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,
             where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
         closure: makes what users call, in place of the closures for one and two inputs and of the general path.
-        rules: for each input, the gradient, as the module's docstring explains.
+        rules: for each input, the gradient, or `gradients` of all, as the module's docstring explains.
     """
 
     def declare(forward: Callable[..., Any]) -> Callable[..., Any]:

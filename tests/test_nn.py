@@ -262,6 +262,8 @@ def test_repr_is_that_of_torch() -> None:
         "padding=(1, 1), output_padding=(1, 1), groups=2, bias=False)",
         nn.BatchNorm1d(3, bias=False): "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=False, "
         "track_running_stats=True)",
+        nn.InstanceNorm3d(4): "InstanceNorm3d(4, eps=1e-05, momentum=0.1, affine=False, bias=False, "
+        "track_running_stats=False)",
         nn.Fold(4, 2, stride=2): "Fold(output_size=4, kernel_size=2, dilation=1, padding=0, stride=2)",
     }
     for module, line in lines.items():
@@ -440,6 +442,23 @@ def test_group_norm() -> None:
     assert not list(nn.GroupNorm(2, 6, affine=False).parameters())
     with pytest.raises(ValueError, match=r"num_channels \(6\) must be divisible by num_groups \(4\)"):
         nn.GroupNorm(4, 6)
+
+
+def test_instance_norm() -> None:
+    x, norm = randn(2, 3, 4, 5), nn.InstanceNorm2d(3)
+    rows = x._array.astype(np.float64).reshape(2, 3, 20)
+    wanted = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    assert np.allclose(norm(x)._array, wanted.reshape(2, 3, 4, 5), atol=1e-6)
+    assert np.array_equal(norm(x[0])._array, norm(x)[0]._array)
+    assert not list(norm.state_dict())
+    norm = nn.InstanceNorm2d(3, affine=True, track_running_stats=True, momentum=0.5)
+    norm(x)
+    assert np.allclose(norm.running_mean._array, rows.mean(-1).mean(0) / 2, atol=1e-6)
+    norm.eval()
+    mean, var = (each._array[:, None, None] for each in (norm.running_mean, norm.running_var))
+    assert np.allclose(norm(x).detach()._array, (x._array - mean) / np.sqrt(var + 1e-5), atol=1e-5)
+    with pytest.raises(ValueError, match="expected 2D or 3D input"):
+        nn.InstanceNorm1d(3)(x)
 
 
 @pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Tanh", "Sigmoid", "Identity", "Flatten"])

@@ -3,94 +3,191 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from ..gemm.emit import F64, I32, I64, broadcast, call, load, loop, loop_of_any, offset, store
+from ..gemm.emit import F64, I32, I64, broadcast, call, loop, loop_of_any, offset
+from ..gemm.microkernels import Rows
+from ..gemm.sources import Float32, Float64
 from ..jit import ir
 from .vectors import Vectors
 
-__all__ = ["Row"]
+__all__ = ["OfColumn", "OfSegment", "Row", "Strip", "Sweeps"]
 
 _CHAINS = 4
 """Sums and maxima that are made side by side, so that none waits for the one before."""
 
+_BLOCK = 256
+"""Numbers that a lane of a strip joins before it joins them with others, so that sums of many lose no digits."""
 
-class Row(Vectors):
-    """Emits passes along a row: `segments` times `count` numbers that lie side by side in one or several arrays, each
-    segment `stride` bytes behind the one before."""
+_STRIP = 2
+"""Vectors side by side in a strip: a CPU fetches cache lines in pairs."""
+
+
+class OfSegment(NamedTuple):
+    """One number for each segment of a row, side by side at an address, in float32 or float64."""
+
+    at: ir.Value
+
+
+class OfColumn(NamedTuple):
+    """One number for each place in a segment, the same for all segments, at an address, in float32 or float64."""
+
+    at: ir.Value
+
+
+class Sweeps(Vectors):
+    """Emits passes along rows: what one row and a strip of them have in common. Operands are addresses of rows; vectors
+    that stand for all of a row; or, for one row, `OfSegment` and `OfColumn`. A number that is kept for a row is float32
+    or float64.
+
+    Attributes:
+        numbers: how many a row has.
+    """
+
+    numbers: ir.Value
+
+    def __init__(self, builder: ir.IRBuilder, element: Any, times: int = 1) -> None:
+        super().__init__(builder, element, times)
+        self.kept = Rows(builder, Float64 if element.working is F64 else Float32, self.lanes)
+
+    def _reader(self, operand: Any, segment: ir.Value) -> Callable[..., ir.Value]:
+        """What reads an operand's vectors in a segment."""
+        raise NotImplementedError
+
+    def reduced(
+        self, start: float, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any, **of: Any
+    ) -> list[ir.Value]:
+        """What `make` makes of the vectors of the operands, so many parts, each joined; `start` is nothing to join.
+        The order depends on the count of numbers alone."""
+        raise NotImplementedError
+
+    def totals(self, parts: int, make: Callable[..., list[ir.Value]], *operands: Any, **of: Any) -> list[ir.Value]:
+        return self.reduced(-0.0, self.plus, parts, make, *operands, **of)
+
+    def total(self, make: Callable[..., ir.Value], *operands: Any) -> ir.Value:
+        return self.totals(1, lambda *values: [make(*values)], *operands)[0]
+
+    def mean(self, total: ir.Value) -> ir.Value:
+        numbers = self.builder.sitofp(self.numbers, self.element.working)
+        return self.over(total, broadcast(self.builder, numbers, self.lanes))
+
+    def largest(self, array: ir.Value) -> ir.Value:
+        """The largest number, NaN aside; -inf of nothing."""
+        return self.reduced(float("-inf"), self._larger, 1, lambda x: [x], array)[0]
+
+    def _larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a)
+
+
+class Row(Sweeps):
+    """A row: `segments` times `count` numbers that lie side by side in one or several arrays, each segment `stride`
+    bytes behind the one before. What stands for the row is a vector of equal numbers."""
 
     def __init__(
-        self, builder: ir.IRBuilder, element: type, count: ir.Value, segments: ir.Value, stride: ir.Value
+        self, builder: ir.IRBuilder, element: Any, count: ir.Value, segments: ir.Value, stride: ir.Value
     ) -> None:
         super().__init__(builder, element)
-        self.count, self.segments, self.stride = count, segments, stride
+        self.segments, self.stride, self.numbers = segments, stride, builder.mul(count, segments)
         self.whole = builder.sdiv(count, I64(self.lanes))
         self.left = builder.sub(count, builder.mul(self.whole, I64(self.lanes)))
 
-    def _starts(self, segment: ir.Value, *arrays: ir.Value) -> list[ir.Value]:
-        """Where a segment of each array begins."""
-        return [offset(self.builder, array, self.builder.mul(segment, self.stride)) for array in arrays]
-
-    def _place(self, start: ir.Value, index: ir.Value) -> ir.Value:
+    def _place(self, start: ir.Value, index: ir.Value, size: int) -> ir.Value:
         """Where a vector lies."""
-        return offset(self.builder, start, self.builder.mul(index, I64(self.lanes * self.element.size)))
+        return offset(self.builder, start, self.builder.mul(index, I64(self.lanes * size)))
 
-    def write_each(self, out: ir.Value, make: Callable[..., ir.Value], *arrays: ir.Value) -> None:
-        """Write what `make` makes of the vectors of the arrays."""
+    def _start(self, array: ir.Value, segment: ir.Value) -> ir.Value:
+        return offset(self.builder, array, self.builder.mul(segment, self.stride))
+
+    def of_segment(self, at: ir.Value, segment: ir.Value) -> ir.Value:
+        """The address of the number for a segment."""
+        return offset(self.builder, at, self.builder.mul(segment, I64(self.kept.element.size)))
+
+    def _reader(self, operand: Any, segment: ir.Value) -> Callable[..., ir.Value]:
+        if isinstance(operand, OfColumn):
+            size = self.kept.element.size
+            return lambda index, mask: self.kept.read(self._place(operand.at, index, size), None, mask)
+        if isinstance(operand, OfSegment):
+            operand = self.every(self.of_segment(operand.at, segment))
+        if isinstance(operand.type, ir.VectorType):
+            return lambda index, mask: operand
+        start = self._start(operand, segment)
+        return lambda index, mask: self.read(self._place(start, index, self.element.size), mask)
+
+    def write_each(self, out: ir.Value | OfColumn, make: Callable[..., ir.Value], *operands: Any) -> None:
+        """Write what `make` makes of the vectors of the operands."""
+        builder = self.builder
 
         def one(segment: ir.Value, _: list) -> list:
-            target, *sources = self._starts(segment, out, *arrays)
+            readers = [self._reader(operand, segment) for operand in operands]
+            target = None if isinstance(out, OfColumn) else self._start(out, segment)
 
-            def some(index: ir.Value, mask: ir.Value | None = None) -> list:
-                read = [self.read(self._place(source, index), mask) for source in sources]
-                self.write(make(*read), self._place(target, index), mask)
+            def some(index: ir.Value, mask: ir.Value) -> list:
+                value = make(*[read(index, mask) for read in readers])
+                if target is None:
+                    self.kept.write(value, self._place(out.at, index, self.kept.element.size), mask)
+                else:
+                    self.write(value, self._place(target, index, self.element.size), mask)
                 return []
 
-            loop_of_any(self.builder, self.whole, [], lambda index, _: some(index))
-            with self.builder.if_then(self.builder.icmp_signed(">", self.left, I64(0))):
+            loop_of_any(builder, self.whole, [], lambda index, _: some(index, self.all))
+            with builder.if_then(builder.icmp_signed(">", self.left, I64(0))):
                 some(self.whole, self.first(self.left))
             return []
 
-        loop(self.builder, self.segments, [], one)
+        loop(builder, self.segments, [], one)
 
     def reduced(
         self,
         start: float,
-        join: Callable[[ir.Value, ir.Value], ir.Value],
-        make: Callable[..., ir.Value],
-        *arrays: ir.Value,
-    ) -> ir.Value:
-        """What `make` makes of the vectors of the arrays, joined, as a vector of equal values; `start` is nothing to
-        join. Numbers are joined in an order that depends on their count alone: those of a segment before others."""
+        join: Callable,
+        parts: int,
+        make: Callable[..., list[ir.Value]],
+        *operands: Any,
+        of_segment: Callable[..., list[ir.Value]] | None = None,
+    ) -> list[ir.Value]:
+        """The numbers of a segment are joined before others. `of_segment` makes of the number of a segment, and of what
+        was joined in it, what is joined with others."""
+        nothing = [self.number(start)] * parts
 
         def one(segment: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            return [join(before[0], self._joined(start, join, make, self._starts(segment, *arrays)))]
+            readers = [self._reader(operand, segment) for operand in operands]
+            found = self._of_segment(nothing, join, make, readers)
+            if of_segment is not None:
+                found = of_segment(segment, *[self._across(each, join) for each in found])
+            return [join(*each) for each in zip(before, found, strict=True)]
 
-        return self._across(loop(self.builder, self.segments, [self.number(start)], one)[0], join)
+        found = loop(self.builder, self.segments, nothing, one)
+        return found if of_segment is not None else [self._across(each, join) for each in found]
 
-    def _joined(self, start: float, join: Callable, make: Callable[..., ir.Value], arrays: list[ir.Value]) -> ir.Value:
-        """One segment's, as one vector."""
-        builder, nothing = self.builder, self.number(start)
+    def _of_segment(
+        self, nothing: list[ir.Value], join: Callable, make: Callable[..., list[ir.Value]], readers: list[Callable]
+    ) -> list[ir.Value]:
+        """A segment's, each part in one vector whose lanes are not joined yet."""
+        builder, parts = self.builder, len(nothing)
 
-        def joined(index: ir.Value, before: ir.Value) -> ir.Value:
-            return join(before, make(*[self.read(self._place(array, index)) for array in arrays]))
+        def joined(index: ir.Value, before: list[ir.Value], mask: ir.Value | None = None) -> list[ir.Value]:
+            made = make(*[read(index, self.all if mask is None else mask) for read in readers])
+            if mask is not None:
+                made = [builder.select(mask, *each) for each in zip(made, nothing, strict=True)]
+            return [join(*each) for each in zip(before, made, strict=True)]
 
-        def four(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            first = builder.mul(index, I64(_CHAINS))
-            return [joined(builder.add(first, I64(chain)), each) for chain, each in enumerate(before)]
+        def some(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+            first, after = builder.mul(index, I64(_CHAINS)), list[ir.Value]()
+            for chain in range(_CHAINS):
+                after += joined(builder.add(first, I64(chain)), before[chain * parts : (chain + 1) * parts])
+            return after
 
         groups = builder.sdiv(self.whole, I64(_CHAINS))
-        found = loop_of_any(builder, groups, [nothing] * _CHAINS, four)
+        found = loop_of_any(builder, groups, nothing * _CHAINS, some)
+        chains = [found[chain * parts : (chain + 1) * parts] for chain in range(_CHAINS)]
         done = builder.mul(groups, I64(_CHAINS))
         rest = builder.sub(self.whole, done)
-        [found[0]] = loop_of_any(
-            builder, rest, found[:1], lambda index, before: [joined(builder.add(done, index), before[0])]
-        )
-        mask = self.first(self.left)
-        tail = make(*[self.read(self._place(array, self.whole), mask) for array in arrays])
-        found[1] = join(found[1], builder.select(mask, tail, nothing))
-        while len(found) > 1:
-            found = [join(a, b) for a, b in zip(found[::2], found[1::2], strict=True)]
-        return found[0]
+        chains[0] = loop_of_any(builder, rest, chains[0], lambda i, before: joined(builder.add(done, i), before))
+        chains[1] = joined(self.whole, chains[1], self.first(self.left))
+        while len(chains) > 1:
+            pairs = zip(chains[::2], chains[1::2], strict=True)
+            chains = [[join(*each) for each in zip(*pair, strict=True)] for pair in pairs]
+        return chains[0]
 
     def _across(self, value: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
         """The lanes of a vector, joined, in all lanes."""
@@ -101,25 +198,14 @@ class Row(Vectors):
             distance //= 2
         return value
 
-    def _larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
-        return self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a)
-
-    def total(self, make: Callable[..., ir.Value], *arrays: ir.Value) -> ir.Value:
-        return self.reduced(-0.0, self.plus, make, *arrays)
-
-    def largest(self, array: ir.Value) -> ir.Value:
-        """The largest number, NaN aside; -inf of nothing."""
-        return self.reduced(float("-inf"), self._larger, lambda x: x, array)
-
-    # One number for a row
-
     def every(self, at: ir.Value) -> ir.Value:
-        """The number at an address, in all lanes."""
-        return broadcast(self.builder, load(self.builder, self.element.stored, at, self.element.size), self.lanes)
+        """A number that is kept, in all lanes."""
+        at = self.builder.bitcast(at, self.element.working.as_pointer())
+        return broadcast(self.builder, self.builder.load(at, align=self.kept.element.size), self.lanes)
 
     def keep(self, value: ir.Value, at: ir.Value) -> None:
-        """Write the first lane, as float32 or float64, to an address."""
-        store(self.builder, self.builder.extract_element(value, I32(0)), at, 8 if self.element.working is F64 else 4)
+        number = self.builder.extract_element(value, I32(0))
+        self.builder.store(number, self.builder.bitcast(at, number.type.as_pointer()), align=self.kept.element.size)
 
     def by_float64(self, name: str, value: ir.Value) -> ir.Value:
         """LLVM's function of float64 of that name, of the number in all lanes."""
@@ -127,3 +213,59 @@ class Row(Vectors):
         number = builder.extract_element(value, I32(0))
         number = call(builder, f"llvm.{name}.f64", F64, number if working is F64 else builder.fpext(number, F64))
         return broadcast(builder, number if working is F64 else builder.fptrunc(number, working), self.lanes)
+
+
+class Strip(Sweeps):
+    """Rows side by side, a lane for each: neighbouring numbers of a row lie `stride` bytes apart."""
+
+    def __init__(self, builder: ir.IRBuilder, element: Any, numbers: ir.Value, stride: ir.Value) -> None:
+        super().__init__(builder, element, _STRIP)
+        self.numbers, self.stride = numbers, stride
+
+    def _reader(self, operand: Any, segment: ir.Value) -> Callable[..., ir.Value]:
+        """`segment` is the index of a number."""
+        if isinstance(operand.type, ir.VectorType):
+            return lambda: operand
+        return lambda: self.read(offset(self.builder, operand, self.builder.mul(segment, self.stride)))
+
+    def write_each(self, out: ir.Value, make: Callable[..., ir.Value], *operands: Any) -> None:
+        def one(index: ir.Value, _: list) -> list:
+            value = make(*[self._reader(operand, index)() for operand in operands])
+            self.write(value, offset(self.builder, out, self.builder.mul(index, self.stride)))
+            return []
+
+        loop(self.builder, self.numbers, [], one)
+
+    def reduced(
+        self, start: float, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any, **of: Any
+    ) -> list[ir.Value]:
+        """Numbers are joined in blocks of `_BLOCK`, and these with one another."""
+        builder, nothing = self.builder, [self.number(start)] * parts
+
+        def joined(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+            made = make(*[self._reader(operand, index)() for operand in operands])
+            return [join(*each) for each in zip(before, made, strict=True)]
+
+        def block(number: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+            first = builder.mul(number, I64(_BLOCK))
+            left = builder.sub(self.numbers, first)
+            count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
+            found = loop(builder, count, nothing, lambda index, values: joined(builder.add(first, index), values))
+            return [join(*each) for each in zip(before, found, strict=True)]
+
+        blocks = builder.sdiv(builder.add(self.numbers, I64(_BLOCK - 1)), I64(_BLOCK))
+        return loop(builder, blocks, nothing, block)
+
+    def every(self, at: ir.Value) -> ir.Value:
+        """A number that is kept for each row."""
+        return self.kept.read(at, None, self.all)
+
+    def keep(self, value: ir.Value, at: ir.Value) -> None:
+        self.kept.write(value, at, self.all)
+
+    def by_float64(self, name: str, value: ir.Value) -> ir.Value:
+        """LLVM's function of float64 of that name, of the number in each lane."""
+        builder, wide = self.builder, ir.VectorType(F64, self.lanes)
+        number = value if self.element.working is F64 else builder.fpext(value, wide)
+        number = call(builder, f"llvm.{name}.v{self.lanes}f64", wide, number)
+        return number if self.element.working is F64 else builder.fptrunc(number, self.kind)

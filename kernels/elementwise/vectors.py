@@ -101,11 +101,11 @@ _FORMATS = {
 
 class Vectors:
     """Emits reading, arithmetic and writing for an element type: 16 values of float32, half types among them, or 8 of
-    float64. Operands of the arithmetic are vectors."""
+    float64, or some times as many. Operands of the arithmetic are vectors."""
 
-    def __init__(self, builder: ir.IRBuilder, element: Any) -> None:
+    def __init__(self, builder: ir.IRBuilder, element: Any, times: int = 1) -> None:
         self.builder, self.element = builder, element
-        self.lanes = 8 if element.working is F64 else 16
+        self.lanes = times * (8 if element.working is F64 else 16)
         self.kind = vector(element.working, self.lanes)
         self.format, self.access = _FORMATS[element.working], Rows(builder, element, self.lanes)
         self.all = ir.Constant(vector(ir.IntType(1), self.lanes), [1] * self.lanes)

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..elementwise.sweeps import Row
-from ..gemm.emit import F64, broadcast
+from ..elementwise.sweeps import Sweeps
 from ..jit import ir
 
 __all__ = [
     "Exponentials",
     "LogSoftmax",
     "LogSoftmaxGradient",
+    "Places",
     "Softmax",
     "SoftmaxGradient",
-    "Standardize",
-    "StandardizeGradient",
     "Total",
 ]
 
 
 class Places(NamedTuple):
-    """Of a row: its operands and its result, one number for it and another, and the bits of a float64, `eps`."""
+    """Of a row or a strip: its operands and its result; one number for each row and another; weights and biases, and
+    the sums that make up their gradients (`standardization`); and the bits of a float64, `eps`."""
 
     first: ir.Value
     second: ir.Value
     out: ir.Value
     one: ir.Value
     other: ir.Value
+    weight: ir.Value
+    bias: ir.Value
+    weight_sums: ir.Value
+    bias_sums: ir.Value
     eps: ir.Value
 
 
@@ -35,7 +38,7 @@ class Softmax(NamedTuple):
     """out = exp(first) / sum(exp(first))."""
 
     @staticmethod
-    def emit(row: Row, at: Places) -> None:
+    def emit(row: Sweeps, at: Places) -> None:
         largest = row.largest(at.first)
 
         def exponential(x: ir.Value) -> ir.Value:
@@ -54,7 +57,7 @@ class Total(NamedTuple):
     """one = sum(first)."""
 
     @staticmethod
-    def emit(row: Row, at: Places) -> None:
+    def emit(row: Sweeps, at: Places) -> None:
         row.keep(row.total(lambda x: x, at.first), at.one)
 
 
@@ -62,7 +65,7 @@ class SoftmaxGradient(NamedTuple):
     """out = second * (first - sum(first * second))."""
 
     @staticmethod
-    def emit(row: Row, at: Places) -> None:
+    def emit(row: Sweeps, at: Places) -> None:
         total = row.total(row.times, at.first, at.second)
         row.write_each(at.out, lambda g, y: row.times(y, row.minus(g, total)), at.first, at.second)
 
@@ -72,7 +75,7 @@ class Exponentials(NamedTuple):
     nothing, they are 0, 1 and inf."""
 
     @staticmethod
-    def emit(row: Row, at: Places) -> None:
+    def emit(row: Sweeps, at: Places) -> None:
         builder, largest = row.builder, row.largest(at.first)
         nothing = builder.fcmp_ordered("==", largest, row.number(float("-inf")))
         shift = builder.select(nothing, row.number(0.0), largest)
@@ -88,7 +91,7 @@ class LogSoftmax(NamedTuple):
     """out = first - log(sum(exp(first)))."""
 
     @staticmethod
-    def emit(row: Row, at: Places) -> None:
+    def emit(row: Sweeps, at: Places) -> None:
         largest = row.largest(at.first)
         total = row.total(lambda x: row.exponential(row.minus(x, largest)), at.first)
         logarithm = row.by_float64("log", total)
@@ -99,48 +102,6 @@ class LogSoftmaxGradient(NamedTuple):
     """out = first - exp(second) * sum(first)."""
 
     @staticmethod
-    def emit(row: Row, at: Places) -> None:
+    def emit(row: Sweeps, at: Places) -> None:
         total = row.total(lambda g: g, at.first)
         row.write_each(at.out, lambda g, y: row.minus(g, row.times(row.exponential(y), total)), at.first, at.second)
-
-
-def _mean(row: Row, total: ir.Value) -> ir.Value:
-    builder, working = row.builder, row.element.working
-    numbers = builder.sitofp(builder.mul(row.count, row.segments), working)
-    return row.over(total, broadcast(builder, numbers, row.lanes))
-
-
-class Standardize(NamedTuple):
-    """out = (first - mean) / deviation, with deviation = sqrt(variance + eps)."""
-
-    @staticmethod
-    def emit(row: Row, at: Places) -> None:
-        builder, working = row.builder, row.element.working
-        mean = _mean(row, row.total(lambda x: x, at.first))
-
-        def squared(x: ir.Value) -> ir.Value:
-            difference = row.minus(x, mean)
-            return row.times(difference, difference)
-
-        eps = builder.bitcast(at.eps, F64)
-        eps = broadcast(builder, eps if working is F64 else builder.fptrunc(eps, working), row.lanes)
-        deviation = row.by_float64("sqrt", row.plus(_mean(row, row.total(squared, at.first)), eps))
-        row.keep(mean, at.one)
-        row.keep(deviation, at.other)
-        factor = row.over(row.number(1.0), deviation)
-        row.write_each(at.out, lambda x: row.times(row.minus(x, mean), factor), at.first)
-
-
-class StandardizeGradient(NamedTuple):
-    """out = (first - mean(first) - second * mean(first * second)) / deviation."""
-
-    @staticmethod
-    def emit(row: Row, at: Places) -> None:
-        shift = _mean(row, row.total(lambda g: g, at.first))
-        slope = _mean(row, row.total(row.times, at.first, at.second))
-        factor = row.over(row.number(1.0), row.every(at.other))
-
-        def changed(g: ir.Value, y: ir.Value) -> ir.Value:
-            return row.times(row.minus(row.minus(g, shift), row.times(y, slope)), factor)
-
-        row.write_each(at.out, changed, at.first, at.second)

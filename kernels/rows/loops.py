@@ -4,66 +4,116 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..elementwise.sweeps import Row
+from ..elementwise.sweeps import Row, Strip
 from ..gemm.emit import I64, POINTER, loop, offset
-from ..gemm.tags import instance
+from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, njit, subroutine, types
 from ..launch import call_at, launch
 from .functions import Places
 
-__all__ = ["Rows", "run"]
-
-_NUMBERS = 1 << 13
-"""Of the rows that a thread takes at a time, or one row."""
-
-
-@intrinsic
-def _each_row(typingctx, function, element, first, second, out, one, other, eps, rows, columns, segments, stride):
-    """Emit a function for `rows` rows, of which there is at least one."""
-
-    def codegen(context, builder, signature, arguments):
-        *places, eps, rows, columns, segments, stride = arguments[2:]
-        places = [builder.inttoptr(place, POINTER) for place in places]
-        row = Row(builder, instance(element), columns, segments, stride)
-        size = I64(row.element.size)
-        strides = [builder.mul(columns, size)] * 3 + [size] * 2
-
-        def one(index, _):
-            here = [offset(builder, at, builder.mul(index, by)) for at, by in zip(places, strides, strict=True)]
-            instance(function).emit(row, Places(*here, eps))
-            return []
-
-        loop(builder, rows, [], one)
-        return context.get_dummy_value()
-
-    return types.void(function, element, *[types.int64] * 10), codegen
+__all__ = ["Rows", "Strips", "run"]
 
 
 class _Arrays(NamedTuple):
-    """Addresses, the bits of `eps`, and shapes: a row is `segments` times `columns` numbers, `stride` bytes apart."""
+    """Addresses of `Places` in the order of its fields, but of the first row of all, and where rows lie.
+
+    Attributes:
+        begin, end, rows: those to do, and how many there are.
+        columns, segments, stride: a row is `segments` times `columns` numbers, each segment `stride` bytes behind the
+            one before.
+        step: bytes between the starts of neighbouring rows.
+        period: of the rows' weights and biases.
+        weight_step, sum_step: bytes between those of neighbouring rows.
+    """
 
     first: int
     second: int
     out: int
     one: int
     other: int
+    weight: int
+    bias: int
+    weight_sums: int
+    bias_sums: int
     eps: int
+    begin: int
+    end: int
     rows: int
     columns: int
     segments: int
     stride: int
+    step: int
+    period: int
+    weight_step: int
+    sum_step: int
+
+
+def _emit(function, sweeps, at, index) -> None:
+    """Emit a function for the row of this index, or for a strip from there on."""
+    fields = {name: field_class(function, name) for name in function.fields}
+    instance(function).emit(sweeps, _places(sweeps.builder, at, index, sweeps.kept.element.size), **fields)
+
+
+def _places(builder, at, index, kept) -> Places:
+    """Those of a row; `kept` are the bytes of a number that is kept for each."""
+    of_weight = builder.mul(builder.srem(index, at.period), at.weight_step)
+    steps = [builder.mul(index, at.step)] * 3 + [builder.mul(index, I64(kept))] * 2
+    steps += [of_weight] * 2 + [builder.mul(index, at.sum_step)] * 2
+    bases = [builder.inttoptr(address, POINTER) for address in at[: len(steps)]]
+    return Places(*[offset(builder, base, step) for base, step in zip(bases, steps, strict=True)], at.eps)
+
+
+@intrinsic
+def _each_row(typingctx, function, element, at):
+    """Emit a function for rows, of which there is at least one."""
+
+    def codegen(context, builder, signature, arguments):
+        at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
+        row = Row(builder, instance(element), at.columns, at.segments, at.stride)
+
+        def one(index, _):
+            _emit(function, row, at, builder.add(at.begin, index))
+            return []
+
+        loop(builder, builder.sub(at.end, at.begin), [], one)
+        return context.get_dummy_value()
+
+    return types.void(function, element, at), codegen
+
+
+@intrinsic
+def _each_strip(typingctx, function, element, at):
+    """Emit a function for rows side by side, of which all together fill a strip; the last strip does some again."""
+
+    def codegen(context, builder, signature, arguments):
+        at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
+        strip = Strip(builder, instance(element), at.segments, at.stride)
+        lanes, last = I64(strip.lanes), builder.sub(at.rows, I64(strip.lanes))
+
+        def one(number, _):
+            index = builder.add(at.begin, builder.mul(number, lanes))
+            _emit(function, strip, at, builder.select(builder.icmp_signed("<", index, last), index, last))
+            return []
+
+        count = builder.add(builder.sub(at.end, at.begin), I64(strip.lanes - 1))
+        loop(builder, builder.sdiv(count, lanes), [], one)
+        return context.get_dummy_value()
+
+    return types.void(function, element, at), codegen
 
 
 @subroutine
 def _rows_leaf(leaf, at):
-    _each_row(
-        leaf.function, leaf.element, at.first, at.second, at.out, at.one, at.other, at.eps, at.rows, at.columns,
-        at.segments, at.stride,
-    )  # fmt: skip
+    _each_row(leaf.function, leaf.element, at)
+
+
+@subroutine
+def _strips_leaf(leaf, at):
+    _each_strip(leaf.function, leaf.element, at)
 
 
 class Rows(NamedTuple):
-    """Leaf: a function of `functions` for rows of an element type of `gemm.sources`."""
+    """Leaf: a function of rows, whose elements are a type of `gemm.sources`."""
 
     function: NamedTuple
     element: NamedTuple
@@ -71,15 +121,25 @@ class Rows(NamedTuple):
     arguments = _Arrays
 
 
+class Strips(NamedTuple):
+    """Leaf: the same of rows of which each has a lane."""
+
+    function: NamedTuple
+    element: NamedTuple
+    run = _strips_leaf
+    arguments = _Arrays
+
+
 @subroutine
 def _task(task, worker, job):
     begin = task * job.block
-    at, row = begin * job.columns * job.size, begin * job.size
+    sums = task * job.sums_of_task
     call_at(
         job.leaf,
         _Arrays(
-            job.first + at, job.second + at, job.out + at, job.one + row, job.other + row, job.eps,
-            min(job.block, job.rows - begin), job.columns, job.segments, job.rows * job.columns * job.size,
+            job.first, job.second, job.out, job.one, job.other, job.weight, job.bias, job.weight_sums + sums,
+            job.bias_sums + sums, job.eps, begin, min(begin + job.block, job.rows), job.rows, job.columns,
+            job.segments, job.stride, job.step, job.period, job.weight_step, job.sum_step,
         ),
     )  # fmt: skip
 
@@ -91,19 +151,27 @@ class _Blocks(NamedTuple):
     out: int
     one: int
     other: int
+    weight: int
+    bias: int
+    weight_sums: int
+    bias_sums: int
     eps: int
     rows: int
     columns: int
     segments: int
-    size: int
+    stride: int
+    step: int
+    period: int
+    weight_step: int
+    sum_step: int
+    sums_of_task: int
     block: int
     run = _task
 
 
 @njit
-def run(pool, threads, leaf, first, second, out, one, other, eps, segments, rows, columns, size):
-    """A leaf, known by its address, for rows of arrays (segments, rows, columns) of `size` bytes at addresses; a row is
-    all that has one index in the middle."""
-    block = max(1, _NUMBERS // (columns * segments))
-    job = _Blocks(leaf, first, second, out, one, other, eps, rows, columns, segments, size, block)
-    launch(pool, threads, (rows + block - 1) // block, job)
+def run(pool, threads, leaf, fields):
+    """A leaf, known by its address, for rows, as the other fields of `_Blocks` say; a thread takes `block` of them at a
+    time."""
+    job = _Blocks(leaf, *fields)
+    launch(pool, threads, (job.rows + job.block - 1) // job.block, job)

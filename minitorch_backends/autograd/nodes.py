@@ -261,9 +261,12 @@ class Packed:
 
 
 def _unpacked(node: Node, name: str, entry: Any, create_graph: bool, index: int) -> Any:
-    """One of the saved tensors of an input that is a sequence, or of the saved results of an op that has several."""
+    """One of the saved tensors of an input that is a sequence, or of the results of an op that has several, of which
+    None are not saved."""
     if isinstance(entry, Packed):
         return entry.unpacked(node, name, create_graph, index)
+    if entry is None:
+        return None
     array, edge, cell, version = entry
     if cell[0] != version:
         raise stale(node, name, entry)

@@ -10,7 +10,7 @@ from typing import Any
 
 from .nodes import show_saved, unpack
 
-__all__ = ["Rule", "compiled", "rule_of"]
+__all__ = ["Rule", "compiled", "fields_of_result", "rule_of"]
 
 Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
 """A gradient rule, and for each of its parameters the name, the kind of source, and which input."""
@@ -18,6 +18,13 @@ Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
 
 _LIKES = ("shape", "dtype", "strides")
 """What a node keeps of each input; strides where a rule of an op of several inputs asks for them."""
+
+
+def fields_of_result(forward: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of several results, where the forward says that it returns a NamedTuple of arrays."""
+    returned = inspect.signature(forward).return_annotation
+    kind = getattr(inspect.unwrap(forward), "__globals__", {}).get(returned) if isinstance(returned, str) else returned
+    return getattr(kind, "_fields", ())
 
 
 def rule_of(op: Any, function: Callable[..., Any] | None) -> Rule | None:
@@ -33,9 +40,11 @@ def _source(op: Any, name: str) -> tuple[str, int]:
         return ("g" if name == "g" else "metadata"), 0
     if name in op.inputs or name == "out":
         return "saved", 0
+    if name in op.results:
+        return "result", op.results.index(name)
     if stem in op.inputs and what in _LIKES[: 2 if len(op.inputs) == 1 else 3]:
         return what, op.inputs.index(stem)
-    known = ", ".join(("g", "out", *op.order))
+    known = ", ".join(("g", "out", *op.results, *op.order))
     raise TypeError(
         f"{op.name}: a gradient rule asks for {name!r}; expected one of {known}, or <input>_shape, <input>_dtype, "
         "<input>_strides"
@@ -57,12 +66,12 @@ def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
 
     since a loop over inputs and sources would take longer than most rules of small tensors.
     """
-    lines = ["def propagate(node, edges, g, flow):", "    likes = node.likes"]
-    for index, rule in enumerate(op.rules):
+    lines, all_at_once = ["def propagate(node, edges, g, flow):", "    likes = node.likes"], op.listed or op.joint
+    for index, rule in enumerate(op.rules[:1] if all_at_once else op.rules):
         if rule is None:
             continue
         call = f"rules[{index}]({', '.join(_fetch(op, *source) for source in rule[1])})"
-        if op.listed:
+        if all_at_once:
             lines.append(f"    for edge, value, like in zip(edges, {call}, likes, strict=True):")
             lines.append("        if edge is not None: flow.deliver(edge, value, like, g)")
         else:
@@ -82,5 +91,7 @@ def _fetch(op: Any, name: str, source: str, index: int) -> str:
         return f"node.metadata[{name!r}]"
     if source == "saved":
         return f"unpack(node, {name!r}, flow.create_graph)"
+    if source == "result":
+        return f"unpack(node, 'out', flow.create_graph)[{index}]"
     which = _LIKES.index(source)
     return f"[like[{which}] for like in likes]" if op.listed else f"likes[{index}][{which}]"

@@ -4,9 +4,6 @@ from ..tensor import Parameter
 from . import functional, init, utils
 from .container import ModuleList, Sequential
 from .convolution import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
     Conv1d,
     Conv2d,
     Conv3d,
@@ -20,14 +17,11 @@ from .layers import (
     Dropout,
     Embedding,
     Flatten,
-    GroupNorm,
     Identity,
-    LayerNorm,
     LeakyReLU,
     Linear,
     LogSoftmax,
     ReLU,
-    RMSNorm,
     Sigmoid,
     SiLU,
     Softmax,
@@ -36,6 +30,17 @@ from .layers import (
 from .losses import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
 from .module import Module
 from .multihead import MultiheadAttention
+from .normalization import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+)
 from .pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -88,6 +93,9 @@ __all__ = [
     "Fold",
     "GroupNorm",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
     "L1Loss",
     "LayerNorm",
     "LeakyReLU",

@@ -1,4 +1,4 @@
-"""Layers of images: convolutions, batch normalisation, pooling, and changes of size."""
+"""Layers of images: convolutions."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.modes import is_grad_enabled
-from ..factories import empty, ones, tensor, zeros
+from ..factories import empty
 from ..ops.packed_convolution import PackedConvolution
 from ..tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .module import Module
 
-__all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
-    "ConvTranspose3d",
-]  # fmt: skip
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 Given = int | Sequence[int]
 
@@ -217,92 +214,3 @@ class ConvTranspose3d(_Transposed):
     """Transposed convolution of volumes (N, C, D, H, W), or (C, D, H, W)."""
 
     dims = 3
-
-
-class _BatchNorm(Module):
-    """`functional.batch_norm` with a weight of ones and a bias of zeros to learn, and running statistics in buffers.
-
-    `momentum=None` averages all batches alike.
-    """
-
-    ndims: tuple[int, ...]
-    weight: Parameter | None
-    bias: Parameter | None
-    running_mean: Tensor | None
-    running_var: Tensor | None
-    num_batches_tracked: Tensor | None
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        self.affine, self.track_running_stats = affine, track_running_stats
-        options = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_features, **options)) if affine else None
-        self.bias = Parameter(zeros(num_features, **options)) if affine and bias else None
-        tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, **options) if tracked else None)
-        self.register_buffer("num_batches_tracked", tensor(0) if tracked else None)
-
-    def reset_running_stats(self) -> None:
-        """Forget what has been seen."""
-        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
-            self.running_mean.zero_()
-            self.running_var.fill_(1)
-            self.num_batches_tracked.zero_()
-
-    def reset_parameters(self) -> None:
-        """Start anew: statistics, weight and bias."""
-        self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
-
-    def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in self.ndims:
-            expected = " or ".join(f"{each}D" for each in self.ndims)
-            raise ValueError(f"expected {expected} input (got {input.ndim}D input of shape {list(input.shape)})")
-        share = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                share = 1 / self.num_batches_tracked.item()
-        own = self.training or self.running_mean is None
-        kept = (self.running_mean, self.running_var) if not own or self.track_running_stats else (None, None)
-        return F.batch_norm(input, *kept, self.weight, self.bias, own, share, self.eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
-
-
-class BatchNorm1d(_BatchNorm):
-    """Batch normalisation of (N, C) or (N, C, L)."""
-
-    ndims = (2, 3)
-
-
-class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of images (N, C, H, W)."""
-
-    ndims = (4,)
-
-
-class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of volumes (N, C, D, H, W)."""
-
-    ndims = (5,)

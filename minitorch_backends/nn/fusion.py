@@ -13,9 +13,10 @@ from ..ops.packed_convolution import PackedConvolution
 from ..tensor import Tensor, adopt
 from . import functional as F
 from .container import Sequential
-from .convolution import BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d
+from .convolution import Conv1d, Conv2d, Conv3d
 from .layers import ReLU
 from .module import Module
+from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
 __all__ = ["FusedConvolution", "fuse"]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.modes import is_grad_enabled
-from ..factories import empty, ones, zeros
+from ..factories import empty
 from ..ops.linear import PackedWeight
 from ..tensor import Parameter, Tensor
 from . import functional as F
@@ -20,13 +19,10 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
-    "GroupNorm",
     "Identity",
-    "LayerNorm",
     "LeakyReLU",
     "Linear",
     "LogSoftmax",
-    "RMSNorm",
     "ReLU",
     "SiLU",
     "Sigmoid",
@@ -108,96 +104,6 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
-
-def _shape_of(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-
-
-class LayerNorm(Module):
-    """`functional.layer_norm` over the last dimensions, with a weight of ones and a bias of zeros to learn."""
-
-    weight: Parameter | None
-    bias: Parameter | None
-
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.normalized_shape, self.eps, self.elementwise_affine = _shape_of(normalized_shape), eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
-        self.bias = (
-            Parameter(zeros(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine and bias else None
-        )
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-            f"bias={self.bias is not None}"
-        )
-
-
-class GroupNorm(Module):
-    """`functional.group_norm` of channels in `num_groups` groups, with a weight of ones and a bias of zeros to learn
-    for each channel. Raises ValueError for a number of groups that does not divide that of channels."""
-
-    weight: Parameter | None
-    bias: Parameter | None
-
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        if num_groups < 1 or num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
-        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight = Parameter(ones(num_channels, device=device, dtype=dtype)) if affine else None
-        self.bias = Parameter(zeros(num_channels, device=device, dtype=dtype)) if affine else None
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
-
-    def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
-
-
-class RMSNorm(Module):
-    """`functional.rms_norm` over the last dimensions, with a weight of ones to learn."""
-
-    weight: Parameter | None
-
-    def __init__(
-        self,
-        normalized_shape: int | Sequence[int],
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self.normalized_shape, self.eps, self.elementwise_affine = _shape_of(normalized_shape), eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
-
-    def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-
-
-# Without
 
 
 class Identity(Module):

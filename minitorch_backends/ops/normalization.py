@@ -1,4 +1,4 @@
-"""Normalisation: batch, layer, group, instance and rms norm. All but the last rest on one op, `standardize`."""
+"""Normalisation: batch, layer, group, instance and rms norm, which rest on one op, `standardize`; and by norms."""
 
 from __future__ import annotations
 
@@ -9,94 +9,32 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import no_grad
-from ..kernels import rows
 from ..kernels.rows import Standardized
-from ..op import Array, composite, op
+from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .floating import floating_composite, widened
+from .standardize import standardize, standardize_reference
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
 
 
-def _standardize_backward_samples() -> Iterator[Sample]:
-    for (input, dim, eps), _ in _standardize_samples():
-        output, _, deviation = _standardize_reference(input, dim, eps)
-        yield sample(between(-1, 1, *input.shape, seed=3), output, deviation, dim)
-    yield sample(between(-1, 1, 6, 4)[::2, ::-2], between(-1, 1, 3, 2, seed=1), between(0.5, 2, 3, 1), (1,))
+# One op standardises, scales and shifts
 
 
-def _standardize_backward_reference(grad_output: Any, output: Any, deviation: Any, dim: tuple[int, ...]) -> Any:
-    shift, slope = grad_output.mean(dim, keepdims=True), (grad_output * output).mean(dim, keepdims=True)
-    return (grad_output - shift - output * slope) / deviation
+def _affine(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, like: tuple[int, ...], dim: tuple[int, ...], eps: float,
+    statistics: str = "moments",
+) -> Standardized:  # fmt: skip
+    """`standardize`, with ones and zeros of the shape `like` for weights and biases that are not given."""
+    dtype = np.float32 if input._array.dtype.itemsize == 2 else input._array.dtype
+    weight = adopt(np.ones(like, dtype)) if weight is None else _shaped(weight, like)
+    bias = adopt(np.zeros(like, dtype)) if bias is None else _shaped(bias, like)
+    return standardize(input, weight, bias, dim, eps, statistics)
 
 
-def _of_output(g: Tensor, grad_output: Tensor, output: Tensor, deviation: Tensor, dim: tuple[int, ...]) -> Tensor:
-    slope, other = (grad_output * output).mean(dim, keepdim=True), (g * output).mean(dim, keepdim=True)
-    return -(g * slope + grad_output * other) / deviation
-
-
-@op(
-    takes="f",
-    method=False,
-    grad_output=lambda g, output, deviation, dim: standardize_backward(g, output, deviation, dim),
-    output=_of_output,
-    deviation=lambda g, out, deviation, dim: -(g * out).sum(dim, keepdim=True) / deviation,
-    reference=_standardize_backward_reference,
-    samples=_standardize_backward_samples,
-)
-def standardize_backward(grad_output: Array, output: Array, deviation: Array, dim: tuple[int, ...]):
-    """The gradient of `standardize` from its results: (g - mean(g) - output * mean(g * output)) / deviation."""
-    return rows.standardize_gradient(grad_output, output, deviation, dim=dim)
-
-
-def _standardize_reference(input: np.ndarray, dim: tuple[int, ...], eps: float) -> Standardized:
-    mean, deviation = input.mean(dim, keepdims=True), np.sqrt(input.var(dim, keepdims=True) + eps)
-    return Standardized((input - mean) / deviation, mean, deviation)
-
-
-def _standardize_samples() -> Iterator[Sample]:
-    yield sample(between(-2, 2, 3, 4), (1,), 1e-5)
-    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (0,), 0.1)
-    yield sample(between(-2, 2, 2, 3, 4), (0, 2), 1e-5)
-    yield sample(between(-2, 2, 0, 3), (1,), 1e-5)
-
-
-def _standardize_gradient(g: Standardized, out: Standardized, dim: tuple[int, ...]) -> Tensor:
-    """That of the output, that of the mean over the number of elements, and that of the deviation times output / it."""
-    (g_output, g_mean, g_deviation), (output, _, deviation) = g, out
-    gradient = standardize_backward(g_output, output, deviation, dim)
-    share = 1 / max(math.prod(output.shape[each] for each in dim), 1)
-    if _counts(g_mean):
-        gradient = gradient + g_mean * share
-    if _counts(g_deviation):
-        gradient = gradient + output * (g_deviation * share)
-    return gradient
-
-
-def _counts(g: Tensor) -> bool:
-    """Whether a gradient is more than the zeros of an unused result; passes over whole arrays are spared otherwise."""
-    return g._node is not None or bool(g._array.any())
-
-
-@op(
-    takes="f",
-    method=False,
-    input=_standardize_gradient,
-    reference=_standardize_reference,
-    samples=_standardize_samples,
-)
-def standardize(input: Array, dim: tuple[int, ...], eps: float):
-    """(input - mean) / deviation over the dimensions `dim`, with deviation = sqrt(var + eps) of the biased variance."""
-    return rows.standardize(input, dim=dim, eps=eps)
-
-
-def _affine(output: Tensor, weight: Tensor | None, bias: Tensor | None, dtype: Any) -> Tensor:
-    if weight is not None:
-        output = output * widened(weight)
-    if bias is not None:
-        output = output + widened(bias)
-    return output if output._array.dtype is dtype else output.to(dtype)
+def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return tensor if tensor._array.shape == shape else tensor.reshape(shape)
 
 
 # Over the last dimensions
@@ -135,7 +73,7 @@ def _last_samples(with_bias: bool) -> Callable[[], Iterator[Sample]]:
 def _layer_norm_reference(
     input: Any, normalized_shape: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5
 ) -> np.ndarray:
-    return _standardize_reference(input, tuple(range(-len(normalized_shape), 0)), eps).output * weight + bias
+    return standardize_reference(input, weight, bias, tuple(range(-len(normalized_shape), 0)), eps).output
 
 
 @floating_composite(reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
@@ -150,8 +88,7 @@ def layer_norm(
     _check("layer_norm", "weight", weight, shape)
     _check("layer_norm", "bias", bias, shape)
     dim = tuple(range(input.ndim - len(shape), input.ndim))
-    output = standardize(widened(input).contiguous(), dim, eps).output
-    return _affine(output, weight, bias, input._array.dtype)
+    return _affine(input.contiguous(), weight, bias, shape, dim, eps).output
 
 
 def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:
@@ -167,19 +104,21 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     """
     shape = _shape_of(normalized_shape, input, "rms_norm")
     _check("rms_norm", "weight", weight, shape)
-    wide = widened(input)
-    eps = float(np.finfo(wide._array.dtype).eps) if eps is None else eps
-    square = (wide * wide).mean(tuple(range(input.ndim - len(shape), input.ndim)), keepdim=True)
-    return _affine(wide * (square + eps).rsqrt(), weight, None, input._array.dtype)
+    dtype, dim = input._array.dtype, tuple(range(input.ndim - len(shape), input.ndim))
+    eps = float(np.finfo(np.float32 if dtype.itemsize == 2 else dtype).eps) if eps is None else eps
+    if dtype.kind != "c":
+        return _affine(input, weight, None, shape, dim, eps, "square").output
+    output = input * ((input * input).mean(dim, keepdim=True) + eps).rsqrt()
+    return output if weight is None else output * weight
 
 
 # Over channels, dimension 1
 
 
-def _per_channel(tensor: Tensor | None, name: str, argument: str, input: Tensor) -> Tensor | None:
-    """A tensor of one value per channel in a shape that broadcasts against `input`."""
-    _check(name, argument, tensor, (input.shape[1],))
-    return None if tensor is None else tensor.reshape((-1,) + (1,) * (input.ndim - 2))
+def _check_channels(name: str, input: Tensor, **given: Tensor | None) -> None:
+    """Raise RuntimeError unless each has one value for each channel."""
+    for argument, tensor in given.items():
+        _check(name, argument, tensor, (input.shape[1],))
 
 
 def _track(
@@ -194,7 +133,8 @@ def _track(
     with no_grad():
         for running, now in ((running_mean, mean), (running_var, var)):
             if running is not None and now.size:
-                running.copy_(running * (1 - momentum) + adopt(now.mean(0).reshape(running.shape) * momentum))
+                before, average = running._array, now.mean(0).reshape(running.shape)
+                running.copy_(adopt(before * now.dtype.type(1 - momentum) + average * now.dtype.type(momentum)))
 
 
 def _batch_samples() -> Iterator[Sample]:
@@ -252,27 +192,26 @@ def batch_norm(
             "batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
             f"and got {list(input.shape)}"
         )
-    weight, bias = _per_channel(weight, "batch_norm", "weight", input), _per_channel(bias, "batch_norm", "bias", input)
-    mean, var = (
-        _per_channel(each, "batch_norm", name, input)
-        for each, name in ((running_mean, "running_mean"), (running_var, "running_var"))
-    )
+    _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), (0, *range(2, input.ndim))
     if not training:
-        if mean is None or var is None:
+        if running_mean is None or running_var is None:
             raise RuntimeError(
                 "batch_norm: running_mean and running_var must be given where training=False, and one is None"
             )
-        output = (widened(input) - widened(mean)) * (widened(var) + eps).rsqrt()
-        return _affine(output, weight, bias, input._array.dtype)
+        scale, shift = (widened(running_var) + eps).rsqrt(), widened(running_mean)
+        scale = scale if weight is None else scale * widened(weight)
+        shift = -shift * scale if bias is None else widened(bias) - shift * scale
+        return _affine(input, scale, shift, like, dim, 0.0, "nothing").output
     size = input.numel() // max(input.shape[1], 1)
     if size == 1:
         raise ValueError(
             "batch_norm: expected more than 1 value per channel when training, "
             f"and got an input of size {list(input.shape)}"
         )
-    output, mean, deviation = standardize(widened(input), (0, *range(2, input.ndim)), eps)
+    output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
     _track(running_mean, running_var, mean._array, deviation._array, eps, size, momentum)
-    return _affine(output, weight, bias, input._array.dtype)
+    return output
 
 
 def _group_samples() -> Iterator[Sample]:
@@ -288,7 +227,7 @@ def _group_norm_reference(
 ) -> np.ndarray:
     weight, bias = _columns(input.ndim, weight, bias)
     groups = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
-    out = _standardize_reference(groups, (2,), eps).output.reshape(input.shape)
+    out = standardize_reference(groups, 1, 0, (2,), eps).output.reshape(input.shape)
     return out * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
@@ -311,9 +250,10 @@ def group_norm(
             "group_norm: expected more than 1 value per channel when training, "
             f"and got an input of size {list(input.shape)} in {num_groups} groups"
         )
-    weight, bias = _per_channel(weight, "group_norm", "weight", input), _per_channel(bias, "group_norm", "bias", input)
-    groups = widened(input).reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
-    return _affine(standardize(groups, (2,), eps).output.reshape(input.shape), weight, bias, input._array.dtype)
+    _check_channels("group_norm", input, weight=weight, bias=bias)
+    channels = input.shape[1] // num_groups
+    groups = input.reshape(input.shape[0], num_groups, channels, math.prod(input.shape[2:]))
+    return _affine(groups, weight, bias, (num_groups, channels, 1), (2, 3), eps).output.reshape(input.shape)
 
 
 def _instance_samples() -> Iterator[Sample]:
@@ -362,13 +302,13 @@ def instance_norm(
             "instance_norm: expected more than 1 spatial element when training, "
             f"and got an input of size {list(input.shape)}"
         )
-    weight, bias = (
-        _per_channel(weight, "instance_norm", "weight", input),
-        _per_channel(bias, "instance_norm", "bias", input),
+    _check_channels(
+        "instance_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var
     )
-    output, mean, deviation = standardize(widened(input), tuple(range(2, input.ndim)), eps)
+    like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), tuple(range(2, input.ndim))
+    output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
     _track(running_mean, running_var, mean._array, deviation._array, eps, size, momentum)
-    return _affine(output, weight, bias, input._array.dtype)
+    return output
 
 
 # By a norm

@@ -145,6 +145,44 @@ def test_padding() -> None:
         assert_same(F.pad(leaf[0], padding, mode), TF.pad(leaf[1], padding, mode), [leaf], (shape, padding, mode))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("name", "arguments", "shape"),
+    [
+        ("BatchNorm2d", (24,), (4, 24, 9, 9)),
+        ("BatchNorm2d", (40,), (2, 40, 9, 9)),
+        ("BatchNorm1d", (70,), (90, 70)),
+        ("GroupNorm", (6, 24), (4, 24, 9, 9)),
+        ("InstanceNorm2d", (24, 1e-5, 0.1, True, True), (4, 24, 9, 9)),
+        ("LayerNorm", ((9, 9),), (4, 24, 9, 9)),
+        ("RMSNorm", (90,), (70, 90)),
+    ],
+)
+def test_large_normalisations_repeat_torchs(name: str, arguments: tuple, shape: tuple, last: bool, dtype: str) -> None:
+    """Results, gradients and running statistics, in training and in evaluation mode, with channels last as well."""
+    rng = np.random.default_rng(0)
+    arrays, found = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)], []
+    for m in (mt, torch):
+        layer, results = getattr(m.nn, name)(*arguments), []
+        for index, each in enumerate(layer.parameters()):
+            each.data = m.from_numpy(np.random.default_rng(index).standard_normal(each.shape).astype(np.float32))
+        layer = layer.to(getattr(m, dtype))
+        for training in (True, False):
+            x, g = (m.from_numpy(each.copy()).to(getattr(m, dtype)) for each in arrays)
+            if last and x.ndim == 4:
+                x = x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+            x.requires_grad_()
+            layer.train(training)
+            y = layer(x)
+            y.backward(g)
+            results += [y, x.grad, *(each.grad for each in layer.parameters()), *layer.buffers()]
+        found.append([np.asarray(each.detach().double().numpy()) for each in results])
+    unit = 2e-6 if dtype == "float32" else 2.0**-7
+    for one, other in zip(*found, strict=True):
+        assert np.abs(one - other).max() <= 4 * unit * max(np.abs(other).max(), 1)
+
+
 def test_layers_repeat_torchs() -> None:
     """The same parameters give the same results, in training and in evaluation mode."""
     theirs = torch.nn.Sequential(

@@ -1,0 +1,246 @@
+"""Rows that are standardised, multiplied by weights and shifted by biases, and the gradients of that: by passes, as
+they are defined, and in vectors."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..elementwise.arrays import back, is_half, memory_order
+from .arrays import FLOAT32, Dim, Shape, Weights, rows_in_task, run, shape_of
+
+__all__ = ["StandardizeGradients", "Standardized", "standardize", "standardize_gradient"]
+
+
+class Standardized(NamedTuple):
+    """What `standardize` returns; mean and deviation keep the dimensions of a row with size 1, or all of them where
+    there is one for all rows: a mean of 0, a deviation of 1."""
+
+    output: Any
+    mean: Any
+    deviation: Any
+
+
+class StandardizeGradients(NamedTuple):
+    """What `standardize_gradient` returns."""
+
+    input: Any
+    weight: Any
+    bias: Any
+
+
+# By passes
+
+
+def _mean(array: np.ndarray, dim: Dim) -> np.ndarray:
+    """The mean over dimensions that are kept with size 1; np.mean takes 4 us more for small arrays."""
+    total = np.add.reduce(array, dim, keepdims=True)
+    return total / max(array.size // max(total.size, 1), 1)
+
+
+def _standardize(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, *, dim: Dim = -1, eps: float = 0.0, statistics: str = "moments"
+) -> Standardized:
+    mean, deviation, output = np.zeros((1,) * x.ndim, x.dtype), np.ones((1,) * x.ndim, x.dtype), x
+    if statistics == "moments":
+        mean = _mean(x, dim)
+        output = x - mean
+    if statistics != "nothing":
+        if dim in (-1, x.ndim - 1, (x.ndim - 1,)):  # no array of squares: 3.2 ms in place of 4.3 for 4096 x 768
+            square = np.vecdot(output, output)[..., None] / x.dtype.type(max(x.shape[-1], 1))
+        else:
+            square = _mean(np.square(output), dim)
+        deviation = np.sqrt(square + x.dtype.type(eps))
+    output = output / deviation
+    output *= weight
+    output += bias
+    return Standardized(output, mean, deviation)
+
+
+def _standardize_gradient(
+    g: np.ndarray,
+    x: np.ndarray,
+    mean: np.ndarray,
+    deviation: np.ndarray,
+    weight: np.ndarray,
+    *,
+    dim: Dim = -1,
+    statistics: str = "moments",
+) -> StandardizeGradients:
+    standard = x - mean if statistics == "moments" else x
+    standard = standard / deviation if statistics != "nothing" else standard
+    product = np.asarray(g * standard)
+    of_weight, of_bias = (_summed_to(each, weight.shape) for each in (product, g))
+    out = np.asarray(g * weight)
+    product *= weight
+    if statistics == "moments":
+        out -= _mean(out, dim)
+    if statistics != "nothing":
+        standard *= _mean(product, dim)
+        out -= standard
+        out /= deviation
+    return StandardizeGradients(out, of_weight, of_bias)
+
+
+def _summed_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The sums over all dimensions along which an array of this shape was repeated."""
+    padded = (1,) * (array.ndim - len(shape)) + tuple(shape)
+    repeated = tuple(dim for dim, size in enumerate(padded) if size != array.shape[dim])
+    return np.add.reduce(array, repeated, keepdims=True).reshape(shape) if repeated else array.reshape(shape)
+
+
+# In vectors
+
+
+class _Seen(NamedTuple):
+    """How vectors see the rows of an array, with its dimensions in another order, and weights.
+
+    Attributes:
+        order: of the dimensions; None where they stay.
+        padded: the sizes of the weights in that order.
+        kept: those of the numbers that are kept for each row.
+        sums: those of what makes up the gradients of the weights.
+        copied: whether the result is made contiguous and copied to where the array has its dimensions.
+    """
+
+    shape: Shape
+    weights: Weights
+    order: tuple[int, ...] | None
+    padded: tuple[int, ...]
+    kept: tuple[int, ...]
+    sums: tuple[int, int]
+    copied: bool
+
+    def there(self, array: np.ndarray) -> np.ndarray:
+        """An array of the user's in that order, of as many dimensions."""
+        return array if self.order is None else array.transpose(self.order)
+
+    def weighting(self, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        """Weights in that order, side by side."""
+        if self.order is not None:
+            array = self.there(array.reshape((1,) * (len(self.order) - array.ndim) + array.shape))
+        return np.ascontiguousarray(array, dtype)
+
+    def back(self, array: np.ndarray) -> np.ndarray:
+        return array if self.order is None else back(array, self.order)
+
+
+def _weights(shape: Shape, sizes: tuple[int, ...], weights: tuple[int, ...], of_row: set[int]) -> Weights | None:
+    """Where weights of these sizes lie, seen from the rows of an array; None where that is not known to the loops."""
+    kept, row = ([each for each in range(len(sizes)) if (each in of_row) == inside] for inside in (False, True))
+    period, pieces = (math.prod(weights[each] for each in part) for part in (kept, row))
+    of_kept, of_pieces = ([weights[each] != 1 for each in part] for part in (kept, row))
+    if any(each not in (1, size) for each, size in zip(weights, sizes, strict=True)) or of_kept != sorted(of_kept):
+        return None
+    if pieces == 1:
+        return Weights("rows", period) if not shape.strips or period == shape.rows else None
+    if shape.segments > 1 or of_pieces != sorted(of_pieces, reverse=True):
+        return None
+    if pieces < shape.columns:
+        return Weights("segments", period, pieces)
+    return Weights("columns") if period == 1 else None
+
+
+@functools.lru_cache(4096)
+def _seen(
+    sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, dim: Dim, weights: tuple[int, ...]
+) -> _Seen | None:
+    """How vectors see an array, in the order in which it lies in memory, or else as it is."""
+    array = np.lib.stride_tricks.as_strided(np.empty((), dtype), sizes, strides)
+    ndim, dims = len(sizes), dim if isinstance(dim, tuple) else (dim,)
+    if len(weights) > ndim or not ndim:
+        return None
+    padded, natural = (1,) * (ndim - len(weights)) + weights, tuple(range(ndim))
+    contiguous = array.flags.c_contiguous
+    for order in dict.fromkeys((natural if contiguous else memory_order(array) or natural, natural)):
+        of_row = {order.index(each % ndim) for each in dims}
+        turned, turned_weights = (tuple(of[each] for each in order) for of in (sizes, padded))
+        shape = shape_of(tuple(of_row), array.transpose(order), halves=True)
+        found = None if shape is None else _weights(shape, turned, turned_weights, of_row)
+        if shape is None or found is None:
+            continue
+        kept = tuple(1 if each in of_row else size for each, size in enumerate(turned))
+        sums = shape.rows, found.pieces
+        if found.lie == "columns":
+            sums = -(-shape.rows // rows_in_task(shape, dtype, sharing=True)), shape.columns
+        changed = None if order == natural else order
+        return _Seen(shape, found, changed, turned_weights, kept, sums, changed is None and not contiguous)
+    return None
+
+
+def _laid_out(seen: _Seen, x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """A result with the strides that NumPy would give it, since layers keep channels last."""
+    if not seen.copied:
+        return seen.back(out)
+    copy = np.empty_like(x)
+    copy[...] = out
+    return copy
+
+
+def _working(dtype: np.dtype) -> np.dtype:
+    return FLOAT32 if is_half(dtype) else dtype
+
+
+def standardize(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, *, dim: Dim = -1, eps: float = 0.0, statistics: str = "moments"
+) -> Standardized:
+    """(x - mean) / deviation * weight + bias, laid out as x is, whose dtype it has; mean and deviation are float32 for
+    half types.
+
+    Arguments:
+        x: float16, bfloat16, float32 or float64.
+        weight, bias: of one shape, which broadcasts to that of x.
+        dim: the dimensions of a row.
+        eps: added to the mean square.
+        statistics: "moments", the mean and sqrt(var + eps), var biased; "square", 0 and sqrt(mean(x**2) + eps); or
+            "nothing", 0 and 1.
+    """
+    working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
+    if seen is None:
+        arrays = (each.astype(working, copy=False) for each in (x, weight, bias))
+        made = _standardize(*arrays, dim=dim, eps=eps, statistics=statistics)
+        return made._replace(output=made.output.astype(x.dtype, copy=False))
+    mean = np.empty(seen.kept, working) if statistics == "moments" else np.zeros((1,) * x.ndim, working)
+    deviation = np.empty(seen.kept, working) if statistics != "nothing" else np.ones((1,) * x.ndim, working)
+    of_rows = mean, deviation, seen.weighting(weight, working), seen.weighting(bias, working)
+    names = "Standardize", seen.weights.lie, statistics
+    out = run(names, seen.shape, seen.there(x), None, None, *of_rows, eps=eps, weights=seen.weights)
+    return Standardized(_laid_out(seen, x, out), seen.back(mean), seen.back(deviation))
+
+
+def standardize_gradient(
+    g: np.ndarray,
+    x: np.ndarray,
+    mean: np.ndarray,
+    deviation: np.ndarray,
+    weight: np.ndarray,
+    *,
+    dim: Dim = -1,
+    statistics: str = "moments",
+) -> StandardizeGradients:
+    """Of `standardize`, from the gradient of its output, its input, and its mean and deviation: with h = g * weight and
+    y = (x - mean) / deviation, (h - mean(h) - y * mean(h * y)) / deviation, the sums of g * y, and those of g, in the
+    shape of the weights. Means that the statistics do not have are left out."""
+    working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
+    if seen is None or g.dtype != x.dtype:
+        arrays = (each.astype(working, copy=False) for each in (g, x, mean, deviation, weight))
+        made = _standardize_gradient(*arrays, dim=dim, statistics=statistics)
+        return made._replace(input=made.input.astype(x.dtype, copy=False))
+    sums = np.zeros((2, *seen.sums), working)
+    mean, deviation = (np.ascontiguousarray(seen.there(each), working) for each in (mean, deviation))
+    weighting = seen.weighting(weight, working)
+    of_rows = mean, deviation, weighting, weighting, *sums
+    names = "StandardizeGradient", seen.weights.lie, statistics
+    of_input = run(names, seen.shape, seen.there(g), seen.there(x), None, *of_rows, weights=seen.weights)
+    of_weight, of_bias = sums.reshape(2, -1, weight.size).sum(1)
+    if seen.order is not None:
+        of_weight, of_bias = (seen.back(each.reshape(seen.padded)) for each in (of_weight, of_bias))
+    made = _laid_out(seen, x, of_input), of_weight.reshape(weight.shape), of_bias.reshape(weight.shape)
+    return StandardizeGradients(*made)
+
+
+standardize.by_passes = _standardize  # type: ignore[attr-defined]
+standardize_gradient.by_passes = _standardize_gradient  # type: ignore[attr-defined]
