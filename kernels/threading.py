@@ -58,11 +58,12 @@ class _Pool:
         self.threads = 1
 
     def grow(self, threads: int) -> None:
-        """Start the threads that are missing, as far as the system lets us."""
+        """Start the threads that are missing, as far as the system lets us, and no more than can be of use: each takes
+        mappings of memory, without which the process could not load the next kernel."""
         from .launch import work
 
         work(self.address, 0)  # compiled or loaded here: a thread that had to would wait for the interpreter, up to 1 s
-        while self.threads < threads:
+        while self.threads < min(threads, MOST_THREADS):
             worker = threading.Thread(
                 target=work, args=(self.address, self.threads), name=f"minitorch-{self.threads}", daemon=True
             )
@@ -72,6 +73,8 @@ class _Pool:
                 return
             self.threads += 1
 
+
+MOST_THREADS = max(256, os.cpu_count() or 1)
 
 _threads: int | None = None
 _pool: _Pool | None = None
@@ -88,7 +91,8 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Let kernels use `threads` threads from now on, in the whole process. The results do not depend on it."""
+    """Let kernels use `threads` threads from now on, in the whole process, of which at most `MOST_THREADS` are started.
+    The results do not depend on it."""
     global _threads
     if isinstance(threads, bool) or not isinstance(threads, int):
         raise TypeError(f"set_num_threads: {threads!r} is not a number of threads; expected an int of at least 1")
@@ -103,7 +107,7 @@ def pool() -> tuple[int, int]:
     threads = get_num_threads()
     if threads == 1:
         return 0, 1
-    if _pool is None or _pool.threads < threads:
+    if _pool is None or _pool.threads < min(threads, MOST_THREADS):
         with _growing:
             if _pool is None:
                 _pool = _Pool()

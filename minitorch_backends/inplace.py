@@ -120,12 +120,7 @@ def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | Non
 
 def refuse_unwritable(op: Any, into: Tensor) -> None:
     """Raise RuntimeError where torch forbids a write: overlapping memory, and leaves that require gradients."""
-    array = into._array
-    if array.size and any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
-        raise RuntimeError(
-            f"{op.name}_: unsupported operation: more than one element of the written-to tensor refers to a single "
-            f"memory location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
-        )
+    refuse_unwritable_memory(f"{op.name}_", into._array)
     refuse_inference(into, "Inplace update to inference tensor")
     if not grad_mode.get().records:
         return
@@ -138,6 +133,24 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
             f"{op.name}_: {leaf} is being used in an in-place operation; write under no_grad(), or to a copy "
             "(tensor.clone())"
         )
+
+
+def refuse_unwritable_memory(name: str, array: np.ndarray) -> None:
+    """Raise RuntimeError for memory that is read-only, or of which several elements are one place."""
+    if array.size and 0 in array.strides and any(map(_repeats, array.strides, array.shape)):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
+            f"memory location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
+        )
+    if not array.flags.writeable:
+        raise RuntimeError(
+            f"{name}: the memory of the written-to tensor, {array.dtype}{list(array.shape)}, is read-only, as is the "
+            "array that it was made from; write to a copy, tensor.clone()"
+        )
+
+
+def _repeats(stride: int, size: int) -> bool:
+    return stride == 0 and size > 1
 
 
 def _refuse_unfit(op: Any, out: np.ndarray, target: np.ndarray) -> None:

@@ -22,6 +22,9 @@ from .tensor import Tensor, adopt
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
 
 
+_NUMBERS = (int, float, np.number, Tensor)
+
+
 class _Formula(NamedTuple):
     """A formula of `updates`, how many buffers it has at most, its constants, and what else the state remembers."""
 
@@ -46,6 +49,8 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; expected an iterable of Tensors or of dicts, [tensor] for example")
         self.defaults, self.state, self.param_groups = defaults, {}, []  # type: ignore[var-annotated]
+        if not isinstance(params, Iterable):
+            raise TypeError(f"params is {params!r}; expected an iterable of Tensors or of dicts, model.parameters()")
         groups = list(params)
         if not groups:
             raise ValueError("the optimizer got an empty parameter list; expected at least one parameter")
@@ -59,6 +64,8 @@ class Optimizer:
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"a param_group must be a dict with 'params', and got {type(param_group).__name__}")
+        if "params" not in param_group:
+            raise ValueError(f"a param_group must have 'params', a list of Tensors, and got {sorted(param_group)}")
         params = param_group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
         known = {id(each) for group in self.param_groups for each in group["params"]}
@@ -99,8 +106,11 @@ class Optimizer:
     def _check(self, group: dict[str, Any]) -> None:
         """Raise ValueError for options out of range; subclasses add their own."""
         for name in ("lr", "eps", "momentum", "weight_decay"):
-            if name in group and not group[name] >= 0:
-                raise ValueError(f"invalid {name}: {group[name]}; expected a number that is at least 0")
+            value = group.get(name, 0)
+            if not isinstance(value, _NUMBERS):
+                raise TypeError(f"invalid {name}: {value!r}; expected a number that is at least 0")
+            if not value >= 0:
+                raise ValueError(f"invalid {name}: {value}; expected a number that is at least 0")
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
         """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
@@ -146,6 +156,9 @@ class Optimizer:
 
         Raises ValueError, before anything changes, where the groups differ in number or size, or a buffer in shape.
         """
+        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
+            given = sorted(state_dict) if isinstance(state_dict, dict) else type(state_dict).__name__
+            raise ValueError(f"expected a dict with 'state' and 'param_groups', as of state_dict(), and got {given}")
         groups = state_dict["param_groups"]
         sizes, expected = [len(each["params"]) for each in groups], [len(each["params"]) for each in self.param_groups]
         if sizes != expected:
@@ -284,7 +297,10 @@ class Adam(Optimizer):
 
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
-        for index, beta in enumerate(group["betas"]):
+        betas = group["betas"]
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(isinstance(b, _NUMBERS) for b in betas):
+            raise TypeError(f"invalid betas: {betas!r}; expected two numbers, (0.9, 0.999) for example")
+        for index, beta in enumerate(betas):
             if not 0 <= beta < 1:
                 raise ValueError(
                     f"invalid beta parameter at index {index}: {beta}; expected at least 0 and less than 1"

@@ -13,7 +13,7 @@ from .autograd import nodes
 from .autograd.inference import refuse_inference
 from .autograd.modes import grad_mode, no_grad
 from .dtypes import dtype_of
-from .inplace import about_to_write, bump
+from .inplace import about_to_write, bump, refuse_unwritable_memory
 from .kernels.gemm.workspace import offered
 from .tensor import Tensor
 
@@ -37,6 +37,7 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
         if not isinstance(target, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(target).__name__}")
         refuse_inference(target, "Inplace update to inference tensor")
+        refuse_unwritable_memory(name, target._array)
     if grad_mode.get().records and any(each.requires_grad for each in _tensors((*targets, *arguments))):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "

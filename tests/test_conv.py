@@ -394,6 +394,36 @@ def test_batch_norm_averages_all_batches_without_momentum() -> None:
         layer(normal(3, 2))
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "dilation", "more"),
+    [
+        ((3, 4), (90, 70), (0, 0), (1, 1), (0, 0)),
+        ((3, 4), (9, 70), (2, 5), (2, 3), (8, 1)),
+        ((2, 5), (1, 200), (1, 0), (1, 2), (0, 199)),
+        ((1, 1), (20, 20), (1, 0), (4, 1), (19, 0)),
+    ],
+)
+def test_strides_beyond_the_kernel(
+    size: tuple, stride: tuple, padding: tuple, dilation: tuple, more: tuple, groups: int
+) -> None:
+    """Whose phases are thousands, and nearly all zero: each value makes a block of its own."""
+    rng = np.random.default_rng(0)
+    x, weight = rng.standard_normal((2, 4, *size)), rng.standard_normal((4, 3, 3, 2))
+    options = {"stride": stride, "padding": padding, "output_padding": more, "groups": groups, "dilation": dilation}
+    out = F.conv_transpose2d(mt.tensor(x), mt.tensor(weight), **options).numpy()
+    wanted = np.zeros((2, 3 * groups, *out.shape[2:]))
+    for (i, j), (a, b) in itertools.product(np.ndindex(size), np.ndindex(3, 2)):
+        row = i * stride[0] - padding[0] + a * dilation[0]
+        column = j * stride[1] - padding[1] + b * dilation[1]
+        if 0 <= row < out.shape[2] and 0 <= column < out.shape[3]:
+            for group in range(groups):
+                part = slice(group * 4 // groups, (group + 1) * 4 // groups)
+                into = slice(group * 3, (group + 1) * 3)
+                wanted[:, into, row, column] += x[:, part, i, j] @ weight[part, :, a, b]
+    np.testing.assert_allclose(out, wanted, atol=1e-12)
+
+
 def test_transposed_layers_take_an_output_size() -> None:
     layer = nn.ConvTranspose2d(3, 4, 2, 2)
     assert layer(normal(1, 3, 4, 4), output_size=(9, 8)).shape == (1, 4, 9, 8)

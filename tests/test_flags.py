@@ -401,6 +401,34 @@ def in_thread(function: Callable[[], Any]) -> Any:
     return found[0]
 
 
+def test_blocks_whose_exit_was_lost_end_with_the_block_around_them() -> None:
+    def steps() -> Iterator[None]:
+        with backends.flags(fp32_precision="bf16"):
+            yield
+
+    with backends.flags(fp32_precision="tf32"):
+        generator = steps()
+        next(generator)
+        assert in_thread(lambda: (generator.close(), backends.fp32_precision)[1]) == "none"
+    assert backends.fp32_precision == "none"
+
+
+def test_blocks_left_out_of_order() -> None:
+    outer, inner = backends.flags(fp32_precision="tf32"), backends.flags(cross_check=True)
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__()
+    assert (backends.fp32_precision, backends.cross_check) == ("none", False)
+    inner.__exit__()
+    assert (backends.fp32_precision, backends.cross_check) == ("none", False)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "5", None, b"x"])
+def test_a_snapshot_from_what_is_no_json_of_one(text: Any) -> None:
+    with pytest.raises(ValueError, match=r"Snapshot\.to_json"):
+        Snapshot.from_json(text)
+
+
 def test_assignment_is_seen_by_every_thread() -> None:
     backends.fp32_precision = "tf32"
     assert in_thread(lambda: backends.fp32_precision) == "tf32"

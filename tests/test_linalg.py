@@ -234,6 +234,20 @@ REFUSALS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "pivots out of range": (
         lambda: linalg.lu_solve(SQUARE, mt.tensor([1, 9, 3], dtype=mt.int32), SQUARE), RuntimeError, "between 1 and 3",
     ),
+    "ldl pivots without a second": (
+        lambda: linalg.ldl_solve(SQUARE, mt.tensor([-1, -1, -3], dtype=mt.int32), SQUARE), RuntimeError,
+        "that of row 3 has no second",
+    ),
+    "lu_unpack pivots": (
+        lambda: mt.lu_unpack(SQUARE, mt.tensor([-1, 0, 3], dtype=mt.int32)), RuntimeError,
+        "between 1 and 3, and one is -1",
+    ),
+    "lu_unpack number of pivots": (
+        lambda: mt.lu_unpack(SQUARE, mt.tensor([1, 2], dtype=mt.int32)), RuntimeError, "of shape \\[3\\]",
+    ),
+    "vector_norm dtype": (
+        lambda: linalg.vector_norm(SQUARE, dtype=mt.int64), RuntimeError, "floating or complex",
+    ),
     "ldl pivots": (
         lambda: linalg.ldl_solve(SQUARE, mt.tensor([7, 2, 3], dtype=mt.int32), SQUARE), RuntimeError, "between 1 and 3",
     ),

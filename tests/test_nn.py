@@ -444,6 +444,12 @@ def test_group_norm() -> None:
         nn.GroupNorm(4, 6)
 
 
+def test_a_bias_does_not_enlarge_a_product() -> None:
+    for x, weight, bias in (((2, 4), (1, 4), (3,)), ((2, 4), (3, 4), (5, 2, 3)), ((600, 500), (1, 500), (7,))):
+        with pytest.raises(RuntimeError, match="does not broadcast to the product's"):
+            F.linear(randn(*x), randn(*weight), randn(*bias))
+
+
 def test_instance_norm() -> None:
     x, norm = randn(2, 3, 4, 5), nn.InstanceNorm2d(3)
     rows = x._array.astype(np.float64).reshape(2, 3, 20)

@@ -103,6 +103,24 @@ def wanted(
     return np.array(results, values.dtype).reshape(values.shape)
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda p: optim.SGD(p, lr="a"), TypeError, "invalid lr: 'a'"),
+        (lambda p: optim.Adam(p, eps=None), TypeError, "invalid eps: None"),
+        (lambda p: optim.Adam(p, betas=0.9), TypeError, "invalid betas: 0.9"),
+        (lambda p: optim.Adam(p, betas=(0.9,)), TypeError, "expected two numbers"),
+        (lambda p: optim.SGD(None), TypeError, "params is None"),
+        (lambda p: optim.SGD([{"lr": 1}]), ValueError, r"must have 'params'.*\['lr'\]"),
+        (lambda p: optim.SGD(p).load_state_dict({}), ValueError, "a dict with 'state' and 'param_groups'"),
+        (lambda p: optim.SGD(p).load_state_dict(None), ValueError, "got NoneType"),
+    ],
+)
+def test_what_is_no_option_is_refused_by_name(call: Any, error: type, says: str) -> None:
+    with pytest.raises(error, match=says):
+        call([mt.ones(2, requires_grad=True)])
+
+
 @every_case
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_steps_follow_the_formula(make: Any, formula: Any, options: dict[str, Any], dtype: Any) -> None:

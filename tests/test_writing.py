@@ -97,6 +97,24 @@ def test_a_short_write_is_seen_by_everybody() -> None:
 # out=
 
 
+@pytest.mark.parametrize("n", [4, 300])
+@pytest.mark.parametrize("name", ["matmul", "add", "fft"])
+def test_memory_that_cannot_be_written(name: str, n: int) -> None:
+    """Read-only arrays, of small and of large results, and expanded tensors; nothing is changed."""
+    call = mt.fft.fft if name == "fft" else getattr(mt, name)
+    dtype = np.complex64 if name == "fft" else np.float32
+    read_only = np.zeros((n, n), dtype)
+    read_only.flags.writeable = False
+    arguments = (mt.ones(n, n),) * (1 if name == "fft" else 2)
+    with pytest.raises(RuntimeError, match="read-only"):
+        call(*arguments, out=mt.from_numpy(read_only))
+    assert not read_only.any()
+    expanded = mt.zeros(1, dtype=mt.complex64 if name == "fft" else mt.float32).expand(n, n)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        call(*arguments, out=expanded)
+    assert not expanded.numpy().any()
+
+
 @pytest.mark.parametrize(
     ("call", "expected"),
     [

@@ -46,14 +46,20 @@ class Snapshot(Scope):
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        return cls(json.loads(text).items())
+        try:
+            values = json.loads(text)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"expected the JSON that Snapshot.to_json() makes, and got {text!r}: {error}") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"expected a JSON object of flags and values, as of Snapshot.to_json(), and got {text!r}")
+        return cls(values.items())
 
     def __enter__(self) -> None:
         unset = {path: UNSET for path, row in rows.items() if row.reads is None}
-        override.set(Override(override.get(), {**unset, **self.as_dict()}))
+        override.set(Override(override.get(), {**unset, **self.as_dict()}, self))
 
     def __exit__(self, *exception: object) -> None:
-        leave()
+        leave(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and self.values == other.values

@@ -93,13 +93,14 @@ def _state_of(stored: Mapping[str, Any]) -> State:
 class Override:
     """One level of overrides of the current thread or task, above its parent level and the process's state.
 
-    With `guards` it overrides nothing, and no write passes through it to what lies below.
+    With `guards` it overrides nothing, and no write passes through it to what lies below. `owner` is the scope that
+    entered it.
     """
 
-    __slots__ = ("guards", "named", "parent", "_over", "_state")
+    __slots__ = ("guards", "named", "owner", "parent", "_over", "_state")
 
-    def __init__(self, parent: Override | None, named: dict[str, Any], guards: bool = False) -> None:
-        self.parent, self.named, self.guards = parent, named, guards
+    def __init__(self, parent: Override | None, named: dict[str, Any], owner: Any, guards: bool = False) -> None:
+        self.parent, self.named, self.owner, self.guards = parent, named, owner, guards
         self._over: State | None = None
         self._state: State | None = None
 
@@ -114,8 +115,8 @@ class Override:
     def with_value(self, path: str, value: Any) -> Override:
         """This level with the innermost override of `path` replaced; there must be one."""
         if path in self.named:
-            return Override(self.parent, {**self.named, path: value})
-        return Override(self.parent.with_value(path, value), self.named, self.guards)  # type: ignore[union-attr]
+            return Override(self.parent, {**self.named, path: value}, self.owner)
+        return Override(self.parent.with_value(path, value), self.named, self.owner, self.guards)  # type: ignore[union-attr]
 
 
 _process = _state_of({})

@@ -72,16 +72,20 @@ class Flags(Scope):
         self._stored = stored
 
     def __enter__(self) -> Any:
-        override.set(Override(override.get(), self._stored))
+        override.set(Override(override.get(), self._stored, self))
 
     def __exit__(self, *exception: object) -> None:
-        leave()
+        leave(self)
 
 
-def leave() -> None:
-    """Drop the innermost level of overrides."""
+def leave(owner: Scope) -> None:
+    """Drop the innermost level that this scope entered, and those above it, whose exits were lost: a generator that is
+    closed in another thread or task leaves its blocks there, where nothing is dropped."""
     level = override.get()
-    override.set(level.parent if level is not None else None)
+    while level is not None and level.owner is not owner:
+        level = level.parent
+    if level is not None:
+        override.set(level.parent)
 
 
 class guard(Scope):
@@ -94,10 +98,10 @@ class guard(Scope):
     __slots__ = ()
 
     def __enter__(self) -> None:
-        override.set(Override(override.get(), {}, guards=True))
+        override.set(Override(override.get(), {}, self, guards=True))
 
     def __exit__(self, *exception: object) -> None:
-        leave()
+        leave(self)
 
 
 def refuse_global_writes(attempt: str) -> None:

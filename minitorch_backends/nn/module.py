@@ -169,6 +169,8 @@ class Module:
 
         Raises RuntimeError, before anything is copied, where shapes differ, or (when `strict`) names do.
         """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: expected a dict of names and tensors, and got {state_dict!r}")
         state = self._state()
         missing = [name for name in state if name not in state_dict]
         unexpected = [name for name in state_dict if name not in state]

@@ -148,7 +148,7 @@ def elu(input: Array, alpha: float = 1.0):
     """`input` where it is positive, else `alpha * (exp(input) - 1)`."""
     negative = np.expm1(np.minimum(input, 0))
     negative *= alpha
-    return np.maximum(input, 0) + negative
+    return np.maximum(input, 0) + (negative if math.isfinite(alpha) else np.where(input > 0, 0, negative))
 
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805

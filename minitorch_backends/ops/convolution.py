@@ -17,6 +17,7 @@ from ..kernels.conv import (
     conv_weight_gradient,
     thread_dependent,
 )
+from ..kernels.conv.apart import Apart
 from ..kernels.conv.shapes import steps as steps_of
 from ..kernels.registry import Kernel
 from ..op import Array, op
@@ -287,7 +288,12 @@ def convolution_input_gradient(
 ):
     """The transpose of `convolution` in its input, of spatial sizes `input_size`: a transposed convolution."""
     steps = _named(len(input_size), stride, padding, dilation, groups)
-    return run(conv_input_gradient, grad_output, weight, precision=precision, input_size=input_size, **steps)
+    apart = Apart.of(grad_output.shape[2:], weight.shape[2:], input_size, **steps)
+    if apart is None:
+        return run(conv_input_gradient, grad_output, weight, precision=precision, input_size=input_size, **steps)
+    steps |= {"stride": apart.stride, "padding": apart.padding}
+    out = run(conv_input_gradient, grad_output, weight, precision=precision, input_size=apart.size, **steps)
+    return apart.placed(out)
 
 
 @op(

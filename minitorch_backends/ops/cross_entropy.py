@@ -59,6 +59,8 @@ def _places(target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> tu
     Ignored targets are given class 0. Raises IndexError for a target that is no class.
     """
     classes, count, ignored = target.astype(np.int64, copy=False), shape[min(1, len(shape) - 1)], None
+    if not count and target.size:
+        raise IndexError(f"expected at least one class, and got scores of shape {list(shape)}")
     if 0 <= ignore_index < count or not _all_below(classes, count):
         ignored = classes == ignore_index
         classes = np.where(ignored, 0, classes)
@@ -70,7 +72,7 @@ def _places(target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> tu
             )
     if len(shape) == 1:
         return classes, ignored
-    places = np.arange(0, shape[0] * count, count).reshape((-1,) + (1,) * (len(shape) - 2)) + classes
+    places = (np.arange(shape[0]) * count).reshape((-1,) + (1,) * (len(shape) - 2)) + classes
     if len(shape) > 2:
         inner = math.prod(shape[2:])
         places = places * inner + np.arange(inner).reshape(shape[2:])

@@ -77,10 +77,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if bias is None:
         return product
     try:
-        return product + bias
+        result = product + bias
     except RuntimeError:
         refuse_unfit("linear", bias._array, product._array.shape)
         raise
+    if result._array.shape != product._array.shape:
+        refuse_unfit("linear", bias._array, product._array.shape)
+    return result
 
 
 _LEAST_VALUES, _LEAST_VALUES_OF_HALVES = 1 << 18, 1 << 14

@@ -295,7 +295,10 @@ def median_along(input: Array, dim, keepdim=False):
     samples=lambda: (sample(array) for array in (between(-2, 2, 3, 4), between(1, 30, 5), _distinct(), between(-2, 2))),
 )
 def median_of_all(input: Array):
-    """The median of all elements: of two the lower one, NaN where there is one; equal ones share the gradient."""
+    """The median of all elements: of two the lower one, NaN where there is one, or of nothing; equal ones share the
+    gradient."""
+    if not input.size and input.dtype.kind == "f":
+        return np.array(np.nan, input.dtype)
     return median_along.op.forward(input.reshape(-1), 0).values
 
 

@@ -184,7 +184,8 @@ def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
 def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The product of all elements, or along `dim`. int64 for integers, unless `dtype` says otherwise."""
     array, result = prepared(input, dtype)
-    axis = None if dim is None else wrap_dim(dim, input.ndim) if input.ndim else ()
+    axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
+    axis = axis if input.ndim else ()
     return np.multiply.reduce(array, axis=axis, keepdims=keepdim).astype(result, copy=False)
 
 
@@ -288,6 +289,9 @@ def diff(
     """The `n`-th differences of neighbours along `dim`, with `prepend` and `append` put before and after first."""
     if not input._array.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional, and got a 0-dim tensor; use reshape(1)")
+    if n < 0:
+        raise RuntimeError(f"diff expects n to be at least 0, and got {n}")
+    wrap_dim(dim, input._array.ndim)
     if prepend is not None or append is not None:
         input = cat([each for each in (prepend, input, append) if each is not None], dim)
     for _ in range(n):

@@ -172,6 +172,22 @@ caller.join()
     assert sorted(out.split()) == ["0"] * 5 + ["True"] * 5
 
 
+def test_more_threads_than_can_be_of_use_are_not_started():
+    """Thousands would take the mappings of memory that the process needs to load a kernel."""
+    code = (
+        PRODUCT
+        + """
+expected = multiply()
+threading.set_num_threads(100_000)
+print(np.array_equal(multiply(), expected), threading.get_num_threads())
+print(threading.pool()[1] <= threading.MOST_THREADS)
+"""
+    )
+    out, error = python(code)
+    assert error == ""
+    assert out.split() == ["True", "100000", "True"]
+
+
 def test_products_where_no_thread_can_be_started():
     code = (
         PRODUCT

@@ -236,9 +236,28 @@ def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
             f"linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, and got {list(LD.shape[:-1])} "
             f"and {list(swaps.shape)} of {swaps.dtype}; pass the pivots of ldl_factor"
         )
-    n = LD.shape[-1]
-    if swaps.size and (np.abs(swaps).max() > n or not swaps.all()):
-        raise RuntimeError(f"linalg.ldl_solve: pivots should be between 1 and {n}, or their negatives, and are not")
+    _refuse_pivots(swaps, LD.shape[-1])
     LD, B = fitting("ldl_solve", LD, B)
     swaps = np.ascontiguousarray(np.broadcast_to(swaps, LD.shape[:-1]).astype(np.int32))
     return call(kernels.ldl_solve, LD, swaps, B, **_options(hermitian))
+
+
+def _refuse_pivots(swaps: np.ndarray, n: int) -> None:
+    """Raise RuntimeError for what `ldl_factor` cannot have returned: LAPACK would read and write beyond the matrix."""
+    if not swaps.size:
+        return
+    wrong = swaps[(swaps == 0) | (np.abs(swaps.astype(np.int64)) > n)]
+    if wrong.size:
+        raise RuntimeError(
+            f"linalg.ldl_solve: pivots should be between 1 and {n}, or their negatives, and one is {wrong[0]}; pass "
+            "those of ldl_factor"
+        )
+    for row in (swaps.reshape(-1, n) < 0).tolist():
+        at = 0
+        while at < n:
+            if row[at] and not (at + 1 < n and row[at + 1]):
+                raise RuntimeError(
+                    "linalg.ldl_solve: negative pivots stand in pairs, one for each row of a block of 2 x 2, and that "
+                    f"of row {at + 1} has no second; pass the pivots of ldl_factor"
+                )
+            at += 1 + row[at]

@@ -169,13 +169,24 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     of_matrices("lu_unpack", of_floating("lu_unpack", LU_data, "LU_data"), "LU_data")
     if LU_pivots._array.dtype != np.int32:
         raise RuntimeError(
-            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, and got "
+            "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, and got "
             f"{LU_pivots.dtype!r}; pass the pivots of lu_factor"
         )
     array, (m, n) = LU_data._array, LU_data._array.shape[-2:]
+    swaps = LU_pivots._array
+    if swaps.shape != (*array.shape[:-2], min(m, n)):
+        raise RuntimeError(
+            f"lu_unpack: expected LU_pivots of shape {[*array.shape[:-2], min(m, n)]} for LU_data of shape "
+            f"{list(array.shape)}, and got {list(swaps.shape)}; pass the pivots of lu_factor"
+        )
+    if unpack_pivots and swaps.size and not 1 <= swaps.min() <= swaps.max() <= m:
+        wrong = swaps.min() if swaps.min() < 1 else swaps.max()
+        raise RuntimeError(
+            f"lu_unpack: pivots should be between 1 and {m}, and one is {wrong}; pass those of lu_factor"
+        )
     P = L = U = adopt(np.empty(0, array.dtype))
     if unpack_pivots:
-        rows = permutation(LU_pivots._array, m)
+        rows = permutation(swaps, m)
         P = adopt(np.ascontiguousarray(np.eye(m, dtype=array.dtype)[rows].swapaxes(-1, -2)))
     if unpack_data:
         L, U = unit_lower(LU_data), LU_data[..., : min(m, n), :].triu()

@@ -57,6 +57,8 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
         )
     if dtype is not None and to_dtype(dtype).is_complex and not x.is_complex():
         raise RuntimeError(f"linalg.vector_norm: dtype should be real for real inputs, but got {dtype!r}")
+    if dtype is not None and not (to_dtype(dtype).is_complex or to_dtype(dtype).is_floating_point):
+        raise RuntimeError(f"linalg.vector_norm: dtype should be floating or complex, but got {dtype!r}")
     return norm_of_elements(x, ord, None if dim == () else dim, keepdim, dtype=dtype)
 
 
@@ -175,7 +177,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     inf for a singular matrix and another p. A: (..., m, n). Raises RuntimeError for orders that `matrix_norm` has not.
     """
     of_matrices("cond", tensor_argument("cond", "A", A))
-    if p in (None, 2, -2):
+    if p in (None, 2, -2) and 0 not in A._array.shape[-2:]:
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     of_square("cond", A)
