@@ -78,6 +78,16 @@ class Sweeps(Vectors):
     def _larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a)
 
+    def extreme(self, array: ir.Value, better: str) -> ir.Value:
+        """The number that is ">" or "<" all others, or NaN where there is one."""
+        builder = self.builder
+
+        def join(a: ir.Value, b: ir.Value) -> ir.Value:
+            kept = builder.or_(builder.fcmp_ordered(better + "=", a, b), builder.fcmp_unordered("uno", a, a))
+            return builder.select(kept, a, b)
+
+        return self.reduced(float("-inf" if better == ">" else "inf"), join, 1, lambda x: [x], array)[0]
+
 
 class Row(Sweeps):
     """A row: `segments` times `count` numbers that lie side by side in one or several arrays, each segment `stride`

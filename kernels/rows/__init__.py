@@ -24,6 +24,7 @@ __all__ = [
     "StandardizeGradients",
     "Standardized",
     "exponentials",
+    "extreme",
     "log_softmax",
     "log_softmax_gradient",
     "softmax",
@@ -129,19 +130,43 @@ def exponentials(x: np.ndarray) -> Exponentials:
     return Exponentials(run(("Exponentials",), shape, x, None, x, total, logarithm), total, logarithm)
 
 
-# Sums
+# One number for each row
 
-_LEAST_SUMMED, _MOST_SUMMED = 1 << 16, 1 << 13
-"""Numbers from which their sums take threads, and columns up to which these lose no more digits than NumPy's."""
+_LEAST_REDUCED, _MOST_SUMMED, _PART = 1 << 16, 1 << 13, 1 << 13
+"""Numbers from which they take threads, columns up to which sums lose no more digits than NumPy's, and numbers of all
+that a thread looks through for the largest."""
+
+_EXTREMES = {"Largest": np.maximum, "Smallest": np.minimum}
 
 
 def total(x: np.ndarray, dim: Dim) -> np.ndarray | None:
-    """The sums of several rows, in dimensions of size 1; None for arrays that NumPy sums as well."""
-    shape = shape_of(dim, x) if x.size >= _LEAST_SUMMED and x.flags.c_contiguous else None
-    if shape is None or shape.rows == 1 or shape.strips or shape.columns > _MOST_SUMMED:
+    """The sums of several rows, in dimensions of size 1, of half types in float32; None for arrays that NumPy sums as
+    well."""
+    return _reduced("Total", x, dim)
+
+
+def extreme(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
+    """The "Largest" or "Smallest" numbers of several rows, in dimensions of size 1, or that of all, NaN where there is
+    one; None for arrays that NumPy looks through as well."""
+    if dim is not None:
+        found = _reduced(name, x, dim)
+        return None if found is None else found.astype(x.dtype, copy=False)
+    if x.size < _LEAST_REDUCED or not x.flags.c_contiguous:
         return None
-    out = np.empty(kept_sizes(x, dim), x.dtype)
-    run(("Total",), shape, x, None, x, out)
+    flat, whole = x.reshape(-1), x.size // _PART * _PART
+    found = _reduced(name, flat[:whole].reshape(-1, _PART), -1)
+    if found is None:
+        return None
+    candidates = np.concatenate([found.reshape(-1), flat[whole:]], dtype=found.dtype)
+    return np.asarray(_EXTREMES[name].reduce(candidates)).astype(x.dtype)
+
+
+def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
+    shape = shape_of(dim, x, halves=True) if x.size >= _LEAST_REDUCED and x.flags.c_contiguous else None
+    if shape is None or shape.rows == 1 or (name == "Total" and shape.columns > _MOST_SUMMED):
+        return None
+    out = np.empty(kept_sizes(x, dim), np.float32 if is_half(x.dtype) else x.dtype)
+    run((name,), shape, x, None, x, out)
     return out
 
 

@@ -9,9 +9,11 @@ from ..jit import ir
 
 __all__ = [
     "Exponentials",
+    "Largest",
     "LogSoftmax",
     "LogSoftmaxGradient",
     "Places",
+    "Smallest",
     "Softmax",
     "SoftmaxGradient",
     "Total",
@@ -59,6 +61,22 @@ class Total(NamedTuple):
     @staticmethod
     def emit(row: Sweeps, at: Places) -> None:
         row.keep(row.total(lambda x: x, at.first), at.one)
+
+
+class Largest(NamedTuple):
+    """one = max(first), NaN where there is one."""
+
+    @staticmethod
+    def emit(row: Sweeps, at: Places) -> None:
+        row.keep(row.extreme(at.first, ">"), at.one)
+
+
+class Smallest(NamedTuple):
+    """one = min(first), NaN where there is one."""
+
+    @staticmethod
+    def emit(row: Sweeps, at: Places) -> None:
+        row.keep(row.extreme(at.first, "<"), at.one)
 
 
 class SoftmaxGradient(NamedTuple):

@@ -180,6 +180,13 @@ def _laid_out(seen: _Seen, x: np.ndarray, out: np.ndarray) -> np.ndarray:
     return copy
 
 
+def _fit(seen: _Seen, g: np.ndarray, x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, statistics: str) -> bool:
+    """Whether a gradient, means and deviations are of the size that loops, which know addresses, take them for."""
+    about_mean, scaled = statistics == "moments", statistics != "nothing"
+    kept = (not about_mean or mean.size == seen.shape.rows) and (not scaled or deviation.size == seen.shape.rows)
+    return kept and g.shape == x.shape and g.dtype == x.dtype
+
+
 def _working(dtype: np.dtype) -> np.dtype:
     return FLOAT32 if is_half(dtype) else dtype
 
@@ -199,7 +206,7 @@ def standardize(
             "nothing", 0 and 1.
     """
     working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
-    if seen is None:
+    if seen is None or bias.shape != weight.shape:
         arrays = (each.astype(working, copy=False) for each in (x, weight, bias))
         made = _standardize(*arrays, dim=dim, eps=eps, statistics=statistics)
         return made._replace(output=made.output.astype(x.dtype, copy=False))
@@ -225,7 +232,7 @@ def standardize_gradient(
     y = (x - mean) / deviation, (h - mean(h) - y * mean(h * y)) / deviation, the sums of g * y, and those of g, in the
     shape of the weights. Means that the statistics do not have are left out."""
     working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
-    if seen is None or g.dtype != x.dtype:
+    if seen is None or not _fit(seen, g, x, mean, deviation, statistics):
         arrays = (each.astype(working, copy=False) for each in (g, x, mean, deviation, weight))
         made = _standardize_gradient(*arrays, dim=dim, statistics=statistics)
         return made._replace(input=made.input.astype(x.dtype, copy=False))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels.rows import extreme
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
@@ -40,14 +42,24 @@ def refuse_empty(name: str, input: np.ndarray, axes: tuple[int, ...] | None) -> 
 # Values
 
 
+def _extreme(name: str, better: np.ufunc, input: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
+    """np.maximum.reduce or np.minimum.reduce, by all threads where that gains."""
+    found = extreme(name, input, axis)
+    if found is None:
+        return better.reduce(input, axis=axis, keepdims=keepdims)
+    if axis is None:
+        return found.reshape((1,) * input.ndim) if keepdims else found
+    return found if keepdims else found.squeeze(axis)
+
+
 def _largest(input: np.ndarray) -> np.ndarray:
     refuse_empty("amax", input, None)
-    return np.maximum.reduce(input, axis=None)
+    return _extreme("Largest", np.maximum, input)
 
 
 def _smallest(input: np.ndarray) -> np.ndarray:
     refuse_empty("amin", input, None)
-    return np.minimum.reduce(input, axis=None)
+    return _extreme("Smallest", np.minimum, input)
 
 
 def _full(samples: Any, empty: bool = True) -> Any:
@@ -70,6 +82,7 @@ def _axis_of(dim: Any, input: np.ndarray) -> Any:
     row_major=True,
     input=shared_among_ties,
     ufunc=_largest,
+    widen=False,
     warns=False,
     takes="bif",
     reference=lambda input, dim=(), keepdim=False: np.max(input, axis=_axis_of(dim, input), keepdims=keepdim),
@@ -82,13 +95,14 @@ def amax(input: Array, dim=(), keepdim=False):
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amax", input, axes)
-    return np.maximum.reduce(input, axis=axes, keepdims=keepdim)
+    return _extreme("Largest", np.maximum, input, axes, keepdim)
 
 
 @op(
     row_major=True,
     input=shared_among_ties,
     ufunc=_smallest,
+    widen=False,
     warns=False,
     takes="bif",
     reference=lambda input, dim=(), keepdim=False: np.min(input, axis=_axis_of(dim, input), keepdims=keepdim),
@@ -101,7 +115,7 @@ def amin(input: Array, dim=(), keepdim=False):
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amin", input, axes)
-    return np.minimum.reduce(input, axis=axes, keepdims=keepdim)
+    return _extreme("Smallest", np.minimum, input, axes, keepdim)
 
 
 # Values and places along one dimension
@@ -147,7 +161,7 @@ def _first_reference(values: Any, arg: Any) -> Any:
 )
 def max_along(input: Array, dim, keepdim=False):
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
-    return _first(np.maximum.reduce, np.argmax, "max", input, dim, keepdim)
+    return _first(functools.partial(_extreme, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
 @op(
@@ -161,7 +175,7 @@ def max_along(input: Array, dim, keepdim=False):
 )
 def min_along(input: Array, dim, keepdim=False):
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
-    return _first(np.minimum.reduce, np.argmin, "min", input, dim, keepdim)
+    return _first(functools.partial(_extreme, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
 
 
 def _three_forms() -> Iterator[Sample]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -258,6 +259,10 @@ def kthvalue(input: Array, k, dim=-1, keepdim=False):
     return _ranked(array, k, axis, keepdim, input.shape)
 
 
+def _median_of_all(input: np.ndarray) -> Any:
+    return _median_reference(input.reshape(-1), 0)[0] if input.size else np.array(math.nan)
+
+
 def _median_reference(input: np.ndarray, dim: int, keepdim: bool = False) -> Any:
     return _rank_reference(input, (np.atleast_1d(input).shape[dim] + 1) // 2, dim, keepdim)
 
@@ -291,23 +296,26 @@ def median_along(input: Array, dim, keepdim=False):
     method=False,
     warns=False,
     takes="if",
-    reference=lambda input: _median_reference(input.reshape(-1), 0)[0],
-    samples=lambda: (sample(array) for array in (between(-2, 2, 3, 4), between(1, 30, 5), _distinct(), between(-2, 2))),
+    reference=_median_of_all,
+    samples=lambda: (
+        sample(array)
+        for array in (between(-2, 2, 3, 4), between(1, 30, 5), _distinct(), between(-2, 2), between(-2, 2, 0))
+    ),
 )
 def median_of_all(input: Array):
-    """The median of all elements: of two the lower one, NaN where there is one, or of nothing; equal ones share the
-    gradient."""
-    if not input.size and input.dtype.kind == "f":
-        return np.array(np.nan, input.dtype)
+    """The median of all elements: of two the lower one, NaN where there is one; of nothing NaN, or the least integer.
+    Equal ones share the gradient."""
+    if not input.size:
+        return np.array(math.nan if input.dtype.kind == "f" else np.iinfo(input.dtype).min, input.dtype)
     return median_along.op.forward(input.reshape(-1), 0).values
 
 
 @composite(
     takes="if",
     reference=lambda input, dim=None, keepdim=False: (
-        _median_reference(input.reshape(-1), 0)[0] if dim is None else _median_reference(input, dim, keepdim)
+        _median_of_all(input) if dim is None else _median_reference(input, dim, keepdim)
     ),
-    samples=lambda: (sample(call.args[0], *call.args[2:]) for call in _rank_samples() if call.args[0].size),
+    samples=lambda: (sample(call.args[0], *call.args[2:]) for call in _rank_samples()),
 )
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along `dim` with its indices: of two the lower one; NaN where there is one."""

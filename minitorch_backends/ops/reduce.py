@@ -11,6 +11,7 @@ import numpy as np
 from .. import watch
 from ..dtypes import FLOATING, int64, to_dtype
 from ..kernels import elementwise
+from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -22,25 +23,29 @@ from .gradients import axes_of, spread
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
 
+_FLOAT32 = np.dtype(np.float32)
+
 _LONG = 512
 """Rows from which a sum over rows is made in blocks."""
 
 
 def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.ndarray:
-    """np.add.reduce, with rounding errors that grow slowly along the first axes too.
+    """np.add.reduce, of half types in float32, with rounding errors that grow slowly along the first axes too.
 
     NumPy adds rows one after the other: 100,000 rows of float32 lose 1e-5 of the sum. In blocks of the root of their
     number they lose 7e-7, in the same time.
     """
     axes = (axis,) if type(axis) is int else axis
+    if axes and array.ndim > len(axes) and (found := total(array, axes)) is not None:
+        return found if keepdims else found.squeeze(axes)
+    if is_half(array.dtype):
+        array = converted(array, _FLOAT32)
     if axes and array.ndim > len(axes) and axes == tuple(range(len(axes))) and array.flags.c_contiguous:
         rows = math.prod(array.shape[: len(axes)])
         if rows >= _LONG and array.size:
             return _summed_rows(array.reshape(rows, -1)).reshape(
                 ((1,) * len(axes) if keepdims else ()) + array.shape[len(axes) :]
             )
-    if axes and array.ndim > len(axes) and (found := total(array, axes)) is not None:
-        return found if keepdims else found.squeeze(axes)
     if axes is None and not keepdims:
         return elementwise.summed(array)
     return np.add.reduce(array, axis=axis, keepdims=keepdims)
@@ -56,7 +61,7 @@ def _summed_rows(rows: np.ndarray) -> np.ndarray:
 def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     """What a sum or product is to be taken of, and the dtype of the result: `dtype` if given, else int64 for integers.
 
-    Half types are summed in float32.
+    Half types that are asked for are summed in float32.
     """
     if dtype is None:
         return array, int64.dtype if array.dtype.kind in "biu" else array.dtype
@@ -101,6 +106,7 @@ def _with_axis(function: Any) -> Any:
 @op(
     row_major=True,
     input=spread,
+    widen=False,
     warns=False,
     ufunc=elementwise.everything,
     reference=_with_axis(np.sum),
@@ -110,7 +116,7 @@ def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
     array, result = prepared(input, dtype)
     out = summed(array, axes_of(dim, input.ndim), keepdim)
-    return out if out.dtype == result else out.astype(result)
+    return out if out.dtype == result else converted(out, result)
 
 
 # Sums to a smaller shape, on the way back through broadcasts
@@ -193,6 +199,7 @@ def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
     input=lambda g, input_shape, dim: spread(
         g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
     ),
+    widen=False,
     ufunc=lambda input: elementwise.summed(input) / input.size,
     reference=_with_axis(np.mean),
     samples=reductions(of_nothing=False),
@@ -210,7 +217,7 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
         )
     axes = axes_of(dim, input.ndim)
     out = summed(array, axes, keepdim) / counted(input.shape, axes)
-    return out if out.dtype == result else out.astype(result)
+    return out if out.dtype == result else converted(out, result)
 
 
 @composite(takes="bif", reference=_with_axis(np.nansum), samples=reductions())

@@ -150,6 +150,19 @@ def test_weights_of_any_shape_that_broadcasts(shape: tuple, weights: tuple, dim:
     assert_near(in_vectors(arrays, dim=dim), by_passes(arrays, dim=dim), 2.0**-23)
 
 
+def test_operands_of_other_sizes_are_left_to_numpy() -> None:
+    x, g, weight, bias = operands((40, 150), (150,), np.float32)
+    made = standardize(x, weight, bias[:1], dim=(1,), eps=EPS)
+    assert_near(made[:1], standardize.by_passes(x, weight, np.repeat(bias[:1], 150), dim=(1,), eps=EPS)[:1], 2.0**-23)
+    mean, deviation = made.mean[:1], made.deviation[:1]
+    got = standardize_gradient(g, x, mean, deviation, weight, dim=(1,))
+    assert_near(got, standardize_gradient.by_passes(g, x, mean, deviation, weight, dim=(1,)), 2.0**-23)
+    with pytest.raises(ValueError, match="broadcast"):
+        standardize(x, weight[:7], bias[:7], dim=(1,))
+    with pytest.raises(ValueError, match="broadcast"):
+        standardize_gradient(g[:7], x, made.mean, made.deviation, weight, dim=(1,))
+
+
 def test_sums_of_long_rows_lose_no_digits() -> None:
     """Of 60,000 numbers far from zero, along lanes and across them."""
     for shape, weights, dim in (((60_000, 32), (32,), (0,)), ((4, 60_000), (1,), (1,))):

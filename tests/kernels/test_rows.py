@@ -173,6 +173,8 @@ def test_small_empty_and_long_rows_go_in_passes(name: str) -> None:
         ((16, 64, 8, 9), (0, 2, 3)),
         ((40, 3, 700), (0, 2)),
         ((9, 8, 30, 33), (2, 3)),
+        ((1000, 70), (0,)),
+        ((30_000, 33), (0,)),
     ],
 )
 @every_dtype
@@ -190,9 +192,46 @@ def test_other_sums_are_left_to_numpy() -> None:
     for other, dim in (
         (x[:9], (1,)),
         (x.T, (1,)),
-        (x, (0,)),
         (x, (0, 1)),
         (x.reshape(6, -1), (1,)),
         (x.astype(int), (1,)),
     ):
         assert rows.total(other, dim) is None
+    assert rows.extreme("Largest", x.T, None) is None
+    assert rows.extreme("Largest", x[:9], (1,)) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((70, 1000), (1,)),
+        ((16, 64, 8, 9), (0, 2, 3)),
+        ((1000, 70), (0,)),
+        ((9, 20_000), (1,)),
+        ((70, 1001), None),
+    ],
+)
+def test_extremes_are_numpys(shape: tuple, dim: tuple | None, dtype: Any) -> None:
+    """NaN included, wherever it stands, and infinities."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(dtype)
+    hostile = x.copy()
+    hostile.reshape(-1)[rng.integers(0, x.size, 20)] = np.nan
+    hostile.reshape(-1)[rng.integers(0, x.size, 20)] = -np.inf
+    for array in (x, hostile, np.full_like(x, -np.inf), np.full_like(x, np.nan)):
+        for name, function in (("Largest", np.max), ("Smallest", np.min)):
+            found = rows.extreme(name, array, dim)
+            wanted = function(array.astype(np.float64), axis=dim, keepdims=dim is not None)
+            assert found.dtype == dtype
+            assert np.array_equal(found.astype(np.float64), wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("shape", "dim"), [((70, 1000), (1,)), ((1000, 70), (0,)), ((16, 64, 8, 9), (0, 2, 3))])
+def test_sums_of_halves_are_in_float32(shape: tuple, dim: tuple, dtype: Any) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) + 1).astype(dtype)
+    found = rows.total(x, dim)
+    wanted = x.astype(np.float64).sum(dim, keepdims=True)
+    assert found.dtype == np.float32
+    assert np.all(np.abs(found - wanted) <= 1e-6 * np.abs(x.astype(np.float64)).sum(dim, keepdims=True))
