@@ -39,7 +39,13 @@ REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError
 FLOAT_ERROR = {"float32": 2e-6, "complex64": 4e-6, "float64": 1e-11, "complex128": 1e-11}
 """Allowed of the full types, relative to the largest value: a few roundings, and series in special functions."""
 
-INTEGER_REFUSALS = ("negative integer powers", "without overflow", "could not infer output dtype", "for boolean")
+INTEGER_REFUSALS = (
+    "negative integer powers",
+    "without overflow",
+    "median of no integers",
+    "could not infer output dtype",
+    "for boolean",
+)
 """What an op may say of integers, of a type that it takes: no power, no room for one, no mean without dtype=, no
 sums of products of booleans."""
 

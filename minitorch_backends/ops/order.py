@@ -303,10 +303,12 @@ def median_along(input: Array, dim, keepdim=False):
     ),
 )
 def median_of_all(input: Array):
-    """The median of all elements: of two the lower one, NaN where there is one; of nothing NaN, or the least integer.
-    Equal ones share the gradient."""
+    """The median of all elements: of two the lower one, NaN where there is one, or of nothing; equal ones share the
+    gradient."""
     if not input.size:
-        return np.array(math.nan if input.dtype.kind == "f" else np.iinfo(input.dtype).min, input.dtype)
+        if input.dtype.kind in "iu":
+            raise RuntimeError(f"median(): nothing stands for the median of no integers, {input.dtype}[0]; use float()")
+        return np.array(math.nan, input.dtype)
     return median_along.op.forward(input.reshape(-1), 0).values
 
 
