@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F64, I32, I64, broadcast, call, loop, loop_of_any, offset
+from ..gemm.emit import F64, I32, I64, broadcast, call, loop, loop_of_any, offset, splat
 from ..gemm.microkernels import Rows
 from ..gemm.sources import Float32, Float64
 from ..jit import ir
@@ -74,6 +74,16 @@ class Sweeps(Vectors):
     def largest(self, array: ir.Value) -> ir.Value:
         """The largest number, NaN aside; -inf of nothing."""
         return self.reduced(float("-inf"), self._larger, 1, lambda x: [x], array)[0]
+
+    def write_running(self, out: ir.Value, array: ir.Value) -> None:
+        """Write the sums up to each number, which are made in float64; a row is one segment."""
+        raise NotImplementedError
+
+    def _wide(self, value: ir.Value) -> ir.Value:
+        return value if self.element.working is F64 else self.builder.fpext(value, ir.VectorType(F64, self.lanes))
+
+    def _narrow(self, value: ir.Value) -> ir.Value:
+        return value if self.element.working is F64 else self.builder.fptrunc(value, self.kind)
 
     def _larger(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self.builder.select(self.builder.fcmp_ordered("<", a, b), b, a)
@@ -199,6 +209,28 @@ class Row(Sweeps):
             chains = [[join(*each) for each in zip(*pair, strict=True)] for pair in pairs]
         return chains[0]
 
+    def write_running(self, out: ir.Value, array: ir.Value) -> None:
+        builder, nothing, size = self.builder, splat(F64, -0.0, self.lanes), self.element.size
+        last = ir.Constant(ir.VectorType(I32, self.lanes), [self.lanes - 1] * self.lanes)
+
+        def within(value: ir.Value) -> ir.Value:
+            distance = 1
+            while distance < self.lanes:
+                order = [lane if lane < distance else self.lanes + lane - distance for lane in range(self.lanes)]
+                order = ir.Constant(ir.VectorType(I32, self.lanes), order)
+                value = builder.fadd(value, builder.shuffle_vector(nothing, value, order))
+                distance *= 2
+            return value
+
+        def some(index: ir.Value, before: ir.Value, mask: ir.Value) -> list[ir.Value]:
+            sums = builder.fadd(within(self._wide(self.read(self._place(array, index, size), mask))), before)
+            self.write(self._narrow(sums), self._place(out, index, size), mask)
+            return [builder.shuffle_vector(sums, sums, last)]
+
+        [before] = loop_of_any(builder, self.whole, [nothing], lambda index, sums: some(index, sums[0], self.all))
+        with builder.if_then(builder.icmp_signed(">", self.left, I64(0))):
+            some(self.whole, before, self.first(self.left))
+
     def _across(self, value: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
         """The lanes of a vector, joined, in all lanes."""
         distance = self.lanes // 2
@@ -266,6 +298,14 @@ class Strip(Sweeps):
         blocks = builder.sdiv(builder.add(self.numbers, I64(_BLOCK - 1)), I64(_BLOCK))
         return loop(builder, blocks, nothing, block)
 
+    def write_running(self, out: ir.Value, array: ir.Value) -> None:
+        def one(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+            total = self.builder.fadd(before[0], self._wide(self._reader(array, index)()))
+            self.write(self._narrow(total), offset(self.builder, out, self.builder.mul(index, self.stride)))
+            return [total]
+
+        loop(self.builder, self.numbers, [splat(F64, -0.0, self.lanes)], one)
+
     def every(self, at: ir.Value) -> ir.Value:
         """A number that is kept for each row."""
         return self.kept.read(at, None, self.all)
@@ -275,7 +315,5 @@ class Strip(Sweeps):
 
     def by_float64(self, name: str, value: ir.Value) -> ir.Value:
         """LLVM's function of float64 of that name, of the number in each lane."""
-        builder, wide = self.builder, ir.VectorType(F64, self.lanes)
-        number = value if self.element.working is F64 else builder.fpext(value, wide)
-        number = call(builder, f"llvm.{name}.v{self.lanes}f64", wide, number)
-        return number if self.element.working is F64 else builder.fptrunc(number, self.kind)
+        wide = ir.VectorType(F64, self.lanes)
+        return self._narrow(call(self.builder, f"llvm.{name}.v{self.lanes}f64", wide, self._wide(value)))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import is_half
-from .arrays import Dim, kept_sizes, run, shape_of
+from .arrays import Dim, kept_sizes, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "extreme",
     "log_softmax",
     "log_softmax_gradient",
+    "running_sums",
     "softmax",
     "softmax_gradient",
     "standardize",
@@ -168,6 +169,20 @@ def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
     out = np.empty(kept_sizes(x, dim), np.float32 if is_half(x.dtype) else x.dtype)
     run((name,), shape, x, None, x, out)
     return out
+
+
+# Sums of all that is before
+
+
+def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
+    """The sums along a dimension up to each number, made in float64 and rounded once; None for arrays that NumPy sums
+    as well, and where sums of float64 overflow, which are made in pairs here and one by one there."""
+    shape = shape_along(dim, x) if x.flags.c_contiguous else None
+    if shape is None:
+        return None
+    out = run(("RunningSums",), shape, x)
+    overflows = x.dtype.itemsize == 8 and not shape.strips and not np.isfinite(out[..., -1]).all()
+    return None if overflows else out
 
 
 _declared(exponentials, _exponentials)

@@ -13,7 +13,7 @@ from .. import threading
 from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["FLOAT32", "Dim", "Shape", "Weights", "kept_sizes", "rows_in_task", "run", "shape_of"]
+__all__ = ["FLOAT32", "Dim", "Shape", "Weights", "kept_sizes", "rows_in_task", "run", "shape_along", "shape_of"]
 
 Dim = int | tuple[int, ...]
 
@@ -73,6 +73,17 @@ def shape_of(dim: Dim, *arrays: np.ndarray, halves: bool = False) -> Shape | Non
     if shape.strips:
         return shape if shape.rows >= lanes_of_strip(dtype) else None
     return shape if shape.segments == 1 or shape.columns >= _LEAST_APART else None
+
+
+def shape_along(dim: int, x: np.ndarray) -> Shape | None:
+    """How vectors see an array whose rows of any length lie along its last or its first dimension; None for others."""
+    size = x.shape[dim]
+    if x.size < LEAST or not size or not (x.dtype in (FLOAT32, FLOAT64) or (is_half(x.dtype) and readable(x.dtype))):
+        return None
+    if dim == x.ndim - 1:
+        return Shape(1, x.size // size, size)
+    fits = dim == 0 and size > 1 and x.size // size >= lanes_of_strip(x.dtype)
+    return Shape(size, x.size // size, 1) if fits else None
 
 
 def kept_sizes(x: np.ndarray, dim: Dim) -> list[int]:

@@ -13,6 +13,7 @@ __all__ = [
     "LogSoftmax",
     "LogSoftmaxGradient",
     "Places",
+    "RunningSums",
     "Smallest",
     "Softmax",
     "SoftmaxGradient",
@@ -77,6 +78,14 @@ class Smallest(NamedTuple):
     @staticmethod
     def emit(row: Sweeps, at: Places) -> None:
         row.keep(row.extreme(at.first, "<"), at.one)
+
+
+class RunningSums(NamedTuple):
+    """out = the sums of first up to each number."""
+
+    @staticmethod
+    def emit(row: Sweeps, at: Places) -> None:
+        row.write_running(at.out, at.first)
 
 
 class SoftmaxGradient(NamedTuple):

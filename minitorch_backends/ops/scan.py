@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.elementwise.arrays import is_half
+from ..kernels.rows import running_sums
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, converted
 from .dims import wrap_dim
 from .exponential import logaddexp
 from .gradients import conjugated, restored
@@ -18,6 +20,9 @@ from .order import ValuesIndices
 from .reduce import prepared, reductions
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod"]
+
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 def _one_dim(*rest: Any) -> Any:
@@ -43,14 +48,22 @@ def _accumulated(accumulate: Any, input: np.ndarray, dim: int, dtype: Any) -> np
 
 @op(
     row_major=True,
+    widen=False,
     input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
     inplace=True,
     reference=lambda input, dim: np.cumsum(np.atleast_1d(input), axis=dim).reshape(input.shape),
     samples=_one_dim(),
 )
 def cumsum(input: Array, dim, *, dtype=None):
-    """The sums of the elements up to each one along `dim`. int64 for integers, unless `dtype` says otherwise."""
-    return _accumulated(np.add.accumulate, input, dim, dtype)
+    """The sums of the elements up to each one along `dim`, in float64 for floating types; int64 for integers, unless
+    `dtype` says otherwise."""
+    array, result = prepared(input, dtype)
+    axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
+    found = running_sums(rows, axis)
+    if found is None:
+        rows = converted(rows, _FLOAT32) if is_half(rows.dtype) else rows
+        found = np.add.accumulate(rows, axis=axis, dtype=np.float64 if rows.dtype.kind == "f" else None)
+    return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
 
 
 # Products. Their gradients divide by no element, so that zeros are no special case.
