@@ -13,7 +13,7 @@ from .. import threading
 from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["FLOAT32", "Dim", "Shape", "Weights", "kept_sizes", "rows_in_task", "run", "shape_along", "shape_of"]
+__all__ = ["FLOAT32", "Dim", "Shape", "Weights", "kept_sizes", "run", "shape_along", "shape_of", "tasks_that_share"]
 
 Dim = int | tuple[int, ...]
 
@@ -124,8 +124,13 @@ class Weights(NamedTuple):
 NO_WEIGHTS = Weights()
 
 
-def rows_in_task(shape: Shape, dtype: np.dtype, sharing: bool = False) -> int:
-    """How many rows a thread takes at a time, with sums of columns that they share."""
+def tasks_that_share(shape: Shape, dtype: np.dtype) -> int:
+    """How many sums of columns there are, one for the rows that a thread takes at a time."""
+    return max(shape.rows // _rows_in_task(shape, dtype, sharing=True), 1)
+
+
+def _rows_in_task(shape: Shape, dtype: np.dtype, sharing: bool = False) -> int:
+    """How many rows a thread takes at a time, at least, with sums of columns that they share."""
     numbers = shape.segments * shape.columns
     if shape.strips:
         lanes = lanes_of_strip(dtype)
@@ -145,7 +150,7 @@ def _where(shape: Shape, dtype: np.dtype, weights: Weights) -> tuple[int, ...]:
         segments, columns, stride = weights.pieces, columns // weights.pieces, step // weights.pieces
     of_columns = weights.lie == "columns"
     of_row, of_task = (0, columns * kept) if of_columns else (weights.pieces * kept, 0)
-    block = rows_in_task(shape, dtype, sharing=of_columns)
+    block = _rows_in_task(shape, dtype, sharing=of_columns)
     return rows, columns, segments, stride, step, weights.period, of_row, of_row, of_task, block
 
 

@@ -18,7 +18,7 @@ class _Arrays(NamedTuple):
     """Addresses of `Places` in the order of its fields, but of the first row of all, and where rows lie.
 
     Attributes:
-        begin, end, rows: those to do, and how many there are.
+        begin, end: those to do.
         columns, segments, stride: a row is `segments` times `columns` numbers, each segment `stride` bytes behind the
             one before.
         step: bytes between the starts of neighbouring rows.
@@ -38,7 +38,6 @@ class _Arrays(NamedTuple):
     eps: int
     begin: int
     end: int
-    rows: int
     columns: int
     segments: int
     stride: int
@@ -83,12 +82,12 @@ def _each_row(typingctx, function, element, at):
 
 @intrinsic
 def _each_strip(typingctx, function, element, at):
-    """Emit a function for rows side by side, of which all together fill a strip; the last strip does some again."""
+    """Emit a function for rows side by side, of which there are enough for a strip; the last strip does some again."""
 
     def codegen(context, builder, signature, arguments):
         at = _Arrays(*[builder.extract_value(arguments[2], field) for field in range(len(_Arrays._fields))])
         strip = Strip(builder, instance(element), at.segments, at.stride)
-        lanes, last = I64(strip.lanes), builder.sub(at.rows, I64(strip.lanes))
+        lanes, last = I64(strip.lanes), builder.sub(at.end, I64(strip.lanes))
 
         def one(number, _):
             index = builder.add(at.begin, builder.mul(number, lanes))
@@ -132,14 +131,14 @@ class Strips(NamedTuple):
 
 @subroutine
 def _task(task, worker, job):
-    begin = task * job.block
-    sums = task * job.sums_of_task
+    begin, sums = task * job.block, task * job.sums_of_task
+    end = job.rows if job.rows - begin < 2 * job.block else begin + job.block
     call_at(
         job.leaf,
         _Arrays(
             job.first, job.second, job.out, job.one, job.other, job.weight, job.bias, job.weight_sums + sums,
-            job.bias_sums + sums, job.eps, begin, min(begin + job.block, job.rows), job.rows, job.columns,
-            job.segments, job.stride, job.step, job.period, job.weight_step, job.sum_step,
+            job.bias_sums + sums, job.eps, begin, end, job.columns, job.segments, job.stride, job.step, job.period,
+            job.weight_step, job.sum_step,
         ),
     )  # fmt: skip
 
@@ -172,6 +171,6 @@ class _Blocks(NamedTuple):
 @njit
 def run(pool, threads, leaf, fields):
     """A leaf, known by its address, for rows, as the other fields of `_Blocks` say; a thread takes `block` of them at a
-    time."""
+    time, and those that are left with the last ones: no two threads may work on the rows that a strip does again."""
     job = _Blocks(leaf, *fields)
-    launch(pool, threads, (job.rows + job.block - 1) // job.block, job)
+    launch(pool, threads, max(job.rows // job.block, 1), job)

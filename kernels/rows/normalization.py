@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import back, is_half, memory_order
-from .arrays import FLOAT32, Dim, Shape, Weights, rows_in_task, run, shape_of
+from .arrays import FLOAT32, Dim, Shape, Weights, run, shape_of, tasks_that_share
 
 __all__ = ["StandardizeGradients", "Standardized", "standardize", "standardize_gradient"]
 
@@ -165,7 +165,7 @@ def _seen(
         kept = tuple(1 if each in of_row else size for each, size in enumerate(turned))
         sums = shape.rows, found.pieces
         if found.lie == "columns":
-            sums = -(-shape.rows // rows_in_task(shape, dtype, sharing=True)), shape.columns
+            sums = tasks_that_share(shape, dtype), shape.columns
         changed = None if order == natural else order
         return _Seen(shape, found, changed, turned_weights, kept, sums, changed is None and not contiguous)
     return None

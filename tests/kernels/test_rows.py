@@ -159,6 +159,22 @@ def test_layouts_and_threads_leave_the_bits(name: str, columns: int, wide: bool,
 
 
 @every_function
+def test_threads_leave_the_bits_of_strips(name: str) -> None:
+    """Where the last strip does rows of the one before again, over results in which others might be at work."""
+    if name == "exponentials":
+        pytest.skip("takes no dimensions: rows are the last one")
+    before = threading.get_num_threads()
+    for shape in ((512, 264), (300, 33), (2000, 97), (700, 8 * 32 + 31)):
+        arrays = operands(name, np.float32, shape)
+        threading.set_num_threads(1)
+        try:
+            alone = of(BY_ROWS[name], name, arrays, dim=0)[0].tobytes()
+        finally:
+            threading.set_num_threads(before)
+        assert all(of(BY_ROWS[name], name, arrays, dim=0)[0].tobytes() == alone for _ in range(40))
+
+
+@every_function
 def test_small_empty_and_long_rows_go_in_passes(name: str) -> None:
     for shape in ((3, 5), (0, 5), (1, MOST_COLUMNS + 1)):
         arrays = operands(name, np.float32, shape)
