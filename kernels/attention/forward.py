@@ -34,9 +34,10 @@ class Numbers(NamedTuple):
     """One call, in int64: addresses, strides and sizes in bytes, counts. It is read from memory.
 
     `leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
-    in whole steps, `parts` the tasks of a group; scores are multiplied by `mask_scale` before a mask is added, and by
-    `scale` after; `least` and `greatest` are the magnitudes, as float32 bits, between which operands need no check. A
-    worker has memory for packed keys, packed values, packed queries, scores, weights, sums and states.
+    in whole steps, of which `summed` are summed at a time, `parts` the tasks of a group; scores are multiplied by
+    `mask_scale` before a mask is added, and by `scale` after; `least` and `greatest` are the magnitudes, as float32
+    bits, between which operands need no check. A worker has memory for packed keys, packed values, packed queries,
+    scores, weights, sums and states.
     """
 
     q: int
@@ -82,6 +83,7 @@ class Numbers(NamedTuple):
     inner: int
     rows: int
     columns: int
+    summed: int
     parts: int
     causal: int
     k_bytes: int
@@ -136,15 +138,17 @@ def _stretch(job, place, query, column, keys):
     """Take some keys, from `column` on, into the sums of a panel of queries."""
     tag, call = job.kernel, job.call
     height, width, step = constant(tag, "mr"), constant(tag, "nr"), constant(tag, "step")
-    a_bytes = constant(tag, "a_bytes")
+    a_bytes, b_bytes = constant(tag, "a_bytes"), constant(tag, "b_bytes")
     row_bytes, panel_bytes = constant(tag, "size") * width, a_bytes * call.inner
     first = place.keys + column // height * panel_bytes
     ahead = first + call.columns // height * panel_bytes
     for row in range(0, keys, height):
-        multiply_panels(
-            tag, call.inner, first, place.queries, place.scores, False,
-            place.scores + row * row_bytes, row_bytes, ahead, place.queries,
-        )  # fmt: skip
+        scores = place.scores + row * row_bytes
+        for k in range(0, call.inner, call.summed):
+            multiply_panels(
+                tag, min(call.summed, call.inner - k), first + k * a_bytes, place.queries + k * b_bytes, scores, k > 0,
+                scores, row_bytes, ahead + k * a_bytes, place.queries,
+            )  # fmt: skip
         first += panel_bytes
         ahead += panel_bytes
     whole = _up(keys, step)

@@ -1,7 +1,7 @@
 """Neural networks: modules, functions, starting values."""
 
 from ..tensor import Parameter
-from . import functional, init, utils
+from . import attention, functional, init, utils
 from .container import ModuleList, Sequential
 from .convolution import (
     Conv1d,
@@ -124,6 +124,7 @@ __all__ = [
     "Tanh",
     "Unfold",
     "Upsample",
+    "attention",
     "functional",
     "init",
     "utils",
