@@ -72,12 +72,13 @@ class Op:
     samples: Callable[..., Any] | None
     reference: Callable[..., Any] | None
     tested_as: Callable[..., Any] | None
+    called: str
 
     def __init__(
         self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]
     ) -> None:
         self.forward, self.name = forward, options.pop("name") or forward.__name__
-        self.__dict__.update(options)
+        self.__dict__.update(options | {"called": options["called"] or self.name})
         parameters = inspect.signature(forward).parameters.values()
         lists = [p.name for p in parameters if _marks(p.annotation, Arrays)]
         self.inputs = tuple(lists or [p.name for p in parameters if _marks(p.annotation, Array)])
@@ -263,7 +264,7 @@ class Op:
             if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in self.takes:
                 names = ", ".join(_CATEGORIES[letter] for letter in self.takes)
                 raise RuntimeError(
-                    f"{self.name}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
+                    f"{self.called}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
                 )
 
     def _common(self, values: list[Any]) -> DType | None:
@@ -286,13 +287,13 @@ class Op:
         elif dtype is not None and not self.listed and isinstance(value, _NUMBERS):
             if self.scalar is not None and dtype.category == INTEGER:
                 return self.scalar(value, dtype, index)
-            return np.asarray(value).astype(np.float32 if self.widen and dtype in _HALVES else dtype.dtype)
+            return converted(np.asarray(value), _FLOAT32 if self.widen and dtype in _HALVES else dtype.dtype)
         else:
             name = self.inputs[0 if self.listed else index]
             if value is None and name in self.defaults:
                 return None
             expected = "a Tensor" if dtype is None or self.listed else "a Tensor or a number"
-            raise TypeError(f"{self.name}(): argument {name!r} must be {expected}, not {type(value).__name__}")
+            raise TypeError(f"{self.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
         return array if dtype is None or array.dtype is dtype.dtype else array.astype(dtype.dtype)
 
     def refusal(self, arrays: Sequence[Any], error: ValueError) -> Exception:

@@ -25,17 +25,13 @@ from .dtypes import (
     to_dtype,
 )
 from .ops.cast import refuse_device
-from .ops.dims import shape_of
+from .ops.dims import addressable, shape_of
 from .tensor import Tensor, adopt, array_from, fitted
 
 __all__ = [
     "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace",
     "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
-
-
-_MOST = 2**58
-"""More elements than this, of at most 16 bytes each, cannot be addressed."""
 
 
 def made(array: np.ndarray, device: Any, requires_grad: Any) -> Tensor:
@@ -66,8 +62,7 @@ def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
     shape = shape_of(sizes)
     if min(shape, default=0) < 0:
         raise RuntimeError(f"sizes are at least 0, and got {list(shape)}")
-    if math.prod(size for size in shape if size) > _MOST:
-        raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
+    addressable(shape)
     return shape
 
 
@@ -256,10 +251,9 @@ def arange(
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}"
         )
-    if whole:
-        array = np.arange(start, end, step)
-    else:
-        array = start + step * np.arange(math.ceil((end - start) / step), dtype=np.float64)
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    addressable((count,))
+    array = np.arange(start, end, step) if whole else start + step * np.arange(count, dtype=np.float64)
     return made(fitted(array, wanted), device, requires_grad)
 
 

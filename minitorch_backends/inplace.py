@@ -18,7 +18,7 @@ from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
 from .tensor import Tensor, adopt
 
-__all__ = ["about_to_write", "bump", "refuse_unwritable", "rewrite", "write"]
+__all__ = ["about_to_write", "bump", "refuse_unfit", "refuse_unwritable", "rewrite", "write"]
 
 
 def about_to_write(tensor: Tensor) -> None:
@@ -49,7 +49,7 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
     target = into._array
     if not callable(out):
         out = np.asarray(out)
-        _refuse_unfit(op, out, target)
+        refuse_unfit(op.name, out, target)
     recording = grad_mode.get().records
     tangent = None if watch.duals is None else watch.duals.before_write(op, values, arrays, metadata, into, out)
     if nodes.pack is not None and recording:
@@ -153,14 +153,15 @@ def _repeats(stride: int, size: int) -> bool:
     return stride == 0 and size > 1
 
 
-def _refuse_unfit(op: Any, out: np.ndarray, target: np.ndarray) -> None:
+def refuse_unfit(name: str, out: np.ndarray, target: np.ndarray) -> None:
+    """Raise RuntimeError for a result that `name`_ cannot write: of a wider shape, or of a higher category."""
     if out.shape != target.shape and np.broadcast_shapes(out.shape, target.shape) != target.shape:
         raise RuntimeError(
-            f"{op.name}_: output with shape {list(target.shape)} doesn't match the broadcast shape {list(out.shape)}"
+            f"{name}_: output with shape {list(target.shape)} doesn't match the broadcast shape {list(out.shape)}"
         )
     source, wanted = dtype_of(out), dtype_of(target)
     if source.category > wanted.category:
         raise RuntimeError(
-            f"{op.name}_: result type {source!r} can't be cast to the desired output type {wanted!r}; use the "
+            f"{name}_: result type {source!r} can't be cast to the desired output type {wanted!r}; use the "
             "out-of-place form"
         )

@@ -23,6 +23,7 @@ from typing import Any
 from .arguments import FAILURES, mistyped_call
 from .closures import binary, unary, viewing, writing
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
+from .inplace import refuse_unfit
 from .out import written_out
 from .tensor import Tensor
 
@@ -81,10 +82,21 @@ def composite(
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
-            _install_inplace(public_name, lambda self, *args, **named: self.copy_(function(self, *args, **named)))
+            _install_inplace(public_name, _copying(public_name, function))
         return installed
 
     return declare
+
+
+def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
+    """The in-place form of a composite, which writes its result when it is complete."""
+
+    def write(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        result = function(self, *args, **named)
+        refuse_unfit(name, result._array, self._array)
+        return self.copy_(result)
+
+    return write
 
 
 def _install_inplace(name: str, write: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -99,6 +111,7 @@ def op(
     forward: Callable[..., Any] | None = None,
     *,
     name: str | None = None,
+    called: str | None = None,
     promote: bool | str | tuple[str, ...] = False,
     widen: bool = True,
     view: bool = False,
@@ -123,6 +136,7 @@ def op(
 
     Arguments:
         name: the public name, where it differs from the forward's (`sum_` for `sum`).
+        called: the function that users call, for the messages of an op that is a part of it.
         promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes
             integers floating; a tuple names the only inputs that are promoted.
         widen: compute half types in float32 and round the result once.
@@ -153,6 +167,7 @@ def op(
     def declare(forward: Callable[..., Any]) -> Callable[..., Any]:
         options = {
             "name": name,
+            "called": called,
             "promote": promote,
             "widen": widen,
             "view": view,

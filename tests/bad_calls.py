@@ -290,6 +290,49 @@ AUTOGRAD = [
     BadCall("a grad of another shape", lambda m: setattr(leaf(m, 2), "grad", ones(m, 3)), RuntimeError, ("[3]", "[2]")),
 ]
 
+EDGES = [
+    BadCall("the softmax of integers", lambda m: m.softmax(integers(m, 1, 2), 0), RuntimeError, ("softmax()", "int64")),
+    BadCall(
+        "the eigenvalues of integers",
+        lambda m: m.linalg.eigvalsh(ones(m, 2, 2, dtype="int64")),
+        RuntimeError,
+        ("linalg_eigvalsh()", "int64"),
+    ),
+    BadCall(
+        "a norm of integer matrices",
+        lambda m: m.linalg.matrix_norm(ones(m, 2, 2, dtype="int8"), float("inf")),
+        RuntimeError,
+        ("matrix_norm", "int8"),
+    ),
+    BadCall(
+        "a system of two dtypes",
+        lambda m: m.linalg.lstsq(ones(m, 3, 2), ones(m, 3, 1, dtype="float64")),
+        RuntimeError,
+        ("float32", "float64"),
+    ),
+    BadCall("a range beyond memory", lambda m: m.arange(1e30), RuntimeError, ("addresses",)),
+    BadCall("an expansion beyond memory", lambda m: m.zeros(1).expand(2**62, 4), RuntimeError, (str(2**62), "4")),
+    BadCall("renorm to no number", lambda m: m.renorm(ones(m, 2, 2), 2, 0, float("nan")), RuntimeError, ("nan",)),
+    BadCall(
+        "a weight with more dimensions than the loss",
+        lambda m: m.nn.functional.binary_cross_entropy(ones(m, 3), ones(m, 3), weight=ones(m, 4, 3)),
+        RuntimeError,
+        ("[3]", "weight", "[4, 3]"),
+    ),
+    BadCall(
+        "a weight of another size than the loss",
+        lambda m: m.nn.functional.binary_cross_entropy_with_logits(ones(m, 3), ones(m, 3), pos_weight=ones(m, 4)),
+        RuntimeError,
+        ("[3]", "pos_weight", "[4]"),
+    ),
+    BadCall(
+        "means of an image without rows",
+        lambda m: m.nn.functional.adaptive_avg_pool2d(ones(m, 1, 2, 0, 4), 2),
+        RuntimeError,
+        ("[1, 2, 0, 4]", "dimension 2"),
+    ),
+]
+
 MODULES = [
     BadCall("an optimiser of nothing", lambda m: m.optim.SGD([], lr=0.1), ValueError, ("empty",)),
     BadCall("an optimiser of numbers", lambda m: m.optim.SGD([1.0], lr=0.1), TypeError, ("float",)),
@@ -311,4 +354,4 @@ MODULES = [
     BadCall("dropout with a bad probability", lambda m: m.nn.Dropout(-0.5), ValueError, ("-0.5",)),
 ]
 
-BAD_CALLS = [*SHAPES, *DIMENSIONS, *INDICES, *DTYPES, *ARGUMENTS, *AUTOGRAD, *MODULES]
+BAD_CALLS = [*SHAPES, *DIMENSIONS, *INDICES, *DTYPES, *ARGUMENTS, *AUTOGRAD, *EDGES, *MODULES]

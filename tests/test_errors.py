@@ -120,7 +120,7 @@ def test_inputs_must_be_tensors(name: str) -> None:
         keywords = [each.name for each in named if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
         required = [parameter for parameter in op.order if parameter not in op.defaults] + keywords
         arguments = {parameter: Tensor(np.ones(1)) for parameter in required} | {op.inputs[0]: value}
-        with pytest.raises(TypeError, match=re.escape(f"{name}(): argument '{op.inputs[0]}' must be")):
+        with pytest.raises(TypeError, match=re.escape(f"{op.called}(): argument '{op.inputs[0]}' must be")):
             op.public(**arguments)
 
 
@@ -141,6 +141,19 @@ def test_overflow_is_silent():
     )
 
     assert printed == ("inf\n", "")
+
+
+def test_numbers_beyond_the_dtype_are_infinite_without_a_warning() -> None:
+    printed = python(
+        "import minitorch_backends as mt\n"
+        "for dtype in (mt.float32, mt.float16, mt.bfloat16):\n"
+        "    x = mt.ones(1, dtype=dtype)\n"
+        "    found = [x + 1e300, mt.rsub(x, 1e300), x.clamp(max=1e300), mt.where(x > 1, 1e300, x), x * -1e39]\n"
+        "    found.append(mt.nn.functional.pad(x, (1, 0), value=1e300)[:1])\n"
+        "    print([each.item() for each in found])"
+    )
+
+    assert printed == ("[inf, inf, 1.0, 1.0, -inf, inf]\n" * 3, "")
 
 
 # Arguments of wrong types

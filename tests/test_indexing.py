@@ -380,3 +380,14 @@ def test_nonzero() -> None:
     assert mt.tensor(3.0).nonzero().shape == (1, 0)
     assert mt.nonzero(mt.tensor(0.0), as_tuple=True)[0].shape == (0,)
     assert x.argwhere().dtype is mt.int64
+
+
+def test_index_fill_converts_the_tensor_it_fills_with() -> None:
+    value = mt.tensor(2.5, dtype=mt.float64, requires_grad=True)
+    filled = mt.zeros(3).index_fill(0, mt.tensor([1]), value)
+    assert filled.dtype is mt.float32
+    assert filled.tolist() == [0.0, 2.5, 0.0]
+    filled.sum().backward()
+    assert value.grad.dtype is mt.float64
+    assert value.grad.item() == 1.0
+    assert mt.zeros(2, dtype=mt.int64).index_fill(0, mt.tensor([1]), mt.tensor(2.5)).tolist() == [0, 2]

@@ -194,3 +194,14 @@ def test_outer_products_of_two_types_have_their_common_one() -> None:
         assert found.real.tolist() == [[3, 4, 5], [6, 8, 10]]
     mt.outer(a, b).sum().backward()
     assert a.grad.tolist() == [12, 12]
+
+
+def test_addr_promotes_and_writes_what_its_tensor_holds() -> None:
+    narrow, wide = mt.tensor([1.0, 2.0]), mt.tensor([1.0, 2.0, 3.0], dtype=mt.float64)
+    assert mt.addr(mt.ones(2, 3), narrow, wide).tolist() == [[2.0, 3.0, 4.0], [3.0, 5.0, 7.0]]
+    assert mt.addr(mt.ones(2, 3), narrow, wide).dtype is mt.float64
+    assert mt.ones(2, 3).addr_(narrow, wide).dtype is mt.float32
+    whole = mt.ones(2, 3, dtype=mt.int64)
+    with pytest.raises(RuntimeError, match=r"addr_: result type mt.float64 can't be cast .* mt.int64"):
+        whole.addr_(narrow, wide)
+    assert whole.tolist() == [[1, 1, 1], [1, 1, 1]]

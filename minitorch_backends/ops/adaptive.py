@@ -65,12 +65,13 @@ def _mean_along(x: Tensor, dim: int, count: int) -> Tensor:
     return seen.sum(dim + 1) / adopt(counts.reshape(-1, *behind))
 
 
-def _check(name: str, dims: int, input: Tensor, empty: bool) -> None:
+def _check(name: str, checked: int, dims: int, input: Tensor) -> None:
+    """Raise RuntimeError for another number of dimensions, and where one of the last `checked` is empty."""
     shape = list(input.shape)
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}: expected {dims + 1}D or {dims + 2}D tensor, but got {shape}")
-    for dim in range(len(shape) - dims - (not empty), len(shape)):
-        if shape[dim] == 0 and not empty:
+    for dim in range(len(shape) - checked, len(shape)):
+        if shape[dim] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {shape} "
                 f"with dimension {dim} being empty"
@@ -78,7 +79,7 @@ def _check(name: str, dims: int, input: Tensor, empty: bool) -> None:
 
 
 def _average(name: str, dims: int, input: Tensor, output_size: Any) -> Tensor:
-    _check(name, dims, input, True)
+    _check(name, dims, dims, input)
     wanted = _output_size(name, dims, output_size, input._array.shape[-dims:])
     x = widened(input)
     if wanted == (1,) * dims:
@@ -90,7 +91,7 @@ def _average(name: str, dims: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def _largest(name: str, dims: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
-    _check(name, dims, input, False)
+    _check(name, dims + 1, dims, input)
     wanted = _output_size(name, dims, output_size, input._array.shape[-dims:])
     x = input if input.ndim == dims + 2 else input.unsqueeze(0)
     array, size = x._array, x._array.shape[2:]
@@ -152,7 +153,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
         """Means over the last dimensions of (N, C, ...), or (C, ...), to `output_size`; None keeps a size. Window i of
         `count` over `size` values goes from floor(i size / count) to ceil((i + 1) size / count).
 
-        Raises RuntimeError for negative sizes and for another count of them.
+        Raises RuntimeError for negative sizes, for another count of them, and for images without values.
         """
         return _average(avg_name, dims, input, output_size)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import promote_types
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -134,9 +135,11 @@ def addmv(
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
 ) -> Tensor:
-    """beta * input + alpha * outer(vec1, vec2)."""
+    """beta * input + alpha * outer(vec1, vec2), in the type that all three promote to."""
     of_dims("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
-    return addmm(input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta=beta, alpha=alpha, precision=precision)
+    dtype = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
+    column, row = vec1.to(dtype).unsqueeze(1), vec2.to(dtype).unsqueeze(0)
+    return addmm(input.to(dtype), column, row, beta=beta, alpha=alpha, precision=precision)
 
 
 @composite(

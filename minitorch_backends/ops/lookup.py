@@ -144,7 +144,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
         )
     return (
-        (value if isinstance(value, Tensor) else number_as(value, input, "value")),
+        (value.to(input.dtype) if isinstance(value, Tensor) else number_as(value, input, "value")),
         _along("index_fill", input, dim, index),
         False,
     )

@@ -197,6 +197,7 @@ def binary_cross_entropy(
     Logarithms are at least -100. Raises ValueError for different sizes, RuntimeError for inputs outside [0, 1].
     """
     _refuse_broadcast("binary_cross_entropy", input, target)
+    _refuse_wider("binary_cross_entropy", input, weight, "weight")
     loss = binary_cross_entropy_terms(input, target)
     return reduced(loss if weight is None else loss * weight, reduction)
 
@@ -204,6 +205,18 @@ def binary_cross_entropy(
 def _refuse_broadcast(name: str, input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
         raise ValueError(f"{name}: target size {list(target.shape)} must be the same as input size {list(input.shape)}")
+
+
+def _refuse_wider(name: str, input: Tensor, weight: Tensor | None, argument: str) -> None:
+    """Raise RuntimeError for a weight that does not broadcast to the terms of the loss."""
+    if weight is None:
+        return
+    known, given = input._array.shape, weight._array.shape
+    if len(given) > len(known) or any(b not in (1, a) for a, b in zip(known[::-1], given[::-1], strict=False)):
+        raise RuntimeError(
+            f"{name}: output with shape {list(input.shape)} doesn't match the broadcast shape with {argument}, whose "
+            f"shape is {list(given)}; it must broadcast to the input"
+        )
 
 
 def _bce_with_logits_reference(
@@ -229,7 +242,10 @@ def binary_cross_entropy_with_logits(
 
     `pos_weight` multiplies the terms of positive targets.
     """
-    _refuse_broadcast("binary_cross_entropy_with_logits", input, target)
+    name = "binary_cross_entropy_with_logits"
+    _refuse_broadcast(name, input, target)
+    _refuse_wider(name, input, weight, "weight")
+    _refuse_wider(name, input, pos_weight, "pos_weight")
     positive: Any = 1 if pos_weight is None else (pos_weight - 1) * target + 1
     loss = (1 - target) * input - positive * logsigmoid(input)
     return reduced(loss if weight is None else loss * weight, reduction)

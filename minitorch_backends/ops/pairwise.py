@@ -103,11 +103,11 @@ def _slices() -> Iterator[Sample]:
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The slices along `dim`, those with a p-norm above `maxnorm` scaled down to it (as torch: to norm + 1e-7).
 
-    Raises RuntimeError for fewer than two dimensions, for p <= 0 and for a negative maxnorm.
+    Raises RuntimeError for fewer than two dimensions, unless p is above 0 and maxnorm at least 0.
     """
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
-    if p <= 0 or maxnorm < 0:
+    if not (p > 0 and maxnorm >= 0):
         raise RuntimeError(f"renorm: non-positive-norm not supported, and maxnorm at least 0; got {p=} and {maxnorm=}")
     kept = wrap_dim(dim, input.ndim)
     norm = input.norm(p, tuple(axis for axis in range(input.ndim) if axis != kept), True)

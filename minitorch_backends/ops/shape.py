@@ -14,7 +14,7 @@ from ..autograd.views import shares_memory
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped, unary_samples
 from ..tensor import Tensor, adopt
-from .dims import shape_of, wrap_dim, wrap_dims
+from .dims import addressable, shape_of, wrap_dim, wrap_dims
 
 __all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
 
@@ -165,6 +165,7 @@ def expanded(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
     try:
         return np.ndarray(wanted, array.dtype, array, 0, strides)
     except (ValueError, TypeError, BufferError):
+        addressable(wanted)
         # There are gaps in the memory, or it is read-only, or the buffer protocol does not know the dtype.
         return np.lib.stride_tricks.as_strided(array, wanted, strides, writeable=array.flags.writeable)
 

@@ -90,6 +90,7 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
 
 
 @op(
+    called="softmax",
     row_major=True,
     takes="f",
     widen=False,
@@ -105,6 +106,7 @@ def softmax_forward(input: Array, dim: int):
 
 
 @op(
+    called="log_softmax",
     row_major=True,
     takes="f",
     widen=False,

@@ -143,6 +143,7 @@ def _of_all_ranks() -> Iterator[Sample]:
 
 @op(
     name="determinant",
+    called="linalg_det",
     method=False,
     takes="fc",
     A=_det_gradient,
@@ -193,6 +194,7 @@ def _slogdet_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
 
 @op(
     name="sign_and_logarithm",
+    called="linalg_slogdet",
     method=False,
     takes="fc",
     A=_slogdet_gradient,

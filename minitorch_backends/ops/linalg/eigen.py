@@ -60,6 +60,7 @@ def _hermitian() -> Iterator[Sample]:
 
 @op(
     name="eigh_of_triangle",
+    called="linalg_eigh",
     method=False,
     takes="fc",
     A=_eigh_gradient,
@@ -99,6 +100,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
 
 @op(
     name="values_of_triangle",
+    called="linalg_eigvalsh",
     method=False,
     takes="fc",
     reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0],
@@ -200,6 +202,7 @@ def power_sums(function: Any) -> Any:
 
 @op(
     name="values_of_matrix",
+    called="linalg_eigvals",
     method=False,
     takes="fc",
     reference=lambda A: np.linalg.eigvals(A.astype(np.complex128)),

@@ -56,6 +56,7 @@ def _problems() -> Iterator[Sample]:
 
 @op(
     name="least_squares",
+    called="linalg_lstsq",
     method=False,
     takes="fc",
     product="matmul",
@@ -121,10 +122,15 @@ def lstsq(
     "gelsy" (QR with pivoting; the default), "gelsd" and "gelss" (singular values). Returns (solution, residuals, rank,
     singular_values); residuals, the squared norms, only for m > n, full rank and another driver than "gelsy", rank not
     for "gels", and singular_values for "gelsd" and "gelss" only: the others are empty. Values up to `rcond` times the
-    largest count as zero; by default eps * max(m, n). Raises RuntimeError for shapes, and for unknown drivers.
+    largest count as zero; by default eps * max(m, n). Raises RuntimeError for shapes, for two
+    dtypes, and for unknown drivers.
     """
     of_matrices("lstsq", of_floating("lstsq", A))
-    tensor_argument("lstsq", "B", B)
+    if tensor_argument("lstsq", "B", B)._array.dtype != A._array.dtype:
+        raise RuntimeError(
+            f"torch.linalg.lstsq: Expected A and B to have the same dtype, and got {A.dtype!r} and {B.dtype!r}; "
+            "convert one with .to(dtype)"
+        )
     driver = "gelsy" if driver is None else driver
     if driver not in DRIVERS:
         raise RuntimeError(

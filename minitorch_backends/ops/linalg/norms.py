@@ -13,7 +13,7 @@ from ...samples import Sample, between, gapped, sample
 from ...tensor import Tensor
 from ..dims import wrap_dims
 from ..moments import norm as norm_of_elements
-from .checks import declared, of_matrices, of_square, tensor_argument
+from .checks import declared, of_floating, of_matrices, of_square, tensor_argument
 from .samples import eye_plus
 from .singular import svdvals
 from .solve import inv_ex
@@ -93,7 +93,7 @@ def matrix_norm(
     known = ("fro", *_BY_VALUES, *_BY_SUMS)
     if ord not in known:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord!r} not supported; expected one of {known}")
-    A = A if dtype is None else A.to(dtype)
+    A = of_floating("matrix_norm", A if dtype is None else A.to(dtype))
     if ord == "fro":
         return norm_of_elements(A, 2, dims, keepdim)
     if ord in _BY_VALUES:

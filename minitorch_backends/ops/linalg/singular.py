@@ -138,6 +138,7 @@ def _decomposed(function: str, A: np.ndarray, driver: str | None, full: bool = F
 
 @op(
     name="values_of_svd",
+    called="linalg_svdvals",
     method=False,
     takes="fc",
     reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False),
@@ -209,6 +210,7 @@ def _pinv_samples() -> Iterator[Sample]:
 
 @op(
     name="pseudo_inverse",
+    called="linalg_pinv",
     method=False,
     takes="fc",
     A=_pinv_gradient,

@@ -125,6 +125,7 @@ def _solver_samples() -> Iterator[Sample]:
 
 @op(
     name="solve_with_factors",
+    called="linalg_solve_ex",
     method=False,
     takes="fc",
     product="matmul",
