@@ -177,12 +177,9 @@ def clamp(input: Array, min: Array | None = None, max: Array | None = None):
     """
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
-    if min is not None:
-        input = each(np.maximum, input, min)
-    if max is None:
-        return input
-    fresh = min is not None and type(input) is np.ndarray and max.ndim == 0
-    return each(np.minimum, input, max, out=input if fresh else None)
+    if min is not None and max is not None:
+        return np.clip(input, min, max)  # on one thread it is faster than two passes of two threads
+    return each(np.minimum, input, max) if min is None else each(np.maximum, input, min)
 
 
 @composite(takes="bif", reference=np.maximum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
