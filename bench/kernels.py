@@ -30,7 +30,7 @@ import numpy as np
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
-from minitorch_backends.kernels.gemm.compiled import computed
+from minitorch_backends.kernels.gemm.compiled import computed, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
@@ -139,12 +139,13 @@ def ours(at: Operands) -> Iterator[Contestant]:
             for precision in PRECISIONS:
                 call = functools.partial(matmul[name], at.a, at.b, precision=precision)
                 yield Contestant(f"{name} {precision}", call)
-    if cpu.refusal("amx") is None:
-        yield Contestant("amx bfloat16 tensors", functools.partial(matmul["amx"], *at.arrays(ml_dtypes.bfloat16)))
+    isa = isa_of_parts()
+    if passed_over(isa) is None:
+        yield Contestant(f"{isa} bfloat16 tensors", functools.partial(matmul[isa], *at.arrays(ml_dtypes.bfloat16)))
         if at.b.ndim == 2:
-            packed = Packed(at.b, "amx", "bf16", "rna")
-            call = functools.partial(product, at.a, packed, isa="amx", precision="bf16")
-            yield Contestant("amx bf16, packed weight", call)
+            packed = Packed(at.b, isa, "bf16", "rna")
+            call = functools.partial(product, at.a, packed, isa=isa, precision="bf16")
+            yield Contestant(f"{isa} bf16, packed weight", call)
 
 
 def blas(at: Operands) -> Iterator[Contestant]:
@@ -226,6 +227,9 @@ TARGETS = [
     ("amx bf16x6", "torch fp32", 1.3),
     ("amx ieee", "torch fp32", 1.0),
     ("amx ieee", "numpy fp32", 1.0),
+    ("avx512_bf16 bf16", "torch fp32, mkldnn bf16", 1.0),
+    ("avx512_bf16 bfloat16 tensors", "torch bfloat16 tensors", 1.0),
+    ("avx512_bf16 bf16x3", "numpy fp32", 0.6),
     ("avx512 ieee", "torch fp32", 1.0),
     ("avx512 ieee", "numpy fp32", 1.0),
     ("avx512 bf16", "numpy fp32", 0.9),
@@ -279,7 +283,7 @@ def microkernel_speed(isa: str, precision: str) -> float | None:
     """GFLOP/s of all threads, each of which multiplies one block after another from packed operands that stay in its L2
     cache: what a product would do that neither packs nor waits for memory. None where `isa` has no such loops."""
     inner = computed(isa, np.dtype(np.float32), precision)
-    if cpu.refusal(isa) is not None or inner is None:
+    if passed_over(isa) is not None or inner is None:
         return None
     plan, (pool, threads) = plans.plan_for(isa, inner, "rna", 4), threading.pool()
     scheme, dtype = plan.scheme, np.dtype(np.float32)
@@ -313,6 +317,7 @@ COLOURS = {precision: colour for precision, (colour, _) in PRECISION_MARKS.items
 MARKS = {
     "amx": ("o", "AMX tiles"),
     "amx_small": ("p", "AMX tiles, small"),
+    "avx512_bf16": ("h", "AVX512_BF16"),
     "avx512": ("^", "AVX-512"),
     "avx512_small": ("v", "AVX-512, small"),
     "avx512_rows": ("D", "AVX-512, few rows or columns"),
@@ -330,7 +335,7 @@ PEERS = {
 
 def ceilings() -> dict[str, Any]:
     """What the machine can do: the speed of a copy, and those of the microkernels by implementation and precision."""
-    found = {isa: {name: microkernel_speed(isa, name) for name in COLOURS} for isa in ("amx", "avx512")}
+    found = {isa: {name: microkernel_speed(isa, name) for name in COLOURS} for isa in ("amx", "avx512_bf16", "avx512")}
     speeds = {isa: {name: speed for name, speed in row.items() if speed} for isa, row in found.items()}
     return {"copy (GB/s)": copy_speed(), "microkernels (GFLOP/s)": speeds}
 
@@ -379,7 +384,7 @@ def _roofs(axes: Any, limits: dict[str, Any], reach: list[float]) -> None:
                   textcoords="offset points", fontsize=8, color="#555555")  # fmt: skip
     for isa, row in speeds.items():
         for precision, speed in row.items():
-            if isa == "amx" or precision == "ieee":
+            if isa != "avx512" or precision == "ieee":
                 axes.plot([speed / bandwidth, reach[1]], [speed, speed], "-", color=COLOURS[precision], lw=1)
                 axes.annotate(f"{MARKS[isa][1]}, {precision}: {speed:,.0f}", (reach[1], speed), xytext=(5, -3),
                               textcoords="offset points", fontsize=8, color=COLOURS[precision])  # fmt: skip

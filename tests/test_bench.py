@@ -13,6 +13,7 @@ import pytest
 from bench import __main__ as command
 from bench import attention, digits, linalg, peers, tables, tf32_note, timing
 from bench.lab import PRECISIONS
+from minitorch_backends.kernels import cpu
 from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
 
 ROOT = Path(__file__).parent.parent
@@ -62,7 +63,7 @@ def test_results_name_what_they_depend_on(results):
     assert list(results["parts"]) == list(command.PARTS)
     environment = results["environment"]
     assert environment["versions"]["numpy"] == np.__version__
-    assert environment["capability"]["in_force"] in ("portable", "avx2", "avx512", "amx")
+    assert environment["capability"]["in_force"] in cpu.LEVELS
     assert environment["threads"]["minitorch_backends"] >= 1
     assert environment["flags"]["tf32_rounding"] == "rna"
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..gemm.compiled import EXACT, ISAS, computed, working_dtype
+from ..gemm.compiled import EXACT, ISAS, computed, passed_over, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..registry import ArraySpec, Refused
 from . import few
@@ -58,7 +58,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
         return None
     for isa in (*(ISAS[1:] if wanted in EXACT else ISAS), "portable"):
         inner = computed(isa, working_dtype(dtype), wanted)
-        if inner is not None and cpu.refusal(isa) is None:
+        if inner is not None and passed_over(isa) is None:
             return isa, inner
     return None
 
@@ -74,10 +74,11 @@ def plan_for(dtype: np.dtype, precision: str, rounding: str) -> Plan:
 
 
 def check(plan: Plan, *products: tuple[int, int, int]) -> None:
-    """Refuse operands whose magnitudes tiles do not take; a product is its depth and what was found in its factors."""
+    """Refuse operands whose magnitudes bf16 parts do not take; a product is its depth and what was found in its
+    factors."""
     from ..gemm import ranges
 
-    if plan.isa == "amx":
+    if plan.in_parts:
         for product in products:
             sentence = ranges.refusal(plan.precision, *product)
             if sentence is not None:
@@ -128,7 +129,7 @@ def _prepared(
     step = math.lcm(kernel.mr, kernel.step, 16)  # packing takes 16 keys at a time
     rows = up(min(_QUERIES, length), kernel.nr)
     columns = up(min(max(_KEYS // step, 1) * step, up(seen, step)), step)
-    tiles, units = plan.isa == "amx", batch * groups
+    tiles, units = plan.in_parts, batch * groups
     parts = 1 if units % threads == 0 or units >= 4 * threads else min(-(-4 * threads // units), -(-length // rows))
     inner = up(depth, kernel.step)
     sizes = (
@@ -167,7 +168,7 @@ def _prepared(
     )
     values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E, size)
     values["least"], values["greatest"] = (
-        ranges.admitted(plan.precision, max(depth, seen)) if plan.isa == "amx" else (0, 0xFFFFFFFF)
+        ranges.admitted(plan.precision, max(depth, seen)) if plan.in_parts else (0, 0xFFFFFFFF)
     )
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes

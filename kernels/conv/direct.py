@@ -1,4 +1,4 @@
-"""Convolutions on tiles: which there are, and what is done once for a shape."""
+"""Convolutions by bf16 parts: which there are, and what is done once for a shape."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
+from ..gemm.compiled import isa_of_parts
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
+from ..gemm.plans import kernel_of_parts
 from ..gemm.sources import ELEMENTS, Across, AlongK
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
@@ -56,7 +58,7 @@ _LEAST_BIAS = 2.0**-102
 
 @functools.cache
 def _block_leaf(precision: str) -> int:
-    return leaf_address(tiles.ConvolveBlock(tiles.KERNELS[precision]))
+    return leaf_address(tiles.ConvolveBlock(kernel_of_parts(isa_of_parts(), precision)))
 
 
 @functools.cache
@@ -136,7 +138,7 @@ def _plan(
     """The plan of a convolution, or of the gradient with respect to its input, of an array with this shape and these
     strides. None where it reaches too far."""
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
-    inner, way = setting.conversion("amx", dtype)
+    inner, way = setting.conversion_to_parts(dtype)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     item, last = dtype.itemsize, is_channels_last(shape, strides, dtype.itemsize)
@@ -250,7 +252,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
 
     The result is contiguous, or has its channels last in memory where those of x are. Raises `Refused` where the values
-    do not admit the precision on tiles.
+    do not admit parts of the precision.
     """
     if pointwise.takes(setting, x.shape, x.strides, x.itemsize, w.shape[2:]):
         rows = None if bias is None else _bias_rows(bias, setting.groups)

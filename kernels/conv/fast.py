@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import precision as precisions
-from ..gemm.compiled import computed
+from ..gemm.compiled import computed, isa_of_parts, passed_over
 from ..registry import ArraySpec
 from .setting import setting_of
 
@@ -61,8 +61,9 @@ def _unknown(isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding:
 def refuses_direct(
     x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
 ) -> str | None:
-    """Why a convolution, or the gradient with respect to its input, is not done on tiles."""
-    return _unknown("amx", x, weight, precision, rounding)
+    """Why a convolution, or one of its gradients, is not done by bf16 parts."""
+    isa = isa_of_parts()
+    return passed_over(isa) or _unknown(isa, x, weight, precision, rounding)
 
 
 def _not_depthwise(channels: int, groups: int) -> str | None:

@@ -10,12 +10,14 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
+from ..gemm.compiled import isa_of_parts
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
+from ..gemm.plans import kernel_of_parts
 from ..gemm.sources import ELEMENTS
 from ..gemm.workspace import address_of, aligned_bytes, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import between, flat, rows, tiles, weights
+from . import between, flat, rows, weights
 from .descriptor import FLAT, ROWS, describe
 from .geometry import forward_geometry, spots
 from .kept import Kept, form_of
@@ -44,9 +46,12 @@ _LEAST_BLOCKS = 16
 def takes(
     setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], item: int, kernel: tuple[int, ...]
 ) -> bool:
-    """Whether columns of a channel are neighbours in memory, and positions meet one tap each and are many enough."""
+    """Whether there are tiles, columns of a channel are neighbours in memory, and positions meet one tap each and are
+    many enough."""
     stride, padding, _ = setting.at
-    if any(each != 1 for each in kernel) or any(padding) or strides[-1] != item or 0 in shape:
+    if isa_of_parts() != "amx" or any(each != 1 for each in kernel) or any(padding):
+        return False
+    if strides[-1] != item or 0 in shape:
         return False
     if any(each != 1 for each in stride) and (setting.gradient or strides[1] == item):
         return False
@@ -88,7 +93,7 @@ class _Plan(NamedTuple):
 @functools.cache
 def _leaf(precision: str, rounding: str | None, dtype: str) -> int:
     conversion = CONVERSIONS[precision, rounding]
-    return leaf_address(rows.MultiplyRows(tiles.KERNELS[precision], ELEMENTS[dtype], conversion))
+    return leaf_address(rows.MultiplyRows(kernel_of_parts("amx", precision), ELEMENTS[dtype], conversion))
 
 
 def _strip(blocks: int, block_bytes: int, copies: int, threads: int) -> int:
@@ -108,7 +113,7 @@ def _plan(
     w_shape: tuple[int, ...],
     threads: int,
 ) -> _Plan | None:
-    (inner, way), groups, stride = setting.conversion("amx", dtype), setting.groups, setting.at.stride
+    (inner, way), groups, stride = setting.conversion_to_parts(dtype), setting.groups, setting.at.stride
     channels, columns = w_shape[0] // groups, w_shape[1]
     if not setting.gradient:
         channels, columns = columns, channels
@@ -209,10 +214,10 @@ _FAR_BYTES = 1 << 22
 def takes_lines(
     setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...]
 ) -> bool:
-    """Whether positions meet one tap each, and their channels are whole lines of tiles, before and after, in one
-    group."""
+    """Whether there are tiles, positions meet one tap each, and their channels are whole lines, before and after, in
+    one group."""
     stride, padding, _ = setting.at
-    if setting.groups != 1 or dtype.name not in ("float32", "bfloat16"):
+    if isa_of_parts() != "amx" or setting.groups != 1 or dtype.name not in ("float32", "bfloat16"):
         return False
     if any(each != 1 for each in w_shape[2:]) or any(padding) or 0 in shape or 0 in w_shape:
         return False
@@ -221,7 +226,7 @@ def takes_lines(
         return False
     lines = is_channels_last(shape, strides, dtype.itemsize) and is_one_row(shape, strides, dtype.itemsize)
     whole = all(channels % _BLOCK == 0 for channels in w_shape[:2])
-    least = 1 if setting.conversion("amx", dtype)[0] == "bf16" else _LEAST_SPLIT_BLOCKS
+    least = 1 if setting.conversion_to_parts(dtype)[0] == "bf16" else _LEAST_SPLIT_BLOCKS
     return lines and whole and shape[0] * math.prod(_sizes(shape, stride)) >= least * _BLOCK
 
 
@@ -242,7 +247,7 @@ class _LinesPlan(NamedTuple):
 def _lines_leaf(precision: str, rounding: str | None, dtype: str, picked: bool) -> int:
     order = between.Picked() if picked else between.InOrder()
     conversion = CONVERSIONS[precision, rounding]
-    return leaf_address(flat.MultiplyFlat(tiles.KERNELS[precision], ELEMENTS[dtype], conversion, order))
+    return leaf_address(flat.MultiplyFlat(kernel_of_parts("amx", precision), ELEMENTS[dtype], conversion, order))
 
 
 def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, ahead: int) -> np.ndarray:
@@ -254,7 +259,7 @@ def _row_table(shape: tuple[int, ...], stride: tuple[int, ...], row_bytes: int, 
 
 @functools.lru_cache(1024)
 def _lines_plan(setting: Setting, shape: tuple[int, ...], dtype: np.dtype, columns: int, threads: int) -> _LinesPlan:
-    (inner, way), stride = setting.conversion("amx", dtype), setting.at.stride
+    (inner, way), stride = setting.conversion_to_parts(dtype), setting.at.stride
     parts = CONVERSIONS[inner, way].tile_parts
     channels, sizes, item = shape[1], _sizes(shape, stride), dtype.itemsize
     positions, picked = shape[0] * math.prod(sizes), any(each != 1 for each in stride)

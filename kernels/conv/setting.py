@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.compiled import computed
+from ..gemm.compiled import computed, isa_of_parts
 from .geometry import Task
 from .shapes import Steps, steps
 
@@ -53,6 +53,10 @@ class Setting(NamedTuple):
         inner = computed(isa, dtype, self.precision)
         assert inner is not None
         return inner, self.rounding if inner == "tf32" else None
+
+    def conversion_to_parts(self, dtype: np.dtype) -> tuple[str, str | None]:
+        """`conversion` for loops over bf16 parts."""
+        return self.conversion(isa_of_parts(), dtype)
 
 
 def setting_of(

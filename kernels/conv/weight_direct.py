@@ -1,4 +1,4 @@
-"""The gradient of a convolution with respect to its weight on tiles: what is done once for a shape."""
+"""The gradient of a convolution with respect to its weight by bf16 parts: what is done once for a shape."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 
 from .. import threading
 from ..gemm import ranges
+from ..gemm.compiled import isa_of_parts
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS
+from ..gemm.plans import kernel_of_parts
 from ..gemm.product import product
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..registry import Refused
-from . import geometry, pairs, tiles
+from . import geometry, pairs
 from .descriptor import WEIGHT, describe
 from .geometry import GROUP
 from .halves import rounded_sums
@@ -55,7 +57,7 @@ _INFINITY = 0x7F800000
 
 @functools.cache
 def _leaf(precision: str) -> int:
-    return leaf_address(pairs.MultiplyPairs(tiles.KERNELS[precision]))
+    return leaf_address(pairs.MultiplyPairs(kernel_of_parts(isa_of_parts(), precision)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
@@ -99,7 +101,7 @@ def _plan(
     dtype: np.dtype,
     threads: int,
 ) -> _Plan | None:
-    conversion, groups, task = setting.conversion("amx", dtype), setting.groups, setting.task(x_shape, g_shape)
+    conversion, groups, task = setting.conversion_to_parts(dtype), setting.groups, setting.task(x_shape, g_shape)
     channels, outputs = x_shape[1] // groups, g_shape[1] // groups
     wide = three_strides(x_shape, x_strides)
     folded = folding(task, wide, channels, groups, dtype.itemsize)
@@ -183,14 +185,14 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     """The gradient (O, C / groups, *K) of a convolution of x (N, C, *S) with respect to its weight, from that of its
     result, g (N, O, *S').
 
-    Raises `Refused` where the values do not admit the precision on tiles.
+    Raises `Refused` where the values do not admit parts of the precision.
     """
     kernel, groups, at = setting.size, setting.groups, setting.at
     if groups == 1 and all(each == 1 for each in (*kernel, *at.stride)) and not any(at.padding):
         matrices = _matrices(x, g)
         if matrices is not None:
-            inner, _ = setting.conversion("amx", x.dtype)
-            found = product(*matrices, isa="amx", precision=inner, rounding=setting.rounding)
+            inner, _ = setting.conversion_to_parts(x.dtype)
+            found = product(*matrices, isa=isa_of_parts(), precision=inner, rounding=setting.rounding)
             return found.reshape(*found.shape, *kernel)
     pool, threads = threading.pool()
     plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype, threads)

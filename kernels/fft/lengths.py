@@ -29,7 +29,7 @@ __all__ = [
     "vectors_abreast",
 ]
 
-_VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "amx": 64}
+_VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "avx512_bf16": 64, "amx": 64}
 
 
 def lanes_of(size: int) -> int:

@@ -24,14 +24,17 @@ __all__ = [
     "computed",
     "computed_by_panels",
     "implementation",
+    "isa_of_parts",
     "multiply_packed",
     "pack",
+    "pairs_multiply",
+    "passed_over",
     "refuses",
     "usable_isas",
     "working_dtype",
 ]
 
-ISAS = ("amx", "avx512", "avx2")
+ISAS = ("amx", "avx512_bf16", "avx512", "avx2")
 """Instruction sets that have loops of their own, best first."""
 
 _BY_TILES = {
@@ -48,6 +51,9 @@ _BY_TILES = {
 lose less than its own three products do.) Of the nine of bf16x9, which are the exact products of float32 values and
 what ieee sums, tiles leave out that of the last parts (`tiles.Tiles8`)."""
 
+_BY_PAIRS = {"bf16": "bf16", "bf16x3": "bf16x3"}
+"""What products of pairs compute. They do twice the products of vectors, so that up to three terms are a gain."""
+
 _BY_VECTORS = {
     "bf16": "bf16",
     "fp16": "fp16",
@@ -62,6 +68,8 @@ products than these sums round away it is the product of the sums of the parts, 
 parts the operands themselves, of two tf32 parts operands that are rounded to them. In milliseconds at 2048 cubed 55 as
 ieee, where BLAS takes 134 for tf32x3 and 203 for bf16x6, by parts."""
 
+_BY_ISA = {"amx": _BY_TILES, "avx512_bf16": _BY_PAIRS}
+
 _SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
 
 
@@ -69,10 +77,10 @@ def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The precision that loops which read one number for each value compute for a dtype at a precision, those of tiles
     any number of parts; None if they do not."""
     if dtype == np.float32:
-        return (_BY_TILES if isa == "amx" else _BY_VECTORS).get(precision)
+        return _BY_ISA.get(isa, _BY_VECTORS).get(precision)
     if dtype.name in _SIXTEEN_BITS:
-        return _SIXTEEN_BITS[dtype.name] if isa == "amx" else "ieee"
-    return "ieee" if dtype == np.float64 and isa != "amx" else None
+        return _BY_ISA[isa].get(_SIXTEEN_BITS[dtype.name]) if isa in _BY_ISA else "ieee"
+    return "ieee" if dtype == np.float64 and isa not in _BY_ISA else None
 
 
 def computed_by_panels(isa: str, dtype: np.dtype, precision: str) -> str | None:
@@ -81,9 +89,28 @@ def computed_by_panels(isa: str, dtype: np.dtype, precision: str) -> str | None:
     return "bf16x3" if precision == "bf16x3" and dtype == np.float32 else computed(isa, dtype, precision)
 
 
+def isa_of_parts() -> str:
+    """The instruction set whose loops over bf16 parts are taken here, if any are (`passed_over`)."""
+    return "amx" if cpu.refusal("amx") is None else "avx512_bf16"
+
+
+def pairs_multiply(dtype: np.dtype, precision: str) -> bool:
+    """Whether products of pairs are the fastest for a dtype at a precision here."""
+    return passed_over("avx512_bf16") is None and computed("avx512_bf16", dtype, precision) is not None
+
+
 def working_dtype(dtype: np.dtype) -> np.dtype:
     """What vector units work in for arrays of a floating-point dtype."""
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def passed_over(isa: str) -> str | None:
+    """Why nothing is given to the loops of an instruction set here, or None."""
+    if isa == "avx512_bf16" and cpu.refusal("amx") is None:
+        return "leaves products to tiles, which do eight times as much"
+    if isa == "avx512_bf16" and not cpu.gains_by_pairs():
+        return "leaves products to vectors: this CPU begins VDPBF16PS more rarely than a fused multiply-add"
+    return cpu.refusal(isa)
 
 
 EXACT = ("ieee", "bf16x9")
@@ -141,6 +168,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
+        if isa == "avx512_bf16" and (better := passed_over(isa)):
+            return better
         exact = precision in EXACT if a.dtype == np.float32 else a.dtype == np.float64
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
             return "leaves batches of dot products to BLAS, which need not pack"  # 100,000 of 16: 5.6 ms, and 34 here
@@ -174,7 +203,8 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
 def usable_isas(precision: str) -> list[str]:
     """The instruction sets here whose loops a float32 product at a precision may take: the best, and for exact products
     also the next, which takes smaller ones."""
-    usable = [isa for isa in ISAS if cpu.refusal(isa) is None]
+    float32 = np.dtype(np.float32)
+    usable = [isa for isa in ISAS if passed_over(isa) is None and computed_by_panels(isa, float32, precision)]
     return usable[: 2 if precision in EXACT else 1]
 
 
@@ -191,7 +221,7 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
     for isa in ISAS[1:] if precision in EXACT else ISAS:
         inner = computed_by_panels(isa, b.dtype, precision)
-        if cpu.refusal(isa) is None and inner is not None and b.size:
+        if passed_over(isa) is None and inner is not None and b.size:
             return Packed(b, isa, inner, rounding, precision)
     return None
 

@@ -13,12 +13,24 @@ import numpy as np
 
 from .. import cpu
 from ..registry import Refused
-from . import loops, tiles, vectors
+from . import loops, pairs, tiles, vectors
 from .microkernels import Affine, Less, Plain
 from .packing import CONVERSIONS, OfA, OfB, TilePanel, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 
-__all__ = ["Plan", "Scheme", "Side", "blocks", "chunks", "even", "plan_for", "side", "strip", "up"]
+__all__ = [
+    "Plan",
+    "Scheme",
+    "Side",
+    "blocks",
+    "chunks",
+    "even",
+    "kernel_of_parts",
+    "plan_for",
+    "side",
+    "strip",
+    "up",
+]
 
 
 class Scheme(NamedTuple):
@@ -41,6 +53,15 @@ _TILE_SCHEMES = {
 }
 """By precision. A panel of B fills a third of the L1 cache, a step of A's block an eighth of the L2 cache and the sums
 a quarter. (bf16, GFLOP/s without packing: kc of 192, 256, 320, 512, 1024 gave 2830, 3120, 2830, 2800, 2710.)"""
+
+_PAIR_SCHEMES = {
+    "bf16": Scheme(pairs.Pairs1(), 256, 256, 512),
+    "bf16x3": Scheme(pairs.Pairs3(), 128, 256, 512),
+}
+"""By precision."""
+
+_SCHEMES_OF_PARTS = {"amx": _TILE_SCHEMES, "avx512_bf16": _PAIR_SCHEMES}
+"""By instruction set: those whose operands are packed as bf16 parts for tiles."""
 
 _VECTOR_SCHEMES = {
     ("avx512", 4): Scheme(vectors.Avx512Float32(), 256, 252, 512),
@@ -89,7 +110,17 @@ class Plan:
     @property
     def finds_magnitudes(self) -> bool:
         """Whether packing does, of which the loops do not take all (`ranges.py`)."""
-        return self.isa == "amx" or self.a_panel.conversion.vector_parts == 2
+        return self.in_parts or self.a_panel.conversion.vector_parts == 2
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether operands are packed as bf16 parts, whose subnormal values and sums are flushed."""
+        return self.isa in _SCHEMES_OF_PARTS
+
+
+def kernel_of_parts(isa: str, precision: str) -> Any:
+    """The microkernel of an instruction set that multiplies bf16 parts."""
+    return _SCHEMES_OF_PARTS[isa][precision].kernel
 
 
 @functools.cache
@@ -97,10 +128,10 @@ def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
     """The plan of an instruction set and a precision; `size` is 8 for float64 and 4 for all others."""
     integers = precision == "integer"
     conversion = CONVERSIONS["ieee" if integers else precision, rounding if precision == "tf32" else None]
-    if isa == "amx":
-        scheme = _TILE_SCHEMES[precision]
+    if isa in _SCHEMES_OF_PARTS:
+        scheme = _SCHEMES_OF_PARTS[isa][precision]
         panels = [TilePanel(operand, conversion) for operand in (OfA(), OfB())]
-        return Plan(isa, precision, scheme, *panels, 6e5 / len(scheme.kernel.walk))
+        return Plan(isa, precision, scheme, *panels, (6e5 if isa == "amx" else 6e4) / len(scheme.kernel.walk))
     parts = conversion.vector_parts
     scheme = _SCHEMES_IN_TWO[isa] if parts == 2 else (_INTEGER_SCHEMES if integers else _VECTOR_SCHEMES)[isa, size]
     panels = [VectorPanel(operand, conversion, scheme.kernel) for operand in (OfA(), OfB())]

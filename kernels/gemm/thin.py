@@ -16,7 +16,7 @@ from .. import cpu, threading
 from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
-from .compiled import EXACT, computed_by_panels, working_dtype
+from .compiled import EXACT, computed_by_panels, pairs_multiply, working_dtype
 from .workspace import address_of, empty
 
 __all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "refuses", "rows_times"]
@@ -35,6 +35,11 @@ AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 1
 KEPT_ROWS = 32
 """Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
 128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300."""
+
+_MOST_BESIDE_PAIRS = 24
+"""The same for products of pairs. With 8, 16, 32, 48 and 64 rows here and by panels, milliseconds of bf16 on a Zen 4:
+2.3, 9.7, 4.6, 9.8, 6.3, 9.0, 9.1, 11.0, 12.6, 11.3; 1024 x 1024 with 8 and 32 rows 220, 347 and 493, 366 us; [64, 4096]
+@ [4096, 64] 360, 156."""
 
 _LEAST_DEPTH_OF_ROWS, _LEAST_DEPTH_OF_COLUMNS = 3, 8
 """The depth for each row and for each column, since each step along K reads and writes the sums. Microseconds here and
@@ -65,6 +70,8 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
         most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
     if cpu.refusal("amx") is None:
         most = min(most, _MOST_BESIDE_TILES if _exact(dtype, precision) else _ALWAYS)
+    elif pairs_multiply(dtype, precision):
+        most = min(most, _MOST_BESIDE_PAIRS)
     return max(_ALWAYS, most)
 
 

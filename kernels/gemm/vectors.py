@@ -6,7 +6,7 @@ registers. A fused multiply-add is used where the CPU has one; elsewhere a produ
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..jit import ir
 from .emit import (
@@ -45,6 +45,8 @@ __all__ = [
     "PortableFloat64",
     "PortableInt32",
     "PortableInt64",
+    "result_places",
+    "store_sums",
 ]
 
 
@@ -75,10 +77,6 @@ class Avx512Float32(NamedTuple):
     ) -> None:
         kind, columns = vector(cls.element, cls.lanes), cls.nr // cls.lanes
 
-        def rows(base: ir.Value, stride: ir.Value) -> list[ir.Value]:
-            starts = [offset(builder, base, builder.mul(stride, I64(row))) for row in range(cls.mr)]
-            return [offset(builder, at, column * cls.lanes * cls.size) for at in starts for column in range(columns)]
-
         def turn(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             cls._fetch(builder, ahead_a, cls.ahead_a, index)
             cls._fetch(builder, ahead_b, cls.ahead_b, index)
@@ -87,24 +85,12 @@ class Avx512Float32(NamedTuple):
         def single(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
             return cls._places(builder, a, b, builder.add(done, index), 1, sums)
 
-        def finished(value: ir.Value, at: ir.Value) -> ir.Value:
-            return builder.fsub(load(builder, kind, at, cls.size), value) if less else value
-
-        places = list(zip(rows(out, out_stride), rows(c, I64(cls.nr * cls.size)), strict=True))
-        for at, _ in places:
-            prefetch_to_write(builder, at)
+        places = result_places(builder, cls, range(cls.mr), out, out_stride, c)
         turns = builder.sdiv(depth, I64(cls.unrolled))
         done = builder.mul(turns, I64(cls.unrolled))
         sums = loop_of_any(builder, turns, [zero(kind)] * (cls.mr * columns), turn)
         sums = loop_of_any(builder, builder.sub(depth, done), sums, single)
-        with builder.if_else(accumulate) as (resume, start):
-            with resume:
-                for value, (at, before) in zip(sums, places, strict=True):
-                    value = cls._sum(builder, load(builder, kind, before, cls.size), value)
-                    store(builder, finished(value, at), at, cls.size)
-            with start:
-                for value, (at, _) in zip(sums, places, strict=True):
-                    store(builder, finished(value, at), at, cls.size)
+        store_sums(builder, cls, sums, places, accumulate, less)
 
     @classmethod
     def _places(
@@ -153,7 +139,7 @@ class Avx512Float32(NamedTuple):
         return builder.fadd(total, builder.fmul(a, b))
 
     @staticmethod
-    def _sum(builder: ir.IRBuilder, before: ir.Value, value: ir.Value) -> ir.Value:
+    def add_before(builder: ir.IRBuilder, before: ir.Value, value: ir.Value) -> ir.Value:
         return builder.fadd(before, value)
 
     @staticmethod
@@ -163,6 +149,47 @@ class Avx512Float32(NamedTuple):
     @staticmethod
     def emit_end(builder: ir.IRBuilder) -> None:
         """Nothing to leave."""
+
+
+def result_places(
+    builder: ir.IRBuilder, kernel: Any, rows: range, out: ir.Value, out_stride: ir.Value, c: ir.Value
+) -> list[tuple[ir.Value, ir.Value]]:
+    """Where the vectors of some rows of a block are stored, asked for here, and where those of before are."""
+
+    def vectors_of(base: ir.Value, stride: ir.Value) -> list[ir.Value]:
+        starts = [offset(builder, base, builder.mul(stride, I64(row))) for row in rows]
+        size = kernel.lanes * kernel.size
+        return [offset(builder, at, column * size) for at in starts for column in range(kernel.nr // kernel.lanes)]
+
+    places = list(zip(vectors_of(out, out_stride), vectors_of(c, I64(kernel.nr * kernel.size)), strict=True))
+    for at, _ in places:
+        prefetch_to_write(builder, at)
+    return places
+
+
+def store_sums(
+    builder: ir.IRBuilder,
+    kernel: Any,
+    sums: list[ir.Value],
+    places: list[tuple[ir.Value, ir.Value]],
+    accumulate: ir.Value,
+    less: bool,
+) -> None:
+    """Store the sums of a step along K, added to those of before where `accumulate` says so, or subtract them from what
+    is stored there."""
+
+    def put(value: ir.Value, at: ir.Value) -> None:
+        if less:
+            value = builder.fsub(load(builder, value.type, at, kernel.size), value)
+        store(builder, value, at, kernel.size)
+
+    with builder.if_else(accumulate) as (resume, start):
+        with resume:
+            for value, (at, before) in zip(sums, places, strict=True):
+                put(kernel.add_before(builder, load(builder, value.type, before, kernel.size), value), at)
+        with start:
+            for value, (at, _) in zip(sums, places, strict=True):
+                put(value, at)
 
 
 class Avx512Float64(Avx512Float32):
@@ -240,7 +267,7 @@ class _Integers(NamedTuple):
         return builder.add(total, builder.mul(a, b))
 
     @staticmethod
-    def _sum(builder: ir.IRBuilder, before: ir.Value, value: ir.Value) -> ir.Value:
+    def add_before(builder: ir.IRBuilder, before: ir.Value, value: ir.Value) -> ir.Value:
         return builder.add(before, value)
 
 

@@ -50,9 +50,9 @@ def warmup(
             product(left, right, isa=isa, precision=precision)
         vectors = next((i for i in small.ISAS if i != "amx" and cpu.refusal(i) is None), isa)
         for own in dict.fromkeys((isa, vectors)):
-            of_small = compiled.computed(own, a.dtype, precision)
-            if of_small and small.refuses(own)(stack, stack, precision) is None:
-                for left, right in ((a, a), (a.T, a.T), (a, a.T), (a.T, a), (stack, stack)):
+            of_small = compiled.computed(own, a.dtype, precision) if own in small.ISAS else None
+            for left, right in ((a, a), (a.T, a.T), (a, a.T), (a.T, a), (stack, stack)):
+                if of_small and small.refuses(own)(left, right, precision) is None:
                     small_products.product(left, right, own, of_small, "rna")
         product(a, a, isa=isa, precision=precision, addend=a)
     for precision in precisions:

@@ -205,15 +205,11 @@ def multiply_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
 
 def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
     """The instruction set whose leaves are taken, and what they compute."""
-    from .. import cpu
-    from ..gemm.compiled import computed_by_panels
+    from ..gemm.compiled import EXACT, ISAS, computed_by_panels, passed_over
 
-    order = ("amx", "avx512", "avx2") if dtype == np.float32 and precision not in ("ieee", "bf16x9") else (
-        "avx512", "avx2",
-    )  # fmt: skip
-    for isa in order:
+    for isa in ISAS if dtype == np.float32 and precision not in EXACT else ISAS[1:]:
         inner = computed_by_panels(isa, dtype, precision)
-        if cpu.refusal(isa) is None and inner is not None:
+        if passed_over(isa) is None and inner is not None:
             return isa, inner
     if precision != "ieee":
         raise Refused(f"no instruction set here has products at {precision} for blocks of a factorisation")

@@ -9,16 +9,17 @@ from ..kernels import cpu
 
 __all__ = ["get_cpu_capability"]
 
-_NAMES = {"portable": "DEFAULT", "avx2": "AVX2", "avx512": "AVX512", "amx": "AMX"}
+_NAMES = {"portable": "DEFAULT"}
 
 
 def get_cpu_capability() -> str:
-    """The highest capability that kernels may use: "DEFAULT", "AVX2", "AVX512", or this engine's addition, "AMX".
+    """The highest capability that kernels may use: "DEFAULT", "AVX2", "AVX512", or this engine's additions,
+    "AVX512_BF16" and "AMX".
 
     The environment caps it: MINITORCH_CPU_CAPABILITY, or torch's ATEN_CPU_CAPABILITY. With MINITORCH_EMULATE_AMX=1 it
     is "AMX" on any CPU that has AVX512_BF16, whose tiles are then software: for tests, not for speed.
     """
-    return _NAMES[cpu.capability()]
+    return _NAMES.get(cpu.capability(), cpu.capability().upper())
 
 
 Group.install(sys.modules[__name__], "cpu")

@@ -124,7 +124,7 @@ def test_other_texts_are_refused():
 
 def test_the_refusal_says_what_emulation_needs():
     code = (
-        "from minitorch_backends.kernels import cpu; cpu._flags = lambda: frozenset(cpu._NEEDS['avx2']);"
+        "from minitorch_backends.kernels import cpu; cpu._described = lambda field: frozenset(cpu._NEEDS['avx2']);"
         "print(cpu.refusal('amx'))"
     )
     expected = f"needs amx, and the CPU capability in force is avx2 (CPU and {cpu.VARIABLE}"

@@ -24,25 +24,37 @@ from minitorch_backends.kernels.rounding import split
 
 from ..processes import python
 
-BY_ISA = {"odd": None, "portable": None, "avx2": "avx2", "avx512": "avx512", "amx": "amx"}
-"""Instruction sets that `product` knows, and the capability that each needs."""
 
-VECTORS = [
-    pytest.param(isa, marks=pytest.mark.skipif(cpu.refusal(needs) is not None, reason=f"no {needs}"))
-    for isa, needs in BY_ISA.items()
-    if isa != "amx"
-]
-TILES = pytest.param("amx", marks=pytest.mark.skipif(cpu.refusal("amx") is not None, reason="no amx"))
+def param(isa):
+    needs = None if isa in ("odd", "portable") else isa
+    return pytest.param(isa, marks=pytest.mark.skipif(cpu.refusal(needs) is not None, reason=f"no {needs}"))
 
-every_isa = pytest.mark.parametrize("isa", [*VECTORS, TILES])
+
+VECTORS, PAIRS, TILES = (
+    [param(isa) for isa in ("odd", "portable", "avx2", "avx512")],
+    param("avx512_bf16"),
+    param("amx"),
+)
+
+every_isa = pytest.mark.parametrize("isa", [*VECTORS, PAIRS, TILES])
 every_vector_isa = pytest.mark.parametrize("isa", VECTORS)
+every_isa_of_parts = pytest.mark.parametrize("isa", [PAIRS, TILES])
+
+FINEST = {"amx": "bf16x9", "avx512_bf16": "bf16"}
+"""Of the instruction sets that do not multiply float32 numbers: the precision at which they are nearest to it. The
+tests here give them numbers that it holds."""
 
 
 def product(a, b, *, isa, **keywords):
     from minitorch_backends.kernels.gemm.product import product
 
-    keywords.setdefault("precision", "bf16x9" if isa == "amx" else "ieee")
+    keywords.setdefault("precision", FINEST.get(isa, "ieee"))
     return product(a, b, isa=isa, **keywords)
+
+
+def held(isa, *arrays):
+    """Arrays rounded to what the finest precision of an instruction set holds."""
+    return [x.astype(ml_dtypes.bfloat16).astype(x.dtype) if isa == "avx512_bf16" else x for x in arrays]
 
 
 def normal(*shape, seed=0, dtype=np.float32):
@@ -81,7 +93,7 @@ LAYOUTS = list(layouts(np.zeros((1, 1), np.float32)))
 @pytest.mark.parametrize("shape", [(45, 70, 39), (3, 300, 5), (70, 3, 70)])
 def test_strides(isa, layout, shape):
     m, k, n = shape
-    a, b = normal(m, k, seed=1), normal(k, n, seed=2)
+    a, b = held(isa, normal(m, k, seed=1), normal(k, n, seed=2))
     expected = product(a, b, isa=isa)
     assert_close(expected, a, b)
     np.testing.assert_array_equal(product(layouts(a)[layout], b, isa=isa), expected)
@@ -94,13 +106,13 @@ def test_strides(isa, layout, shape):
 )
 def test_blocks_and_edges(isa, shape):
     m, k, n = shape
-    a, b = normal(m, k, seed=3), normal(k, n, seed=4)
+    a, b = held(isa, normal(m, k, seed=3), normal(k, n, seed=4))
     assert_close(product(a, b, isa=isa), a, b)
 
 
-@pytest.mark.parametrize("isa", [isa for isa in VECTORS if isa.values[0] != "portable"])
+@pytest.mark.parametrize("isa", [*(isa for isa in VECTORS if isa.values[0] != "portable"), PAIRS])
 @pytest.mark.parametrize("shape", [(45, 70, 39), (3, 300, 5), (70, 1, 70), (260, 530, 130)])
-def test_two_parts_on_vectors(isa, shape):
+def test_two_parts(isa, shape):
     """Three products of the parts, summed in float32; the same bits in every layout, and nothing that parts lose."""
     m, k, n = shape
     a, b = normal(m, k, seed=1), normal(k, n, seed=2)
@@ -109,7 +121,7 @@ def test_two_parts_on_vectors(isa, shape):
         np.testing.assert_array_equal(product(layouts(a)[layout], b, isa=isa, precision="bf16x3"), result)
         np.testing.assert_array_equal(product(a, layouts(b)[layout], isa=isa, precision="bf16x3"), result)
     (a0, a1), (b0, b1) = ([part.astype(np.float64) for part in split(x, "bf16x3")] for x in (a, b))
-    if k == 1:
+    if k == 1 and isa != "avx512_bf16":
         expected = (a0 * (b0 + b1)).astype(np.float32).astype(np.float64) + a1 * b0
         np.testing.assert_array_equal(result, expected.astype(np.float32))
     magnitudes = np.abs(a).astype(np.float64) @ np.abs(b)
@@ -135,7 +147,9 @@ def test_float64(isa):
 def test_sixteen_bits_are_rounded_once(isa, dtype):
     """Accumulated in float32: the error is half a unit in the last place of the result, whatever k."""
     a, b = normal(50, 2000, dtype=dtype), normal(2000, 40, seed=1, dtype=dtype)
-    precision = {"float16": "fp16", "bfloat16": "bf16"}[np.dtype(dtype).name] if isa == "amx" else "ieee"
+    precision = {"float16": "fp16", "bfloat16": "bf16"}[np.dtype(dtype).name] if isa in FINEST else "ieee"
+    if isa == "avx512_bf16" and precision == "fp16":
+        pytest.skip("float16 takes four terms by pairs, and is left to vectors")
     if dtype == np.float16 and cpu.capability() == "portable":
         with pytest.raises(Refused, match="F16C"):
             product(a, b, isa=isa, precision=precision)
@@ -160,7 +174,7 @@ def test_sixteen_bits_are_rounded_once(isa, dtype):
     ],
 )
 def test_batches(isa, shape_a, shape_b):
-    a, b = normal(*shape_a), normal(*shape_b, seed=1)
+    a, b = held(isa, normal(*shape_a), normal(*shape_b, seed=1))
     assert_close(product(a, b, isa=isa), a, b)
     flipped = product(b.mT, a.mT, isa=isa)
     np.testing.assert_array_equal(flipped, product(np.ascontiguousarray(b.mT), np.ascontiguousarray(a.mT), isa=isa))
@@ -175,7 +189,7 @@ def test_a_batch_of_large_products(isa):
 @every_isa
 @pytest.mark.parametrize("shape", [(1,), (40,), (37, 1), (1, 40), (37, 40), ()])
 def test_alpha_beta_and_addend(isa, shape):
-    a, b, addend = normal(37, 50), normal(50, 40, seed=1), normal(*shape, seed=2)
+    a, b, addend = *held(isa, normal(37, 50), normal(50, 40, seed=1)), normal(*shape, seed=2)
     result = product(a, b, isa=isa, alpha=-0.5, beta=2.0, addend=addend)
     exact = -0.5 * exact_matmul(a, b) + 2.0 * addend.astype(np.float64)
     assert np.max(np.abs(result - exact)) < 5e-6
@@ -187,7 +201,7 @@ def test_alpha_beta_and_addend(isa, shape):
 
 @every_isa
 def test_an_addend_for_each_product_of_a_batch(isa):
-    a, b, addend = normal(5, 9, 50), normal(5, 50, 33, seed=1), normal(5, 9, 33, seed=2)
+    a, b, addend = *held(isa, normal(5, 9, 50), normal(5, 50, 33, seed=1)), normal(5, 9, 33, seed=2)
     assert np.max(np.abs(product(a, b, isa=isa, addend=addend) - (exact_matmul(a, b) + addend))) < 5e-6
     nothing = product(a[..., :0], b[:, :0], isa=isa, beta=3.0, addend=addend)
     np.testing.assert_array_equal(nothing, np.float32(3) * addend)
@@ -200,6 +214,7 @@ def test_integers_below_2_to_24_are_exact(isa, bits):
     values = np.random.default_rng(bits)
     a = values.integers(2 ** (bits - 1), 2**bits, (40, 1)).astype(np.float32)
     b = values.integers(2 ** (23 - bits), 2 ** (24 - bits), (1, 50)).astype(np.float32)
+    a, b = held(isa, a, b)
     np.testing.assert_array_equal(product(-a, b, isa=isa), -a.astype(np.float64) @ b.astype(np.float64))
 
 
@@ -208,8 +223,7 @@ def test_packed_operands(isa):
     from minitorch_backends.kernels.gemm.product import Packed
 
     b = normal(300, 200)
-    precision = "bf16x9" if isa == "amx" else "ieee"
-    packed = Packed(b, isa, precision, "rna")
+    packed = Packed(b, isa, FINEST.get(isa, "ieee"), "rna")
     for m in (1, 70, 600):
         a = normal(m, 300, seed=m)
         np.testing.assert_array_equal(product(a, packed, isa=isa), product(a, b, isa=isa))
@@ -274,7 +288,7 @@ def test_nothing_is_read_or_written_outside(isa):
     """Operands in the middle of NaN, and a result whose neighbours are looked at."""
     for m, k, n in ((5, 3, 7), (33, 34, 35), (65, 100, 30)):
         frame_a, frame_b = np.full((m + 2, k + 2), np.nan, np.float32), np.full((k + 2, n + 2), np.nan, np.float32)
-        frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1] = normal(m, k), normal(k, n, seed=1)
+        frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1] = held(isa, normal(m, k), normal(k, n, seed=1))
         assert_close(
             product(frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1], isa=isa), frame_a[1:-1, 1:-1], frame_b[1:-1, 1:-1]
         )
@@ -321,7 +335,7 @@ def test_what_is_admitted_is_never_refused(precision):
             assert ranges.refusal(precision, depth, beyond, beyond) is not None
 
 
-@pytest.mark.parametrize("isa", [TILES])
+@every_isa_of_parts
 @pytest.mark.parametrize("place", [0, 31, 32, 1000, 64 * 70 - 1])
 def test_one_value_is_enough_to_refuse(isa, place):
     for big in (False, True):
@@ -329,7 +343,7 @@ def test_one_value_is_enough_to_refuse(isa, place):
         a.reshape(-1)[place] = 1e-39
         for operands in ((a, b), (b.T, a.T)):
             with pytest.raises(Refused, match="flush"):
-                product(*operands, isa=isa, precision="tf32")
+                product(*operands, isa=isa, precision="bf16x3")
 
 
 SECOND_PROCESS = """
