@@ -296,6 +296,7 @@ def median_along(input: Array, dim, keepdim=False):
     method=False,
     warns=False,
     takes="if",
+    called="median",
     reference=_median_of_all,
     samples=lambda: (
         sample(array)
@@ -307,7 +308,7 @@ def median_of_all(input: Array):
     gradient."""
     if not input.size:
         if input.dtype.kind in "iu":
-            raise RuntimeError(f"median(): nothing stands for the median of no integers, {input.dtype}[0]; use float()")
+            raise RuntimeError(f"median() of no elements is not implemented for {input.dtype}; use float()")
         return np.array(math.nan, input.dtype)
     return median_along.op.forward(input.reshape(-1), 0).values
 

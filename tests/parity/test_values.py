@@ -58,6 +58,7 @@ REFUSED_HERE = {
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
     "vander": "b",
+    "median": "bic",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
