@@ -42,7 +42,7 @@ FLOAT_ERROR = {"float32": 2e-6, "complex64": 4e-6, "float64": 1e-11, "complex128
 INTEGER_REFUSALS = (
     "negative integer powers",
     "without overflow",
-    "median of no integers",
+    "median() of no elements",
     "could not infer output dtype",
     "for boolean",
 )

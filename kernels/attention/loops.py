@@ -89,7 +89,7 @@ def _multiply(leaf, a, b, m, n, k, kc, packed_a, packed_b, c, c_stride, size, sc
         leaf,
         _BlockArguments(
             m, n, k, kc, _up(m, a.panel), _up(nc, b.panel), packed_a, packed_b, c, c_stride,
-            one, one, c, c_stride, size, scratch, 0, j0,
+            one, one, c, c_stride, size, scratch, 0, j0, 0, k,
         ),
     )  # fmt: skip
 

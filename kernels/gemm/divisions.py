@@ -13,6 +13,7 @@ __all__ = [
     "ROWS_AT_ONCE",
     "SPREAD_MICROSECONDS",
     "batch_arguments",
+    "column_arguments",
     "fits",
     "gains_by_rows",
     "gains_by_thread",
@@ -92,3 +93,16 @@ def strip_arguments(
     strides = a.leaf, a.line_stride, a.k_stride
     needed = threads * (a_bytes + sums + loops.LIMITS_BYTES) + b_bytes
     return (*packing, *strides, a.lines, width, depth, *blocks, a_bytes, a_bytes + sums), needed
+
+
+@functools.lru_cache(4096)
+def column_arguments(plan: Plan, a: Side, b: Side, width: int, threads: int) -> tuple[tuple[int, ...], int]:
+    """Arguments of `strips.multiply_columns` from pack_a to scratch_bytes, for so many columns at a time, and the
+    memory that they need."""
+    kernel, depth, b_side = plan.scheme.kernel, a.depth, b._replace(depth=min(b.kc, b.depth))
+    divided = plans.chunks(a.lines, depth, a.panel_lines, a.along_k, a.kc, threads)
+    packing = a.leaf, a.line_stride, a.k_stride, a.panel_lines, *divided, b.leaf, b.line_stride, b.k_stride
+    rows, b_bytes = plans.up(a.lines, kernel.mr), b_side.bytes(width)
+    each = plans.up(b_bytes + rows * width * kernel.size, 64)
+    sizes = a.lines, b.lines, depth, a.kc, rows, width, b_bytes, each
+    return (*packing, b.panel_lines, b.k_bytes, *sizes), threads * (each + loops.LIMITS_BYTES) + a.bytes(a.lines)

@@ -133,7 +133,8 @@ class PackRange(NamedTuple):
 
 @subroutine
 def _multiply_block(leaf, job):
-    """Compute the block of the result that begins at row i0 and column j0."""
+    """Compute the block of the result that begins at row i0 and column j0, from k0, a multiple of kc, to k1 along K:
+    the scratch memory has the sums up to k0, and then those up to k1."""
     tag, mr, nr = leaf.kernel, constant(leaf.kernel, "mr"), constant(leaf.kernel, "nr")
     size, step, out_size = constant(tag, "size"), constant(tag, "step"), constant(leaf.element, "size")
     a_bytes, b_bytes = constant(tag, "a_bytes"), constant(tag, "b_bytes")
@@ -146,7 +147,7 @@ def _multiply_block(leaf, job):
     direct = (constant(leaf.finish, "plain") or less) and out_size == size
     kc, block_bytes = job.kc, mr * nr * size
     begin(tag)
-    for p in range(0, depth, kc):
+    for p in range(job.k0, min(job.k1, depth), kc):
         here, last, slot = min(kc, depth - p), p + kc >= depth, job.scratch
         next_a = job.a + (0 if last else _panel_at(a_bytes, m_panels, depth, kc, i_first, p + kc))
         for j in range(j_first, j_last):
@@ -199,6 +200,8 @@ class _BlockArguments(NamedTuple):
     scratch: int
     i0: int
     j0: int
+    k0: int
+    k1: int
 
 
 class MultiplyBlock(NamedTuple):
@@ -284,7 +287,7 @@ def _block_task(task, worker, job):
         job.leaf,
         _BlockArguments(
             job.m, job.n, job.k, job.kc, job.mc, job.nc, job.a, job.b, job.c, job.c_stride,
-            job.alpha_bits, job.beta_bits, job.addend, job.row_stride, job.column_stride, scratch, i0, j0,
+            job.alpha_bits, job.beta_bits, job.addend, job.row_stride, job.column_stride, scratch, i0, j0, 0, job.k,
         ),
     )  # fmt: skip
 
@@ -345,7 +348,7 @@ def _batch_task(task, worker, job):
             job.leaf,
             _BlockArguments(
                 m, n, k, kc, job.mc, job.nc, mine, packed_b, c, job.c_stride, job.alpha_bits, job.beta_bits,
-                addend, job.row_stride, job.column_stride, sums, 0, 0,
+                addend, job.row_stride, job.column_stride, sums, 0, 0, 0, k,
             ),
         )  # fmt: skip
 

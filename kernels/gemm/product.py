@@ -16,6 +16,7 @@ from . import divisions, loops, plans, ranges, strips
 from .divisions import (
     BATCHED_BYTES,
     batch_arguments,
+    column_arguments,
     fits,
     gains_by_rows,
     gains_by_thread,
@@ -206,6 +207,18 @@ def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divi
     return c
 
 
+def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Target, width: int) -> None:
+    """One product, spread over the threads, each of which packs so many columns of b at a time."""
+    pool, threads = threading.pool()
+    arguments, needed = column_arguments(plan, a, b, width, threads)
+    memory = take_workspace(needed)
+    try:
+        found = strips.multiply_columns(pool, threads, *arguments, *target, at_a, at_b, address_of(memory))
+    finally:
+        return_workspace(memory)
+    _check(plan, a.depth, *found)
+
+
 def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target) -> None:
     """One product, spread over the threads."""
     scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
@@ -214,6 +227,10 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
     strip = plans.strip(plan, a.lines, n, depth, threads)
     if strip:
         _by_strips(plan, a, at_a, b, at_b, target, strip)
+        return
+    width = 0 if isinstance(b, Packed) else plans.columns(plan, a.lines, n, depth, threads)
+    if width and a.lines <= lines_at_once(a, scheme.mc):
+        _by_columns(plan, a, at_a, b, at_b, target, width)
         return
     columns, rows = n if ready else lines_at_once(b, scheme.nc), lines_at_once(a, scheme.mc)
     a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))

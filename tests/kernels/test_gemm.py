@@ -180,6 +180,33 @@ def test_batches(isa, shape_a, shape_b):
     np.testing.assert_array_equal(flipped, product(np.ascontiguousarray(b.mT), np.ascontiguousarray(a.mT), isa=isa))
 
 
+@every_isa
+@pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
+def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
+    """Few rows with a matrix beyond caches, of which each thread packs the columns that it multiplies."""
+    from minitorch_backends.kernels.gemm import plans, strips
+    from minitorch_backends.kernels.gemm import product as gemm_product
+
+    a, b = held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
+    addend, places = normal(415, seed=3), layouts(b)[layout]
+    expected = product(a, b, isa=isa), product(a, b, isa=isa, alpha=0.5, addend=addend)
+    monkeypatch.setattr(plans, "_MOST_SHARED", 0)
+    monkeypatch.setattr(plans, "_MOST_SHARED_BY_VECTORS", 0)
+    caches = plans.columns, plans.strip, gemm_product._divided
+    for cache in caches:
+        cache.cache_clear()
+    calls, run = [], strips.multiply_columns
+    monkeypatch.setattr(strips, "multiply_columns", lambda *arguments: calls.append(1) or run(*arguments))
+    try:
+        found = product(a, places, isa=isa), product(a, places, isa=isa, alpha=0.5, addend=addend)
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+    assert len(calls) == 2
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @every_vector_isa
 def test_a_batch_of_large_products(isa):
     a, b = normal(3, 300, 200), normal(3, 200, 400, seed=1)
