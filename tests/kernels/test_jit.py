@@ -148,7 +148,7 @@ def test_the_compiler_is_capped(level, tmp_path):
     )
     registers = run(script, MINITORCH_CPU_CAPABILITY=level, MINITORCH_CACHE_DIR=str(tmp_path))[0].split()
     assert ("ymm" in registers) == (level != "portable")
-    assert level == "avx512" or "zmm" not in registers
+    assert level.startswith("avx512") or "zmm" not in registers
 
 
 def test_a_users_choice_of_target_stands():
