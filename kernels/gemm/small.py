@@ -48,9 +48,9 @@ products of vectors (`thin.py`)."""
 _MOST_BY_VECTORS = 600_000
 """Products from which panels of tiles are faster than vectors, where an operand is contiguous in no direction."""
 
-_MOST_BESIDE_PAIRS, _MOST_IN_BATCHES_BESIDE_PAIRS = 200_000, 20_000
+_MOST_BESIDE_PAIRS, _MOST_IN_BATCHES_BESIDE_PAIRS = 800_000, 20_000
 """Products (m * k * n) from which panels of pairs are faster, alone and in batches. Microseconds of bf16 on a Zen 4 by
-vectors and by pairs: n = 48, 64, 96, 128 6.1, 9.1, 9.2, 9.0, 20.6, 15.2, 43.5, 21.2; 1024 at n = 16 and 32 110, 367,
+vectors and by pairs, in whole calls: n = 64, 96, 128 6.0, 11.0, 17.6, 17.3, 43.5, 21.2; 1024 at n = 16 and 32 110, 367,
 436, 341; 256 at 64 906, 616."""
 
 _LEAST_BROADCAST = 500_000
