@@ -229,7 +229,6 @@ TARGETS = [
     ("amx ieee", "numpy fp32", 1.0),
     ("avx512_bf16 bf16", "torch fp32, mkldnn bf16", 1.0),
     ("avx512_bf16 bfloat16 tensors", "torch bfloat16 tensors", 1.0),
-    ("avx512_bf16 bf16x3", "numpy fp32", 0.6),
     ("avx512 ieee", "torch fp32", 1.0),
     ("avx512 ieee", "numpy fp32", 1.0),
     ("avx512 bf16", "numpy fp32", 0.9),

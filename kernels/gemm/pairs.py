@@ -42,7 +42,9 @@ class Pairs1(tiles.Tiles1):
     groups = range(11), range(11, 22), range(22, 32)
     """Rows whose sums are in registers at a time: 22 of 32, with two vectors of B and one of A."""
     lanes, subtracts = 16, True
-    add_before = Avx512Float32.add_before
+    add_before, emit_begin, emit_end = (
+        staticmethod(each) for each in (Avx512Float32.add_before, Avx512Float32.emit_begin, Avx512Float32.emit_end)
+    )
 
     @classmethod
     def emit(
@@ -63,14 +65,6 @@ class Pairs1(tiles.Tiles1):
             places = result_places(builder, cls, rows, out, out_stride, c)
             sums = loop(builder, steps, [zero(vector(F32))] * len(places), step)
             store_sums(builder, cls, sums, places, accumulate, less)
-
-    @staticmethod
-    def emit_begin(builder: ir.IRBuilder) -> None:
-        """Nothing to prepare."""
-
-    @staticmethod
-    def emit_end(builder: ir.IRBuilder) -> None:
-        """Nothing to leave."""
 
 
 def add_terms(
