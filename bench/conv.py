@@ -175,7 +175,10 @@ def _torchs(direction: str, layer: Layer, arrays: dict[str, np.ndarray]) -> dict
     rank, found = len(layer.size), {}
     mask = [direction == "input gradient", direction == "weight gradient", False]
     steps = [layer.stride] * rank, [layer.padding] * rank, [1] * rank, False, [0] * rank, layer.groups
-    for name, dtype in (("torch fp32", torch.float32), ("torch bf16 tensors", torch.bfloat16)):
+    dtypes = {"torch fp32": torch.float32}
+    if peers.torch_multiplies_bf16():
+        dtypes["torch bf16 tensors"] = torch.bfloat16
+    for name, dtype in dtypes.items():
         for where, memory in (("", torch.contiguous_format), (", channels last", torch.channels_last)):
             if where and rank == 1:
                 continue

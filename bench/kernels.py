@@ -30,11 +30,12 @@ import numpy as np
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
-from minitorch_backends.kernels.gemm.compiled import computed, isa_of_parts, passed_over
+from minitorch_backends.kernels.gemm.compiled import ISAS, computed, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
 
+from .peers import torch_multiplies_bf16
 from .plots.style import MARKS as PRECISION_MARKS
 from .timing import OPENBLAS_REST, OPENMP_REST
 
@@ -171,9 +172,9 @@ def torchs(at: Operands) -> Iterator[Contestant]:
 
     yield Contestant("torch fp32", functools.partial(torch.matmul, a, b), OPENMP_REST)
     yield Contestant("torch fp32, mkldnn bf16", fast, OPENMP_REST)
-    yield Contestant(
-        "torch bfloat16 tensors", functools.partial(torch.matmul, *at.tensors(torch.bfloat16)), OPENMP_REST
-    )
+    if torch_multiplies_bf16():
+        call = functools.partial(torch.matmul, *at.tensors(torch.bfloat16))
+        yield Contestant("torch bfloat16 tensors", call, OPENMP_REST)
 
 
 def turn(call: Callable[[], Any], repeats: int) -> float:
@@ -233,6 +234,8 @@ TARGETS = [
     ("avx512 ieee", "numpy fp32", 1.0),
     ("avx512 bf16", "numpy fp32", 0.9),
     ("avx512 tf32", "numpy fp32", 0.9),
+    ("avx2 bf16", "numpy fp32", 0.85),
+    ("avx2 tf32", "numpy fp32", 0.85),
 ]
 """(ours, peer, least ratio of speeds), geometric mean over squares of 1024, 2048 and 4096."""
 
@@ -311,6 +314,9 @@ def microkernel_speed(isa: str, precision: str) -> float | None:
     return 2e-9 * m * n * k / min(turn(call, max(1, int(LEAST_SECONDS / once))) for _ in range(10))
 
 
+OF_PARTS = ("amx", "avx512_bf16")
+"""Instruction sets whose speed depends on the precision."""
+
 COLOURS = {precision: colour for precision, (colour, _) in PRECISION_MARKS.items()}
 
 MARKS = {
@@ -321,6 +327,9 @@ MARKS = {
     "avx512_small": ("v", "AVX-512, small"),
     "avx512_rows": ("D", "AVX-512, few rows or columns"),
     "avx512_narrow": ("s", "AVX-512, few columns"),
+    "avx2": (">", "AVX2"),
+    "avx2_small": ("<", "AVX2, small"),
+    "avx2_rows": ("d", "AVX2, few rows or columns"),
 }
 """By implementation: mark and name in the legend."""
 
@@ -334,7 +343,7 @@ PEERS = {
 
 def ceilings() -> dict[str, Any]:
     """What the machine can do: the speed of a copy, and those of the microkernels by implementation and precision."""
-    found = {isa: {name: microkernel_speed(isa, name) for name in COLOURS} for isa in ("amx", "avx512_bf16", "avx512")}
+    found = {isa: {name: microkernel_speed(isa, name) for name in COLOURS} for isa in ISAS}
     speeds = {isa: {name: speed for name, speed in row.items() if speed} for isa, row in found.items()}
     return {"copy (GB/s)": copy_speed(), "microkernels (GFLOP/s)": speeds}
 
@@ -383,7 +392,7 @@ def _roofs(axes: Any, limits: dict[str, Any], reach: list[float]) -> None:
                   textcoords="offset points", fontsize=8, color="#555555")  # fmt: skip
     for isa, row in speeds.items():
         for precision, speed in row.items():
-            if isa != "avx512" or precision == "ieee":
+            if isa in OF_PARTS or precision == "ieee":
                 axes.plot([speed / bandwidth, reach[1]], [speed, speed], "-", color=COLOURS[precision], lw=1)
                 axes.annotate(f"{MARKS[isa][1]}, {precision}: {speed:,.0f}", (reach[1], speed), xytext=(5, -3),
                               textcoords="offset points", fontsize=8, color=COLOURS[precision])  # fmt: skip

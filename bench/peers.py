@@ -25,6 +25,7 @@ __all__ = [
     "torch_if_imported",
     "torch_if_installed",
     "torch_is_installed",
+    "torch_multiplies_bf16",
     "torch_products",
 ]
 
@@ -68,6 +69,14 @@ def torch_if_imported() -> ModuleType | None:
 
 
 @functools.cache
+def torch_multiplies_bf16() -> bool:
+    """Whether torch has a kernel for products of bfloat16 tensors here. Without AVX-512 it has none, and sums one number
+    after the other on one thread: minutes for what takes milliseconds."""
+    torch = torch_if_installed()
+    return torch is not None and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+@functools.cache
 def blas_pool() -> dict[str, Any] | None:
     """What threadpoolctl knows of the BLAS that NumPy multiplies with; None where it does not know that BLAS."""
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -94,7 +103,8 @@ def numpy_product(a: np.ndarray, b: np.ndarray) -> Product:
 
 def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
     """torch's fp32 product, that of bfloat16 tensors, and the fp32 product that oneDNN may run in bfloat16; none of
-    them where torch is not installed, and the last only from torch 2.9 on, which has its flag."""
+    them where torch is not installed, the second only where it has a kernel for it, and the last only from torch 2.9
+    on, which has its flag."""
     torch = torch_if_installed()
     if torch is None:
         return []
@@ -118,10 +128,9 @@ def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
         return Product(name, precision, run, timer, OPENMP_REST, spread)
 
     # Rounding the result to bfloat16 adds the variance that rounding one of the operands adds.
-    products = [
-        product("torch fp32", left, right, "ieee", "ieee"),
-        product("torch bf16 tensors", half_left, half_right, "bf16", "ieee", math.sqrt(1.5)),
-    ]
+    products = [product("torch fp32", left, right, "ieee", "ieee")]
+    if torch_multiplies_bf16():
+        products.append(product("torch bf16 tensors", half_left, half_right, "bf16", "ieee", math.sqrt(1.5)))
     if has_flag:
         products.append(product("torch mkldnn bf16", left, right, "bf16", "bf16"))
     return products

@@ -79,11 +79,12 @@ def emulates_tiles() -> bool:
 @functools.cache
 def detected() -> str:
     """The highest of `LEVELS` that the CPU has and the operating system grants, or that is emulated."""
+    asked = emulates_tiles()  # first, so that another value of the variable is refused on every CPU
     if platform.machine() not in ("x86_64", "AMD64"):
         return "portable"
     flags, level = _described("flags"), "portable"
     for candidate, needs in _NEEDS.items():
-        emulated = candidate == "amx" and emulates_tiles()
+        emulated = candidate == "amx" and asked
         if not (emulated or flags.issuperset(needs)):
             break
         if candidate == "amx" and not emulated and not _tiles_granted():
