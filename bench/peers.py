@@ -70,8 +70,8 @@ def torch_if_imported() -> ModuleType | None:
 
 @functools.cache
 def torch_multiplies_bf16() -> bool:
-    """Whether torch has a kernel for products of bfloat16 tensors here. Without AVX-512 it has none, and sums one number
-    after the other on one thread: minutes for what takes milliseconds."""
+    """Whether torch has a kernel for products of bfloat16 tensors here. Without AVX-512 it has none, and sums one
+    number after the other on one thread: minutes for what takes milliseconds."""
     torch = torch_if_installed()
     return torch is not None and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 

@@ -107,9 +107,9 @@ def _multiply(work, size, a, b, c):
 
 
 @subroutine
-def _place(equation, a, ndim_a, b, ndim_b):
+def _place(state, equation, a, ndim_a, b, ndim_b):
     """Where in the table a call of two arrays stands."""
-    key = equation >> 4
+    key = (state >> 4) * 31 + (equation >> 4)
     dims, strides = get(a + _DIMENSIONS, 0), get(a + _STRIDES, 0)
     for dim in range(ndim_a):
         key = (key * 31 + get(dims, dim)) * 31 + get(strides, dim)
@@ -143,7 +143,7 @@ def _call(behind, arguments, _):
         if get(a + _TYPE, 0) != dtype or get(b + _TYPE, 0) != dtype:
             break
         ndim_a, ndim_b = get(a + _NDIM, 0) & 0xFFFFFFFF, get(b + _NDIM, 0) & 0xFFFFFFFF
-        place = _place(equation, a, ndim_a, b, ndim_b)
+        place = _place(state, equation, a, ndim_a, b, ndim_b)
         entry, dtype = table + 8 * (_HEAD + place * _ENTRY), get(a + _DTYPE, 0)
         if get(entry, _EQUATION) != equation or get(entry, _STATE) != state or get(entry, _DTYPE_OF) != dtype:
             break
@@ -253,7 +253,7 @@ class Table:
             kept = np.array(work, np.int64)
             what, address = a.itemsize, address_of(kept)
         fields = (id(state), id(a.dtype), a.ndim, b.ndim, swapped, what, address, len(shape))
-        place = _at(equation, a, b)
+        place = _at(state, equation, a, b)
         entry = self._memory[_HEAD + place * _ENTRY :][:_ENTRY]
         if not self._lock.acquire(blocking=False):  # another thread adds one
             return False
@@ -268,9 +268,9 @@ class Table:
         return True
 
 
-def _at(equation: object, *arrays: np.ndarray) -> int:
+def _at(state: object, equation: object, *arrays: np.ndarray) -> int:
     """`_place`, in Python."""
-    key = id(equation) >> 4
+    key = (id(state) >> 4) * 31 + (id(equation) >> 4)
     for pair in (pair for array in arrays for pair in zip(array.shape, array.strides, strict=True)):
         for value in pair:
             key = (key * 31 + value) & 0xFFFFFFFFFFFFFFFF

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..registry import Refused
-from . import loops, plans, segments, small_packing, small_tiles, small_vectors
+from . import loops, plans, segments, small_lines, small_packing, small_tiles, small_vectors
 from .packing import AsIs, OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .workspace import address_of
@@ -91,8 +91,8 @@ def _ahead(in_a_row: bool) -> segments.Alone | segments.InARow:
 
 @functools.cache
 def _leaf(plan: plans.Plan, dtype: np.dtype, in_a_row: bool) -> int:
-    kernel, element = plan.scheme.kernel, ELEMENTS[dtype.name]
-    return loops.leaf_address(small_vectors.MultiplySmall(kernel, element, _ahead(in_a_row)))
+    kernel = plan.scheme.kernel.of_one() if plan.a_panel.conversion.vector_parts == 2 else plan.scheme.kernel
+    return loops.leaf_address(small_vectors.MultiplySmall(kernel, ELEMENTS[dtype.name], _ahead(in_a_row)))
 
 
 @functools.cache
@@ -101,9 +101,9 @@ def _strips() -> int:
 
 
 @functools.cache
-def _convert_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool) -> int:
+def _convert_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool, way: type) -> int:
     source = Source(AlongK(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    return loops.leaf_address(small_vectors.ConvertLines(source, plan.a_panel.conversion))
+    return loops.leaf_address(small_lines.ConvertLines(source, plan.a_panel.conversion, way()))
 
 
 @functools.cache
@@ -113,16 +113,22 @@ def _pack_leaf(plan: plans.Plan, dtype: np.dtype, unit: bool) -> int:
     return loops.leaf_address(loops.PackRange(source, panel))
 
 
-def _conversion(plan: plans.Plan, dtype: np.dtype, operand: str, lines: tuple, aligned: bool) -> dict[str, int]:
+def _conversion(plan: plans.Plan, dtype: np.dtype, operand: str, lines: tuple, along_k: bool) -> dict[str, int]:
     """The fields that have an operand converted: `lines` are how many, their length, and both strides. Lines that
-    follow one another are converted as one, which has no ends to mask; rows that vectors read begin on cache lines."""
+    follow one another are converted as one, which has no ends to mask; rows that vectors read, and those of two parts,
+    begin on cache lines."""
     count, length, line_stride, stride = lines
-    size = 8 if dtype.itemsize == 8 else 4
-    target_line = plans.up(length * size, 64) if aligned else length * size
-    if stride == dtype.itemsize and line_stride == length * stride and target_line == length * size:
+    parts, way = plan.a_panel.conversion.vector_parts, small_lines.InTurn
+    line = length * (8 if dtype.itemsize == 8 else 4)
+    if parts == 2 and along_k:
+        line *= 2
+    elif parts == 2:
+        way = small_lines.ApartOfA if operand == "a" else small_lines.ApartOfB
+    apart = plans.up(line, 64) if operand == "b" or way.apart else line
+    if stride == dtype.itemsize and line_stride == length * stride and apart == line and not way.apart:
         count, length = 1, count * length
-    leaf = _convert_leaf(plan, dtype, stride == dtype.itemsize)
-    values = (leaf, count, length, line_stride, stride, target_line)
+    leaf = _convert_leaf(plan, dtype, stride == dtype.itemsize, way)
+    values = (leaf, count, length, line_stride, stride, apart * (2 if way.apart else 1), apart)
     return {f"{name}_{operand}": value for name, value in zip(small_vectors.CONVERT_FIELDS, values, strict=True)}
 
 
@@ -130,34 +136,39 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     size, (m, k, n) = 8 if dtype.itemsize == 8 else 4, sizes
     as_is = dtype.itemsize == size and type(plan.a_panel.conversion) is AsIs
     kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
+    parts = plan.a_panel.conversion.vector_parts  # of two each place along K becomes two
     fields = dict.fromkeys(small_vectors.FIELDS, 0)
     sides = _sides(sizes, dtype.itemsize)
     in_a_row = kernel.tall and _in_a_row(steps, sides)
     if in_a_row:
-        places = k * small_vectors.strips(m, n, kernel.lanes)
+        places = parts * k * small_vectors.strips(m, n, kernel.lanes)
         fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
-    fields.update(
-        leaf=_leaf(plan, dtype, in_a_row), m=m, n=n, k=k, c_row=steps.row or n * dtype.itemsize, a_row=a_row, a_k=a_k
-    )
+    leaf, c_row = _leaf(plan, dtype, in_a_row), steps.row or n * dtype.itemsize
+    fields.update(leaf=leaf, m=m, n=n, k=parts * k, c_row=c_row, a_row=a_row, a_k=a_k)
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1
         lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
-        over = -lines[1] * size % 64  # the last line is stored in whole vectors, beside a B that may be kept
-        fields.update(_conversion(plan, dtype, "a", lines, False), a_bytes=plans.up(m * k * size + over, 64))
-        fields.update(zip(("a_row", "a_k"), (k * size, size) if by_rows else (size, m * size), strict=True))
+        fields.update(_conversion(plan, dtype, "a", lines, by_rows))
+        line = fields["apart_a"]
+        a_bytes = plans.up((m if by_rows else parts * k) * line, 64) + 64  # the last line is stored in whole vectors
+        fields.update(a_bytes=a_bytes)
+        fields.update(zip(("a_row", "a_k"), (line, size) if by_rows else (size, line), strict=True))
     along_k, rows = abs(b_k) <= abs(b_column) and n > 1, 2 * kernel.lanes * size
     if not along_k and (b_column == size or n == 1) and as_is:
         fields.update(b_k=b_k, b_panel=rows)
     elif not along_k:
-        fields.update(_conversion(plan, dtype, "b", (k, n, b_k, b_column), True))
-        fields.update(b_k=fields["target_line_b"], b_panel=rows)
+        fields.update(_conversion(plan, dtype, "b", (k, n, b_k, b_column), False))
+        fields.update(b_k=fields["apart_b"], b_panel=rows)
     else:
         leaf = _pack_leaf(plan, dtype, b_k == dtype.itemsize)
-        fields.update(pack_b=leaf, line_b=b_column, along_b=b_k, b_k=kernel.b_bytes, b_panel=k * kernel.b_bytes)
+        fields.update(pack_b=leaf, line_b=b_column, along_b=b_k, depth_b=k)
+        fields.update(b_k=kernel.b_bytes // parts, b_panel=k * kernel.b_bytes)
     of_b = plans.up(n, kernel.nr) // kernel.nr * k * kernel.b_bytes
-    fields.update(run=_strips(), workspace_bytes=plans.up(fields["a_bytes"] + of_b, 64))
+    checked = plan.precision if plan.finds_magnitudes else None
+    limits = segments.LIMITS_BYTES if checked else 0
+    fields.update(run=_strips(), workspace_bytes=plans.up(limits + fields["a_bytes"] + of_b, 64))
     microseconds = (m * plans.up(n, kernel.lanes) * k) / (plan.products_per_microsecond * 2.4) + 0.08
-    return Job(fields, small_vectors.FIELDS, steps, microseconds)
+    return Job(fields, small_vectors.FIELDS, steps, microseconds, checked)
 
 
 @functools.cache

@@ -53,12 +53,14 @@ __all__ = [
     "constant",
     "converted",
     "cut_parts",
+    "factors_in_two",
     "interleaved_parts",
     "joined_limits",
     "pack_panel",
     "parts_of",
     "rounded",
     "to_bf16",
+    "updated_limits",
     "widened_range",
 ]
 
@@ -174,10 +176,10 @@ class TilePanel(NamedTuple):
             begin = builder.add(builder.mul(step, I64(step_bytes)), builder.mul(half, I64(TILE)))
             return _pack_tile(builder, tag, reader, offset(builder, target, begin), limits)
 
-        _update_limits(builder, limits_at, lambda limits: loop(builder, tiles, limits, one_tile))
+        updated_limits(builder, limits_at, lambda limits: loop(builder, tiles, limits, one_tile))
 
 
-def _update_limits(builder: ir.IRBuilder, at: ir.Value, found: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
+def updated_limits(builder: ir.IRBuilder, at: ir.Value, found: Callable[[list[ir.Value]], list[ir.Value]]) -> None:
     """Replace the limits in memory by what is found from them on."""
     slots = [offset(builder, at, LINE * slot) for slot in (0, 1)]
     limits = [load(builder, vector(I32), slot, 4) for slot in slots]
@@ -297,13 +299,13 @@ class VectorPanel(NamedTuple):
     def emit(builder: ir.IRBuilder, tag: Any, readers: Any, depth: ir.Value, target: ir.Value, limits_at: ir.Value):
         working = readers.working
         lanes, size = (8, 8) if working is F64 else (16, 4)
-        conversion = field_class(tag, "conversion")
+        conversion, operand = field_class(tag, "conversion"), field_class(tag, "operand").operand
         width, in_two = VectorPanel.k_bytes(tag) // conversion.vector_parts, conversion.vector_parts == 2
 
         def put(value: ir.Value, k: ir.Value, first: int) -> None:
             at = offset(builder, target, builder.mul(k, I64(width * conversion.vector_parts)))
             kept = min(lanes, width // size - first)
-            rows = _factors(builder, tag, value) if in_two else [converted(builder, value, conversion)]
+            rows = factors_in_two(builder, operand, value) if in_two else [converted(builder, value, conversion)]
             for row, number in enumerate(rows):
                 if kept < lanes:
                     number = builder.shuffle_vector(number, number, ir.Constant(vector(I32, kept), list(range(kept))))
@@ -336,15 +338,15 @@ class VectorPanel(NamedTuple):
             return loop(builder, builder.sdiv(builder.add(depth, I64(lanes - 1)), I64(lanes)), limits, along)
 
         if in_two:
-            _update_limits(builder, limits_at, whole)
+            updated_limits(builder, limits_at, whole)
         else:
             whole([])
 
 
-def _factors(builder: ir.IRBuilder, tag: Any, value: ir.Value) -> list[ir.Value]:
-    """The two rows of a place along K for operands in two parts: those of A and of B are multiplied in pairs."""
+def factors_in_two(builder: ir.IRBuilder, operand: str, value: ir.Value) -> list[ir.Value]:
+    """What values along K become for operands in two parts: those of A ("a") and of B are multiplied in pairs."""
     first, second = in_two_usual(builder, value)
-    if field_class(tag, "operand").operand == "a":
+    if operand == "a":
         return [first, second]
     return [builder.fadd(first, second), first]
 

@@ -13,7 +13,7 @@ import numpy as np
 from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
-from .compiled import EXACT, computed, pairs_multiply
+from .compiled import EXACT, computed, computed_by_panels, pairs_multiply
 
 __all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "refuses", "specialise"]
 
@@ -70,7 +70,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
     def refusal(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> str | None:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
-        if computed(isa, a.dtype, precision) is None:
+        if computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
         (m, k), n, count = a.shape[-2:], b.shape[-1], 1
         if b.ndim == 2:
@@ -119,7 +119,7 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         from .small_products import product
 
-        return product(a, b, isa, computed(isa, a.dtype, precision), rounding)
+        return product(a, b, isa, computed_by_panels(isa, a.dtype, precision), rounding)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_small_{isa}"
     return multiply
@@ -136,6 +136,6 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
             return None
         from .small_products import specialised
 
-        return specialised(isa, computed(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
+        return specialised(isa, computed_by_panels(isa, a.dtype, precision), rounding, a.dtype, a.shape, b.shape)
 
     return choose

@@ -11,7 +11,7 @@ import numpy as np
 from .. import threading
 from ..registry import Refused
 from . import ranges, segments
-from .jobs import ALONE, Job, Steps, job_for
+from .jobs import Job, Steps, job_for
 from .product import addresses
 from .small import LINES, SIDE
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
@@ -21,8 +21,9 @@ __all__ = ["product", "specialised"]
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""
 
-_SPREAD_MICROSECONDS = 30.0
-"""Work below this stays on the caller's thread: waking another one takes longer."""
+_SPREAD_MICROSECONDS = 24.0
+"""Work below this stays on the caller's thread: waking another one takes longer. A single product is divided by rows
+from there on."""
 
 _STRIDES_KEPT = 16
 """Layouts of operands that are remembered for two shapes."""
@@ -94,7 +95,7 @@ def specialised(
     (m, k), n, size = shape_a[-2:], shape_b[-1], dtype.itemsize
     shape, of_matrices = (*shape_a[:-1], n), (isa, precision, rounding, dtype, (m, k, n))
     contiguous = _contiguous(shape_a, size), _contiguous(shape_b, size)
-    whole = Steps(math.prod(shape[:-2]), m * k * size, k * n * size, m * n * size) if len(shape) > 2 else ALONE
+    whole = Steps(math.prod(shape[:-2]), m * k * size, k * n * size, m * n * size)
     make = empty if math.prod(shape) * size >= _SMALL_RESULT else np.empty
     known: dict[tuple, tuple[Callable, Callable]] = {}
     usual: Callable = _not_yet
@@ -105,12 +106,13 @@ def specialised(
             strides = (*strides_a, *strides_b)
             sizes, steps = _in_lines((m, k, n), strides, size, LINES, max(m, n) // LINES)
             return job_for(isa, precision, rounding, dtype, sizes, strides, steps)
-        steps = ALONE
+        if len(shape) == 2:
+            return _job_of_one(*of_matrices, (*strides_a, *strides_b))
         if (strides_a, strides_b) == contiguous:
             steps = whole
         elif len(shape) > 3:
             return None
-        elif len(shape) == 3:
+        else:
             several = shape[0] > 1
             steps = Steps(shape[0], several * strides_a[0], several * strides_b[0], several * m * n * size)
         return job_for(*of_matrices, (*strides_a[-2:], *strides_b[-2:]), steps)
@@ -159,6 +161,22 @@ def _ways(job: Job, strides: tuple[tuple[int, ...], ...], depth: int) -> tuple[C
     return (builtin(job, *strides) if brief and AVAILABLE else run), run
 
 
+def _job_of_one(
+    isa: str, precision: str, rounding: str, dtype: np.dtype, sizes: tuple[int, int, int], strides: tuple
+) -> Job:
+    """The job of a single product; of a long one by vectors, that of as many of its rows as each thread takes."""
+    job = job_for(isa, precision, rounding, dtype, sizes, strides)
+    if isa == "amx" or job.microseconds < _SPREAD_MICROSECONDS:
+        return job
+    (m, k, n), threads = sizes, threading.get_num_threads()
+    parts = min(
+        (parts for parts in range(1, min(m, 4 * threads) + 1) if m % parts == 0),
+        key=lambda parts: -(-parts // threads) * (m // parts),  # rows of the thread that has most
+    )
+    steps = Steps(parts, m // parts * strides[0], 0, m // parts * n * dtype.itemsize)
+    return job_for(isa, precision, rounding, dtype, (m // parts, k, n), strides, steps)
+
+
 def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """The strides of a contiguous array."""
     return tuple(size * math.prod(shape[place + 1 :]) for place in range(len(shape)))
@@ -176,7 +194,7 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
         return _long_product(a, b, isa, precision, rounding)
     if a.ndim == b.ndim == 2:
         c = np.empty((m, n), a.dtype)
-        _run(job_for(*of_matrices), a, b, c, k)
+        _run(_job_of_one(*of_matrices), a, b, c, k)
         return c
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = empty((*batch, m, n), a.dtype)

@@ -1,9 +1,10 @@
 """Products too small to be worth panels: strips of rows in vector registers, read from where the operands lie.
 
-A strip is up to 8 rows of the result and one to three vectors of its columns. Values of A are broadcast from memory,
-of any strides; rows of B are read as vectors, and so need neighbouring columns. Operands that have to be rounded or
-widened are so in one pass into memory of the worker, in their own order (`ConvertLines`); a B whose columns are no
-neighbours becomes the panels of `packing.VectorPanel`, of two vectors. Sums run along K in one chain, as in one step of
+A strip is up to 8 rows of the result and one to three vectors of its columns; in 16 registers, without AVX-512, up to 6
+rows and two vectors, and masks, which take registers there, only where columns end. Values of A are broadcast from
+memory, of any strides; rows of B are read as vectors, and so need neighbouring columns. Operands that have to be
+rounded or widened are so in one pass into memory of the worker (`small_lines.py`); a B whose columns are no neighbours
+becomes the panels of `packing.VectorPanel`, of two vectors. Sums run along K in one chain, as in one step of
 `loops.py`: the bits are the same.
 
 Measured, 32 x 32 x 32 on one core: 0.3 us where packing both operands and multiplying panels takes 0.9, and OpenBLAS
@@ -18,31 +19,31 @@ from ..jit import intrinsic, ir, subroutine, types
 from ..launch import call_at
 from ..words import get
 from .emit import (
-    F64,
+    I1,
     I32,
     I64,
     POINTER,
     broadcast,
     call,
+    either,
     lane_numbers,
     load,
     loop,
+    loop_of_any,
     offset,
     opaque,
     prefetch,
     prefetch_to_write,
-    store,
     vector,
     zero,
 )
 from .loops import PackArguments
 from .microkernels import Rows, convert
-from .packing import converted
-from .segments import HEADER, Alone, InARow, SegmentArguments
-from .sources import Reader
-from .tags import constant, field_class, instance
+from .segments import HEADER, LIMITS_BYTES, Alone, InARow, SegmentArguments
+from .small_lines import ConvertArguments
+from .tags import constant, field_class
 
-__all__ = ["CONVERT_FIELDS", "FIELDS", "ConvertLines", "MultiplySmall", "Strips", "strips"]
+__all__ = ["CONVERT_FIELDS", "FIELDS", "MultiplySmall", "Strips", "strips"]
 
 
 class _SmallArguments(NamedTuple):
@@ -68,16 +69,42 @@ class _SmallArguments(NamedTuple):
     by_c: int
 
 
+_MOST_ROWS = 6
+"""Of a strip of two vectors of columns where there are 16 registers."""
+
+
 class _Columns:
     """Emits some vectors of columns of the result, strip after strip of its rows; `job.k` is at least 1."""
 
-    def __init__(self, builder: ir.IRBuilder, leaf: types.Type, width: int, job: ir.Value, left: ir.Value) -> None:
+    def __init__(self, builder: ir.IRBuilder, leaf: types.Type, width: int, job: ir.Value) -> None:
         self.builder, self.kernel, self.width = builder, field_class(leaf, "kernel"), width
         self.target, self.fetches = field_class(leaf, "element"), field_class(leaf, "ahead").fetches
         self.job = {name: builder.extract_value(job, index) for index, name in enumerate(_SmallArguments._fields)}
-        lanes = self.kernel.lanes
+        self.all = ir.Constant(vector(I1, self.kernel.lanes), [1] * self.kernel.lanes)
+
+    def masks(self, left: ir.Value) -> list[ir.Value]:
+        """Which lanes of each vector exist where so many numbers are left."""
+        builder, lanes = self.builder, self.kernel.lanes
         left = broadcast(builder, builder.trunc(left, I32), lanes)
-        self.masks = [builder.icmp_signed("<", lane_numbers(lanes, lanes * v), left) for v in range(width)]
+        return [builder.icmp_signed("<", lane_numbers(lanes, lanes * v), left) for v in range(self.width)]
+
+    def heights(self) -> list[tuple[int, ir.Value]]:
+        """Heights of strips from the first row on, and how many strips have each."""
+        builder, rows = self.builder, self.job["m"]
+        if self.kernel.tall or self.width == 1:
+            found = []
+            for height in (8, 4, 1):
+                found.append((height, builder.sdiv(rows, I64(height))))
+                rows = builder.srem(rows, I64(height))
+            return found
+        strips = builder.sdiv(builder.add(rows, I64(_MOST_ROWS - 1)), I64(_MOST_ROWS))
+        least, taller = builder.sdiv(rows, strips), builder.srem(rows, strips)
+        shorter, found = builder.sub(strips, taller), []
+        for height in range(_MOST_ROWS, 0, -1):
+            is_taller, is_least = (builder.icmp_signed("==", least, I64(each)) for each in (height - 1, height))
+            count = builder.select(is_taller, taller, builder.select(is_least, shorter, I64(0)))
+            found.append((height, count))
+        return found
 
     def fetch(self, turn: ir.Value) -> None:
         """Ask for lines of the next operands and of the place of their result."""
@@ -86,7 +113,7 @@ class _Columns:
             at = self.builder.inttoptr(self.builder.add(self.job[f"next_{operand}"], by), POINTER)
             (prefetch_to_write if operand == "c" else prefetch)(self.builder, at)
 
-    def strip(self, height: int, a: ir.Value, b: ir.Value, c: ir.Value, done: ir.Value) -> None:
+    def strip(self, height: int, masks: list[ir.Value], a: ir.Value, b: ir.Value, c: ir.Value, done: ir.Value) -> None:
         """`height` rows, which begin at a and c; `done` strips of the job were done before."""
         builder, kernel, job = self.builder, self.kernel, self.job
         lanes, size, depth = kernel.lanes, kernel.size, job["k"]
@@ -98,7 +125,7 @@ class _Columns:
             a_at, b_at = (offset(builder, at, builder.mul(index, job[by])) for at, by in ((a, "a_k"), (b, "b_k")))
             self.fetch(builder.add(before, index))
             of_b, after = [], []
-            for v, mask in enumerate(self.masks):
+            for v, mask in enumerate(masks):
                 at = builder.bitcast(offset(builder, b_at, v * lanes * size), kind.as_pointer())
                 of_b.append(call(builder, f"llvm.masked.load.{suffix}.p0", kind, at, I32(size), mask, zero(kind)))
             for row, at in enumerate([a_at, *(offset(builder, a_at, apart) for apart in rows)]):
@@ -113,38 +140,43 @@ class _Columns:
             row, v = divmod(place, self.width)
             at = offset(builder, c, builder.mul(job["c_row"], I64(row)))
             at = offset(builder, at, v * lanes * self.target.size)
-            access.write(convert(builder, value, self.target), at, self.masks[v])
+            access.write(convert(builder, value, self.target), at, masks[v])
 
 
 @intrinsic(prefer_literal=True)
 def _columns(typingctx, leaf, vectors, job, b, c, left, done):
-    """At most `vectors` vectors of columns, of which so many numbers are `left`: strips of 8 rows, 4, and 1."""
-    width, kernel = vectors.literal_value, field_class(leaf, "kernel")
+    """At most `vectors` vectors of columns, of which so many numbers are `left`, strip after strip. Returns how many
+    were done, with those that were `done` before."""
+    width = vectors.literal_value
 
     def codegen(context, builder, signature, arguments):
         job, b, c, left, done = arguments[2:]
-        columns = _Columns(builder, leaf, width, job, left)
+        columns = _Columns(builder, leaf, width, job)
         a, b, c = (builder.inttoptr(at, POINTER) for at in (columns.job["a"], b, c))
-        rows = columns.job["m"]
-        for height in (8, 4, 1) if kernel.tall or width == 1 else (4, 1):
-            strips = builder.sdiv(rows, I64(height))
-            a_bytes, c_bytes = (builder.mul(columns.job[row], I64(height)) for row in ("a_row", "c_row"))
+        heights = columns.heights()
 
-            def one(index: ir.Value, _: list, at=(height, a, a_bytes, c, c_bytes, done)) -> list:
-                height, a, a_bytes, c, c_bytes, done = at
-                places = (
-                    offset(builder, a, builder.mul(index, a_bytes)),
-                    b,
-                    offset(builder, c, builder.mul(index, c_bytes)),
-                )
-                columns.strip(height, *places, builder.add(done, index))
-                return []
+        def all_rows(masks: list[ir.Value]) -> list[ir.Value]:
+            at_a, at_c, before = a, c, done
+            for height, strips in heights:
+                a_bytes, c_bytes = (builder.mul(columns.job[row], I64(height)) for row in ("a_row", "c_row"))
 
-            with builder.if_then(builder.icmp_signed(">", strips, I64(0))):
-                loop(builder, strips, [], one)
-            a, c = offset(builder, a, builder.mul(strips, a_bytes)), offset(builder, c, builder.mul(strips, c_bytes))
-            rows, done = builder.sub(rows, builder.mul(strips, I64(height))), builder.add(done, strips)
-        return done
+                def one(index: ir.Value, _: list, at=(height, at_a, a_bytes, at_c, c_bytes, before)) -> list:
+                    height, at_a, a_bytes, at_c, c_bytes, before = at
+                    place_a = offset(builder, at_a, builder.mul(index, a_bytes))
+                    place_c = offset(builder, at_c, builder.mul(index, c_bytes))
+                    columns.strip(height, masks, place_a, b, place_c, builder.add(before, index))
+                    return []
+
+                loop_of_any(builder, strips, [], one)
+                at_a = offset(builder, at_a, builder.mul(strips, a_bytes))
+                at_c, before = offset(builder, at_c, builder.mul(strips, c_bytes)), builder.add(before, strips)
+            return [before]
+
+        if columns.kernel.tall:
+            return all_rows(columns.masks(left))[0]
+        whole = builder.icmp_signed(">=", left, I64(width * columns.kernel.lanes))
+        whole_masks = [columns.all] * width
+        return either(builder, whole, lambda: all_rows(whole_masks), lambda: all_rows(columns.masks(left)))[0]
 
     return types.int64(leaf, vectors, job, *[types.int64] * 4), codegen
 
@@ -180,112 +212,36 @@ class MultiplySmall(NamedTuple):
     arguments = _SmallArguments
 
 
-_AT_ONCE = 4
-"""Vectors of a line that are converted in one turn of the loop."""
-
-
-@intrinsic
-def _convert_line(typingctx, source, conversion, at, stride, length, target):
-    """Convert `length` values along K of one line. Whole vectors of neighbours are read without a mask."""
-
-    def codegen(context, builder, signature, arguments):
-        _, _, at, stride, length, target = arguments
-        at, target = builder.inttoptr(at, POINTER), builder.inttoptr(target, POINTER)
-        element, unit = field_class(source, "element"), field_class(source, "spacing").unit
-        lanes, size = (8, 8) if element.working is F64 else (16, 4)
-
-        def some(first: ir.Value, count: int, left: ir.Value | None) -> None:
-            """`count` vectors from one on; where so many values are `left`, those of them."""
-            here = offset(builder, at, builder.mul(builder.mul(first, I64(lanes)), stride))
-            to = offset(builder, target, builder.mul(first, I64(lanes * size)))
-            reader = Reader(builder, source, here, (I64(0), stride), I64(1), left)
-            read = [reader.whole(index) if left is None else reader.along(I64(0)) for index in range(count)]
-            for index, value in enumerate(converted(builder, each, instance(conversion)) for each in read):
-                store(builder, value, offset(builder, to, index * lanes * size), size)
-
-        def several(count: int, first: ir.Value, turns: ir.Value) -> ir.Value:
-            """So many turns of `count` vectors; the next vector."""
-
-            def one(index: ir.Value, _: list) -> list:
-                some(builder.add(first, builder.mul(index, I64(count))), count, None)
-                return []
-
-            with builder.if_then(builder.icmp_signed(">", turns, I64(0))):
-                loop(builder, turns, [], one)
-            return builder.add(first, builder.mul(turns, I64(count)))
-
-        done, whole = I64(0), builder.sdiv(length, I64(lanes))
-        if unit:
-            done = several(_AT_ONCE, done, builder.sdiv(whole, I64(_AT_ONCE)))
-            done = several(1, done, builder.sub(whole, done))
-
-        def masked(index: ir.Value, _: list) -> list:
-            first = builder.add(done, index)
-            some(first, 1, builder.sub(length, builder.mul(first, I64(lanes))))
-            return []
-
-        rest = builder.sub(builder.sdiv(builder.add(length, I64(lanes - 1)), I64(lanes)), done)
-        with builder.if_then(builder.icmp_signed(">", rest, I64(0))):
-            loop(builder, rest, [], masked)
-        return context.get_dummy_value()
-
-    return types.void(source, conversion, *[types.int64] * 4), codegen
-
-
-@subroutine
-def _convert_lines(leaf, job):
-    for line in range(job.lines):
-        _convert_line(
-            leaf.source, leaf.conversion, job.at + line * job.line_stride, job.stride, job.length,
-            job.target + line * job.target_stride,
-        )  # fmt: skip
-
-
-class _ConvertArguments(NamedTuple):
-    lines: int
-    length: int
-    at: int
-    line_stride: int
-    stride: int
-    target: int
-    target_stride: int
-
-
-class ConvertLines(NamedTuple):
-    """Leaf: lines of an operand, converted, one after the other. Lines have room for whole vectors of 64 bytes."""
-
-    source: NamedTuple
-    conversion: NamedTuple
-    run = _convert_lines
-    arguments = _ConvertArguments
-
-
-CONVERT_FIELDS = ("convert", "lines", "length", "line_stride", "stride", "target_line")
+CONVERT_FIELDS = ("convert", "lines", "length", "line_stride", "stride", "target_line", "apart")
 FIELDS = (
     *HEADER, "leaf", "m", "n", "k", "c_row", "a_row", "a_k", "b_k", "b_panel", "a_bytes",
     *(f"{name}_a" for name in CONVERT_FIELDS), *(f"{name}_b" for name in CONVERT_FIELDS), "pack_b", "line_b", "along_b",
-    "by_a", "by_b", "by_c",
+    "depth_b", "by_a", "by_b", "by_c",
 )  # fmt: skip
 """What the int64 of a job mean. convert_a, convert_b and pack_b are 0 where the operand is read where it lies."""
 
 _FIRST = len(HEADER)
 _CONVERT_A, _CONVERT_B = FIELDS.index("convert_a"), FIELDS.index("convert_b")
 _PACK, _AHEAD = FIELDS.index("pack_b"), FIELDS.index("by_a")
+_OF_B = LIMITS_BYTES // 2
+"""Where the magnitudes found in B lie, behind those of A."""
 
 
 @subroutine
-def _convert(fields, at, target):
+def _convert(fields, at, target, limits):
     """Convert the operand at an address as the fields say."""
-    arguments = _ConvertArguments(
-        get(fields, 1), get(fields, 2), at, get(fields, 3), get(fields, 4), target, get(fields, 5)
-    )
+    arguments = ConvertArguments(
+        get(fields, 1), get(fields, 2), at, get(fields, 3), get(fields, 4), target, get(fields, 5), get(fields, 6),
+        limits,
+    )  # fmt: skip
     call_at(get(fields, 0), arguments)
 
 
 @subroutine
 def _strips(_, segment):
     """The products of a segment."""
-    at, workspace = segment.job + 8 * _FIRST, segment.workspace
+    at, limits = segment.job + 8 * _FIRST, segment.workspace
+    workspace = limits + (LIMITS_BYTES if get(segment.job, 1) != 0 else 0)
     leaf, m, n, k, c_row = get(at, 0), get(at, 1), get(at, 2), get(at, 3), get(at, 4)
     b_k, of_b = get(at, 7), workspace + get(at, 9)
     convert_a, convert_b = segment.job + 8 * _CONVERT_A, segment.job + 8 * _CONVERT_B
@@ -296,24 +252,25 @@ def _strips(_, segment):
         next_a, next_b, next_c = a + step_a, b + step_b, c + step_c
         if get(convert_a, 0) != 0:
             if item == 0 or step_a != 0:
-                _convert(convert_a, a, workspace)
+                _convert(convert_a, a, workspace, limits)
             a = workspace
         if get(convert_b, 0) != 0:
             if item == 0 or step_b != 0:
-                _convert(convert_b, b, of_b)
+                _convert(convert_b, b, of_b, limits + _OF_B)
             b = of_b
         elif get(pack_b, 0) != 0:
             if item == 0 or step_b != 0:
-                call_at(
-                    get(pack_b, 0),
-                    PackArguments(get(pack_b, 1), get(pack_b, 2), n, k, k, b, of_b, workspace, 0, n, 0, k),
+                depth = get(pack_b, 3)
+                arguments = PackArguments(
+                    get(pack_b, 1), get(pack_b, 2), n, depth, depth, b, of_b, limits + _OF_B, 0, n, 0, depth
                 )
+                call_at(get(pack_b, 0), arguments)
             b = of_b
-        arguments = _SmallArguments(
+        product = _SmallArguments(
             m, n, k, a, get(at, 5), get(at, 6), b, b_k, get(at, 8), c, c_row,
             next_a, next_b, next_c, get(ahead, 0), get(ahead, 1), get(ahead, 2),
         )  # fmt: skip
-        call_at(leaf, arguments)
+        call_at(leaf, product)
 
 
 def strips(m: int, n: int, lanes: int) -> int:

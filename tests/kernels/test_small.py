@@ -108,6 +108,22 @@ def test_the_sums_of_two_tf32_parts_by_tiles():
         np.testing.assert_array_equal(direct(one, np.ascontiguousarray(rows.T), "amx", "tf32x3"), expected.T)
 
 
+@every_isa
+def test_magnitudes_of_two_parts(isa):
+    """What a split would overflow, or lose, is refused, wherever it lies; zeros and what is merely large are not."""
+    for laid_out in (lambda x: x, lambda x: np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -1, -2)), -1, -2)):
+        a, b = laid_out(normal(5, 9, 17)), laid_out(normal(5, 17, 20, seed=1))
+        a[3, 8, 16], b[0, 0, 0], b[4, 16, 19] = 0.0, -0.0, 1e20
+        assert_same(a, b, isa, "bf16x3")
+        for value in (np.inf, -np.inf, np.nan, 3.4e38, 1e-39, 1e-42):
+            for x, place in ((a, (3, 8, 16)), (b, (4, 16, 19))):
+                before, x[place] = x[place], value
+                for pair in ((a, b), (a[place[0]], b[place[0]])):
+                    with pytest.raises(Refused):
+                        direct(*pair, isa, "bf16x3")
+                x[place] = before
+
+
 @with_tiles
 def test_what_looks_like_zero_by_its_first_part():
     """Numbers of which parts hold nothing, and NaN that rounding might turn into zero, among usual ones."""
@@ -121,7 +137,7 @@ def test_what_looks_like_zero_by_its_first_part():
 
 
 @every_isa
-@pytest.mark.parametrize("precision", ["ieee", "bf16"])
+@pytest.mark.parametrize("precision", ["ieee", "bf16", "bf16x3"])
 def test_every_layout(isa, precision):
     for m, k, n in ((18, 37, 21), (1, 40, 5), (40, 1, 3), (2, 7, 1)):
         for a, b in itertools.product(layouts(normal(m, k)), layouts(normal(k, n, seed=1))):
