@@ -194,13 +194,13 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "workspace": fourier.weight_gradient_workspace,
     },
     ("conv", "depthwise"): {
-        "run": fast.conv_depthwise, "isa": "avx512", "refuses": fast.refuses_depthwise, "packs": True,
+        "run": fast.conv_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True,
     },
     ("conv_input_gradient", "depthwise"): {
-        "run": fast.input_gradient_depthwise, "isa": "avx512", "refuses": fast.refuses_depthwise, "packs": True,
+        "run": fast.input_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True,
     },
     ("conv_weight_gradient", "depthwise"): {
-        "run": fast.weight_gradient_depthwise, "isa": "avx512", "refuses": fast.refuses_weight_depthwise,
+        "run": fast.weight_gradient_depthwise, "isa": "avx2", "refuses": fast.refuses_weight_depthwise,
     },
     ("conv", "direct"): {
         "run": fast.conv_direct, "isa": "avx512_bf16", "refuses": fast.refuses_direct,
@@ -215,11 +215,11 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "workspace": fast.workspace_weight_direct,
     },
     ("conv", "implicit"): {
-        "run": fast.conv_implicit, "isa": "avx512", "refuses": fast.refuses_implicit,
+        "run": fast.conv_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
         "workspace": fast.workspace_implicit, "packs": True,
     },
     ("conv_input_gradient", "implicit"): {
-        "run": fast.input_gradient_implicit, "isa": "avx512", "refuses": fast.refuses_implicit,
+        "run": fast.input_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
         "workspace": fast.workspace_implicit, "packs": True,
     },
     ("conv_weight_gradient", "implicit"): {

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import threading
-from ..gemm.compiled import working_dtype
+from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -77,7 +77,7 @@ def _plan(
     setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, w_shape: tuple[int, ...]
 ) -> _Plan:
     """The plan of a convolution, or of the gradient with respect to its input."""
-    working, conversion = working_dtype(dtype), setting.conversion("avx512", dtype)
+    working, conversion = working_dtype(dtype), setting.conversion(vector_isa(), dtype)
     gradient, channels, multiplier = setting.gradient, setting.groups, w_shape[0] // setting.groups
     task = setting.task(shape, w_shape)._replace(images=1)
     where = geometry.gradient_geometry(task, _AHEAD) if gradient else geometry.forward_geometry(task, 0, _AHEAD)
@@ -103,7 +103,7 @@ def _plan(
         })  # fmt: skip
         kept.append((written, distances))
     pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
-    memory = -(-reads * where.planes * lines * unit // 64) * 64 + 1024
+    memory = -(-reads * where.planes * lines * unit // 64) * 64 + depthwise.SUMS_BYTES
     values = describe(DEPTHWISE, _reading(places, where, where.planes, lines, where.front) | {
         "leaf": _leaf(False, dtype.name, *conversion), "reads": reads, "results": results,
         "read_stride": wide[1], "write_stride": out_strides[1], "image_stride": wide[0], "result_image": out_strides[0],
@@ -174,7 +174,7 @@ def _weight_plan(
     g_strides: tuple[int, ...],
     dtype: np.dtype,
 ) -> _Plan:
-    working, conversion = working_dtype(dtype), setting.conversion("avx512", dtype)
+    working, conversion = working_dtype(dtype), setting.conversion(vector_isa(), dtype)
     channels, multiplier, item = x_shape[1], g_shape[1] // x_shape[1], dtype.itemsize
     where = geometry.forward_geometry(setting.task(x_shape, g_shape)._replace(images=1), 0, _AHEAD)
     (one,) = where.passes

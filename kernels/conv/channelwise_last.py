@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
-from ..gemm.compiled import working_dtype
+from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import leaf_address
 from ..gemm.packing import CONVERSIONS
 from ..gemm.sources import ELEMENTS
@@ -47,7 +47,7 @@ def takes(setting: Setting, multiplier: int, *arrays: np.ndarray) -> bool:
 def _takes(setting: Setting, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> bool:
     if not is_channels_last(shape, strides, dtype.itemsize):
         return False
-    rounds = CONVERSIONS[setting.conversion("avx512", dtype)].target is not None
+    rounds = CONVERSIONS[setting.conversion(vector_isa(), dtype)].target is not None
     wide, own = three_strides(shape, strides), (*shape[:2], *three(shape[2:], 1))
     dense = contiguous_strides(own, dtype.itemsize, True)
     return not rounds or all(size == 1 or a == b for size, a, b in zip(own[2:], wide[2:], dense[2:], strict=True))
@@ -105,7 +105,7 @@ def _window_plan(
 ) -> _Plan:
     """As `_plan`, of 3 x 3 taps. At a stride of one, a gradient with respect to the input is a convolution of g with
     the taps in reverse order."""
-    kind, conversion, (images, channels, height, width) = setting.kind, setting.conversion("avx512", dtype), shape
+    kind, conversion, (images, channels, height, width) = setting.kind, setting.conversion(vector_isa(), dtype), shape
     stride, padding = setting.at.stride[0], setting.at.padding
     turned = kind == "input" and stride == 1
     if kind == "input":
@@ -155,7 +155,7 @@ def _plan(
     strides of g for the gradient with respect to the weight."""
     if _has_windows(setting, dtype, setting.kernel(other)):
         return _window_plan(setting, shape, strides, dtype, written, threads)
-    kind, conversion, item = setting.kind, setting.conversion("avx512", dtype), dtype.itemsize
+    kind, conversion, item = setting.kind, setting.conversion(vector_isa(), dtype), dtype.itemsize
     working = working_dtype(dtype)
     task = setting.task(shape, other)._replace(images=1)
     whole, wide = task.size if kind == "input" else task.output, three_strides(shape, strides)

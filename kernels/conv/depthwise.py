@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .. import cpu
 from ..gemm.emit import (
     F64,
     I1,
@@ -31,10 +32,13 @@ from .geometry import GROUP, RUN_BYTES
 from .memory import clear, read32, read64
 from .positions import pointer, read_positions, suffix, write_all, write_apart, write_together
 
-__all__ = ["LANES", "Depthwise", "DepthwiseWeight", "convolve"]
+__all__ = ["LANES", "SUMS_BYTES", "Depthwise", "DepthwiseWeight", "convolve"]
 
 LANES = 16
-_UNROLLED = 8
+_UNROLLED = 8 if cpu.refusal("avx512") is None else 4
+"""Vectors of results whose sums are in registers."""
+_POSITIONS = LANES * _UNROLLED
+SUMS_BYTES = 8 * _POSITIONS
 _PARTIAL = 4
 _PASS_BYTES = 8 * len(PASS)
 
@@ -89,7 +93,7 @@ def _weight(builder: ir.IRBuilder, lanes: _Lanes, at: ir.Value) -> ir.Value:
 
 
 def _totals(builder: ir.IRBuilder, lanes: _Lanes, plane: Any, table: Any, weights: Any, taps: Any, bias: Any) -> list:
-    """Eight vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
+    """Some vectors of results from the address `plane` on: the bias, and each tap's values times its weight."""
     plane, table, weights, bias = (pointer(builder, x) for x in (plane, table, weights, bias))
     size = _size(lanes.element)
 
@@ -107,7 +111,7 @@ def _totals(builder: ir.IRBuilder, lanes: _Lanes, plane: Any, table: Any, weight
 
 @intrinsic
 def _accumulate(typingctx, leaf, plane, table, weights, taps, bias, sums):
-    """Eight vectors of results (`_totals`) into memory."""
+    """Some vectors of results (`_totals`) into memory."""
     lanes = _lanes(leaf)
 
     def codegen(context, builder, signature, arguments):
@@ -207,13 +211,13 @@ def _lay_out(leaf, plan, at, channel_stride, target):
 
 @subroutine
 def _convolve_positions(leaf, job, planes, one, out, weights, bias):
-    """One result of a pass, 128 positions at a time."""
+    """One result of a pass, some positions at a time."""
     taps, table, end = field("pass", one, "steps"), field("pass", one, "table"), field("pass", one, "end")
     runs, offsets, unit = field("pass", one, "runs"), field("pass", one, "offsets"), _position_bytes(leaf)
-    sums = job.memory + field("depthwise", job.plan, "memory") - 1024
-    for position in range(0, end, 128):
+    sums = job.memory + field("depthwise", job.plan, "memory") - SUMS_BYTES
+    for position in range(0, end, _POSITIONS):
         _accumulate(leaf, planes + position * unit, table, weights, taps, bias, sums)
-        for here in range(position, min(position + 128, end), 16):
+        for here in range(position, min(position + _POSITIONS, end), 16):
             run = runs + here // GROUP * RUN_BYTES
             _put(
                 leaf, sums + (here - position) * unit, out, read32(run + 4), read32(run), offsets + 4 * here,

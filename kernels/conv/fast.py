@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import precision as precisions
-from ..gemm.compiled import computed, isa_of_parts, passed_over
+from ..gemm.compiled import computed, isa_of_parts, passed_over, vector_isa
 from ..registry import ArraySpec
 from .setting import setting_of
 
@@ -83,21 +83,21 @@ def refuses_depthwise(
 ) -> str | None:
     """Why a convolution, or the gradient with respect to its input, is not done channel by channel."""
     other = _not_depthwise(groups * weight.shape[1], groups)
-    return other or _unknown("avx512", x, weight, precision, rounding)
+    return other or _unknown(vector_isa(), x, weight, precision, rounding)
 
 
 def refuses_weight_depthwise(
     x: ArraySpec, g: ArraySpec, *, groups: int = 1, precision: str = "ieee", rounding: str = "rna", **_: Any
 ) -> str | None:
     """Why the gradient with respect to a weight is not computed channel by channel."""
-    return _not_depthwise(x.shape[1], groups) or _unknown("avx512", x, g, precision, rounding)
+    return _not_depthwise(x.shape[1], groups) or _unknown(vector_isa(), x, g, precision, rounding)
 
 
 def refuses_implicit(
     x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
 ) -> str | None:
     """Why a convolution, or one of its gradients, is not done as an implicit product."""
-    return _unknown("avx512", x, weight, precision, rounding)
+    return _unknown(vector_isa(), x, weight, precision, rounding)
 
 
 def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
-from ..gemm import plans
-from ..gemm.compiled import working_dtype
+from ..gemm import plans, vectors
+from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
@@ -39,7 +39,7 @@ class _Plan(NamedTuple):
     gradient: bool
     working: np.dtype
     conversion: tuple[str, str | None]
-    scheme: plans.Scheme
+    kernel: Any
     geometry: Geometry
     last: bool
     out_shape: tuple[int, ...]
@@ -76,9 +76,9 @@ def _plan(
     threads: int,
 ) -> _Plan:
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
-    conversion = setting.conversion("avx512", dtype)
+    conversion = setting.conversion(vector_isa(), dtype)
     working = working_dtype(dtype)
-    scheme = plans.plan_for("avx512", *_gemm_precision(conversion), working.itemsize).scheme
+    kernel = _kernel(working.itemsize)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     where = geometry.gradient_geometry(task, _BLOCK) if gradient else geometry.forward_geometry(task, 0, _BLOCK)
@@ -89,7 +89,7 @@ def _plan(
     places = _spots(where, where.sources, wide, item)
     strip, count, front, region = _strip(where, channels * where.planes * size, threads)
     array_bytes = (GROUP * region + GROUP) * size  # a cache line or two more: equal addresses would share a set
-    panels = -(-columns // scheme.kernel.mr)
+    panels = -(-columns // kernel.mr)
     passes, kept = [], []
     for one in where.passes:
         written = _spots(where, (geometry.result_indices(where, one),), out_strides, item)
@@ -113,7 +113,7 @@ def _plan(
         kept.append((table, written))
     pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
     region_bytes = channels * where.planes * array_bytes
-    sums = -(-scheme.kernel.mr * scheme.kernel.nr * size // 64) * 64
+    sums = -(-kernel.mr * kernel.nr * size // 64) * 64
     values = describe(PLAN, dict.fromkeys(PLAN, 0) | {
         "pack": _pack_leaf(dtype.name, conversion), "groups": places.groups, "period_stride": places.period_stride,
         "runs": address_of(places.runs), "offsets": address_of(places.offsets), "planes": where.planes,
@@ -129,15 +129,17 @@ def _plan(
     rank = len(shape) - 2
     key = ("vectors", conversion, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
     return _Plan(
-        gradient, working, conversion, scheme, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
+        gradient, working, conversion, kernel, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
         any(not one.taps for one in where.passes), groups, address_of(values),
         sums + (-(-region_bytes // 64) * 64 if strip else 0), 0 if strip else groups * region_bytes, key,
         (values, pass_table, places, kept),
     )  # fmt: skip
 
 
-def _gemm_precision(conversion: tuple[str, str | None]) -> tuple[str, str]:
-    return conversion[0], conversion[1] or "rna"
+def _kernel(size: int) -> Any:
+    """The microkernel for elements of a size: that of products, unless its blocks are narrower than a group."""
+    kernel = plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel
+    return kernel if kernel.nr >= GROUP else vectors.Avx2Float64Wide()
 
 
 def _spots(where: Geometry, tables: Any, strides: tuple[int, ...], item: int) -> geometry.Spots:
@@ -154,19 +156,17 @@ def _pack_leaf(dtype: str, conversion: tuple[str, str | None]) -> int:
 
 @functools.cache
 def _block_leaf(dtype: str, size: int) -> int:
-    kernel = plans.plan_for("avx512", "ieee", "rna", size).scheme.kernel
-    return leaf_address(planes.ConvolveVectors(kernel, ELEMENTS[dtype]))
+    return leaf_address(planes.ConvolveVectors(_kernel(size), ELEMENTS[dtype]))
 
 
 @functools.cache
 def _weights_leaf(dtype: np.dtype, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
-    kernel = plans.plan_for("avx512", "ieee", "rna", size).scheme.kernel
     source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    return leaf_address(weights.PackWeights(source, VectorPanel(OfA(), CONVERSIONS[conversion], kernel)))
+    return leaf_address(weights.PackWeights(source, VectorPanel(OfA(), CONVERSIONS[conversion], _kernel(size))))
 
 
 def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
-    wide, kernel = spread(w), plan.scheme.kernel
+    wide, kernel = spread(w), plan.kernel
     side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
     leaf = _weights_leaf(wide.dtype, plan.working.itemsize, plan.conversion, *side.order(wide.itemsize))
     panel = (kernel.mr, _DEPTH, 1, kernel.a_bytes)

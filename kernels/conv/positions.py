@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import cpu
 from ..gemm.emit import (
     F16,
     F32,
@@ -30,6 +31,7 @@ from ..gemm.emit import (
 )
 from ..gemm.microkernels import convert
 from ..jit import ir
+from .expansion import gather_and_store, spread
 from .geometry import GROUP, NOWHERE
 
 __all__ = [
@@ -84,11 +86,20 @@ def read_positions(
     here, kind = offset(builder, at, base), vector(element.stored, GROUP)
     with builder.if_else(builder.icmp_unsigned("<=", mask, I32(0xFFFF))) as (together, apart):
         with together:
-            lanes = builder.bitcast(builder.trunc(mask, I16), vector(I1, GROUP))
-            name = f"llvm.masked.expandload.{suffix(element.stored, GROUP)}"
-            found = call(builder, name, kind, here, lanes, zero(kind))
-            builder.store(widened(builder, found, element), slot)
-        with apart, builder.if_else(builder.icmp_signed("<", mask, I32(0))) as (anywhere, every_other):
+            if element.size > 2 and cpu.refusal("avx512") is not None:
+                with builder.if_else(builder.icmp_unsigned("==", mask, I32(0xFFFF))) as (whole, partial):
+                    with whole:
+                        builder.store(load(builder, kind, here, element.size), slot)
+                    with partial:
+                        builder.store(spread(builder, element, here, mask), slot)
+            else:
+                lanes = builder.bitcast(builder.trunc(mask, I16), vector(I1, GROUP))
+                name = f"llvm.masked.expandload.{suffix(element.stored, GROUP)}"
+                found = call(builder, name, kind, here, lanes, zero(kind))
+                builder.store(widened(builder, found, element), slot)
+        # Without AVX-512 masks of every other value take longer than a gather.
+        gathers = I1(1) if cpu.refusal("avx512") is not None else builder.icmp_signed("<", mask, I32(0))
+        with apart, builder.if_else(gathers) as (anywhere, every_other):
             with anywhere:
                 places, there = existing(builder, offsets)
                 builder.store(gathered(builder, element, at, places, there), slot)
@@ -128,13 +139,27 @@ def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Valu
         address = broadcast(builder, builder.trunc(builder.ptrtoint(at, I64), I32), GROUP)
         upper = builder.and_(builder.add(address, offsets), splat(I32, 2, GROUP))
         offsets = builder.sub(offsets, upper)
-    name = "llvm.x86.avx512.mask.gather.dpi.512"
-    found = call(builder, name, kind, zero(kind), at, offsets, mask, I32(1))
+    if cpu.refusal("avx512") is None:
+        name = "llvm.x86.avx512.mask.gather.dpi.512"
+        found = call(builder, name, kind, zero(kind), at, offsets, mask, I32(1))
+    else:
+        found = _gathered_by_halves(builder, at, offsets, mask)
     if element.size == 4:
         return builder.bitcast(found, vector(F32, GROUP))
     halves = builder.lshr(found, builder.shl(upper, splat(I32, 3, GROUP)))
     halves = builder.trunc(halves, vector(I16, GROUP))
     return widened(builder, builder.bitcast(halves, vector(element.stored, GROUP)), element)
+
+
+def _gathered_by_halves(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
+    """The 32 bits at `at` + each of 16 offsets where the mask says so, zero elsewhere, by two instructions of AVX2."""
+    eight, halves = vector(I32, GROUP // 2), []
+    lanes = builder.sext(mask, vector(I32, GROUP))
+    for half in (0, 1):
+        order = ir.Constant(eight, list(range(8 * half, 8 * half + 8)))
+        some, wanted = (builder.shuffle_vector(each, each, order) for each in (offsets, lanes))
+        halves.append(call(builder, "llvm.x86.avx2.gather.d.d.256", eight, zero(eight), at, some, wanted, I8(1)))
+    return builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(GROUP))))
 
 
 def _places(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, element: Any) -> ir.Value:
@@ -145,6 +170,9 @@ def _places(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, element: Any
 
 def write_together(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value, lanes: ir.Value) -> None:
     """Store accumulators of the positions in `lanes` one after the other from `at` on."""
+    if cpu.refusal("avx512") is not None:
+        gather_and_store(builder, element, value, at, lanes)
+        return
     if value.type.element is F64 and value.type.count == GROUP:
         # One register at a time: LLVM 22 splits a compression over two with an aligned store to an unaligned address.
         for half in (0, 1):

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import cpu, threading
+from .. import threading
 from ..gemm import plans
-from ..gemm.compiled import working_dtype
+from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import leaf_address
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
@@ -161,7 +161,7 @@ def _plan(
     g_strides: tuple[int, ...],
     dtype: np.dtype,
 ) -> _Plan:
-    isa, groups, working = "avx2" if cpu.capability() == "avx2" else "avx512", setting.groups, working_dtype(dtype)
+    isa, groups, working = vector_isa(), setting.groups, working_dtype(dtype)
     conversion, rounding = setting.conversion(isa, dtype)
     plan = plans.plan_for(isa, conversion, rounding or "rna", working.itemsize)
     kernel, where = plan.scheme.kernel, geometry.forward_geometry(setting.task(x_shape, g_shape), 0, 0)

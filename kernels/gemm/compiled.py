@@ -31,6 +31,7 @@ __all__ = [
     "passed_over",
     "refuses",
     "usable_isas",
+    "vector_isa",
     "working_dtype",
 ]
 
@@ -97,6 +98,11 @@ def isa_of_parts() -> str:
 def pairs_multiply(dtype: np.dtype, precision: str) -> bool:
     """Whether products of pairs are the fastest for a dtype at a precision here."""
     return passed_over("avx512_bf16") is None and computed("avx512_bf16", dtype, precision) is not None
+
+
+def vector_isa() -> str:
+    """The instruction set of vectors whose loops are taken here, if any are."""
+    return "avx512" if cpu.refusal("avx512") is None else "avx2"
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:

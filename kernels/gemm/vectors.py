@@ -31,6 +31,7 @@ from .emit import (
 __all__ = [
     "Avx2Float32",
     "Avx2Float64",
+    "Avx2Float64Wide",
     "Avx2InTwo",
     "Avx2Int32",
     "Avx2Int64",
@@ -212,6 +213,13 @@ class Avx2Float64(Avx512Float32):
     a_bytes, b_bytes = 64, 64
     turn, ahead_a, ahead_b = 32, 1, 2
     unrolled, embedded = 4, 0
+
+
+class Avx2Float64Wide(Avx2Float64):
+    """Blocks as wide as a group of positions (`conv/implicit.py`)."""
+
+    mr, nr = 3, 16
+    a_bytes, b_bytes = 32, 128
 
 
 class PortableFloat32(Avx512Float32):
