@@ -8,6 +8,7 @@ cannot hold (values that its splits would lose) is multiplied from the array.
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -49,7 +50,8 @@ def gains_by_keeping(a: ArraySpec, b: ArraySpec, precision: str = "ieee", roundi
     """Whether such loops are the best for a right operand that is packed already: also where `matmul` only prefers not
     to pack it."""
     name = _preferred(a, b, precision, rounding)
-    return name in ISAS or (name.removesuffix("_rows") in ISAS and min(a.shape[-2], b.shape[-1]) > KEPT_ROWS)
+    rows, columns = a.shape[-2], b.shape[-1]
+    return name in ISAS or columns >= rows > KEPT_ROWS.get(name.removesuffix("_rows"), math.inf)
 
 
 def _preferred(a: ArraySpec, b: ArraySpec, precision: str, rounding: str) -> str:

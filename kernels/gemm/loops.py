@@ -91,7 +91,7 @@ def _pack_range(leaf, job):
     # Lines that are contiguous along K are read to the end of a block, one after the other. Otherwise a few places
     # along K are read over all lines, so that memory is read in order.
     along = constant(leaf.source, "along_k")
-    stride = job.kc if along else max(step, 16)
+    stride = job.kc if along else constant(leaf.panel, "places")
     outer_first, outer_last, outer_step = job.first_panel, last_panel, 1
     inner_first, inner_last, inner_step = job.first_k, last_k, stride
     if not along:

@@ -19,22 +19,30 @@ from ..registry import ArraySpec, Refused
 from .compiled import EXACT, computed_by_panels, pairs_multiply, working_dtype
 from .workspace import address_of, empty
 
-__all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "refuses", "rows_times"]
+__all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "product", "refuses", "rows_times"]
 
 ISAS = ("avx512", "avx2")
 
 _FLOAT32, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
 
-_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 48}, 16, 64
+_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 16}, 16, 64
 """Rows (half as many of float64) and columns up to which packing the matrix takes longer, and those up to which exact
 products on tiles do. With 16, 32, 64 and 128 rows here, by panels and by NumPy: milliseconds on
 AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 15.7, 10.4, 17.3, 22.7, 17.8, ieee 3.2,
 13.0, 5.6, 5.0, 14.2, 7.8, 8.6, 15.8, 11.0, 16.8, 22.9, 18.8; one that runs along K 3.6, -, 7.7, 5.6, -, 9.9, 9.4, 19.8,
 12.4, 20.1, 26.2, 19.6. Of 512 x 512, microseconds with 48 and 128 207, 298, 325, 375, 412, 694."""
 
-KEPT_ROWS = 32
+_MOST_ACROSS = 6
+"""Rows up to which AVX2 does so where the matrix runs across the result: so many have their sums in registers, and more
+read it from panels that each thread packs in its cache (`plans.columns`). Milliseconds of 4096 x 4096 on a Zen 3 with
+5, 6, 8, 16 rows here, by strips as AVX-512 has them, by panels and by NumPy: 3.8, 5.7, -, 7.5; 3.5, 5.8, -, 7.5; 9.4,
+6.3, 5.1, 4.0; 11.0, 7.5, 6.4, 6.6. A matrix that runs along K, with 6, 8, 16, 24 rows here, by panels and by NumPy:
+3.7, -, 9.1; 5.3, 9.8, 7.1; 9.2, 10.3, 8.9; 11.8, 10.1, 8.8."""
+
+KEPT_ROWS = {"avx512": 32, "avx2": 4}
 """Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
-128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300."""
+128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300. On AVX2 (Zen 3), a matrix that
+runs along K, with 4, 6, 8, 16, 32 rows: 2.6, 2.9, 4.3, 3.2, 5.2, 4.1, 8.1, 5.4, 17.5, 9.0."""
 
 _MOST_BESIDE_PAIRS = 24
 """The same for products of pairs. With 8, 16, 32, 48 and 64 rows here and by panels, milliseconds of bf16 on a Zen 4:
@@ -107,13 +115,22 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     """The product in one pass over the matrix, in the call form of `matmul`."""
 
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
-        if a.shape[-2] <= b.shape[-1]:
-            return _rounded(rows_times(a, b, isa, precision, rounding), a.dtype)
-        turned = rows_times(b.swapaxes(-1, -2), a.swapaxes(-1, -2), isa, precision, rounding)
-        return np.ascontiguousarray(_rounded(turned, a.dtype).swapaxes(-1, -2))
+        rows, columns = a.shape[-2], b.shape[-1]
+        along_k = b.strides[-2] if rows <= columns else a.strides[-1]
+        if isa == "avx2" and min(rows, columns) > _MOST_ACROSS and along_k != a.itemsize:
+            raise Refused(f"leaves more than {_MOST_ACROSS} rows of a matrix that runs across the result to panels")
+        return product(a, b, isa, precision, rounding)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_rows_{isa}"
     return multiply
+
+
+def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
+    """The product in one pass over the larger operand. Raises `Refused` as `rows_times` does."""
+    if a.shape[-2] <= b.shape[-1]:
+        return _rounded(rows_times(a, b, isa, precision, rounding), a.dtype)
+    turned = rows_times(b.swapaxes(-1, -2), a.swapaxes(-1, -2), isa, precision, rounding)
+    return np.ascontiguousarray(_rounded(turned, a.dtype).swapaxes(-1, -2))
 
 
 def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:

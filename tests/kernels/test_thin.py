@@ -34,7 +34,13 @@ SHAPES_OF_MANY = [(5, 300, 501), (8, 1040, 193), (13, 2049, 75), (600, 320, 20),
 
 
 def by_rows(isa, a, b, *how):
-    return matmul[f"{isa}_rows"](a, b, **dict(zip(("precision", "rounding"), how, strict=False)))
+    """By the implementation, or by its loops where it leaves a layout to panels."""
+    try:
+        return matmul[f"{isa}_rows"](a, b, **dict(zip(("precision", "rounding"), how, strict=False)))
+    except Refused as refused:
+        if "to panels" not in str(refused):
+            raise
+        return thin.product(a, b, isa, *(*how, *("ieee", "rna")[len(how) :]))
 
 
 def expected_of(a, b, precision, rounding=None):
@@ -70,6 +76,16 @@ def test_float32(isa, how):
             else:
                 with pytest.raises(Refused, match="contiguous in a direction"):
                     by_rows(isa, x, y, *how)
+
+
+@pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="no avx2")
+def test_avx2_leaves_some_rows_to_panels_by_their_layout():
+    few, matrix = normal(7, 1000), normal(1000, 1100)
+    for a, b in ((few, matrix), (np.asfortranarray(matrix.T), few.T)):
+        with pytest.raises(Refused, match="runs across the result to panels"):
+            matmul["avx2_rows"](a, b)
+    for a, b in ((few[:6], matrix), (few, np.asfortranarray(matrix)), (matrix.T.copy(), few.T)):
+        assert_right(matmul["avx2_rows"](a, b), *expected_of(a, b, "ieee"))
 
 
 @every_isa
@@ -189,7 +205,8 @@ def test_who_multiplies_few_rows():
 def test_a_kept_matrix_is_read_packed_for_more_rows():
     if cpu.refusal("avx2") is not None:
         pytest.skip("nothing is read in place here")
-    rows, specs = thin.KEPT_ROWS, [ArraySpec((1000, 1000), np.dtype(np.float32))]
+    rows = thin.KEPT_ROWS["avx512" if cpu.refusal("avx512") is None else "avx2"]
+    specs = [ArraySpec((1000, 1000), np.dtype(np.float32))]
     found = [gains_by_keeping(ArraySpec((m, 1000), specs[0].dtype), *specs) for m in (rows, rows + 1)]
     assert found == [False, True]
     assert not gains_by_keeping(ArraySpec((1000, 1000), specs[0].dtype), ArraySpec((1000, 8), specs[0].dtype))
