@@ -15,7 +15,7 @@ from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
 from ..gemm.sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
-from . import geometry, planes, strips, weights
+from . import geometry, one_tap, planes, strips, weights
 from .descriptor import PASS, PLAN, describe
 from .geometry import GROUP, Geometry
 from .kept import Kept, form_of
@@ -180,6 +180,8 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
 
     The result is contiguous, or has its channels last in memory where those of x are.
     """
+    if one_tap.takes(setting, x, w):
+        return one_tap.convolve(setting, x, w, bias)
     pool, threads = threading.pool()
     plan = _plan(setting, x.shape, x.strides, x.dtype, w.shape, threads)
     out = result_array(plan.out_shape, x.dtype, plan.last)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import conv as convolutions
-from minitorch_backends.kernels.conv import conv, conv_input_gradient, conv_weight_gradient
+from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, conv_weight_gradient, one_tap
+from minitorch_backends.kernels.conv.setting import setting_of
 from minitorch_backends.kernels.conv.shapes import is_channels_last
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels
@@ -284,3 +286,26 @@ def test_spectra_refuse_by_their_values() -> None:
     x[0, 0, 3, 3] = 1e9
     with pytest.raises(Refused, match=r"few values of 1e\+09"):
         conv["fft"](x, w)
+
+
+@pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="no avx2")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_one_tap_with_channels_last_is_a_product(dtype: Any, rank: int) -> None:
+    """Kept or not, with a bias and max(., 0), NaN stays; what does not follow one another goes the general way."""
+    x = normal(2, 33, *(5, 6, 3)[:rank], seed=1, dtype=dtype, channels_last=True)
+    w, bias = normal(17, 33, *[1] * rank, seed=2, dtype=dtype), normal(17, seed=3, dtype=dtype)
+    x[(1, 2, *[0] * rank)] = np.nan
+    spread = np.moveaxis(np.repeat(np.moveaxis(x, 1, -1), 2, axis=-2)[..., ::2, :], -1, 1)
+    setting = setting_of("forward", rank, relu=True)
+    assert [one_tap.takes(setting, each, w) for each in (x, spread, np.ascontiguousarray(x))] == [True, False, False]
+    with np.errstate(invalid="ignore"):
+        expected = conv.reference(x, w, bias, relu=True)
+    kept, unit = Kept(w), 8 * float(ml_dtypes.finfo(dtype).eps)
+    for array, weight in ((x, w), (x, kept), (x, kept), (spread, kept)):
+        result = conv["implicit"](array, weight, bias, relu=True)
+        assert is_channels_last(result)
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=unit, atol=8 * unit)
+    gradient = conv_input_gradient["implicit"](expected.astype(dtype), w, input_size=x.shape[2:])
+    wide = np.tensordot(expected, w.astype(np.float64).reshape(17, 33), (1, 0))
+    np.testing.assert_allclose(gradient.astype(np.float64), np.moveaxis(wide, -1, 1), rtol=unit, atol=40 * unit)
