@@ -360,11 +360,13 @@ def plot(rows: list[dict[str, Any]], limits: dict[str, Any], path: Path) -> None
     reach = [0.8 * min(row["intensity"] for row in rows), 1.25 * max(row["intensity"] for row in rows)]
     handles = []
     for isa, (mark, label) in MARKS.items():
+        own = [row for row in rows if row["name"].rpartition(" ")[0] == isa]
         for precision, colour in COLOURS.items():
-            points = [(row["intensity"], row["gflops"]) for row in rows if row["name"] == f"{isa} {precision}"]
+            points = [(row["intensity"], row["gflops"]) for row in own if row["name"] == f"{isa} {precision}"]
             if points:
                 axes.scatter(*zip(*points, strict=True), marker=mark, s=30, color=colour, zorder=3)
-        handles.append(Line2D([], [], color="#555555", marker=mark, ls="", label=label))
+        if own:
+            handles.append(Line2D([], [], color="#555555", marker=mark, ls="", label=label))
     for name, (mark, label) in PEERS.items():
         points = [(row["intensity"], row["gflops"]) for row in rows if row["name"] == name]
         if points:
@@ -377,7 +379,7 @@ def plot(rows: list[dict[str, Any]], limits: dict[str, Any], path: Path) -> None
     axes.set_xlabel("arithmetic intensity: FLOP per byte of float32 operands and result")
     axes.set_title("Matrix products, packing and rounding included; lines are measured ceilings", loc="left")
     axes.grid(alpha=0.25)
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, fontsize=9, frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=9, frameon=False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
 
