@@ -18,6 +18,7 @@ import numpy as np
 from ..quiet import restore, silence
 from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
 from .threaded import LARGE, each, everything, summed, threaded
+from .turned import in_order
 
 __all__ = [
     "LARGE",
@@ -29,6 +30,7 @@ __all__ = [
     "everything",
     "gelu",
     "gelu_gradient",
+    "in_order",
     "in_rows",
     "is_half",
     "sigmoid",

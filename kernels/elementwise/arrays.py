@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty
+from .turned import in_order
 
 __all__ = [
     "LENGTH",
@@ -51,7 +52,7 @@ def in_rows(array: Any) -> np.ndarray:
     """An array in row-major order, itself if it is, or if it has images with channels last."""
     array = np.asarray(array)
     last = array.ndim in (4, 5) and np.moveaxis(array, 1, -1).flags.c_contiguous
-    return array if array.flags.c_contiguous or last else np.ascontiguousarray(array)
+    return array if array.flags.c_contiguous or last else in_order(array)
 
 
 def back(array: np.ndarray, order: tuple[int, ...]) -> np.ndarray:

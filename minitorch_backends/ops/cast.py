@@ -24,6 +24,7 @@ from ..dtypes import (
     to_dtype,
     uint8,
 )
+from ..kernels.elementwise import in_order
 from ..op import Array, composite, op
 from ..samples import arrays_like, sample, unary_samples
 from ..tensor import Tensor, converted
@@ -56,7 +57,7 @@ def clone(input: Array, *, memory_format=None):
 
     Strides are kept, unless `memory_format` is "contiguous_format".
     """
-    return input.copy("K" if memory_format is None else "C")
+    return input.copy("K") if memory_format is None else in_order(input)
 
 
 @composite(reference=np.array, samples=unary_samples())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.views import shares_memory
+from ..kernels.elementwise import LARGE, in_order
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped, unary_samples
 from ..tensor import Tensor, adopt
@@ -67,12 +68,21 @@ def reshape(input: Array, shape):
     """
     try:
         if not shape or min(shape) >= -1:
-            return input.reshape(shape)
+            return _in_shape(input, shape)
     except ValueError:
         pass
     except TypeError:
         shape = shape_of(shape)
-    return input.reshape(resolved(shape, input.size))
+    return _in_shape(input, resolved(shape, input.size))
+
+
+def _in_shape(array: np.ndarray, shape: Any) -> np.ndarray:
+    if array.size < LARGE or array.flags.c_contiguous:
+        return array.reshape(shape)
+    try:
+        return array.reshape(shape, copy=False)
+    except ValueError:  # a view cannot have it
+        return in_order(array).reshape(shape)
 
 
 def _viewed(input: Tensor, *shape: Any) -> Tensor:

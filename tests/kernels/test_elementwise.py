@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.kernels import cpu, elementwise, threading
-from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, summed, threaded
+from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, in_order, summed, threaded
 from minitorch_backends.kernels.elementwise.arrays import leaf_of
 from minitorch_backends.kernels.elementwise.threaded import _IN_VECTORS
 from minitorch_backends.kernels.elementwise.ufuncs import lines_of, loop_of
@@ -420,3 +420,48 @@ def test_large_relus_are_those_of_small_ones(dtype: np.dtype) -> None:
         other = np.concatenate(others)
         assert np.array_equal(one[:600], other, equal_nan=True)
         assert np.array_equal(np.signbit(one[:600]), np.signbit(other))
+
+
+# Copies in another order
+
+
+@pytest.mark.parametrize("dtype", [np.int8, bool, np.float16, np.int32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_copies_in_row_major_order(dtype, threads):
+    """By tiles, in part of squares, and by NumPy: the same elements, in memory of their own."""
+    from minitorch_backends.kernels.elementwise.turned import _turned
+
+    before = threading.get_num_threads()
+    threading.set_num_threads(threads)
+    try:
+        by_tiles = 0
+        for sizes in ((271, 300), (3, 129, 257), (5, 64, 16, 32), (3, 40, 9, 67), (70_000, 1), (8, 9000)):
+            x = np.random.default_rng(0).integers(0, 100, sizes).astype(dtype)
+            for order in itertools.permutations(range(x.ndim)):
+                turned = x.transpose(order)
+                for y in (
+                    turned,
+                    turned[::-1],
+                    turned[..., ::-1],
+                    turned[..., ::2],
+                    np.broadcast_to(turned, (2, *turned.shape)),
+                ):
+                    result = in_order(y)
+                    assert result.flags.c_contiguous
+                    assert not np.shares_memory(result, y)
+                    np.testing.assert_array_equal(result, y)
+                    by_tiles += y.size >= LARGE and _turned(y) is not None
+        assert by_tiles > 30 if np.dtype(dtype).itemsize <= 8 else by_tiles == 0
+    finally:
+        threading.set_num_threads(before)
+
+
+def test_large_tensors_are_copied_by_tiles_where_a_view_cannot_be():
+    x = mt.arange(300 * 400, dtype=mt.float32).reshape(300, 400).requires_grad_()
+    for y in (x.mT.contiguous(), x.mT.reshape(200, 600).view(400, 300), x.mT.reshape(-1).view(400, 300)):
+        assert y.is_contiguous()
+        np.testing.assert_array_equal(y.detach().numpy(), x.detach().numpy().T)
+        (gradient,) = mt.autograd.grad(y, x, mt.arange(120_000, dtype=mt.float32).reshape(400, 300))
+        np.testing.assert_array_equal(gradient.numpy(), np.arange(120_000, dtype=np.float32).reshape(400, 300).T)
+    with pytest.raises(RuntimeError, match="120000"):
+        x.mT.reshape(7, 11)
