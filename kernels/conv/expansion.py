@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..gemm.emit import (
+    F16,
+    F32,
     F64,
     I1,
     I8,
@@ -28,10 +30,15 @@ from ..gemm.microkernels import convert
 from ..jit import ir
 from .geometry import GROUP
 
-__all__ = ["gather_and_store", "spread"]
+__all__ = ["gather_and_store", "spread", "suffix"]
 
 _REGISTER = 32
 """Bytes of a vector of AVX2."""
+
+
+def suffix(kind: ir.Type, lanes: int) -> str:
+    """How LLVM's intrinsics name a vector of these."""
+    return f"v{lanes}" + {F32: "f32", F64: "f64", F16: "f16", I16: "i16"}[kind]
 
 
 def _rows(lanes: int, expands: bool) -> list[list[int]]:
@@ -84,12 +91,12 @@ def spread(builder: ir.IRBuilder, element: Any, at: ir.Value, mask: ir.Value) ->
     """The values of 16 positions, zero where they do not exist: those that do lie side by side from `at` on, float32 or
     float64. `mask` is int32."""
     lanes = _REGISTER // element.size
-    kind, suffix = vector(element.stored, lanes), f"v{lanes}f{8 * element.size}"
+    kind = vector(element.stored, lanes)
     parts = []
     for here, count, before in _registers(builder, mask, lanes):
         place = offset(builder, at, builder.mul(builder.zext(before, I64), I64(element.size)))
         place = builder.bitcast(place, kind.as_pointer())
-        name, some = f"llvm.masked.load.{suffix}.p0", _first(builder, count, lanes)
+        name, some = f"llvm.masked.load.{suffix(element.stored, lanes)}.p0", _first(builder, count, lanes)
         dense = call(builder, name, kind, place, I32(element.size), some, zero(kind))
         there = builder.bitcast(builder.trunc(here, ir.IntType(lanes)), vector(I1, lanes))
         parts.append(builder.select(there, _permuted(builder, dense, here, True), zero(kind)))
@@ -110,11 +117,5 @@ def gather_and_store(builder: ir.IRBuilder, element: Any, value: ir.Value, at: i
         dense = convert(builder, dense, element)
         place = offset(builder, at, builder.mul(builder.zext(before, I64), I64(element.size)))
         place = builder.bitcast(place, dense.type.as_pointer())
-        name = f"llvm.masked.store.{_suffix(element, lanes)}.p0"
+        name = f"llvm.masked.store.{suffix(element.stored, lanes)}.p0"
         call(builder, name, VOID, dense, place, I32(element.size), _first(builder, count, lanes))
-
-
-def _suffix(element: Any, lanes: int) -> str:
-    """How LLVM's intrinsics name a vector of what is stored."""
-    letter = "i" if element.stored is I16 else "f"
-    return f"v{lanes}{letter}{8 * element.size}"

@@ -31,7 +31,7 @@ from ..gemm.emit import (
 )
 from ..gemm.microkernels import convert
 from ..jit import ir
-from .expansion import gather_and_store, spread
+from .expansion import gather_and_store, spread, suffix
 from .geometry import GROUP, NOWHERE
 
 __all__ = [
@@ -45,11 +45,6 @@ __all__ = [
     "write_apart",
     "write_together",
 ]
-
-
-def suffix(kind: ir.Type, lanes: int) -> str:
-    """How LLVM's intrinsics name a vector of these."""
-    return f"v{lanes}" + {F32: "f32", F64: "f64", F16: "f16", I16: "i16"}[kind]
 
 
 def widened(builder: ir.IRBuilder, found: ir.Value, element: Any) -> ir.Value:
