@@ -150,7 +150,8 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
         lines = (m, k, a_row, a_k) if by_rows else (k, m, a_k, a_row)
         fields.update(_conversion(plan, dtype, "a", lines, by_rows))
         line = fields["apart_a"]
-        a_bytes = plans.up((m if by_rows else parts * k) * line, 64) + 64  # the last line is stored in whole vectors
+        # The last line is stored in whole vectors, of each part, beside a B that may be kept.
+        a_bytes = plans.up((m if by_rows else parts * k) * line, 64) + 64 * parts
         fields.update(a_bytes=a_bytes)
         fields.update(zip(("a_row", "a_k"), (line, size) if by_rows else (size, line), strict=True))
     along_k, rows = abs(b_k) <= abs(b_column) and n > 1, 2 * kernel.lanes * size

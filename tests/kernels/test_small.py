@@ -340,3 +340,19 @@ def test_one_function_for_every_layout_of_long_batches(precision):
     expected = matmul["portable"](a, b, precision=precision)
     for left, right in [*itertools.product(layouts(a), layouts(b)), (a, b)]:
         np.testing.assert_allclose(matmul(left, right, precision=precision), expected, rtol=1e-3, atol=1e-3)
+
+
+@every_isa
+@pytest.mark.parametrize("precision", ["bf16", "bf16x3"])
+def test_a_right_operand_that_is_converted_once_for_a_batch(isa, precision):
+    """What is converted of the left ones, in whole vectors, does not reach into it."""
+    for m, k, n in ((8, 1, 17), (4, 2, 33), (16, 3, 20), (5, 9, 40), (7, 16, 16)):
+        a, b = normal(5, m, k), normal(k, n, seed=1)
+        for left in (
+            a,
+            np.swapaxes(np.ascontiguousarray(np.swapaxes(a, 1, 2)), 1, 2),
+            np.repeat(a, 2, axis=2)[..., ::2],
+        ):
+            result = direct(left, np.broadcast_to(b, (5, k, n)), isa, precision)
+            for item in range(5):
+                np.testing.assert_array_equal(result[item], by_panels(a[item], b, isa, precision))
