@@ -135,7 +135,7 @@ def _timed(lab: Lab, case: Case, gradients: bool) -> dict[str, Any]:
         call = _ours([mt.from_numpy(array).to(getattr(mt, _dtype(precision))) for array in arrays], case, gradients)
         timers[precision] = Timer(call, lambda precision=precision: _allow(precision))
     if (torch := peers.torch_if_installed()) is not None:
-        for name in DTYPES if peers.torch_multiplies_bf16() else ("float32", "float64"):
+        for name in [name for name in DTYPES if name != "bfloat16" or peers.torch_multiplies_bf16()]:
             tensors = [torch.from_numpy(array).to(getattr(torch, name)) for array in arrays]
             timers[f"torch {name}"] = Timer(_theirs(torch, tensors, case, gradients))
             rests[f"torch {name}"] = OPENMP_REST

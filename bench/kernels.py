@@ -30,7 +30,7 @@ import numpy as np
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import loops, matmul, plans, workspace
-from minitorch_backends.kernels.gemm.compiled import ISAS, computed, isa_of_parts, passed_over
+from minitorch_backends.kernels.gemm.compiled import ISAS, OF_PARTS, computed, isa_of_parts, passed_over
 from minitorch_backends.kernels.gemm.product import Packed, product
 from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import Refused
@@ -313,9 +313,6 @@ def microkernel_speed(isa: str, precision: str) -> float | None:
     once = turn(call, 20)
     return 2e-9 * m * n * k / min(turn(call, max(1, int(LEAST_SECONDS / once))) for _ in range(10))
 
-
-OF_PARTS = ("amx", "avx512_bf16")
-"""Instruction sets whose speed depends on the precision."""
 
 COLOURS = {precision: colour for precision, (colour, _) in PRECISION_MARKS.items()}
 

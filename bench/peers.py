@@ -109,7 +109,6 @@ def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
     if torch is None:
         return []
     left, right = torch.from_numpy(a), torch.from_numpy(b)
-    half_left, half_right = left.bfloat16(), right.bfloat16()
     flag = getattr(torch.backends.mkldnn, "matmul", None)
     has_flag = hasattr(flag, "fp32_precision")
 
@@ -130,7 +129,8 @@ def torch_products(a: np.ndarray, b: np.ndarray) -> list[Product]:
     # Rounding the result to bfloat16 adds the variance that rounding one of the operands adds.
     products = [product("torch fp32", left, right, "ieee", "ieee")]
     if torch_multiplies_bf16():
-        products.append(product("torch bf16 tensors", half_left, half_right, "bf16", "ieee", math.sqrt(1.5)))
+        halves = left.bfloat16(), right.bfloat16()
+        products.append(product("torch bf16 tensors", *halves, "bf16", "ieee", math.sqrt(1.5)))
     if has_flag:
         products.append(product("torch mkldnn bf16", left, right, "bf16", "bf16"))
     return products

@@ -66,10 +66,8 @@ def _permuted(builder: ir.IRBuilder, value: ir.Value, mask: ir.Value, expands: b
         table.initializer, table.global_constant, table.linkage = ir.Constant(table.value_type, rows), True, "internal"
     at = builder.gep(table, [I32(0), mask, I32(0)])
     order = builder.zext(load(builder, vector(I8, 8), at, 1), vector(I32, 8))
-    words = call(
-        builder, "llvm.x86.avx2.permd", vector(I32, 8), builder.bitcast(value, vector(I32, 8)), order
-    )  # fmt: skip
-    return builder.bitcast(words, value.type)
+    words = builder.bitcast(value, vector(I32, 8))
+    return builder.bitcast(call(builder, "llvm.x86.avx2.permd", words.type, words, order), value.type)
 
 
 def _registers(builder: ir.IRBuilder, mask: ir.Value, lanes: int) -> list[tuple[ir.Value, ir.Value, ir.Value]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..elementwise import each
 from ..gemm.compiled import vector_isa
 from ..gemm.product import Packed, product
 from .kept import Kept, form_of
@@ -42,5 +43,5 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         rows.reshape(-1, rows.shape[-1]), weights, isa=isa, precision=precision, rounding=rounding, addend=addend
     )
     if setting.relu:
-        np.maximum(out, out.dtype.type(0), out=out)
+        each(np.maximum, out, out.dtype.type(0), out=out)
     return np.moveaxis(out.reshape(*rows.shape[:-1], -1), -1, 1)

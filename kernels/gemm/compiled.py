@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXACT",
     "ISAS",
+    "OF_PARTS",
     "computed",
     "computed_by_panels",
     "implementation",
@@ -70,6 +71,9 @@ parts the operands themselves, of two tf32 parts operands that are rounded to th
 ieee, where BLAS takes 134 for tf32x3 and 203 for bf16x6, by parts."""
 
 _BY_ISA = {"amx": _BY_TILES, "avx512_bf16": _BY_PAIRS}
+
+OF_PARTS = tuple(_BY_ISA)
+"""Those that multiply bf16 parts, whose speed depends on how many products of them a precision takes."""
 
 _SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 
+from ..gemm.squares import copy_transposed
 from ..jit import njit, subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, read, splat, store_lanes, write
-from .squares import copy_transposed
 from .triangular import solve
 from .updates import BLOCK, subtract
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..gemm.squares import copy_transposed
 from ..jit import njit, subroutine
 from ..launch import launch
 from .few_sides import dot
-from .squares import copy, copy_transposed
+from .squares import copy
 from .strips import finish, progress, take
 from .updates import Products, alone, multiply, multiply_packed, pack_left, subtract, subtract_packed
 

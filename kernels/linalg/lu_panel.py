@@ -3,10 +3,10 @@ sub-panels as wide as a vector."""
 
 from __future__ import annotations
 
+from ..gemm.squares import copy_transposed
 from ..gemm.tags import constant
 from ..jit import subroutine
 from .lanes import VECTOR_BYTES, fnma, load_lanes, number, read, select, splat, store_lanes, write
-from .squares import copy_transposed
 from .updates import pack_left
 
 __all__ = ["eliminate_side", "factor_panel", "pack_panel"]

@@ -1,4 +1,4 @@
-"""Moving parts of row-major matrices: vectors at any address, transposed copies, rows copied and exchanged."""
+"""Moving parts of row-major matrices: vectors at any address, rows copied and exchanged."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.emit import I64, POINTER, load, store, transpose, vector
+from ..gemm.emit import POINTER, load, store, vector
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, njit, subroutine, types
 from ..launch import launch
 from .lanes import _Lanes, read, splat, write
 
-__all__ = ["copy", "copy_rows", "copy_transposed", "exchange_rows", "load_any", "permutation", "store_any"]
+__all__ = ["copy", "copy_rows", "exchange_rows", "load_any", "permutation", "store_any"]
 
 
 @intrinsic
@@ -34,43 +34,6 @@ def store_any(typingctx, address, value):
         return context.get_dummy_value()
 
     return types.void(types.int64, value), codegen
-
-
-@intrinsic
-def _transpose_square(typingctx, tag, source, source_stride, target, target_stride):
-    """Transpose a square of as many rows and columns as a vector has lanes."""
-    kind = instance(tag)
-
-    def codegen(context, builder, signature, arguments):
-        _, source, source_stride, target, target_stride = arguments
-        whole = vector(kind.element, kind.lanes)
-
-        def place(base, stride, index):
-            step = builder.mul(stride, I64(index))
-            return builder.inttoptr(builder.add(base, step), POINTER)
-
-        lines = [load(builder, whole, place(source, source_stride, i), kind.size) for i in range(kind.lanes)]
-        for index, line in enumerate(transpose(builder, lines)):
-            store(builder, line, place(target, target_stride, index), kind.size)
-        return context.get_dummy_value()
-
-    return types.void(tag, *[types.int64] * 4), codegen
-
-
-@subroutine
-def copy_transposed(tag, rows, columns, source, source_stride, target, target_stride):
-    """Column j of the source, whose rows are `source_stride` bytes apart, becomes row j of the target."""
-    lanes, size = constant(tag, "lanes"), constant(tag, "size")
-    whole_rows, whole_columns = rows - rows % lanes, columns - columns % lanes
-    for i in range(0, whole_rows, lanes):
-        for j in range(0, whole_columns, lanes):
-            _transpose_square(
-                tag, source + i * source_stride + j * size, source_stride, target + j * target_stride + i * size,
-                target_stride,
-            )  # fmt: skip
-    for i in range(rows):
-        for j in range(whole_columns if i < whole_rows else 0, columns):
-            write(tag, target + j * target_stride + i * size, read(tag, source + i * source_stride + j * size))
 
 
 @subroutine
