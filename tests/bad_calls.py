@@ -73,6 +73,12 @@ SHAPES = [
     BadCall("reshape to another count", lambda m: ones(m, 6).reshape(4), RuntimeError, ("[4]", "6")),
     BadCall("reshape with two sizes to infer", lambda m: ones(m, 6).reshape(-1, -1), RuntimeError, ("-1",)),
     BadCall("reshape with a negative size", lambda m: ones(m, 6).reshape(-2, 3), RuntimeError, ("-2",)),
+    BadCall(
+        "clone in an unknown memory format",
+        lambda m: ones(m, 2, 3).clone(memory_format="rows"),
+        TypeError,
+        ("'rows'", "contiguous_format"),
+    ),
     BadCall("view that would need a copy", lambda m: ones(m, 2, 3).t().view(6), RuntimeError, ("reshape", "6")),
     BadCall("expand of a dimension that is not 1", lambda m: ones(m, 2).expand(3), RuntimeError, ("2", "3")),
     BadCall("expand to fewer dimensions", lambda m: ones(m, 2, 3).expand(3), RuntimeError, ("[2, 3]", "3")),

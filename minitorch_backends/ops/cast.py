@@ -55,9 +55,13 @@ def to_copy(input: Array, dtype):
 def clone(input: Array, *, memory_format=None):
     """A copy in memory of its own, through which gradients flow.
 
-    Strides are kept, unless `memory_format` is "contiguous_format".
+    Strides are kept, unless `memory_format` is "contiguous_format". Raises TypeError for another one.
     """
-    return input.copy("K") if memory_format is None else in_order(input)
+    if memory_format is None:
+        return input.copy("K")
+    if memory_format != "contiguous_format":
+        raise TypeError(f"clone(): memory_format={memory_format!r} is unknown; expected None or 'contiguous_format'")
+    return in_order(input)
 
 
 @composite(reference=np.array, samples=unary_samples())
