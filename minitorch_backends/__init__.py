@@ -49,6 +49,7 @@ from .dtypes import (
     uint8,
 )
 from .factories import *
+from .limits import finfo, iinfo
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .printing import set_printoptions

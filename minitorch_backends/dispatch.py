@@ -18,12 +18,13 @@ from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, fields_of_result, rule_of
 from .autograd.views import View, made_view
 from .backends.permission import recorded
+from .conversion import converted
 from .dtypes import FLOATING, INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
 from .inplace import refuse_unwritable, write
 from .kernels.elementwise import in_rows
 from .kernels.quiet import restore, silence
 from .out import written_out
-from .tensor import Tensor, adopt, as_array, converted
+from .tensor import Tensor, adopt, as_array
 
 __all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .conversion import fitted, fitted_number
 from .dtypes import (
     BOOL,
     COMPLEX,
@@ -26,7 +27,7 @@ from .dtypes import (
 )
 from .ops.cast import refuse_device
 from .ops.dims import addressable, shape_of
-from .tensor import Tensor, adopt, array_from, fitted
+from .tensor import Tensor, adopt, array_from
 
 __all__ = [
     "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace",
@@ -150,7 +151,7 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     if array.ndim or array.dtype.kind not in "biufc":
         raise TypeError(f"fill_value is a number, and got {type(fill_value).__name__}")
     kind = dtype_of(array) if isinstance(fill_value, Tensor) else scalar_dtype(fill_value)
-    return fitted(array, kind if dtype is None else to_dtype(dtype))
+    return fitted_number(array, kind if dtype is None else to_dtype(dtype))
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

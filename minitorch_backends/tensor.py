@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import watch
-from .dtypes import COMPLEX, INTEGER, DType, canonical, dtype_of, scalar_dtype, to_dtype
-from .kernels.elementwise import LARGE, cast
-from .kernels.quiet import restore, silence
+from .conversion import converted, fitted
+from .dtypes import COMPLEX, DType, canonical, dtype_of, scalar_dtype, to_dtype
 from .size import Size
 
-__all__ = ["Parameter", "State", "Tensor", "adopt", "array_from", "as_array", "converted", "fitted", "sharing"]
+__all__ = ["Parameter", "State", "Tensor", "adopt", "array_from", "as_array", "sharing"]
 
 
 class State:
@@ -369,40 +368,6 @@ def _refuse_elements(array: np.ndarray) -> None:
     if isinstance(wrong[0], (str, bytes)):
         raise TypeError(f"tensors hold numbers, and got {wrong[0]!r}")
     raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got {wrong[0]!r}")
-
-
-def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped."""
-    if array.dtype.kind == "c" and dtype.kind != "c":
-        array = array != 0 if dtype.kind == "b" else array.real
-    if array.size >= LARGE and (found := cast(array, dtype)) is not None:
-        return found
-    token = silence()
-    try:
-        return array.astype(dtype)
-    finally:
-        restore(token)
-
-
-def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
-
-    Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types.
-    Negative integers wrap around in uint8, as in torch.
-    """
-    kind = array.dtype.kind
-    if kind == "c" and dtype.category < COMPLEX:
-        raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {array.flat[0]} is complex")
-    if dtype.category == INTEGER and kind in "iuf" and array.dtype != dtype.dtype:
-        limits = np.iinfo(dtype.dtype)
-        low = -limits.max if kind == "i" and not limits.min else limits.min
-        outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # the last for floats of 2**63
-        if outside.any():
-            raise RuntimeError(
-                f"value cannot be converted to type {dtype!r} without overflow: {array[outside].flat[0]} is not in "
-                f"{low} to {limits.max}"
-            )
-    return converted(array, dtype.dtype)
 
 
 def _plain(data: Any) -> Any:

@@ -30,6 +30,10 @@ def ones(m: Any, *shape: int, dtype: str = "float32") -> Any:
     return m.ones(shape, dtype=getattr(m, dtype))
 
 
+def half(m: Any, *shape: int) -> Any:
+    return ones(m, *shape, dtype="float16")
+
+
 def leaf(m: Any, *shape: int) -> Any:
     return ones(m, *shape).requires_grad_()
 
@@ -214,6 +218,36 @@ DTYPES = [
         RuntimeError,
         ("int64", "bool"),
     ),
+    BadCall("a constant beyond float32", lambda m: m.full((2,), 1e300), RuntimeError, ("1e+300", "float32")),
+    BadCall("fill_ with a number beyond float16", lambda m: half(m, 2).fill_(1e9), RuntimeError, ("1000000000",)),
+    BadCall(
+        "masked_fill with a number beyond float16",
+        lambda m: half(m, 2).masked_fill(m.tensor([True, False]), -1e9),
+        RuntimeError,
+        ("-1000000000", "float16", "math.inf"),
+    ),
+    BadCall(
+        "index_fill with a number beyond float16",
+        lambda m: half(m, 2).index_fill(0, integers(m, 0), 1e9),
+        RuntimeError,
+        ("1000000000", "float16"),
+    ),
+    BadCall(
+        "scatter of a number beyond float16",
+        lambda m: half(m, 2).scatter(0, integers(m, 0), 1e9),
+        RuntimeError,
+        ("1000000000", "float16"),
+    ),
+    BadCall(
+        "pad with a number beyond float16",
+        lambda m: m.nn.functional.pad(half(m, 2), (1, 1), value=1e9),
+        RuntimeError,
+        ("1000000000", "float16"),
+    ),
+    BadCall("limits of integers by finfo", lambda m: m.finfo(m.int32), TypeError, ("int32", "iinfo")),
+    BadCall("limits of floats by iinfo", lambda m: m.iinfo(m.float32), TypeError, ("float32", "finfo")),
+    BadCall("limits of booleans", lambda m: m.iinfo(m.bool), TypeError, ("bool",)),
+    BadCall("limits of a number", lambda m: m.finfo(3), TypeError, ("3", "float32")),
 ]
 
 ARGUMENTS = [

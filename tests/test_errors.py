@@ -149,11 +149,10 @@ def test_numbers_beyond_the_dtype_are_infinite_without_a_warning() -> None:
         "for dtype in (mt.float32, mt.float16, mt.bfloat16):\n"
         "    x = mt.ones(1, dtype=dtype)\n"
         "    found = [x + 1e300, mt.rsub(x, 1e300), x.clamp(max=1e300), mt.where(x > 1, 1e300, x), x * -1e39]\n"
-        "    found.append(mt.nn.functional.pad(x, (1, 0), value=1e300)[:1])\n"
         "    print([each.item() for each in found])"
     )
 
-    assert printed == ("[inf, inf, 1.0, 1.0, -inf, inf]\n" * 3, "")
+    assert printed == ("[inf, inf, 1.0, 1.0, -inf]\n" * 3, "")
 
 
 # Arguments of wrong types

@@ -463,3 +463,46 @@ def test_unpickled_memory_has_the_dtype_object_that_fast_paths_compare():
     array = pickle.loads(pickle.dumps(np.ones((2, 2), np.float32)))
     for tensor in (mt.from_numpy(array), mt.as_tensor(array), mt.tensor(array), pickle.loads(pickle.dumps(mt.ones(2)))):
         assert tensor.detach().numpy().dtype is np.dtype(np.float32)
+
+
+# Limits of the types
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float32, mt.float64, mt.complex64])
+def test_the_limits_of_floating_types_are_their_last_numbers(dtype: mt.dtype) -> None:
+    limits = mt.finfo(dtype)
+    real = dtype.to_real()
+    assert limits.dtype == real.name
+    assert limits.bits == 8 * real.itemsize
+    one = mt.ones((), dtype=real)
+    assert (one + limits.eps).item() == 1 + limits.eps
+    assert (one + limits.eps / 2).item() == 1
+    assert mt.full((), limits.max, dtype=real).item() == limits.max == -limits.min
+    with np.errstate(over="ignore"):
+        assert (mt.full((), limits.max, dtype=real) * (1 + limits.eps)).isinf()
+    assert limits.smallest_normal == limits.tiny
+    assert limits.tiny * limits.max * limits.eps > limits.eps
+    assert limits.eps <= limits.resolution * 10
+    assert np.log10(limits.resolution) % 1 == 0
+
+
+def test_the_limits_of_no_type_are_those_of_the_default_one() -> None:
+    assert mt.finfo() == mt.finfo(mt.get_default_dtype())
+
+
+@pytest.mark.parametrize("dtype", [mt.uint8, mt.int8, mt.int16, mt.int32, mt.int64])
+def test_the_limits_of_integer_types_wrap_around(dtype: mt.dtype) -> None:
+    limits = mt.iinfo(dtype)
+    assert limits.dtype == dtype.name
+    assert limits.bits == 8 * dtype.itemsize
+    assert (mt.full((), limits.max, dtype=dtype) + 1).item() == limits.min
+
+
+def test_numbers_for_nan_and_infinities_are_the_limits_of_the_dtype() -> None:
+    for dtype in (mt.float16, mt.bfloat16, mt.float32, mt.float64, mt.complex64):
+        limits = mt.finfo(dtype)
+        found = mt.tensor([float("nan"), float("inf"), -float("inf"), 1.5], dtype=dtype).nan_to_num()
+        assert found.tolist() == [0.0, limits.max, limits.min, 1.5]
+        assert found.dtype == dtype
+    with pytest.raises(RuntimeError, match=r"1e\+300 would be infinite"):
+        mt.zeros(1).nan_to_num(posinf=1e300)

@@ -21,6 +21,8 @@ RANKS = {
     "verbose": 1,
     "backends": 1,
     "dtypes": 3,
+    "limits": 3,
+    "conversion": 3,
     "tensor": 3,
     "samples": 3,
     "arguments": 3,

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import fitted
 from ..dtypes import DType, dtype_of, get_default_dtype
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, pairs, sample, unary_samples
-from ..tensor import Tensor, fitted
+from ..tensor import Tensor
 from .gradients import conjugated, zero
 
 __all__ = [

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import converted
 from ..dtypes import (
     DType,
     bfloat16,
@@ -27,7 +28,7 @@ from ..dtypes import (
 from ..kernels.elementwise import in_order
 from ..op import Array, composite, op
 from ..samples import arrays_like, sample, unary_samples
-from ..tensor import Tensor, converted
+from ..tensor import Tensor
 
 __all__ = ["clone"]
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .. import watch
+from ..conversion import fitted
 from ..op import Array, op
 from ..samples import Sample, arrays_like, between, gapped, pairs, sample
-from ..tensor import Tensor, adopt, fitted
+from ..tensor import Tensor, adopt
 
 __all__ = [
     "allclose",

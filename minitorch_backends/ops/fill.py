@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import converted, fitted, fitted_number
 from ..dtypes import DType, dtype_of
 from ..op import Array, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor, adopt, converted, fitted
+from ..tensor import Tensor, adopt
 
 __all__ = ["masked_fill"]
 
@@ -23,14 +24,19 @@ def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
         raise RuntimeError(
             f"{name} only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
         )
-    return fitted(value, dtype)
+    return fitted_number(value, dtype)
 
 
-def number_as(value: Any, like: Tensor, name: str) -> Tensor:
-    """A Python or NumPy number as a 0-dim tensor of the dtype of `like`. Raises TypeError for anything else."""
+def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tensor:
+    """A Python or NumPy number as a 0-dim tensor of the dtype of `like`.
+
+    Raises TypeError for anything else, RuntimeError for a number out of range; floating ones may become infinite unless
+    `finite`.
+    """
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {type(value).__name__} to a {like.dtype!r} tensor; use mt.tensor({name})")
-    return adopt(fitted(np.asarray(value), dtype_of(like._array)))
+    made = fitted_number if finite else fitted
+    return adopt(made(np.asarray(value), dtype_of(like._array)))
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
@@ -87,7 +93,10 @@ def _fill_samples() -> Any:
     samples=_fill_samples,
 )
 def fill(input: Array, value: Array):
-    """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor."""
+    """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor.
+
+    Raises RuntimeError for a value out of the range of the dtype, as the other functions here do.
+    """
     input[...] = _filling("fill_", value, dtype_of(input))
 
 
@@ -125,7 +134,7 @@ def masked_fill(input: Array, mask: Array, value: Array):
     """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of
     `input`.
 
-    Raises RuntimeError for a mask that is not boolean.
+    Raises RuntimeError for a mask that is not boolean, and for a value out of the range of the dtype.
     """
     if mask.dtype != bool:
         raise RuntimeError(

@@ -181,7 +181,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         # Not recorded: a view that is overwritten as a whole needs no way back to what was there.
         view = made_view(getitem.op, {"index": basic}, self, getitem.op.forward(self._array, basic), None)
     if not isinstance(value, Tensor):
-        value = number_as(value, self, "value")
+        value = number_as(value, self, "value", finite=False)
     extra = value._array.ndim - _selected_ndim(view._array, arrays)
     if extra > 0 and value._array.shape[:extra] == (1,) * extra:
         value = value.reshape(value._array.shape[extra:])

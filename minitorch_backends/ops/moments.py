@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import converted
 from ..dtypes import to_dtype
 from ..kernels.elementwise import each
 from ..kernels.gemm.blas import dots
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
-from .cast import converted
 from .gradients import axes_of, conjugated, restored, zero
 from .reduce import counted, mean, reductions, summed
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import fitted
 from ..dtypes import DType, dtype_of
 from ..kernels.elementwise import each
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample, unary_samples
-from ..tensor import Tensor, fitted
+from ..tensor import Tensor
 from .gradients import conjugated, zero
 
 __all__ = ["pow", "reciprocal", "rsqrt", "sqrt", "square"]

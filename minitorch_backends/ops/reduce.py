@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import watch
+from ..conversion import converted
 from ..dtypes import FLOATING, int64, to_dtype
 from ..kernels import elementwise
 from ..kernels.elementwise.arrays import is_half
@@ -16,7 +17,6 @@ from ..kernels.rows import total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
-from .cast import converted
 from .comparison import isnan
 from .dims import shape_of
 from .gradients import axes_of, spread

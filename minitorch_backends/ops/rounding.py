@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import fitted, fitted_number
+from ..dtypes import dtype_of
 from ..kernels.elementwise import each
+from ..limits import finfo
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
-from ..tensor import Tensor, fitted
+from ..tensor import Tensor
+from .comparison import isfinite
+from .complexes import view_as_complex, view_as_real
+from .fill import masked_fill
 from .gradients import zero
 
 __all__ = [
@@ -22,6 +28,7 @@ __all__ = [
     "fix",
     "floor",
     "frac",
+    "nan_to_num",
     "round",
     "sign",
     "signbit",
@@ -192,6 +199,46 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 def clamp_max(input: Tensor, max: Any) -> Tensor:
     """`clamp` from above only."""
     return clamp(input, None, max)
+
+
+def _unusual_samples() -> Iterator[Sample]:
+    for array in arrays_like(-2.3, 2):
+        yield sample(array, posinf=3.0, neginf=-3.0)
+    yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]), 1.5, 3.0, -4.0)
+
+
+def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
+    """g where the input is finite, of complex numbers part by part."""
+    if input.is_complex():
+        return view_as_complex(_finite_gradient(view_as_real(g), view_as_real(input)))
+    return masked_fill(g, isfinite(input).logical_not(), 0)
+
+
+@op(
+    input=_finite_gradient,
+    widen=False,
+    inplace=True,
+    reference=lambda input, nan=0.0, posinf=None, neginf=None: np.nan_to_num(
+        input, nan=nan, posinf=posinf, neginf=neginf
+    ),
+    samples=_unusual_samples,
+)
+def nan_to_num(input: Array, nan=0.0, posinf=None, neginf=None):
+    """A copy with numbers for NaN and the infinities, by default 0, the largest and the least that the dtype holds.
+
+    Of complex numbers each part is replaced by itself. Raises RuntimeError for a replacement beyond the dtype.
+    """
+    out = np.array(input, order="C")
+    if out.dtype.kind in "biu":
+        return out
+    limits = finfo(dtype_of(out))
+    largest = limits.max if posinf is None else posinf
+    least = limits.min if neginf is None else neginf
+    for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
+        kinds = ((np.isnan, 0.0 if nan is None else nan), (np.isposinf, largest), (np.isneginf, least))
+        for places, value in [(of_kind(part), value) for of_kind, value in kinds]:
+            part[places] = fitted_number(np.asarray(value), dtype_of(part))
+    return out
 
 
 clip, fix = clamp, trunc

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import converted
 from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import running_sums
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
-from ..tensor import Tensor, adopt, converted
+from ..tensor import Tensor, adopt
 from .dims import wrap_dim
 from .exponential import logaddexp
 from .gradients import conjugated, restored

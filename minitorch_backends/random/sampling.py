@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import fitted
 from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
 from ..factories import made, settled, shape_given
 from ..ops.grid import broadcast_shapes
-from ..tensor import Tensor, adopt, fitted
+from ..tensor import Tensor, adopt
 from .generator import Generator, default_generator
 
 __all__ = [
