@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import precision as precisions
-from ..gemm.compiled import computed, isa_of_parts, passed_over, vector_isa
+from ..gemm.compiled import computed, computed_by_panels, isa_of_parts, passed_over, vector_isa
 from ..registry import ArraySpec
 from .setting import setting_of
 
@@ -37,19 +37,24 @@ __all__ = [
     "workspace_weight_implicit",
 ]
 
+Computes = Callable[[str, np.dtype, str], str | None]
+
 _SUMS_BYTES = 1 << 21
 
 CHUNK_BYTES = 1 << 21
 """Of what is packed of a chunk of positions for a weight's gradient on vector units."""
 
 
-def _unknown(isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str) -> str | None:
-    """Why arrays of these dtypes are not convolved at this precision by any loops of an instruction set."""
+def _unknown(
+    isa: str, x: ArraySpec, other: ArraySpec, precision: str, rounding: str, takes: Computes = computed
+) -> str | None:
+    """Why arrays of these dtypes are not convolved at this precision by any loops of an instruction set, of which
+    `takes` says what they compute."""
     if precision not in precisions.PRECISIONS or rounding not in precisions.ROUNDINGS:
         return f"does not know precision {precision!r} with rounding {rounding!r}"
     if x.dtype != other.dtype:
         return f"takes arrays of one dtype, not {x.dtype.name} and {other.dtype.name}"
-    if computed(isa, x.dtype, precision) is None:
+    if takes(isa, x.dtype, precision) is None:
         return f"has no loops for {x.dtype.name} at {precision}"
     if not 3 <= x.ndim <= 5:
         return f"takes one to three spatial dimensions, not {x.ndim - 2}"
@@ -97,7 +102,7 @@ def refuses_implicit(
     x: ArraySpec, weight: ArraySpec, *others: ArraySpec, precision: str = "ieee", rounding: str = "rna", **_: Any
 ) -> str | None:
     """Why a convolution, or one of its gradients, is not done as an implicit product."""
-    return _unknown(vector_isa(), x, weight, precision, rounding)
+    return _unknown(vector_isa(), x, weight, precision, rounding, computed_by_panels)
 
 
 def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
@@ -112,9 +117,14 @@ def workspace_direct(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, precision: 
     return parts * _packed_bytes(x, x.shape[1], 2) + _SUMS_BYTES
 
 
-def workspace_implicit(x: ArraySpec, *_: ArraySpec, **__: Any) -> int:
+def _value_bytes(x: ArraySpec, precision: str) -> int:
+    """Bytes of what an implicit product reads for each value."""
+    return max(4, x.dtype.itemsize) * (2 if precision == "bf16x3" and x.dtype == np.float32 else 1)
+
+
+def workspace_implicit(x: ArraySpec, *_: ArraySpec, precision: str = "ieee", **__: Any) -> int:
     """About what an implicit product takes: all activations with their padding."""
-    return math.prod(x.shape[:2]) * math.prod(size + 2 for size in x.shape[2:]) * max(4, x.dtype.itemsize)
+    return math.prod(x.shape[:2]) * math.prod(size + 2 for size in x.shape[2:]) * _value_bytes(x, precision)
 
 
 def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", **keywords: Any) -> int:
@@ -124,14 +134,19 @@ def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "iee
 
 
 def workspace_weight_implicit(
-    x: ArraySpec, g: ArraySpec, *, kernel_size: tuple[int, ...], groups: int = 1, **_: Any
+    x: ArraySpec,
+    g: ArraySpec,
+    *,
+    kernel_size: tuple[int, ...],
+    groups: int = 1,
+    precision: str = "ieee",
+    **_: Any,
 ) -> int:
     """About what an implicit product takes: both operands of some positions in panels, and the weight's blocks."""
-    channels, outputs, item = x.shape[1] // groups + 31, g.shape[1] // groups + 31, max(4, x.dtype.itemsize)
+    channels, outputs = x.shape[1] // groups + 31, g.shape[1] // groups + 31
     positions = x.shape[0] * math.prod(size + 2 for size in x.shape[2:])
-    return (
-        min(CHUNK_BYTES, positions * (channels + outputs) * item) + math.prod(kernel_size) * channels * outputs * item
-    )
+    packed = min(CHUNK_BYTES, positions * (channels + outputs) * _value_bytes(x, precision))
+    return packed + math.prod(kernel_size) * channels * outputs * max(4, x.dtype.itemsize)
 
 
 class Compiled(NamedTuple):

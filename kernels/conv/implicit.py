@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import threading
-from ..gemm import plans, vectors
+from ..gemm import plans, ranges, vectors
 from ..gemm.compiled import vector_isa, working_dtype
 from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.packing import CONVERSIONS, OfA, VectorPanel
@@ -34,12 +35,18 @@ _STRIP_BYTES = 1 << 19
 
 
 class _Plan(NamedTuple):
-    """All that does not depend on addresses and values."""
+    """All that does not depend on addresses and values.
+
+    Attributes:
+        weights: the microkernel in whose panels these are packed.
+        depth: products of each sum.
+    """
 
     gradient: bool
     working: np.dtype
     conversion: tuple[str, str | None]
-    kernel: Any
+    weights: Any
+    depth: int
     geometry: Geometry
     last: bool
     out_shape: tuple[int, ...]
@@ -78,7 +85,7 @@ def _plan(
     gradient, groups, task = setting.gradient, setting.groups, setting.task(shape, w_shape)
     conversion = setting.conversion(vector_isa(), dtype)
     working = working_dtype(dtype)
-    kernel = _kernel(working.itemsize)
+    parts, kernel = CONVERSIONS[conversion].vector_parts, _kernel(working.itemsize)
     of_outputs, of_channels = w_shape[0] // groups, w_shape[1]
     channels, columns = (of_outputs, of_channels) if gradient else (of_channels, of_outputs)
     where = geometry.gradient_geometry(task, _BLOCK) if gradient else geometry.forward_geometry(task, 0, _BLOCK)
@@ -87,18 +94,19 @@ def _plan(
     out_shape = (shape[0], groups * columns, *(task.size if gradient else task.output))
     out_strides = contiguous_strides(out_shape, item, last)
     places = _spots(where, where.sources, wide, item)
-    strip, count, front, region = _strip(where, channels * where.planes * size, threads)
-    array_bytes = (GROUP * region + GROUP) * size  # a cache line or two more: equal addresses would share a set
+    strip, count, front, region = _strip(where, channels * where.planes * parts * size, threads)
+    part_bytes = (GROUP * region + GROUP) * size  # a cache line or two more: equal addresses would share a set
     panels = -(-columns // kernel.mr)
     passes, kept = [], []
     for one in where.passes:
         written = _spots(where, (geometry.result_indices(where, one),), out_strides, item)
         table = np.array(
             [
-                (channel * where.planes + plane) * array_bytes + size * shift
+                ((channel * where.planes + plane) * parts + part) * part_bytes + size * shift
                 for first in range(0, channels, _DEPTH)
                 for plane, shift, _ in one.taps
                 for channel in range(first, min(first + _DEPTH, channels))
+                for part in range(parts)
             ],
             np.int64,
         )
@@ -112,6 +120,7 @@ def _plan(
         })  # fmt: skip
         kept.append((table, written))
     pass_table = np.array([[one[name] for name in PASS] for one in passes], np.int64)
+    array_bytes = parts * part_bytes
     region_bytes = channels * where.planes * array_bytes
     sums = -(-kernel.mr * kernel.nr * size // 64) * 64
     values = describe(PLAN, dict.fromkeys(PLAN, 0) | {
@@ -119,8 +128,8 @@ def _plan(
         "runs": address_of(places.runs), "offsets": address_of(places.offsets), "planes": where.planes,
         "channels": wide[1], "blocks": channels, "all_groups": -(-task.images * where.image // GROUP),
         "group_stride": channels * wide[1], "along": int(last), "array_bytes": array_bytes,
-        "region_bytes": region_bytes, "region_groups": region, "front_groups": front, "strip_blocks": strip,
-        "strips": count,
+        "part_bytes": part_bytes, "region_bytes": region_bytes, "region_groups": region, "front_groups": front,
+        "strip_blocks": strip, "strips": count,
         "pack_chunk": max(1, min(64, region // (4 * threads))), "convolve": _block_leaf(dtype.name, working.itemsize),
         "channel_groups": groups, "columns": columns, "channel_stride": out_strides[1], "relu": int(setting.relu),
         "panels": panels, "sums_bytes": sums, "passes": len(passes), "pass_table": address_of(pass_table),
@@ -129,7 +138,8 @@ def _plan(
     rank = len(shape) - 2
     key = ("vectors", conversion, groups) + ((task.stride, task.padding, task.dilation, task.size) if gradient else ())
     return _Plan(
-        gradient, working, conversion, kernel, where, last, (*out_shape[:2], *out_shape[5 - rank :]),
+        gradient, working, conversion, _kernel_of_weights(conversion, working.itemsize),
+        channels * math.prod(task.kernel), where, last, (*out_shape[:2], *out_shape[5 - rank :]),
         any(not one.taps for one in where.passes), groups, address_of(values),
         sums + (-(-region_bytes // 64) * 64 if strip else 0), 0 if strip else groups * region_bytes, key,
         (values, pass_table, places, kept),
@@ -140,6 +150,13 @@ def _kernel(size: int) -> Any:
     """The microkernel for elements of a size: that of products, unless its blocks are narrower than a group."""
     kernel = plans.plan_for(vector_isa(), "ieee", "rna", size).scheme.kernel
     return kernel if kernel.nr >= GROUP else vectors.Avx2Float64Wide()
+
+
+def _kernel_of_weights(conversion: tuple[str, str | None], size: int) -> Any:
+    """The microkernel in whose panels weights are packed: the same, or that of products in two parts."""
+    if CONVERSIONS[conversion].vector_parts == 1:
+        return _kernel(size)
+    return plans.plan_for(vector_isa(), conversion[0], "rna", size).scheme.kernel
 
 
 def _spots(where: Geometry, tables: Any, strides: tuple[int, ...], item: int) -> geometry.Spots:
@@ -162,11 +179,12 @@ def _block_leaf(dtype: str, size: int) -> int:
 @functools.cache
 def _weights_leaf(dtype: np.dtype, size: int, conversion: tuple[str, str | None], along_k: bool, unit: bool) -> int:
     source = Source(AlongK() if along_k else Across(), Contiguous() if unit else Strided(), ELEMENTS[dtype.name])
-    return leaf_address(weights.PackWeights(source, VectorPanel(OfA(), CONVERSIONS[conversion], _kernel(size))))
+    panel = VectorPanel(OfA(), CONVERSIONS[conversion], _kernel_of_weights(conversion, size))
+    return leaf_address(weights.PackWeights(source, panel))
 
 
 def _form(w: np.ndarray, plan: _Plan) -> weights.Form:
-    wide, kernel = spread(w), plan.kernel
+    wide, kernel = spread(w), plan.weights
     side = weights.side_of(wide.shape, wide.strides, plan.gradient, plan.groups)
     leaf = _weights_leaf(wide.dtype, plan.working.itemsize, plan.conversion, *side.order(wide.itemsize))
     panel = (kernel.mr, _DEPTH, 1, kernel.a_bytes)
@@ -178,7 +196,8 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     """The convolution of x (N, C, *S) with w (O, C / groups, *K), plus bias (O,), and max(., 0) where the setting asks
     for it; or, from the gradient (N, O, *S') of its result, that with respect to its input.
 
-    The result is contiguous, or has its channels last in memory where those of x are.
+    The result is contiguous, or has its channels last in memory where those of x are. Raises `Refused` where the values
+    do not admit parts of the precision.
     """
     if one_tap.takes(setting, x, w):
         return one_tap.convolve(setting, x, w, bias)
@@ -194,10 +213,14 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     memory = take_workspace(threads * (plan.worker_bytes + LIMITS_BYTES) + plan.whole_bytes)
     try:
         base = address_of(memory)
-        strips.convolve(
+        found = strips.convolve(
             pool, threads, plan.address, address_of(x), form.address, address_of(added), address_of(out), base,
             plan.worker_bytes, base + threads * plan.worker_bytes + plan.whole_bytes,
         )  # fmt: skip
     finally:
         return_workspace(memory)
+    if plan.conversion[0] == "bf16x3":
+        sentence = ranges.refusal("bf16x3", plan.depth, found, form.found)
+        if sentence is not None:
+            raise Refused(sentence)
     return out

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.emit import F64, I64, broadcast, call, load, loop, offset, store, vector, zero
-from ..gemm.packing import converted
+from ..gemm.packing import converted, factors_in_two, updated_limits, widened_range
 from ..gemm.tags import constant, instance
 from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
@@ -24,29 +24,35 @@ __all__ = ["ConvolveVectors", "PackPlanes"]
 
 
 @intrinsic
-def _fill(typingctx, element, conversion, at, run, offsets, target):
-    """Lay out 16 positions of a channel."""
-    kind = instance(element)
+def _fill(typingctx, element, conversion, at, run, offsets, target, part_bytes, limits):
+    """Lay out 16 positions of a channel; those in two parts in one array each, and their magnitudes are taken in."""
+    kind, how = instance(element), instance(conversion)
 
     def codegen(context, builder, signature, arguments):
-        at, run, offsets, target = (pointer(builder, x) for x in arguments[2:])
+        at, run, offsets, target, limits_at = (pointer(builder, x) for x in (*arguments[2:6], arguments[7]))
         with builder.goto_entry_block():
             slot = builder.alloca(vector(kind.working, GROUP))
         read_positions(builder, kind, at, run, offsets, ir.IntType(1)(1), slot)
-        value = converted(builder, builder.load(slot), instance(conversion))
-        store(builder, value, target, 8 if kind.working is F64 else 4)
+        value, size = builder.load(slot), 8 if kind.working is F64 else 4
+        if how.vector_parts == 1:
+            store(builder, converted(builder, value, how), target, size)
+            return context.get_dummy_value()
+        for part, factor in enumerate(factors_in_two(builder, "b", value)):
+            store(builder, factor, offset(builder, target, builder.mul(arguments[6], I64(part))), size)
+        updated_limits(builder, limits_at, lambda limits: widened_range(builder, [value], limits))
         return context.get_dummy_value()
 
-    return types.void(element, conversion, *[types.int64] * 4), codegen
+    return types.void(element, conversion, *[types.int64] * 6), codegen
 
 
 @subroutine
 def _pack_planes(leaf, job):
-    """An array is a plane of a channel."""
-    plan = job.plan
+    """An array is a plane of a channel, in as many parts as the conversion makes."""
+    plan, parts = job.plan, constant(leaf.conversion, "vector_parts")
     planes, groups = field("plan", plan, "planes"), field("plan", plan, "groups")
     all_groups = field("plan", plan, "all_groups")
     group_bytes, channel = field("plan", plan, "group_bytes"), field("plan", plan, "channels")
+    part_bytes = field("plan", plan, "part_bytes")
     for group in range(job.first, job.last):
         row, exists = group % groups, 0 <= group < all_groups
         at = job.at + group // groups * field("plan", plan, "period_stride")
@@ -57,10 +63,11 @@ def _pack_planes(leaf, job):
                 _fill(
                     leaf.element, leaf.conversion, at + array // planes * channel,
                     field("plan", plan, "runs") + RUN_BYTES * place, field("plan", plan, "offsets") + 64 * place,
-                    target,
+                    target, part_bytes, job.limits,
                 )  # fmt: skip
             else:
-                clear(target, group_bytes)
+                for part in range(parts):
+                    clear(target + part * part_bytes, group_bytes)
 
 
 class PackPlanes(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..gemm.compiled import computed, isa_of_parts
+from ..gemm.compiled import computed_by_panels, isa_of_parts
 from .geometry import Task
 from .shapes import Steps, steps
 
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
 
     def conversion(self, isa: str, dtype: np.dtype) -> tuple[str, str | None]:
         """What loops for these instructions compute, and how they round: a key of `packing.CONVERSIONS`."""
-        inner = computed(isa, dtype, self.precision)
+        inner = computed_by_panels(isa, dtype, self.precision)
         assert inner is not None
         return inner, self.rounding if inner == "tf32" else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.loops import PackArguments
+from ..gemm.loops import LIMITS_BYTES, PackArguments, found_limits, reset_limits
 from ..gemm.microkernels import begin, end, multiply_panels
 from ..gemm.tags import constant
 from ..jit import njit, subroutine
@@ -74,10 +74,11 @@ def _pack_task(task, worker, job):
             continue
         line_stride, k_stride = field("taps", operand, "line_stride"), field("taps", operand, "k_stride")
         lines, at = field("taps", operand, "lines"), (job.g if index == 0 else job.x) + source - place * k_stride
+        limits = (job.limits if index == 0 else job.x_limits) + worker * LIMITS_BYTES
         call_at(
             field("taps", operand, "leaf"),
             PackArguments(
-                line_stride, k_stride, lines, places, places, at, target, 0, 0, panels, place, place + count
+                line_stride, k_stride, lines, places, places, at, target, limits, 0, panels, place, place + count
             ),
         )  # fmt: skip
 
@@ -91,6 +92,8 @@ class _Pack(NamedTuple):
     x: int
     g: int
     memory: int
+    limits: int
+    x_limits: int
     run = _pack_task
 
 
@@ -168,7 +171,7 @@ class _Order(NamedTuple):
 @njit
 def weight_gradient(
     pool, threads, leaf, operands, runs, chunk_runs, chunks, places, last_places, taps, tap_count, x_is_a, mr, nr,
-    size, x, g, memory, sums, weight,
+    size, x, g, memory, limits, sums, weight,
 ):  # fmt: skip
     """Sum the products of all taps to `sums`, [tap][panel of B][panel of A][row][column], and bring them in the order
     of the weight, [output][channel][tap]. All but threads and numbers are addresses.
@@ -177,7 +180,10 @@ def weight_gradient(
         operands: rows of `descriptor.TAPS`, the gradient's first, then those of the images' planes, which are alike.
         runs: of `_pack_task`; chunk_runs: where those of each chunk of so many places begin.
         taps: for each tap the bytes from the first panel of A, and of B, to those that it multiplies.
+        limits: of twice so many threads. Returns the magnitudes found in g and in x, of operands in two parts.
     """
+    x_limits = limits + threads * LIMITS_BYTES
+    reset_limits(limits, 2 * threads)
     a = operands + (_OPERAND_BYTES if x_is_a else 0)
     b = operands + (0 if x_is_a else _OPERAND_BYTES)
     a_panels, b_panels = field("taps", a, "panels"), field("taps", b, "panels")
@@ -190,7 +196,7 @@ def weight_gradient(
         first, last = get(chunk_runs, chunk), get(chunk_runs, chunk + 1)
         some = max((last - first) // (4 * threads), 1)
         tasks = (last - first + some - 1) // some
-        launch(pool, threads, tasks, _Pack(operands, runs, first, last, some, x, g, memory))
+        launch(pool, threads, tasks, _Pack(operands, runs, first, last, some, x, g, memory, limits, x_limits))
         here = places if chunk < chunks - 1 else last_places
         launch(
             pool, threads, products,
@@ -205,3 +211,4 @@ def weight_gradient(
         pool, threads, a_panels,
         _Order(sums, weight, tap_count, a_panels, a_lines, a_step, b_panels, b_lines, b_step, mr, nr, size),
     )  # fmt: skip
+    return found_limits(limits, threads), found_limits(x_limits, threads)

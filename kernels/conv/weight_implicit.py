@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
-from ..gemm import plans
+from ..gemm import plans, ranges
 from ..gemm.compiled import vector_isa, working_dtype
-from ..gemm.loops import leaf_address
+from ..gemm.loops import LIMITS_BYTES, leaf_address
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import Refused
 from . import geometry, taps
@@ -64,8 +64,11 @@ class _Plan(NamedTuple):
     Attributes:
         arguments: of `taps.weight_gradient`, from the leaf to the bytes of a value.
         sums_bytes, packed_bytes: of the memory for sums, and for what is packed.
+        precision: that is computed, in sums of `depth` products.
     """
 
+    precision: str
+    depth: int
     arguments: tuple[int, ...]
     sums_bytes: int
     packed_bytes: int
@@ -183,29 +186,35 @@ def _plan(
         kernel.mr, kernel.nr, working.itemsize,
     )  # fmt: skip
     sums_bytes = len(shifts) * x.panels * g.panels * kernel.mr * kernel.nr * working.itemsize
-    return _Plan(arguments, sums_bytes, packed_bytes, (operands, runs, firsts, shifts))
+    return _Plan(conversion, positions, arguments, sums_bytes, packed_bytes, (operands, runs, firsts, shifts))
 
 
 def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """The gradient (O, C / groups, *K) of a convolution of x (N, C, *S) with respect to its weight, from that of its
     result, g (N, O, *S').
 
-    Raises `Refused` where the result is not finite, since positions of padding are multiplied by zero.
+    Raises `Refused` where the result is not finite, since positions of padding are multiplied by zero, and where the
+    values do not admit parts of the precision.
     """
     (pool, threads), groups = threading.pool(), setting.groups
     shape = g.shape[1] // groups, x.shape[1] // groups, *setting.size
     out = np.empty((groups, *shape), working_dtype(x.dtype))
     plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype)
-    memory = take_workspace(plan.sums_bytes + plan.packed_bytes)
-    sums = address_of(memory)
+    memory = take_workspace(2 * threads * LIMITS_BYTES + plan.sums_bytes + plan.packed_bytes)
+    limits, sentence = address_of(memory), None
+    sums = limits + 2 * threads * LIMITS_BYTES
     try:
         for group in range(groups):
             at = address_of(x) + group * shape[1] * x.strides[1], address_of(g) + group * shape[0] * g.strides[1]
-            taps.weight_gradient(
-                pool, threads, *plan.arguments, *at, sums + plan.sums_bytes, sums, address_of(out[group])
+            found = taps.weight_gradient(
+                pool, threads, *plan.arguments, *at, sums + plan.sums_bytes, limits, sums, address_of(out[group])
             )
+            if plan.precision == "bf16x3" and sentence is None:
+                sentence = ranges.refusal(plan.precision, plan.depth, *found)
     finally:
         return_workspace(memory)
+    if sentence is not None:
+        raise Refused(sentence)
     if not np.isfinite(out).all():
         raise Refused("the result is not finite, and positions of padding would multiply that by zero")
     return rounded_sums(out.reshape(-1, *shape[1:]), x.dtype)

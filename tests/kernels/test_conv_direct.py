@@ -114,7 +114,7 @@ def pairs(*cases: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("kernel", "name", "case"), pairs(*CASES))
-@pytest.mark.parametrize("precision", ["ieee", "bf16", "tf32"])
+@pytest.mark.parametrize("precision", ["ieee", "bf16", "tf32", "bf16x3"])
 def test_layouts_and_shapes(kernel: str, name: str, case: str, precision: str) -> None:
     arrays, keywords = call(BY_NAME[kernel], CASES[case])
     options = keywords | ({} if precision == "ieee" else {"precision": precision})
