@@ -21,13 +21,13 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import cpu
+from .locks import lock
 
 # LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL,
 # and the first CPU with AVX512_BF16 adds that and AVX512_VNNI.
@@ -81,7 +81,7 @@ FOLDERS_KEPT = 4
 
 _UNUSED_SECONDS = 3600.0
 _KERNELS = Path(__file__).parent
-_decorating = threading.Lock()
+_decorating = lock()
 
 
 def _cache_root() -> Path:

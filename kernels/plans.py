@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
+
+from .locks import lock
 
 __all__ = ["PlanCache", "fft_plans"]
 
@@ -18,7 +19,7 @@ class PlanCache:
     def __init__(self) -> None:
         self._plans: OrderedDict[Hashable, Any] = OrderedDict()
         self._last_used: tuple[Hashable, Any] = _NONE
-        self._lock = threading.Lock()
+        self._lock = lock()
         self.hits = self.misses = 0
 
     @property

@@ -13,7 +13,6 @@ implementation that does not refuse. Two kinds of refusal exist:
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import cpu
+from . import cpu, threading
+from .locks import lock
 
 __all__ = [
     "ArraySpec",
@@ -129,7 +129,7 @@ observing = 0
 """How many observers there are, in all threads. While there are none, who calls a kernel's function directly keeps
 nothing from anybody; to ask whether this thread has one takes 60 ns, to look at this 5."""
 
-_lock = threading.Lock()
+_lock = lock()
 
 
 def _count_observers(change: int) -> None:
@@ -232,7 +232,7 @@ class Kernel:
         self.describe: Callable[[Call], dict[str, Any]] = _options
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}
-        self._lock = threading.Lock()
+        self._lock = lock()
         kernels[name] = self
 
     def impl(
@@ -255,11 +255,15 @@ class Kernel:
 
         def declare(run: Callable[..., Any]) -> Callable[..., Any]:
             self.implementations[name] = Implementation(name, isa, refuses, run, specialise)
-            with self._lock:
-                self._decisions.clear()
+            self.forget()
             return run
 
         return declare
+
+    def forget(self) -> None:
+        """Decide anew from now on."""
+        with self._lock:
+            self._decisions.clear()
 
     def decide(self, *arrays: Any, prefer: str | None = None, **keywords: Any) -> Decision:
         """Which implementations would run these arrays (or `ArraySpec`s), and who refuses why. Runs nothing.
@@ -394,3 +398,11 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {', '.join(self.implementations)}>"
+
+
+def _forget_decisions() -> None:
+    for kernel in kernels.values():
+        kernel.forget()
+
+
+threading.when_changed.append(_forget_decisions)

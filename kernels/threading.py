@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-__all__ = ["available_cpus", "get_num_threads", "pool", "set_num_threads"]
+from .locks import lock
+
+__all__ = ["available_cpus", "get_num_threads", "pool", "set_num_threads", "when_changed"]
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -76,9 +79,12 @@ class _Pool:
 
 MOST_THREADS = max(256, os.cpu_count() or 1)
 
+when_changed: list[Callable[[], None]] = []
+"""What is called when the number of threads has been set."""
+
 _threads: int | None = None
 _pool: _Pool | None = None
-_growing = threading.Lock()
+_growing = lock()
 
 
 def get_num_threads() -> int:
@@ -92,13 +98,15 @@ def get_num_threads() -> int:
 
 def set_num_threads(threads: int) -> None:
     """Let kernels use `threads` threads from now on, in the whole process, of which at most `MOST_THREADS` are started.
-    The results do not depend on it."""
+    The results do not depend on it; what was decided by their number, as what fits a limit of memory, is forgotten."""
     global _threads
     if isinstance(threads, bool) or not isinstance(threads, int):
         raise TypeError(f"set_num_threads: {threads!r} is not a number of threads; expected an int of at least 1")
     if threads < 1:
         raise ValueError(f"set_num_threads: {threads} is not a number of threads; expected an int of at least 1")
     _threads = threads
+    for forget in when_changed:
+        forget()
 
 
 def pool() -> tuple[int, int]:
@@ -116,9 +124,9 @@ def pool() -> tuple[int, int]:
 
 
 def _forget_in_child() -> None:
-    """The threads of the pool do not exist in a forked child, and a lock may have been taken when it was forked."""
-    global _pool, _growing
-    _pool, _growing = None, threading.Lock()
+    """The threads of the pool do not exist in a forked child."""
+    global _pool
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):

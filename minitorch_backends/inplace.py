@@ -9,6 +9,7 @@ import numpy as np
 from . import watch
 from .autograd import nodes
 from .autograd.anomaly_mode import site
+from .autograd.cells import details
 from .autograd.hooks import move_retained
 from .autograd.inference import InferenceCell, refuse_inference
 from .autograd.modes import grad_mode
@@ -38,7 +39,7 @@ def bump(tensor: Tensor) -> None:
     if watch.calls:
         line = site()
         if line is not None:
-            cell.append((cell[0], line))
+            details(cell).sites.append((cell[0], line))
 
 
 def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any, into: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ class Tensor:
     _array: np.ndarray
     _node: Any
     _state: State | None
-    _cell: Any  # [version], None while it is 0 and nobody shares it, or an `InferenceCell`
+    _cell: Any  # [version] (see `autograd.cells`), None while it is 0 and nobody shares it, or an `InferenceCell`
 
     if TYPE_CHECKING:  # what `@op` and `autograd` install, for type checkers
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
+
+from .kernels.locks import lock
 
 __all__ = ["born", "calls", "count_calls", "counted", "duals", "went_backward"]
 
@@ -14,7 +15,7 @@ born: Callable[[Any], None] | None = None
 calls = 0
 """How many reasons there are, in all threads, to take the general path of every op: diagnosis, dual tensors, growth."""
 
-_lock = threading.Lock()
+_lock = lock()
 
 
 def count_calls(change: int) -> None:

@@ -40,7 +40,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, float]] = {}
-        self._lines: dict[tuple, str] = {}
+        self._times: dict[tuple, dict[str, float]] = {}  # of calls, to which several may have the same line
 
     def __getitem__(self, line: str) -> dict[str, float]:
         return dict(self._entries[line])
@@ -54,18 +54,20 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
     def __repr__(self) -> str:
         lines = [
             f"  {line}: " + ", ".join(f"{name} {seconds * 1e3:.3f} ms" for name, seconds in times.items())
-            for line, times in self._entries.items()
+            for line, times in list(self._entries.items())
         ]
         return "\n".join([f"<benchmark cache of {len(self)} convolutions>", *lines])
 
     def clear(self) -> None:
         """Forget everything, so that the next calls measure anew."""
         self._entries.clear()
-        self._lines.clear()
+        self._times.clear()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, as JSON."""
-        Path(path).write_text(json.dumps({"format": _FORMAT, "entries": self._entries}, indent=1), encoding="utf-8")
+        Path(path).write_text(
+            json.dumps({"format": _FORMAT, "entries": dict(self._entries)}, indent=1), encoding="utf-8"
+        )
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add what `save` wrote, in place of what is known of the same calls. Raises ValueError for another file."""
@@ -76,12 +78,11 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
                 f"{os.fspath(path)!r} is no benchmark cache ({error}); expected a file of `save`"
             ) from None
         self._entries.update(entries)
-        self._lines.clear()
+        self._times.clear()
 
     def timed(self, kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
         """The algorithms that were timed for a call, the fastest first; none if the call was not measured."""
-        line = self._lines.get(_key(kernel, arrays, keywords))
-        return tuple(self._entries.get(line, ())) if line is not None else ()
+        return tuple(self._times.get(_key(kernel, arrays, keywords), ()))
 
     def fastest(
         self, kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], limit: int | None
@@ -89,16 +90,17 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
         """The fastest algorithm for a call, measured now if it is not known; `limit` is how many are timed, in the
         order in which the kernel prefers them, all for 0 or None."""
         key = _key(kernel.name, arrays, keywords)
-        line = self._lines.get(key)
-        if line is None:
+        times = self._times.get(key)
+        if times is None:
             decision = kernel.decide(*arrays, **keywords)
             line = _line(kernel, arrays, keywords, decision)
-            if line not in self._entries:
-                self._entries[line] = _measure(kernel, arrays, keywords, decision, limit)
-            if len(self._lines) >= _KEPT:
-                self._lines.clear()
-            self._lines[key] = line
-        return next(iter(self._entries[line]), None)
+            times = self._entries.get(line)
+            if times is None:
+                times = self._entries[line] = _measure(kernel, arrays, keywords, decision, limit)
+            if len(self._times) >= _KEPT:
+                self._times.clear()
+            self._times[key] = times
+        return next(iter(times), None)
 
 
 def _checked(content: Any) -> dict[str, dict[str, float]]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from ..jit import cfunc, intrinsic, ir, subroutine, types
 from ..launch import call_at
+from ..locks import lock
 from ..words import get, put
 from .builtin import AVAILABLE, WORKSPACE_BYTES, new_builtin, workspace_address
 from .emit import I64
@@ -228,7 +228,7 @@ class Table:
         self._memory = np.zeros(_HEAD + ENTRIES * _ENTRY, np.int64)
         self._memory[:_HEAD] = head
         self._held: dict[int, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = lock()
         self.call: Callable[..., Any] = new_builtin(_call.address, self._memory)
 
     def add(
@@ -257,14 +257,16 @@ class Table:
         entry = self._memory[_HEAD + place * _ENTRY :][:_ENTRY]
         if not self._lock.acquire(blocking=False):  # another thread adds one
             return False
-        entry[_EQUATION] = 0  # no call is taken while the rest changes
-        entry[_STATE:_SIZES_C] = fields
-        sizes = (shape, a.shape, a.strides, b.shape, b.strides)
-        for line, values in zip(entry[_SIZES_C:].reshape(5, DIMS), sizes, strict=True):
-            line[: len(values)] = values
-        self._held[place] = state, equation, a.dtype, kept
-        entry[_EQUATION] = id(equation)
-        self._lock.release()
+        try:
+            entry[_EQUATION] = 0  # no call is taken while the rest changes
+            entry[_STATE:_SIZES_C] = fields
+            sizes = (shape, a.shape, a.strides, b.shape, b.strides)
+            for line, values in zip(entry[_SIZES_C:].reshape(5, DIMS), sizes, strict=True):
+                line[: len(values)] = values
+            self._held[place] = state, equation, a.dtype, kept
+            entry[_EQUATION] = id(equation)
+        finally:
+            self._lock.release()
         return True
 
 

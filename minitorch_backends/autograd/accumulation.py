@@ -9,6 +9,7 @@ import numpy as np
 from .. import watch
 from ..dtypes import COMPLEX, dtype_of
 from ..kernels.gemm.workspace import is_sole
+from ..kernels.locks import reentrant_lock
 from ..tensor import Tensor, adopt
 from .modes import grad_mode
 from .nodes import Leaf
@@ -16,6 +17,9 @@ from .nodes import Leaf
 __all__ = ["accumulate", "accumulate_leaf", "fitted"]
 
 _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
+
+_locks = tuple(reentrant_lock() for _ in range(16))
+"""Of which each tensor has one, by its address. Hooks of what is saved may run a pass of their own meanwhile."""
 
 _ONE_OWNER = 2
 """What `sys.getrefcount` says of an array that one tensor holds: that reference, and the call's own."""
@@ -40,27 +44,28 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
     """Add `g` to the `.grad` of `tensor`: in place, unless the graph of the gradient is wanted.
 
     The first gradient is kept without a copy when it is `fresh`, its array is nobody else's, and it is laid out in
-    memory as the tensor is.
+    memory as the tensor is. Passes of other threads that reach the tensor wait.
     """
-    state = tensor.state
-    if state.grad is None:
-        array = g._array
-        if create_graph and g.requires_grad:
-            state.grad = g.clone()
-        elif array.strides != tensor._array.strides and grad_mode.get().layout:
-            out = np.empty_like(tensor._array, array.dtype)
-            out[...] = array
-            state.grad = adopt(out)
-        elif fresh and sys.getrefcount(g._array) <= _ONE_OWNER + 1 and is_sole(array):
-            state.grad = adopt(array)
+    with _locks[id(tensor) // 64 % len(_locks)]:
+        state = tensor.state
+        if state.grad is None:
+            array = g._array
+            if create_graph and g.requires_grad:
+                state.grad = g.clone()
+            elif array.strides != tensor._array.strides and grad_mode.get().layout:
+                out = np.empty_like(tensor._array, array.dtype)
+                out[...] = array
+                state.grad = adopt(out)
+            elif fresh and sys.getrefcount(g._array) <= _ONE_OWNER + 1 and is_sole(array):
+                state.grad = adopt(array)
+            else:
+                state.grad = adopt(array.copy("K"))
+        elif create_graph or state.grad._node is not None:
+            state.grad = state.grad + g
         else:
-            state.grad = adopt(array.copy("K"))
-    elif create_graph or state.grad._node is not None:
-        state.grad = state.grad + g
-    else:
-        np.add(state.grad._array, g._array, out=state.grad._array)
-        if isinstance(state.grad._cell, list):
-            state.grad._cell[0] += 1
+            np.add(state.grad._array, g._array, out=state.grad._array)
+            if isinstance(state.grad._cell, list):
+                state.grad._cell[0] += 1
 
 
 def accumulate_leaf(leaf: Leaf, g: Tensor, create_graph: bool) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import traceback
 import warnings
 from typing import Any, NamedTuple
 
 from .. import kernels, watch
+from ..kernels.locks import lock
 from ..scopes import Scope
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
@@ -20,7 +20,7 @@ __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), *map(os.path.abspath, kernels.__path__))
 """The folders of this package; in an editable installation the kernels lie beside it."""
 
-_lock = threading.Lock()
+_lock = lock()
 
 
 class _Diagnosis(NamedTuple):
@@ -123,7 +123,7 @@ def note_call(node: Any) -> None:
 
 def told_of_writes(cell: list[Any], version: int) -> str:
     """Which line first wrote to memory after `version`, for a message; or how to find out."""
-    lines = [line for count, line in cell[1:] if count > version]
+    lines = [line for count, line in cell[1].sites if count > version] if len(cell) > 1 else []
     if lines:
         return f", first written to at {lines[0]}"
     return "" if _current.enabled else " (set_detect_anomaly(True) would name the line that wrote)"

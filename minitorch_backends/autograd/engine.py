@@ -222,7 +222,7 @@ def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tens
         )
     if weight is None:
         if array.ndim == 0 and array.dtype in _ONES:
-            return node, adopt(_ONES[array.dtype])
+            return node, adopt(_ONES[array.dtype].copy())
         if array.size != 1 or array.dtype.kind == "c":
             raise RuntimeError(
                 "grad can be implicitly created only for real scalar outputs, and this one is "

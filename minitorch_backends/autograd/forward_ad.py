@@ -7,7 +7,6 @@ brings its own `jvp`.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from .. import watch
 from ..dtypes import FLOATING, dtype_of
+from ..kernels.locks import lock
 from ..scopes import Scope
 from ..tensor import Tensor, adopt, sharing
 from .flow import Flow
@@ -54,7 +54,7 @@ class _Level:
 
 
 _level: ContextVar[_Level | None] = ContextVar("dual_level", default=None)
-_lock = threading.Lock()
+_lock = lock()
 _blocks = 0
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import watch
+from ..kernels.locks import lock
 from .nodes import Leaf, Node, Output
 
 __all__ = ["GraphStatistics", "set_growth_limit", "statistics"]
@@ -69,7 +70,7 @@ class _Growth(threading.local):
 
 _growth = _Growth()
 _limit: int | None = None
-_lock = threading.Lock()
+_lock = lock()
 
 
 def set_growth_limit(nodes: int | None) -> None:

@@ -8,12 +8,12 @@ of `retain_grad`, "pre", and "post" when its gradients are computed; a leaf's "a
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
+from ..kernels.locks import lock
 from ..tensor import Tensor
 from .nodes import DEAD_END, Leaf, Node, Output, history, hooks_if_any, hooks_of
 
@@ -90,7 +90,7 @@ class Hooks:
         tensor = None if retained is None else retained()
         if tensor is not None:
             state = tensor.state
-            state.grad = g if state.grad is None else state.grad + g
+            state.grad = g.clone() if state.grad is None else state.grad + g
         return g
 
     def before(self, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
@@ -235,7 +235,7 @@ class _MultiGradHook:
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[..., Any], mode: str) -> None:
         self.places = [place_of(tensor) for tensor in tensors]
-        self.fn, self.mode, self.lock = fn, mode, threading.Lock()
+        self.fn, self.mode, self.lock = fn, mode, lock()
         self.arrived: weakref.WeakKeyDictionary[Any, dict[int, Tensor]] = weakref.WeakKeyDictionary()
 
     def at(self, position: int) -> Callable[[Tensor], None]:

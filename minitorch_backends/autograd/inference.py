@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from .. import watch
+from ..kernels.locks import lock
 from ..tensor import Tensor
 from . import modes
 from .anomaly_mode import site
@@ -14,7 +14,7 @@ from .modes import grad_mode
 __all__ = ["InferenceCell", "count_blocks", "is_inference", "refuse_inference"]
 
 _mode = grad_mode.get
-_lock = threading.Lock()
+_lock = lock()
 _blocks = 0
 
 

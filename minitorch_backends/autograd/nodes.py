@@ -17,7 +17,20 @@ import numpy as np
 from ..tensor import Tensor, adopt
 from .anomaly_mode import told_of_writes
 
-__all__ = ["DEAD_END", "FREED", "SELF", "HookedNode", "Leaf", "Node", "Output", "history", "rewrites", "save", "unpack"]
+__all__ = [
+    "DEAD_END",
+    "FREED",
+    "SELF",
+    "HookedNode",
+    "Leaf",
+    "Node",
+    "Output",
+    "history",
+    "holds_packed",
+    "rewrites",
+    "save",
+    "unpack",
+]
 
 _new = object.__new__
 next_sequence = itertools.count().__next__
@@ -258,6 +271,14 @@ class Packed:
 
     def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         raise NotImplementedError
+
+
+def holds_packed(node: Node) -> bool:
+    """Whether something of what a node has saved is packed."""
+    for entry in node.saved.values():
+        if any(isinstance(each, Packed) for each in (entry if type(entry) is list else (entry,))):
+            return True
+    return False
 
 
 def _unpacked(node: Node, name: str, entry: Any, create_graph: bool, index: int) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..kernels.threading import get_num_threads
 from ..tensor import Tensor
+from . import nodes
 from .accumulation import accumulate, fitted
 from .care import propagate_with_care
 from .hooks import running
@@ -209,8 +210,9 @@ def _sources(node: Node) -> set[Node]:
 
 
 def _is_heavy(node: Node, g: Any) -> bool:
-    """Whether a node is worth a thread of its own; matrix products have threads of theirs."""
-    if "precision" in node.op.metadata_names:
+    """Whether a node is worth a thread of its own; matrix products have threads of theirs, and what the user's hooks
+    have packed is unpacked by them."""
+    if "precision" in node.op.metadata_names or (nodes.packed_before and nodes.holds_packed(node)):
         return False
     return any(each is not None and each._array.nbytes >= HEAVY for each in (g if node.outputs else (g,)))
 

@@ -6,13 +6,13 @@ if it shares memory with the saved one and that was written to in between. (torc
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 from .. import watch
+from ..kernels.locks import lock
 from ..scopes import Scope
 from ..tensor import Tensor, adopt, sharing
 from . import nodes
@@ -38,7 +38,7 @@ class _Level:
 
 
 _level: ContextVar[_Level | None] = ContextVar("saved_tensors_hooks", default=None)
-_lock = threading.Lock()
+_lock = lock()
 _blocks = 0
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from ..scopes import Scope
 from ..tensor import Tensor
+from .cells import Writes, details
 from .inference import InferenceCell
 
 __all__ = ["DataCell", "increment_version", "writes"]
 
 
-def _cell_of(tensor: Tensor) -> list[int]:
+def _cell_of(tensor: Tensor) -> list[Any]:
     if type(tensor._cell) is InferenceCell:
         raise RuntimeError("Inference tensors do not track version counter; use clone() outside inference mode")
     if tensor._cell is None:
@@ -19,21 +20,21 @@ def _cell_of(tensor: Tensor) -> list[int]:
     return tensor._cell
 
 
-class DataCell(list[int]):
-    """The version cell of what `tensor.data` gives: a count of its own. Writes are counted in the tensor's cell as
-    well, behind its version."""
+class DataCell(list[Any]):
+    """The version cell of what `tensor.data` gives: a count of its own. Writes are counted with what is known of the
+    tensor's as well, and of that whose `data` the tensor is."""
 
-    __slots__ = ("_origin",)
+    __slots__ = ("_origins",)
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__([0])
-        self._origin = _cell_of(tensor)
-        if len(self._origin) == 1:
-            self._origin.append(0)
+        origin = _cell_of(tensor)
+        self._origins: tuple[Writes, ...] = (details(origin), *getattr(origin, "_origins", ()))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(index, value)
-        self._origin[1] += 1
+        for each in self._origins:
+            each.through_data += 1
 
 
 def writes(tensor: Tensor) -> tuple[int, int] | None:
@@ -42,7 +43,7 @@ def writes(tensor: Tensor) -> tuple[int, int] | None:
     if type(tensor._cell) is InferenceCell:
         return None
     cell = _cell_of(tensor)
-    return cell[0], cell[1] if len(cell) > 1 else 0
+    return cell[0], cell[1].through_data if len(cell) > 1 else 0
 
 
 def increment_version(tensor: Any) -> None:

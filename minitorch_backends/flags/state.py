@@ -5,11 +5,11 @@ Reads are a lookup in the state in force, which keeps what has been derived from
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from ..kernels.locks import lock
 from .rows import NO_OPINION, rows
 
 __all__ = ["UNSET", "Override", "Resolved", "State", "current", "override", "reader", "store"]
@@ -97,20 +97,20 @@ class Override:
     entered it.
     """
 
-    __slots__ = ("guards", "named", "owner", "parent", "_over", "_state")
+    __slots__ = ("guards", "named", "owner", "parent", "_seen")
 
     def __init__(self, parent: Override | None, named: dict[str, Any], owner: Any, guards: bool = False) -> None:
         self.parent, self.named, self.owner, self.guards = parent, named, owner, guards
-        self._over: State | None = None
-        self._state: State | None = None
+        self._seen: tuple[State | None, State | None] = (None, None)
 
     def state(self) -> State:
         """The state below with this level's values."""
         below = _process if self.parent is None else self.parent.state()
-        if self._over is not below:
-            self._state = _state_of({**below.stored, **self.named}) if self.named else below
-            self._over = below
-        return self._state  # type: ignore[return-value]
+        over, state = self._seen  # replaced as one: threads may share a level
+        if over is not below or state is None:
+            state = _state_of({**below.stored, **self.named}) if self.named else below
+            self._seen = below, state
+        return state
 
     def with_value(self, path: str, value: Any) -> Override:
         """This level with the innermost override of `path` replaced; there must be one."""
@@ -120,7 +120,7 @@ class Override:
 
 
 _process = _state_of({})
-_lock = threading.Lock()
+_lock = lock()
 override: ContextVar[Override | None] = ContextVar("flag_overrides", default=None)
 
 

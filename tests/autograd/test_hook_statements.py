@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import minitorch_backends as mt
@@ -88,6 +89,33 @@ def test_h3_a_results_hook_and_retain_grad() -> None:
             y.retain_grad()
         (y * 3).sum().backward(retain_graph=True)
         assert (values(y.grad), values(x.grad)) == ([30.0], [60.0])
+
+
+def test_h3_retained_gradients_are_memory_of_their_own() -> None:
+    x, weight = leaf([1.0, 2.0]), tensor([3.0, 4.0])
+    y = x * 2
+    z = y * 1
+    for each in (y, z):
+        each.retain_grad()
+    z.backward(weight)
+    z.grad.zero_()
+    assert (values(weight), values(y.grad), values(x.grad)) == ([3.0, 4.0], [3.0, 4.0], [6.0, 8.0])
+
+
+def test_h3_the_gradient_of_a_loss_is_nobody_elses() -> None:
+    """Whoever gets it may write to it."""
+    for dtype in (np.float32, np.float64):
+        x = leaf([1.0, 2.0], dtype)
+        loss = x.sum()
+        loss.retain_grad()
+        loss.register_hook(lambda g: g.mul_(1))
+        loss.backward(retain_graph=True)
+        loss.grad.zero_()
+        (own,) = grad(loss, loss)
+        own.mul_(5)
+        x.grad = None
+        x.sum().backward()
+        assert values(x.grad) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("through_view", [False, True])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.autograd import Function, parallel, set_multithreading_enabled
+from minitorch_backends.autograd.graph import saved_tensors_hooks
 from minitorch_backends.kernels import threading as kernel_threads
 
 from .tools import leaf, values
@@ -209,3 +210,16 @@ def test_parts_that_get_no_gradient() -> None:
     loss = (Blocks.apply(x.exp().sin()) + x * 2.0 + (x * 1.0).cos()).sum()
     loss.backward()
     assert np.allclose(x.grad.numpy(), 2 - np.sin(1.0))
+
+
+def test_what_the_users_hooks_have_packed_is_unpacked_in_the_users_thread() -> None:
+    names = set()
+
+    def unpack(x: mt.Tensor) -> mt.Tensor:
+        names.add(threading.current_thread().name)
+        return x
+
+    with saved_tensors_hooks(lambda x: x, unpack):
+        _, loss = branches()
+    loss.backward()
+    assert names == {threading.current_thread().name}

@@ -1,6 +1,7 @@
 """Eight threads that train and infer at once, under modes and flags of their own, give the bits of each alone."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -133,3 +134,18 @@ def test_eight_tasks() -> None:
         return await asyncio.gather(*(work(*modes[index % 3]) for index in range(8)))
 
     assert asyncio.run(main()) == [[True] * 20] * 8
+
+
+def test_passes_that_share_a_leaf_lose_no_gradient() -> None:
+    x = mt.ones(3, requires_grad=True)
+    threads = [threading.Thread(target=lambda: [(x * 1).sum().backward() for _ in range(200)]) for _ in range(4)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert x.grad.tolist() == [800.0] * 3

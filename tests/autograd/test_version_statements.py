@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
+from minitorch_backends.autograd.versions import writes
 from minitorch_backends.nn import Parameter
 
 from .tools import leaf, made_in_inference, tensor, values
@@ -103,6 +104,20 @@ def test_g66_saved_tensors_are_checked() -> None:
     w.data.zero_()
     y.backward()
     assert values(x.grad) == [0.0, 0.0]
+
+
+def test_g66_writes_through_data_are_known_to_caches_and_leave_the_check_alone() -> None:
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    with mt.autograd.set_detect_anomaly(True):
+        x.data.add_(1)
+        x.data.data.mul_(2)
+        assert writes(x) == (0, 2)
+        with mt.no_grad():
+            x.add_(1)
+    with pytest.raises(RuntimeError, match=r"is at version 1; expected version 0, first written to at .*x\.add_"):
+        y.backward()
+    assert (values(x), writes(x)) == ([5.0, 7.0], (1, 2))
 
 
 def test_g66_the_message_names_the_operation_that_made_the_tensor() -> None:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import conv as convolutions
-from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.conv import Kept, conv, conv_input_gradient, conv_weight_gradient, one_tap
 from minitorch_backends.kernels.conv.setting import setting_of
 from minitorch_backends.kernels.conv.shapes import is_channels_last
 from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels
+from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe
 
 
 class Shape(NamedTuple):
@@ -309,3 +309,23 @@ def test_one_tap_with_channels_last_is_a_product(dtype: Any, rank: int) -> None:
     gradient = conv_input_gradient["implicit"](expected.astype(dtype), w, input_size=x.shape[2:])
     wide = np.tensordot(expected, w.astype(np.float64).reshape(17, 33), (1, 0))
     np.testing.assert_allclose(gradient.astype(np.float64), np.moveaxis(wide, -1, 1), rtol=unit, atol=40 * unit)
+
+
+def test_what_fits_a_limit_is_decided_anew_when_the_number_of_threads_changes() -> None:
+    """Threads have memory of their own."""
+    x, w = np.ones((1, 16, 12, 12), np.float32), np.ones((16, 16, 3, 3), np.float32)
+    before = threading.get_num_threads()
+    try:
+        threading.set_num_threads(1)
+        specs = [ArraySpec(each.shape, each.dtype) for each in (x, w)]
+        limit = convolutions.workspace(conv, "winograd2", *specs)
+        taken = []
+        for threads in (1, 8):
+            threading.set_num_threads(threads)
+            with observe(lambda call: taken.append(call.implementation)):
+                conv(x, w, prefer="winograd2", every=True, workspace_limit=limit)
+    finally:
+        threading.set_num_threads(before)
+    first = "winograd2" if cpu.refusal("avx2") is None else taken[0]
+    assert taken[0] == first
+    assert taken[1] != "winograd2"

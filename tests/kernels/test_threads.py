@@ -172,6 +172,35 @@ caller.join()
     assert sorted(out.split()) == ["0"] * 5 + ["True"] * 5
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_locks_are_open_in_a_child():
+    """Whoever held them in the parent is not there to release them."""
+    code = (
+        PRODUCT
+        + FORK
+        + """
+from minitorch_backends.kernels.locks import lock, reentrant_lock
+import threading as python_threads
+made = [lock(), reentrant_lock()]
+holding, done = python_threads.Event(), python_threads.Event()
+def hold():
+    with made[0], made[1]:
+        holding.set()
+        done.wait()
+holder = python_threads.Thread(target=hold)
+holder.start()
+holding.wait()
+print(in_child(lambda: print([each.acquire(timeout=1) for each in made])))
+print([each.acquire(blocking=False) for each in made])
+done.set()
+holder.join()
+"""
+    )
+    out, error = python(code)
+    assert error == ""
+    assert sorted(out.splitlines()) == ["0", "[False, False]", "[True, True]"]
+
+
 def test_more_threads_than_can_be_of_use_are_not_started():
     """Thousands would take the mappings of memory that the process needs to load a kernel."""
     code = (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...backends.strategies import Strategy
+from ...kernels.locks import lock
 from .equation import Labels
 from .execute import Program
 from .plan import Plan
@@ -28,7 +28,7 @@ class Cache(dict[Hashable, Any]):
     def __init__(self, kept: int) -> None:
         super().__init__()
         self.kept = kept
-        self._lock = threading.Lock()
+        self._lock = lock()
 
     def keep(self, key: Hashable, entry: Any) -> None:
         """Add an entry, in place of the oldest where there are too many."""
