@@ -1,6 +1,6 @@
 """Numba, set up in one place: where compiled code is kept, which CPU it is compiled for, the options of every kernel.
 
-Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, prange, types`), never from
+Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, types`), never from
 `numba` itself, because two settings must be made before Numba loads or while it decorates. Importing this module
 imports Numba (0.4 s), so those modules are imported inside the functions that first need them.
 
@@ -55,7 +55,7 @@ if "numba" not in sys.modules:
 
 import numba.core.ccallback  # noqa: E402  (after the target is set)
 from llvmlite import ir  # noqa: E402
-from numba import prange, types  # noqa: E402
+from numba import types  # noqa: E402
 from numba.core.codegen import JITCodeLibrary  # noqa: E402
 from numba.core.compiler import Compiler  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
@@ -68,7 +68,6 @@ __all__ = [
     "ir",
     "njit",
     "numba",
-    "prange",
     "subroutine",
     "types",
 ]

@@ -25,7 +25,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["ALIASES", "PRECISIONS", "ROUNDINGS", "ExpectedError", "Precision", "named", "predicted_error"]
+__all__ = [
+    "ALIASES",
+    "PRECISIONS",
+    "PRODUCT_BOUND",
+    "ROUNDINGS",
+    "ExpectedError",
+    "Precision",
+    "named",
+    "predicted_error",
+]
 
 ROUNDINGS = {
     "rna": "to nearest, ties away from zero",
@@ -108,6 +117,9 @@ PRECISIONS: dict[str, Precision] = {
     )
 }
 """Every precision by name, the fastest on hardware that has it first."""
+
+PRODUCT_BOUND = {name: row.product_error for name, row in PRECISIONS.items()}
+"""The largest relative error of one product, for each precision: the bound of kernels that sum products."""
 
 
 def named(name: str) -> Precision:

@@ -17,7 +17,7 @@ import numpy as np
 from . import precision as precisions
 from .jit import njit
 
-__all__ = ["round_fp16", "round_significand", "round_to", "round_to_parts", "rounding_constants", "split"]
+__all__ = ["round_to", "round_to_parts", "split"]
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
@@ -28,8 +28,8 @@ _FP16_LARGEST = np.uint32(0x477FE000)
 _FP16_LEAST_NORMAL = np.uint32(0x38800000)
 
 
-def rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.uint32, np.uint32]:
-    """The arguments (shift, bias, odd) with which `round_significand` rounds to so many bits in that way."""
+def _rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.uint32, np.uint32]:
+    """The arguments (shift, bias, odd) with which `_round_significand` rounds to so many bits in that way."""
     shift = 24 - significand
     bias, odd = {"rna": (1 << (shift - 1), 0), "rne": ((1 << (shift - 1)) - 1, 1), "rz": (0, 0)}[rounding]
     return np.uint32(shift), np.uint32(bias), np.uint32(odd)
@@ -49,11 +49,11 @@ def _value(bits):
 
 
 @njit
-def round_significand(bits, shift, bias, odd):
+def _round_significand(bits, shift, bias, odd):
     """The bits of a float32 rounded to 24 - shift significant bits (fewer for a subnormal: to the format's grid).
 
-    All arguments (`rounding_constants` gives the last three) and the result are uint32. Inf stays. A NaN keeps its sign
-    and the payload that fits, and becomes quiet: one whose payload lies in the low bits only would turn into Inf.
+    All arguments (`_rounding_constants` gives the last three) and the result are uint32. Inf stays. A NaN keeps its
+    sign and the payload that fits, and becomes quiet: one whose payload lies in the low bits only would turn into Inf.
     """
     mask = np.uint32(np.uint32(0xFFFFFFFF) << shift)
     tie = np.uint32(np.uint32(bits >> shift) & odd)
@@ -64,10 +64,10 @@ def round_significand(bits, shift, bias, odd):
 
 
 @njit
-def round_fp16(bits):
+def _round_fp16(bits):
     """The bits of a float32 rounded to float16, ties to even: 11 bits, steps of 2**-24 below 2**-14, Inf from 65520."""
     magnitude = np.uint32(bits & _MAGNITUDE)
-    normal = round_significand(magnitude, np.uint32(13), np.uint32(0xFFF), np.uint32(1))
+    normal = _round_significand(magnitude, np.uint32(13), np.uint32(0xFFF), np.uint32(1))
     normal = _INFINITY if _FP16_LARGEST < normal < _INFINITY else normal
     # 2**-24 is the unit in the last place of a half: this addition rounds to it.
     half = np.float32(0.5)
@@ -77,7 +77,7 @@ def round_fp16(bits):
 
 @njit
 def _leading(bits, shift, bias, odd, truncated_from):
-    """The largest part of a float32: `round_significand` with all its bits for subnormals too, and never Inf.
+    """The largest part of a float32: `_round_significand` with all its bits for subnormals too, and never Inf.
 
     A subnormal is multiplied by 2**24 and the result divided again, both exact. A magnitude from `truncated_from`, the
     first that would round to Inf, is truncated.
@@ -87,7 +87,7 @@ def _leading(bits, shift, bias, odd, truncated_from):
     up = np.float32(2.0**24) if small else np.float32(1.0)
     down = np.float32(2.0**-24) if small else np.float32(1.0)
     scaled = _bits(_value(bits) * up)
-    rounded = round_significand(scaled, shift, bias, odd)
+    rounded = _round_significand(scaled, shift, bias, odd)
     nearest = _bits(_value(rounded) * down)
     truncated = np.uint32(bits & np.uint32(np.uint32(0xFFFFFFFF) << shift))
     return truncated if truncated_from <= magnitude < _INFINITY else nearest
@@ -112,14 +112,14 @@ def _second(bits, rest, shift, bias, odd, truncated_from):
 def _round_array(source, out, shift, bias, odd):
     bits, rounded = source.view(np.uint32), out.view(np.uint32)
     for i in range(bits.size):
-        rounded[i] = round_significand(bits[i], shift, bias, odd)
+        rounded[i] = _round_significand(bits[i], shift, bias, odd)
 
 
 @njit
 def _round_array_fp16(source, out):
     bits, rounded = source.view(np.uint32), out.view(np.uint32)
     for i in range(bits.size):
-        rounded[i] = round_fp16(bits[i])
+        rounded[i] = _round_fp16(bits[i])
 
 
 @njit
@@ -183,7 +183,7 @@ def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> 
     way = (rounding or row.rounding) if row.name == "tf32" else row.rounding
     if way not in precisions.ROUNDINGS:
         raise ValueError(f"{way!r} is not a rounding; expected one of {', '.join(precisions.ROUNDINGS)}")
-    return _run(_round_array, array, 1, *rounding_constants(row.significand, way))[0]
+    return _run(_round_array, array, 1, *_rounding_constants(row.significand, way))[0]
 
 
 def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
@@ -197,7 +197,7 @@ def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:
     if row.parts == 1:
         return (round_to(array, precision),)
     kernel = _split_in_two if row.parts == 2 else _split_in_three
-    shift, bias, odd = rounding_constants(row.significand, row.rounding)
+    shift, bias, odd = _rounding_constants(row.significand, row.rounding)
     # The first magnitude that rounds to Inf: the largest part and a half of its last place.
     truncated_from = np.uint32(0x7F800000 - (1 << (int(shift) - 1)))
     return _run(kernel, array, row.parts, shift, bias, odd, truncated_from)

@@ -50,6 +50,7 @@ from .dtypes import (
 )
 from .factories import *
 from .limits import finfo, iinfo
+from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .printing import set_printoptions

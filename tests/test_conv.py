@@ -15,7 +15,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.flags import Snapshot
-from minitorch_backends.kernels.conv import KERNELS, conv, thread_dependent
+from minitorch_backends.kernels.conv import KERNELS, conv
 from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.nn import functional as F
 from minitorch_backends.op import registry
@@ -131,8 +131,6 @@ SHAPES = [((2, 16, 9, 8), (16, 16, 3, 3), 1), ((2, 12, 9, 8), (12, 1, 3, 3), 12)
 
 @pytest.mark.parametrize(("kernel", "name"), [(k, name) for k in KERNELS for name in k.implementations])
 def test_bits_do_not_depend_on_the_number_of_threads(kernel: Any, name: str) -> None:
-    if name in thread_dependent:
-        pytest.skip(thread_dependent[name])
     before = mt.get_num_threads()
     for x_shape, w_shape, groups in SHAPES:
         x, weight = normal(*x_shape).numpy(), normal(*w_shape, seed=1).numpy()

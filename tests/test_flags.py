@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.backends.permission import FAMILIES, fastest_first
+from minitorch_backends.backends.permission import FAMILIES
 from minitorch_backends.backends.table import XLA_PRECISIONS
 from minitorch_backends.flags import Flag, Snapshot, current, rows
 from minitorch_backends.flags.state import _STATES_KEPT, _state_of
+from minitorch_backends.kernels.precision import PRECISIONS
 
 from .processes import python
+
+FASTEST_FIRST = tuple(PRECISIONS)
 
 
 @pytest.fixture(autouse=True)
@@ -653,7 +656,7 @@ def permitted(values: dict[str, str]) -> str:
     allowed = [opinion(flags["matmul"]) for family, flags in FAMILIES.items() if family != "xla"]
     if "xla.mat_mul_precision" in values:
         allowed.append(XLA_PRECISIONS[values["xla.mat_mul_precision"]])
-    ranked = sorted((each for each in allowed if each != "none"), key=fastest_first.index)
+    ranked = sorted((each for each in allowed if each != "none"), key=FASTEST_FIRST.index)
     return ranked[0] if ranked else "ieee"
 
 
@@ -680,8 +683,8 @@ def test_permission_does_not_depend_on_the_order_of_setting(pairs: list[tuple[st
 
 
 def test_every_pair_of_families_runs_at_the_faster_precision() -> None:
-    order = [name for name in fastest_first if name != "bf16"]
+    order = [name for name in FASTEST_FIRST if name != "bf16"]
     for first, second in itertools.product(order, repeat=2):
         backends.cuda.matmul.fp32_precision, backends.mkldnn.matmul.fp32_precision = first, second
-        faster = min(first, second, key=fastest_first.index)
+        faster = min(first, second, key=FASTEST_FIRST.index)
         assert explain.precision_of("matmul").precision == faster

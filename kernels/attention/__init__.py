@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..precision import PRECISIONS
+from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
 from . import chunked, efficient, flash, gradient, plain, refusals
 from .plain import Attended
@@ -43,9 +43,8 @@ def _exact_gradient(*arrays: np.ndarray, **keywords: Any) -> tuple:
     return chunked.attention_gradient(*[each.astype(np.float64) for each in arrays], **kept)
 
 
-_BOUND = {name: entry.product_error for name, entry in PRECISIONS.items()}
-attention = Kernel("attention", reference=exact_attention, bound=_BOUND)
-attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bound=_BOUND)
+attention = Kernel("attention", reference=exact_attention, bound=PRODUCT_BOUND)
+attention_gradient = Kernel("attention_gradient", reference=_exact_gradient, bound=PRODUCT_BOUND)
 
 
 attention.impl("flash", refuses=refusals.flash, specialise=flash.specialised)(flash.attention)

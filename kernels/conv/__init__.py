@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ..precision import PRECISIONS
+from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Call, Kernel, kernels
 from . import exact, explicit, fast, fourier, winograd
 from .heuristic import TABLE, Row
@@ -45,20 +45,15 @@ __all__ = [
     "conv_input_gradient",
     "conv_weight_gradient",
     "declare",
-    "thread_dependent",
     "workspace",
 ]
 
-_BOUND = {name: row.product_error for name, row in PRECISIONS.items()}
 
-conv = Kernel("conv", reference=exact.exact_conv, bound=_BOUND)
-conv_input_gradient = Kernel("conv_input_gradient", reference=exact.exact_input_gradient, bound=_BOUND)
-conv_weight_gradient = Kernel("conv_weight_gradient", reference=exact.exact_weight_gradient, bound=_BOUND)
+conv = Kernel("conv", reference=exact.exact_conv, bound=PRODUCT_BOUND)
+conv_input_gradient = Kernel("conv_input_gradient", reference=exact.exact_input_gradient, bound=PRODUCT_BOUND)
+conv_weight_gradient = Kernel("conv_weight_gradient", reference=exact.exact_weight_gradient, bound=PRODUCT_BOUND)
 
 KERNELS = (conv, conv_input_gradient, conv_weight_gradient)
-
-thread_dependent: dict[str, str] = {}
-"""Implementations whose bits depend on the number of threads, and why."""
 
 _OF_WORKSPACE = ("workspace_limit",)
 
@@ -76,7 +71,6 @@ def declare(
     slower: Callable[..., str | None] | None = None,
     last: bool = False,
     packs: bool = False,
-    bits_depend_on: str | None = None,
 ) -> None:
     """Declare the next best implementation of one of the three kernels. Shapes that are not those of one convolution
     raise ValueError before any implementation sees them: compiled ones would read beyond arrays.
@@ -88,10 +82,7 @@ def declare(
         workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
         last: it may run whatever `without` says, and takes the keyword `workspace_limit`, as its `workspace` does.
         packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
-        bits_depend_on: why its bits depend on the number of threads, where they do.
     """
-    if bits_depend_on is not None:
-        thread_dependent[name] = bits_depend_on
     if workspace is not None:
         _workspaces[kernel.name, name] = workspace
 

@@ -50,8 +50,6 @@ _ROW = 128
 SUMS_BYTES = 32 * _ROW
 """Of the sums of 32 channels and 32 positions."""
 
-_PAIRS = [lane // 2 + 16 * (lane % 2) for lane in range(32)]
-
 
 def _mask(builder: ir.IRBuilder, left: ir.Value, lanes: int, first: int = 0) -> ir.Value:
     """Of the lanes from `first` on those below `left`."""

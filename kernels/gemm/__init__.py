@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..precision import PRECISIONS
+from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
 from . import blas, compiled, integers, narrow, small, thin
 from .compiled import multiply_packed, pack
@@ -52,9 +52,8 @@ def exact_addmm(
     return product + beta * addend if beta else product
 
 
-_BOUND = {name: entry.product_error for name, entry in PRECISIONS.items()}
-matmul = Kernel("matmul", reference=exact_matmul, bound=_BOUND)
-addmm = Kernel("addmm", reference=exact_addmm, bound=_BOUND)
+matmul = Kernel("matmul", reference=exact_matmul, bound=PRODUCT_BOUND)
+addmm = Kernel("addmm", reference=exact_addmm, bound=PRODUCT_BOUND)
 
 # Best first. An implementation is declared as `matmul.impl(name, isa=..., refuses=...)(function)`.
 for _isa in narrow.ISAS:

@@ -14,7 +14,7 @@ from .packing import AsIs, OfB, VectorPanel
 from .sources import ELEMENTS, Across, AlongK, Contiguous, Source, Strided
 from .workspace import address_of
 
-__all__ = ["ALONE", "Job", "Steps", "job_for"]
+__all__ = ["Job", "Steps", "job_for"]
 
 
 class Steps(NamedTuple):
@@ -28,7 +28,7 @@ class Steps(NamedTuple):
     row: int = 0
 
 
-ALONE = Steps()
+_ALONE = Steps()
 
 _BEYOND_CACHE = 1 << 20
 """Bytes of the operands and results of a batch from which the next ones are fetched while one is computed."""
@@ -64,7 +64,7 @@ class Job:
 @functools.lru_cache(4096)
 def job_for(
     isa: str, precision: str, rounding: str, dtype: np.dtype, sizes: tuple[int, int, int],
-    strides: tuple[int, int, int, int], steps: Steps = ALONE,
+    strides: tuple[int, int, int, int], steps: Steps = _ALONE,
 ) -> Job:  # fmt: skip
     """The job of products of matrices (m, k) and (k, n) with these strides, of a and of b.
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from ..precision import PRECISIONS
+from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Kernel, Refused
 from .compiled import ISAS, multiply_packed, pack
 from .thin import KEPT_ROWS
@@ -36,7 +36,7 @@ def exact_linear(a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, **
     return product if addend is None else product + addend.astype(np.float64)
 
 
-linear = Kernel("linear", reference=exact_linear, bound={name: row.product_error for name, row in PRECISIONS.items()})
+linear = Kernel("linear", reference=exact_linear, bound=PRODUCT_BOUND)
 
 
 @functools.lru_cache(maxsize=4096)

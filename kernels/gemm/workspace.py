@@ -74,12 +74,6 @@ def aligned_bytes(count: int) -> np.ndarray:
     return raw[start : start + count]
 
 
-def _keep(memory: np.ndarray) -> None:
-    """Put a workspace back. A list's append and pop are atomic, so that threads need no lock."""
-    if memory.size + sum(other.size for other in tuple(_workspaces)) <= KEPT_BYTES:
-        _workspaces.append(memory)
-
-
 def _of_a_former_result(count: int) -> np.ndarray:
     """`count` bytes and those to align them, of a former result where one was of about this size.
 
@@ -188,7 +182,9 @@ def take_workspace(count: int) -> np.ndarray:
 
 
 def return_workspace(memory: np.ndarray) -> None:
-    _keep(memory)
+    """Put a workspace back. A list's append and pop are atomic, so that threads need no lock."""
+    if memory.size + sum(other.size for other in tuple(_workspaces)) <= KEPT_BYTES:
+        _workspaces.append(memory)
 
 
 def release() -> None:

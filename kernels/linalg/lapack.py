@@ -18,8 +18,6 @@ from .contract import LDL, LU, QR, SVD, Cholesky, Eig, Eigh, Inverse, Lstsq, Ref
 
 __all__ = ["routine"]
 
-_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
-
 
 @functools.cache
 def routine(name: str, letter: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ __all__ = ["Recorder", "propagate_with_care"]
 class Recorder:
     """Stands for the flow while a node's rules are applied, and keeps what they give by the position of the input."""
 
-    def __init__(self, node: Node, edges: tuple, create_graph: bool) -> None:
+    def __init__(self, edges: tuple, create_graph: bool) -> None:
         self.create_graph, self.edges = create_graph, edges
         self.values: list[Tensor | None] = [None] * len(edges)
         self.next = 0
@@ -42,7 +42,7 @@ def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
         g = arrived if node.outputs else arrived[0]
     if g is None:
         return
-    recorder, diagnosing = Recorder(node, edges, flow.create_graph), is_anomaly_enabled()
+    recorder, diagnosing = Recorder(edges, flow.create_graph), is_anomaly_enabled()
     try:
         node.op.propagate(node, edges, g, recorder)
     except Exception:

@@ -78,7 +78,7 @@ def _zeros(like: Tensor) -> Tensor:
     return adopt(np.zeros_like(like._array))
 
 
-def _vectors(v: Any, like: Tensors, several: bool, what: str) -> Tensors:
+def _vectors(v: Any, like: Tensors, what: str) -> Tensors:
     """`v` as a tuple of tensors of the shapes of `like`; ones for a single element when it is None."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -127,7 +127,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         several, given = _tensors(inputs, "inputs")
         given = _prepared(given, create_graph)
         outputs_several, outputs = _called(func, given, strict)
-        weights = _vectors(v, outputs, outputs_several, "output")
+        weights = _vectors(v, outputs, "output")
         result = _pulled(outputs, given, weights, create_graph, strict)
     return (
         _finished(_as_given(outputs_several, outputs), create_graph),
@@ -142,8 +142,8 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     gives the product from the right (J. Townsend, 2017, "A new trick for calculating Jacobian vector products").
     """
     with enable_grad():
-        several, given = _tensors(inputs, "inputs")
-        vectors = _vectors(v, given, several, "input")
+        _, given = _tensors(inputs, "inputs")
+        vectors = _vectors(v, given, "input")
         given = _prepared(given, create_graph)
         outputs_several, outputs = _called(func, given, strict)
         dummies = tuple(_zeros(output).requires_grad_() for output in outputs)
@@ -253,7 +253,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """(func(*inputs), the product of the vector `v`, of the shapes of the inputs, with the Hessian)."""
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
-        vectors = _vectors(v, given, several, "input")
+        vectors = _vectors(v, given, "input")
         given = _prepared(given, create_graph)
         output = _scalar(func)(*given)
         _called(lambda *_: output, given, strict)
@@ -269,7 +269,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     """
     with enable_grad():
         several, given = _tensors(inputs, "inputs")
-        vectors = _vectors(v, given, several, "input")
+        vectors = _vectors(v, given, "input")
         given = _prepared(given, create_graph)
         output = _scalar(func)(*given)
         _called(lambda *_: output, given, strict)

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..flags import NO_OPINION, State, current
+from ..kernels.precision import PRECISIONS
 from .table import XLA_PRECISIONS
 
-__all__ = ["FAMILIES", "Choice", "Recorded", "chosen", "fastest_first", "precision_of", "recorded"]
+__all__ = ["FAMILIES", "Choice", "Recorded", "chosen", "precision_of", "recorded"]
 
 FAMILIES: dict[str, dict[str, str]] = {
     "cuda": {
@@ -27,7 +28,7 @@ FAMILIES: dict[str, dict[str, str]] = {
 }
 """For each family and kind of product, the flag that speaks for it."""
 
-fastest_first = ("bf16", "fp16", "bf16x3", "tf32", "tf32x3", "bf16x6", "bf16x9", "ieee")
+_FASTEST_FIRST = tuple(PRECISIONS)
 
 in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
 """Whether this thread or task is inside a backward pass."""
@@ -64,7 +65,7 @@ def precision_of(product: str) -> Choice:
 def _decide(state: State, product: str) -> Choice | _ByDirection:
     forward = _permitted(state, product)
     backward = state.read("backward_precision")
-    if backward in fastest_first:
+    if backward in PRECISIONS:
         return _ByDirection(forward, Choice(backward, f"backward_precision = {backward!r}"))
     return forward
 
@@ -89,7 +90,7 @@ def _permitted(state: State, product: str) -> Choice:
     if not opinions:
         allows = f"no {emulated + ' ' if emulated else ''}{'other ' if vetoes else ''}flag allows less than ieee"
         return Choice("ieee", "".join(vetoes) + allows)
-    return min(opinions, key=lambda opinion: fastest_first.index(opinion.precision))
+    return min(opinions, key=lambda opinion: _FASTEST_FIRST.index(opinion.precision))
 
 
 def _opinion(state: State, path: str, emulated: str | None) -> Choice | None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..flags import NO_OPINION, Flag, Order, ReadOnly, State, Whole
+from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .strategies import STRATEGIES, checked
 
-GENERIC_PRECISIONS = (NO_OPINION, "ieee", "tf32", "bf16", "bf16x3", "bf16x6", "bf16x9", "tf32x3", "fp16")
+GENERIC_PRECISIONS = (NO_OPINION, *reversed(PRECISIONS))
 CUDA_PRECISIONS = tuple(name for name in GENERIC_PRECISIONS if name != "bf16")
 """As on a GPU, whose fp32 products never run as one bf16 pass; an inherited "bf16" is no opinion there."""
-
-SPELLINGS = {"bfx9": "bf16x9"}
 
 XLA_PRECISIONS = {"default": "bf16", "high": "bf16x3", "highest": "bf16x6"}
 """What the three names of `torch_xla.backends.set_mat_mul_precision` stand for, as on a TPU."""
@@ -31,7 +30,7 @@ MATMUL_PRECISIONS = {
 def _precision(path: str, inherits: str | None, doc: str, default: str = NO_OPINION) -> Flag:
     choices = CUDA_PRECISIONS if path.startswith(("cuda", "cudnn")) else GENERIC_PRECISIONS
     permits = default != NO_OPINION
-    return Flag(path, default, choices, doc, inherits=inherits, aliases=SPELLINGS, permits=permits)
+    return Flag(path, default, choices, doc, inherits=inherits, aliases=ALIASES, permits=permits)
 
 
 # The package itself
@@ -61,7 +60,7 @@ Flag(
     "live",
     ("live", "recorded", *GENERIC_PRECISIONS[1:]),
     "precision of float32 products in backward: that of the flags then, that of the forward pass, or this one",
-    aliases=SPELLINGS,
+    aliases=ALIASES,
 )
 Flag(
     "float32_matmul_precision",
@@ -76,7 +75,7 @@ Flag(
 Flag(
     "tf32_rounding",
     "rna",
-    ("rna", "rne", "rz"),
+    tuple(ROUNDINGS),
     "how operands are rounded to TF32: nearest with ties away from zero or to even, or toward zero",
 )
 Flag(
@@ -89,7 +88,7 @@ Flag(
     "deterministic_algorithms",
     "default",
     ("default", "warn", "error"),
-    "torch.use_deterministic_algorithms: the same bits for every number of threads",
+    "torch.use_deterministic_algorithms: no algorithm is chosen by timing; bits never depend on the number of threads",
 )
 Flag(
     "workspace_limit",
@@ -230,7 +229,7 @@ Flag("cudnn.benchmark", False, bool, "time the algorithms of a convolution on it
 Flag(
     "cudnn.benchmark_limit", None, Whole(0, or_none=True), "how many algorithms `cudnn.benchmark` times; 0 or None: all"
 )
-Flag("cudnn.deterministic", False, bool, "only algorithms whose bits do not depend on the number of threads")
+Flag("cudnn.deterministic", False, bool, "no algorithm is chosen by timing: cudnn.benchmark does not act")
 Flag(
     "cudnn.allow_tf32",
     True,

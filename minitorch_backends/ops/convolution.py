@@ -15,7 +15,6 @@ from ..kernels.conv import (
     conv,
     conv_input_gradient,
     conv_weight_gradient,
-    thread_dependent,
 )
 from ..kernels.conv.apart import Apart
 from ..kernels.conv.shapes import steps as steps_of
@@ -80,8 +79,6 @@ def _steer(state: State) -> Steering:
     if not read("nnpack.enabled"):
         without |= dict.fromkeys(_TRANSFORMS, "nnpack.enabled = False")
     fixed = _deterministic(state)
-    if fixed is not None:
-        without |= {name: f"{fixed}, and its bits depend on {why}" for name, why in thread_dependent.items()}
     for backend, others in (("cudnn", (None, "cuda")), ("mkldnn", (None, "mkldnn"))):
         if family in others and not read(f"{backend}.enabled"):
             names = {name for kernel in KERNELS for name in kernel.implementations}

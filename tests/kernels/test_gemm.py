@@ -390,7 +390,8 @@ print(misses, len(files))
 
 AFTER_WARMUP = """
 import numpy as np
-from minitorch_backends.kernels.gemm import loops, matmul, warmup
+from minitorch_backends import warmup
+from minitorch_backends.kernels.gemm import loops, matmul
 seen = []
 warmup(["bf16"], lambda done, total, name: seen.append((done, total)))
 before = sum(loops.leaf_address.stats.cache_misses.values())
