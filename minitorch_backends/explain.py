@@ -21,10 +21,10 @@ import numpy as np
 
 from .autograd.modes import is_in_backward, no_grad
 from .backends.permission import Choice, precision_of
+from .declared import registry
 from .factories import from_numpy
 from .kernels.linalg.residuals import residuals as errors_of
 from .kernels.registry import Call, kernels, observe, planned
-from .op import registry
 from .ops.einsum import einsum_plan
 from .ops.einsum.plan import Plan
 from .ops.einsum.programs import KEPT, cache, tally

@@ -14,9 +14,10 @@ import numpy as np
 from .autograd.engine import GradientEdge
 from .autograd.engine import grad as gradients
 from .autograd.identity import outer_leaves, stand_in
+from .autograd.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .autograd.modes import enable_grad, is_grad_enabled
 from .dtypes import FLOATING
-from .tensor import Tensor, adopt, sharing
+from .tensor import Tensor, sharing
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
 
@@ -101,7 +102,7 @@ class _Traced:
                 create_graph=create_graph,
                 allow_unused=True,
             )
-        return [_zeros(x) if g is None else g for x, g in zip(self.shapes, found, strict=True)]
+        return [zeros_like(x) if g is None else g for x, g in zip(self.shapes, found, strict=True)]
 
     def values(self) -> Any:
         """What the function returned, without a graph that ends in this call."""
@@ -123,7 +124,7 @@ class _Pushed:
     def __init__(self, traced: _Traced) -> None:
         self.traced = traced
         with enable_grad():
-            self.dummies = [stand_in(_zeros(output)) for output in traced.outputs]
+            self.dummies = [stand_in(zeros_like(output)) for output in traced.outputs]
             self.pulled = traced.pulled(self.dummies, True)
 
     def along(self, tangents: Sequence[Tensor]) -> list[Tensor]:
@@ -140,23 +141,7 @@ class _Pushed:
                 create_graph=outer,
                 allow_unused=True,
             )
-        return [_zeros(x) if t is None else t for x, t in zip(self.dummies, found, strict=True)]
-
-
-def _zeros(like: Tensor) -> Tensor:
-    return adopt(np.zeros_like(like._array))
-
-
-def _units(like: Tensor) -> list[Tensor]:
-    return [adopt(row.reshape(like._array.shape)) for row in np.eye(like.numel(), dtype=like._array.dtype)]
-
-
-def _stacked(rows: list[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:
-    from .op import registry
-
-    if not rows:
-        return adopt(np.zeros((*shape, *like.shape), like._array.dtype))
-    return registry["stack"].public(rows).reshape((*shape, *like.shape))
+        return [zeros_like(x) if t is None else t for x, t in zip(self.dummies, found, strict=True)]
 
 
 def grad_and_value(
@@ -236,10 +221,10 @@ def jacrev(
         blocks = []
         for which, output in enumerate(traced.outputs):
             rows = []
-            for unit in _units(output):
-                weights = [unit if i == which else _zeros(each) for i, each in enumerate(traced.outputs)]
+            for unit in unit_vectors(output):
+                weights = [unit if i == which else zeros_like(each) for i, each in enumerate(traced.outputs)]
                 rows.append(traced.pulled(weights, traced.outer))
-            parts = [_stacked([row[i] for row in rows], output.shape, x) for i, x in enumerate(traced.shapes)]
+            parts = [matrix_of([row[i] for row in rows], output.shape, x) for i, x in enumerate(traced.shapes)]
             blocks.append(traced.rebuild_inputs(parts))
         jacobian = traced.rebuild(blocks)
         return (jacobian, traced.aux) if has_aux else jacobian
@@ -257,14 +242,15 @@ def jacfwd(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux
         columns: list[list[list[Tensor]]] = []
         for index, x in enumerate(traced.shapes):
             units = [
-                [unit if i == index else _zeros(each) for i, each in enumerate(traced.shapes)] for unit in _units(x)
+                [unit if i == index else zeros_like(each) for i, each in enumerate(traced.shapes)]
+                for unit in unit_vectors(x)
             ]
             columns.append([pushed.along(unit) for unit in units])
         blocks = []
         for which, output in enumerate(traced.outputs):
             parts = []
             for x, of_input in zip(traced.shapes, columns, strict=True):
-                stacked = _stacked([column[which] for column in of_input], x.shape, output)
+                stacked = matrix_of([column[which] for column in of_input], x.shape, output)
                 parts.append(stacked.permute((*range(x.ndim, x.ndim + output.ndim), *range(x.ndim))))
             blocks.append(traced.rebuild_inputs(parts))
         jacobian = traced.rebuild(blocks)

@@ -15,6 +15,7 @@ from .autograd.inference import InferenceCell, refuse_inference
 from .autograd.modes import grad_mode
 from .autograd.nodes import Leaf, Node, history, next_sequence
 from .autograd.views import View
+from .declared import registry
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
 from .tensor import Tensor, adopt
@@ -110,8 +111,6 @@ def rewrite(node: Node | None, into: Tensor) -> None:
 
 def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
     """The node of `base` after the view that `steps` lead to was overwritten by `value`, which comes from `node`."""
-    from .op import registry
-
     made = object.__new__(Node)
     made.op, made.edges, made.outputs, made.sequence = registry["view_scatter"], (before, node), (), next_sequence()
     made.likes = ((base._array.shape, base._array.dtype), (value._array.shape, value._array.dtype))

@@ -22,15 +22,13 @@ from typing import Any
 
 from .arguments import FAILURES, mistyped_call
 from .closures import binary, unary, viewing, writing
+from .declared import registry
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
 from .inplace import refuse_unfit
 from .out import written_out
 from .tensor import Tensor
 
-__all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op", "registry"]
-
-registry: dict[str, Op | Composite] = {}
-"""Every op by its public name, in the order of declaration; the suite runs over it."""
+__all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
 
 
 class Composite:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.autograd.nodes import Leaf, Node, Output
-from minitorch_backends.op import Op, registry
+from minitorch_backends.declared import registry
+from minitorch_backends.op import Op
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import Parameter, Tensor
 

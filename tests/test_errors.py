@@ -10,7 +10,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends
-from minitorch_backends.op import Op, registry
+from minitorch_backends.declared import registry
+from minitorch_backends.op import Op
 from minitorch_backends.tensor import Tensor, adopt
 
 from .bad_calls import BAD_CALLS, BadCall

@@ -22,6 +22,7 @@ RANKS = {
     "backends": 1,
     "dtypes": 3,
     "limits": 3,
+    "declared": 3,
     "conversion": 3,
     "tensor": 3,
     "samples": 3,

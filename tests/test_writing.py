@@ -8,7 +8,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import out as out_module
-from minitorch_backends.op import Composite, registry
+from minitorch_backends.declared import registry
+from minitorch_backends.op import Composite
 from minitorch_backends.tensor import Tensor
 
 from .calls import samples_of, takes, tensors

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..declared import registry
 from ..tensor import Tensor, adopt
 from .accumulation import accumulate, accumulate_leaf
 from .flow import Flow
@@ -151,8 +152,6 @@ def _batched(
     outputs: Sequence[Tensor], weights: Sequence[Tensor | None], nodes: list[Node], keep: bool, create_graph: bool
 ) -> dict[Node, Tensor]:
     """The gradients of the nodes, stacked over the passes for each element of the first dimension of the weights."""
-    from ..op import registry
-
     sizes = {weight._array.shape[:1] for weight in weights if weight is not None}
     if len(sizes) != 1 or sizes == {()}:
         raise RuntimeError(

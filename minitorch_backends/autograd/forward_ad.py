@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import watch
+from ..declared import registry
 from ..dtypes import FLOATING, dtype_of
 from ..kernels.locks import lock
 from ..scopes import Scope
@@ -115,8 +116,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 def _registry() -> dict[str, Any]:
-    from ..op import registry
-
     return registry
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..tensor import Tensor, adopt
 from .engine import grad
+from .jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .modes import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -71,11 +72,7 @@ def _pulled(
             raise RuntimeError(
                 f"the outputs of the function are independent of input {index}, which strict=True refuses"
             )
-    return tuple(_zeros(x) if each is None else each for x, each in zip(inputs, found, strict=True))
-
-
-def _zeros(like: Tensor) -> Tensor:
-    return adopt(np.zeros_like(like._array))
+    return tuple(zeros_like(x) if each is None else each for x, each in zip(inputs, found, strict=True))
 
 
 def _vectors(v: Any, like: Tensors, what: str) -> Tensors:
@@ -106,21 +103,6 @@ def _as_given(several: bool, values: Tensors) -> Any:
     return values if several else values[0]
 
 
-def _stacked(rows: list[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """The rows of a Jacobian, in the order of the elements of an output of `shape`, as one tensor."""
-    from ..op import registry
-
-    if not rows:
-        return adopt(np.zeros((*shape, *like.shape), like._array.dtype))
-    return registry["stack"].public(rows).reshape((*shape, *like.shape))
-
-
-def _units(like: Tensor) -> list[Tensor]:
-    """For each element of a tensor the tensor that is one there and zero elsewhere."""
-    size = like.numel()
-    return [adopt(row.reshape(like._array.shape)) for row in np.eye(size, dtype=like._array.dtype)]
-
-
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """(func(*inputs), the product of the vector `v`, of the shapes of the outputs, with the Jacobian)."""
     with enable_grad():
@@ -146,7 +128,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         vectors = _vectors(v, given, "input")
         given = _prepared(given, create_graph)
         outputs_several, outputs = _called(func, given, strict)
-        dummies = tuple(_zeros(output).requires_grad_() for output in outputs)
+        dummies = tuple(zeros_like(output).requires_grad_() for output in outputs)
         pulled = _pulled(outputs, given, dummies, True, strict)
         result = _pulled(pulled, dummies, vectors, create_graph, strict)
     return (
@@ -182,8 +164,8 @@ def jacobian(
         outputs_several, outputs = _called(func, given, strict)
         rows = []
         for output in outputs:
-            pulled = [_pulled((output,), given, (unit,), create_graph, strict) for unit in _units(output)]
-            blocks = [_stacked([row[i] for row in pulled], output.shape, x) for i, x in enumerate(given)]
+            pulled = [_pulled((output,), given, (unit,), create_graph, strict) for unit in unit_vectors(output)]
+            blocks = [matrix_of([row[i] for row in pulled], output.shape, x) for i, x in enumerate(given)]
             rows.append(_as_given(several, tuple(blocks)))
     return _finished(_as_given(outputs_several, tuple(rows)), create_graph)
 
@@ -193,16 +175,16 @@ def _jacobian_by_columns(func: Callable[..., Any], inputs: Any, strict: bool) ->
     with enable_grad():
         leaves = _prepared(given, False)
         outputs_several, outputs = _called(func, leaves, strict)
-        dummies = tuple(_zeros(output).requires_grad_() for output in outputs)
+        dummies = tuple(zeros_like(output).requires_grad_() for output in outputs)
         pulled = _pulled(outputs, leaves, dummies, True, strict)
     blocks: list[list[Tensor]] = [[] for _ in outputs]
     for index, x in enumerate(given):
         columns = []
-        for unit in _units(x):
-            vectors = tuple(unit if i == index else _zeros(each) for i, each in enumerate(given))
+        for unit in unit_vectors(x):
+            vectors = tuple(unit if i == index else zeros_like(each) for i, each in enumerate(given))
             columns.append(_pulled(pulled, dummies, vectors, False, strict))
         for which, output in enumerate(outputs):
-            stacked = _stacked([column[which] for column in columns], x.shape, output)
+            stacked = matrix_of([column[which] for column in columns], x.shape, output)
             order = (*range(x.ndim, x.ndim + output.ndim), *range(x.ndim))
             blocks[which].append(stacked.permute(order))
     rows = tuple(_as_given(several, tuple(block)) for block in blocks)
@@ -274,7 +256,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         output = _scalar(func)(*given)
         _called(lambda *_: output, given, strict)
         gradients = _pulled((output,), given, None, True, strict)
-        dummies = tuple(_zeros(each).requires_grad_() for each in given)
+        dummies = tuple(zeros_like(each).requires_grad_() for each in given)
         pulled = _pulled(gradients, given, dummies, True, strict)
         result = _pulled(pulled, dummies, vectors, create_graph, strict)
     return _finished(output, create_graph), _finished(_as_given(several, result), create_graph)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import watch
+from ..declared import registry
 from ..tensor import State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell
@@ -141,8 +142,6 @@ def reshape_in_place(tensor: Tensor, op: Any, metadata: dict[str, Any]) -> None:
 
 
 def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> Node:
-    from ..op import registry
-
     node = object.__new__(Node)
     node.op, node.edges, node.likes = registry["view_steps"], (before,), ((base.shape, base.dtype),)
     node.saved, node.metadata, node.outputs, node.sequence = {}, {"steps": steps}, (), next_sequence()

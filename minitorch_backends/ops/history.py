@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.views import shares_memory, walk
+from ..declared import registry
 from ..op import Array, op
 from ..samples import between, sample
 from ..tensor import adopt
@@ -65,8 +66,6 @@ def embedded(value: np.ndarray, shape: tuple[int, ...], steps: tuple) -> np.ndar
 
 
 def _steps_samples() -> Any:
-    from ..op import registry
-
     transpose, expand, reshape = (registry[name] for name in ("transpose", "expand", "reshape"))
     transposed = (transpose, {"dim0": 0, "dim1": 1}, None)
     yield (3, 4), (4, 3), (transposed,)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.views import shares_memory
+from ..dtypes import to_dtype
 from ..kernels.elementwise import LARGE, in_order
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped, unary_samples
@@ -107,8 +108,6 @@ def _viewed(input: Tensor, *shape: Any) -> Tensor:
 
 
 def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
-    from ..dtypes import to_dtype
-
     wanted = to_dtype(dtype)
     try:
         array = input._array.view(wanted.dtype)

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
+from minitorch_backends.declared import registry
 from minitorch_backends.kernels import cpu, elementwise, threading
 from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, in_order, summed, threaded
 from minitorch_backends.kernels.elementwise.arrays import leaf_of
 from minitorch_backends.kernels.elementwise.threaded import _IN_VECTORS
 from minitorch_backends.kernels.elementwise.ufuncs import lines_of, loop_of
-from minitorch_backends.op import registry
 
 OPERANDS = {name: 2 if name.endswith("_gradient") else 1 for name in MAPPED}
 DTYPES = [np.dtype(each) for each in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)]

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 import minitorch_backends as mt
+from minitorch_backends.declared import registry
 from minitorch_backends.dtypes import DType
 from minitorch_backends.nn import functional
-from minitorch_backends.op import Op, registry
+from minitorch_backends.op import Op
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import Tensor
 
