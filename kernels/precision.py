@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 __all__ = [
     "ALIASES",
+    "OF_HALF",
     "PRECISIONS",
     "PRODUCT_BOUND",
     "ROUNDINGS",
@@ -117,6 +118,9 @@ PRECISIONS: dict[str, Precision] = {
     )
 }
 """Every precision by name, the fastest on hardware that has it first."""
+
+OF_HALF = {"bfloat16": "bf16", "float16": "fp16"}
+"""The precision of float32 products that holds all values of a half type, by the type's name."""
 
 PRODUCT_BOUND = {name: row.product_error for name, row in PRECISIONS.items()}
 """The largest relative error of one product, for each precision: the bound of kernels that sum products."""

@@ -20,6 +20,7 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.compiled import EXACT, ISAS, computed, passed_over, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
+from ..precision import OF_HALF
 from ..registry import ArraySpec, Refused
 from . import few
 from .plain import Attended
@@ -42,7 +43,6 @@ _LAYOUTS_KEPT = 64
 
 _LOG2_E = math.log2(math.e)
 _BITS = {4: (struct.Struct("<f"), struct.Struct("<I")), 8: (struct.Struct("<d"), struct.Struct("<q"))}
-_SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
 WEIGHTS = 0x3F800000 << 32 | 0x3F800000
 """The magnitudes of weights as `gemm.ranges` takes them: up to 1. Smaller ones may be flushed, at an error that their
 sum bounds."""
@@ -53,7 +53,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
 
     Exact products are left to vector units: tiles would need eight terms, and three parts of each weight.
     """
-    wanted = _SIXTEEN_BITS.get(dtype.name, precision)
+    wanted = OF_HALF.get(dtype.name, precision)
     if wanted == "fp16" and not cpu.converts_half():
         return None
     for isa in (*(ISAS[1:] if wanted in EXACT else ISAS), "portable"):

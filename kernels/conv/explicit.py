@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
+from ..precision import OF_HALF
 from ..registry import unobserved
 from .shapes import empty_output, is_channels_last, output_size, padded, steps, windows
 
@@ -24,17 +25,14 @@ __all__ = ["conv_explicit", "input_gradient_explicit", "weight_gradient_explicit
 COLUMN_BYTES = 1 << 25
 """What the columns of one block take at most, unless those of one position take more."""
 
-_HALF_PRECISION = {"float16": "fp16", "bfloat16": "bf16"}
-"""Precisions of float32 products that hold all values of a half type."""
-
 
 class _Product:
     """Products of arrays of one dtype at one precision; half types in float32 where they are summed up further."""
 
     def __init__(self, dtype: np.dtype, summed: bool, keywords: dict[str, Any]) -> None:
         self.dtype, self.keywords = dtype, keywords
-        if summed and dtype.name in _HALF_PRECISION:
-            self.dtype, self.keywords = np.dtype(np.float32), {"precision": _HALF_PRECISION[dtype.name]}
+        if summed and dtype.name in OF_HALF:
+            self.dtype, self.keywords = np.dtype(np.float32), {"precision": OF_HALF[dtype.name]}
 
     def __call__(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         with unobserved():

@@ -75,16 +75,14 @@ _BY_ISA = {"amx": _BY_TILES, "avx512_bf16": _BY_PAIRS}
 OF_PARTS = tuple(_BY_ISA)
 """Those that multiply bf16 parts, whose speed depends on how many products of them a precision takes."""
 
-_SIXTEEN_BITS = {"bfloat16": "bf16", "float16": "fp16"}
-
 
 def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The precision that loops which read one number for each value compute for a dtype at a precision, those of tiles
     any number of parts; None if they do not."""
     if dtype == np.float32:
         return _BY_ISA.get(isa, _BY_VECTORS).get(precision)
-    if dtype.name in _SIXTEEN_BITS:
-        return _BY_ISA[isa].get(_SIXTEEN_BITS[dtype.name]) if isa in _BY_ISA else "ieee"
+    if dtype.name in precisions.OF_HALF:
+        return _BY_ISA[isa].get(precisions.OF_HALF[dtype.name]) if isa in _BY_ISA else "ieee"
     return "ieee" if dtype == np.float64 and isa not in _BY_ISA else None
 
 
