@@ -9,15 +9,36 @@ import numbers
 import reprlib
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from .tensor import Tensor
 
-__all__ = ["FAILURES", "mistyped", "mistyped_call"]
+__all__ = ["FAILURES", "NUMPY_NAMES", "in_torchs_names", "mistyped", "mistyped_call", "refuse_other_than_bool"]
+
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+"""Names of arguments in NumPy, which torch takes as well."""
 
 FAILURES = (TypeError, ValueError, AttributeError, KeyError, RecursionError)
 """What an argument of the wrong type brings about."""
+
+
+def in_torchs_names(named: dict[str, Any], known: Container[str]) -> dict[str, Any]:
+    """Keyword arguments with torch's names in place of NumPy's, of a function that knows the former."""
+    renamed = {}
+    for name, value in named.items():
+        other = NUMPY_NAMES.get(name, name)
+        renamed[other if name not in known and other in known and other not in named else name] = value
+    return renamed
+
+
+def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
+    """Raise TypeError for what is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        several = "; several dimensions are given as a tuple" if argument == "keepdim" else ""
+        raise TypeError(f"{name}(): argument {argument!r} must be bool, not {type(value).__name__} {value!r}{several}")
 
 
 def mistyped(

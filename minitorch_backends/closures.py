@@ -47,7 +47,7 @@ def unary(op: Any) -> Callable[..., Any]:
     plain, detailed, apply = _quiet(op, op.ufunc or op.forward), _quiet(op, op.forward), op.apply
     defaults, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
     name, positional, count = op.inputs[0], op.order[1:], len(op.metadata_names)
-    needs_more, row_major = len(defaults) < count, op.row_major
+    needs_more, row_major, switches, known = len(defaults) < count, op.row_major, op.switches, op.known
     large, least = _large(op)
     narrow, wide = (_FLOAT32, _FLOAT64) if "f" in op.takes else (_COMPLEX64, _COMPLEX128)
 
@@ -70,9 +70,14 @@ def unary(op: Any) -> Callable[..., Any]:
                 surplus = len(metadata) != count or len(rest) > len(positional)
                 if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
                     return apply((input, *rest), named, None)
+            for switch in switches:
+                if type(metadata[switch]) is not bool:
+                    return apply((input, *rest), named, None)
             try:
                 out = detailed(x, **metadata)
             except FAILURES as error:
+                if not metadata.keys() <= known:
+                    return apply((input, *rest), named, None)
                 if mistake := mistyped(error, op.name, op.forward, metadata.items()):
                     raise mistake from error
                 raise

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from . import watch
-from .arguments import FAILURES, mistyped
+from .arguments import FAILURES, in_torchs_names, mistyped, refuse_other_than_bool
 from .autograd.anomaly_mode import note_call
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
@@ -87,6 +87,7 @@ class Op:
         self.order = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self.known = frozenset(p.name for p in parameters)
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.switches = tuple(name for name, default in self.defaults.items() if type(default) is bool)
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.numbers = len(self.inputs) == 2 and self.promote in (True, "float") and self.ufunc is not None
@@ -190,6 +191,8 @@ class Op:
         if len(args) > len(order):
             raise TypeError(f"{self.name}() takes {len(order)} positional arguments {order}, and got {len(args)}")
         bound = self.defaults | dict(zip(order, args, strict=False))
+        if named and not named.keys() <= self.known:
+            named = in_torchs_names(named, self.known)
         for name, value in named.items():
             if name not in self.known:
                 raise TypeError(
@@ -201,6 +204,9 @@ class Op:
         if len(bound) != len(self.known):
             missing = [name for name in order if name not in bound] or sorted(self.known - bound.keys())
             raise TypeError(f"{self.name}() is missing the required argument {missing[0]!r}")
+        for name in self.switches:
+            if type(bound[name]) is not bool:
+                refuse_other_than_bool(self.name, name, bound[name])
         return bound
 
     def _gathered(self, args: tuple) -> tuple:

@@ -76,7 +76,11 @@ class _Traced:
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise RuntimeError("with has_aux=True the function should return a tuple of the output and others")
-            result, self.aux = result
+            result, aux = result
+            leaves, rebuild = _flat(aux)
+            tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+            followed = is_grad_enabled() and outer_leaves(tensors, self.primals)
+            self.aux = rebuild([x if followed or not isinstance(x, Tensor) else x.detach() for x in leaves])
         self.outputs, self.rebuild = _flat(result)
         for output in self.outputs:
             if not isinstance(output, Tensor):

@@ -20,7 +20,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import FAILURES, mistyped_call
+from .arguments import FAILURES, in_torchs_names, mistyped_call
 from .closures import binary, unary, viewing, writing
 from .declared import registry
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
@@ -64,8 +64,12 @@ def composite(
         public_name = name or function.__name__
         function.__name__ = function.__qualname__ = public_name
 
+        known = frozenset(inspect.signature(function).parameters)
+
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
+            if named and not named.keys() <= known:
+                named = in_torchs_names(named, known)
             if out is None:
                 try:
                     return function(*args, **named)

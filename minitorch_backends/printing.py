@@ -92,7 +92,11 @@ def _notes(tensor: Tensor) -> list[str]:
     usual = (default,) if tensor.numel() == 0 else (default, default.to_complex(), int64, bool_)
     if dtype not in usual:
         notes.append(f"dtype={dtype!r}")
-    node = tensor.grad_fn
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # a view whose base was overwritten in a way that it cannot follow
+        notes.append("grad_fn=<Invalid>")
+        return notes
     if node is not None:
         notes.append(f"grad_fn={node!r}")
     elif tensor.requires_grad:

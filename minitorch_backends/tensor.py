@@ -207,11 +207,20 @@ class Tensor:
         array = self._array
         return (array.astype(np.float32) if self.dtype.name == "bfloat16" else array).tolist()
 
+    def _real_item(self) -> Any:
+        """`item` of a number that has no imaginary part, without it."""
+        value = self.item()
+        if not isinstance(value, complex):
+            return value
+        if value.imag:
+            raise RuntimeError(f"{value} has an imaginary part, and no real number can stand for it; use .real")
+        return value.real
+
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item())
 
     def __complex__(self) -> complex:
         return complex(self.item())

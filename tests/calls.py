@@ -20,6 +20,10 @@ NO_HALVES = frozenset(name for name in mt.fft.__all__ if not name.endswith(("shi
 """Functions of floating tensors that refuse half types, as torch's do on CPUs."""
 
 
+NO_GAPS = {"view_as_complex"}
+"""Functions that view neighbours as one element, and refuse gaps between them."""
+
+
 def is_composite(name: str) -> bool:
     return isinstance(registry[name], Composite)
 
@@ -27,7 +31,7 @@ def is_composite(name: str) -> bool:
 def samples_of(name: str) -> list[Sample]:
     """The declared samples; where all are contiguous in memory, also the first one with a gap after every element."""
     calls = list(registry[name].samples())
-    gapless = all(array.flags.c_contiguous for call in calls for array in arrays_in(call))
+    gapless = name not in NO_GAPS and all(array.flags.c_contiguous for call in calls for array in arrays_in(call))
     if calls and gapless and any(array.ndim for array in arrays_in(calls[0])):
         calls.append(
             Sample(mapped(calls[0].args, spread), {key: mapped(each, spread) for key, each in calls[0].kwargs.items()})

@@ -1,5 +1,6 @@
 """Linear algebra on tensors: every family on hard matrices, what is refused and how, gradients, flags."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.linalg.choice import LARGE, SMALL, smallest_batch
+from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.ops.linalg.cross_check import CrossCheckWarning
 
 from .matrices import adjoint, hard, random
@@ -495,3 +497,43 @@ def test_backward_precision_reaches_solutions() -> None:
                 loss = linalg.solve(A, B).sum()
             log = recorded(loss.backward)
         assert [entry.precision for entry in log if entry.kernel in ("solve", "lu_solve")] == [expected]
+
+
+# What is no number
+
+
+@pytest.mark.parametrize("implementation", ["lapack", "magma", "batched"])
+@pytest.mark.parametrize("place", [(0, 0), (1, 1), (2, 0), (3, 3)])
+def test_a_pivot_that_is_no_number_spoils_what_depends_on_it(implementation: str, place: tuple[int, int]) -> None:
+    a = np.stack([np.eye(4) + 0.1, np.eye(4) + 0.2])
+    a[(1, *place)] = np.nan
+    b = np.ones((2, 4, 1))
+    for kernel, arrays in ((kernels.solve, (a, b)), (kernels.inv, (a,))):
+        if implementation not in kernel.implementations:
+            continue
+        try:
+            found = kernel[implementation](*arrays)
+        except Refused:
+            continue
+        assert np.isfinite(found[0][0]).all()
+        assert np.isnan(found[0][1]).all()
+        assert not found.info.any()
+
+
+def test_lu_of_a_pivot_that_is_no_number() -> None:
+    _, L, U = mt.linalg.lu(mt.tensor([[math.nan, 1.0], [1.0, 1.0]]))
+    assert (L[1, 0].isnan(), U[1, 1].isnan()) == (True, True)
+    assert mt.linalg.solve(mt.tensor([[math.nan, 1.0], [1.0, 1.0]]), mt.ones(2)).isnan().all()
+    with pytest.raises(RuntimeError, match="singular"):
+        mt.linalg.inv(mt.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, math.nan, 1.0]]).T.contiguous() * 0)
+
+
+@pytest.mark.parametrize("UPLO", ["L", "U"])
+@pytest.mark.parametrize("dtype", [mt.float64, mt.complex128])
+def test_gradients_of_eigenvectors_stay_hermitian(UPLO: str, dtype: mt.dtype) -> None:
+    mt.manual_seed(0)
+    A = mt.randn(4, 4, dtype=dtype)
+    A = ((A + A.mH) / 2).requires_grad_()
+    _, V = mt.linalg.eigh(A, UPLO)
+    (V.abs() ** 2 * mt.arange(16.0, dtype=mt.float64).reshape(4, 4)).sum().backward()
+    assert np.abs(A.grad.numpy() - A.grad.mH.numpy()).max() < 1e-12 * np.abs(A.grad.numpy()).max()

@@ -730,3 +730,33 @@ def test_clip_grad_value() -> None:
     nn.utils.clip_grad_value_(parameter, 1.0)
     assert parameter.grad.tolist() == [-1.0, 0.5, 1.0]
     assert nn.utils.clip_grad_norm_([Parameter(zeros(1))], 1.0).item() == 0.0
+
+
+# Losses of what is no number, and of labels that are none
+
+
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss, F.mse_loss])
+def test_a_loss_of_nan_has_a_gradient_of_nan(loss: Any) -> None:
+    x = mt.tensor([math.nan, 0.5, 3.0], requires_grad=True)
+    loss(x, mt.zeros(3)).backward()
+    assert x.grad.isnan().tolist() == [True, False, False]
+
+
+def test_gradients_of_extrema_reach_nan() -> None:
+    x, y = mt.tensor([math.nan, 1.0, math.nan, 2.0], requires_grad=True), mt.tensor([1.0, math.nan, math.nan, 2.0])
+    y.requires_grad_()
+    for extremum in (mt.maximum, mt.minimum):
+        x.grad = y.grad = None
+        extremum(x, y).sum().backward()
+        assert x.grad.tolist() == [1.0, 1.0, 1.0, 0.5]
+        assert y.grad.tolist() == [1.0, 1.0, 1.0, 0.5]
+    zero = mt.zeros(1, requires_grad=True)
+    mt.xlogy(zero, mt.tensor([math.nan])).sum().backward()
+    assert zero.grad.isnan()
+
+
+def test_losses_of_other_labels_than_one_and_minus_one() -> None:
+    assert F.hinge_embedding_loss(mt.tensor([0.5, 0.5, 0.5]), mt.tensor([1, 0, -1]), reduction="none").tolist() == [
+        0.5, 1.0, 0.5,
+    ]  # fmt: skip
+    assert F.cosine_embedding_loss(mt.eye(2), mt.eye(2), mt.tensor([1, 0]), reduction="none").tolist() == [0.0, 0.0]

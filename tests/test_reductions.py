@@ -299,3 +299,77 @@ def test_deviations_whose_squares_leave_the_range_of_float32(size: float, dtype:
     np.testing.assert_allclose(found.detach().float().numpy() / size, [2, 0], rtol=1e-2)
     (gradient,) = mt.autograd.grad(found.sum(), x)
     np.testing.assert_allclose(gradient.abs().float().numpy(), [[0.5, 0, 0.5], [0, 0, 0]], atol=1e-2)
+
+
+# What is accumulated, and how far
+
+
+def test_products_recover_from_a_passing_overflow() -> None:
+    assert mt.tensor([1e30, 1e30, 1e-30, 1e-30]).cumprod(0).tolist() == pytest.approx([1e30, math.inf, 1e30, 1.0])
+    assert mt.tensor([1e-30, 1e-30, 1e30, 1e30]).cumprod(0).tolist() == pytest.approx([1e-30, 0.0, 1e-30, 1.0])
+
+
+def test_logarithms_of_sums_of_many_are_accurate() -> None:
+    found = mt.zeros(100_000).logcumsumexp(0)
+    assert np.abs(found.numpy() - np.log(np.arange(1, 100_001))).max() < 2e-6
+
+
+def test_variances_whose_squares_leave_the_range_of_float32() -> None:
+    x = np.random.default_rng(0).standard_normal(700) * 1e18
+    for dtype in (mt.float32, mt.complex64):
+        tensor = mt.tensor(x, dtype=dtype)
+        assert tensor.var().item() == pytest.approx(np.var(x, ddof=1), rel=1e-5)
+        assert mt.var_mean(tensor)[0].item() == pytest.approx(np.var(x, ddof=1), rel=1e-5)
+    assert mt.tensor([1e38, -1e38, math.inf]).var().isnan()
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "std", "amax", "argmax", "any", "logsumexp", "median", "nansum", "max"]
+)
+def test_names_of_numpy_are_understood(name: str) -> None:
+    x = mt.tensor([[1.0, 2.0], [3.0, 5.0]])
+    found, expected = getattr(x, name)(axis=0, keepdims=True), getattr(x, name)(dim=0, keepdim=True)
+    for one, other in zip(found, expected, strict=True) if isinstance(found, tuple) else ((found, expected),):
+        assert one.equal(other)
+    with pytest.raises(TypeError, match="axis"):
+        getattr(x, name)(axis=0, dim=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: x.sum(1, 0), "'keepdim' must be bool, not int 0; several dimensions are given as a tuple"),
+        (lambda x: x.amax(1, 0), "'keepdim' must be bool"),
+        (lambda x: x.sum(0, keepdim=np.float64(1)), "'keepdim' must be bool"),
+        (lambda x: x.topk(1, 0, 1.0), "'largest' must be bool"),
+        (lambda x: x.sum(True), "must be an int, not bool"),
+        (lambda x: x.max(True), "takes one dim, an int, and got True"),
+        (lambda x: x.var(0, 1), "unbiased is True or False, and got 1"),
+        (lambda x: x.roll(0, True), "must be an int, not bool"),
+    ],
+)
+def test_numbers_do_not_pass_for_switches_nor_switches_for_dimensions(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(mt.ones(3, 4))
+
+
+def test_results_can_be_viewed() -> None:
+    """They are laid out in rows, and do not keep alive what they were chosen from."""
+    x = mt.randn(3, 4, 5)
+    found = [
+        *x.sort(descending=True),
+        x.argsort(dim=0, descending=True),
+        *x.kthvalue(2, 1),
+        *x.median(1),
+        x.repeat(2, 1, 1, 1),
+        x.tile((2, 1, 1, 1)),
+        x[:, [0, 2], [1, 3]],
+        x[:, x[0] > 0],
+    ]
+    for each in found:
+        assert each.view(-1).numel() == each.numel()
+    for each in x.median(1):
+        assert each.numpy().base is None or each.numpy().base.size == each.numel()

@@ -465,3 +465,35 @@ def test_channels_stay_last() -> None:
     x = mt.randn(2, 5, 6, 3).permute(0, 3, 1, 2)
     for result in (mt.cat([x, x], 1), mt.nn.functional.pad(x, (1, 1)), x.masked_fill(x > 0, 1.0), x.cumsum(2)):
         assert result.permute(0, 2, 3, 1).is_contiguous()
+
+
+def test_view_as_complex_copies_nothing() -> None:
+    x = mt.zeros(3, 4)
+    mt.view_as_complex(x.view(3, 2, 2)[::2]).fill_(1 + 2j)
+    assert x.tolist() == [[1, 2, 1, 2], [0, 0, 0, 0], [1, 2, 1, 2]]
+    with pytest.raises(RuntimeError, match=r"stride 1, and it is 2 of shape \[3, 2\]; use contiguous"):
+        mt.view_as_complex(x[:, ::2])
+
+
+def test_parts_of_complex_numbers_can_be_assigned() -> None:
+    z = mt.zeros(2, dtype=mt.complex64)
+    z.real, z.imag = mt.ones(2), 2
+    assert z.tolist() == [1 + 2j, 1 + 2j]
+    assert (float(mt.tensor(1 + 0j)), int(mt.tensor(2 + 0j))) == (1.0, 2)
+    with pytest.raises(RuntimeError, match="imaginary part"):
+        float(mt.tensor(1 + 1j))
+
+
+def test_stale_views_are_printed() -> None:
+    y = mt.ones(4, requires_grad=True) * 1
+    view = y.chunk(2)[0]
+    y.mul_(2)
+    assert repr(view) == "tensor([2., 2.], grad_fn=<Invalid>)"
+
+
+def test_windows_and_pieces_of_odd_tensors() -> None:
+    assert mt.tensor(3.0).unfold(0, 1, 1).tolist() == [3.0]
+    assert [each.tolist() for each in mt.arange(4).tensor_split(mt.tensor([1, 3]))] == [[0], [1, 2], [3]]
+    assert [each.tolist() for each in mt.arange(4).tensor_split(mt.tensor(3))] == [[0, 1], [2], [3]]
+    with pytest.raises(IndexError, match="of a tensor that has none"):
+        mt.tensor(2.5).roll(1, 0)

@@ -130,6 +130,17 @@ def triangular_solve(
     return x
 
 
+def _with_nan(packed: np.ndarray, info: int) -> tuple[np.ndarray, int, bool]:
+    """What getrf gives, where OpenBLAS does not divide by a pivot that is NaN: all that the pivot takes part in is NaN.
+    The last says whether there is one."""
+    pivots = packed.diagonal()
+    if not (pivots != pivots).any():
+        return packed, info, False
+    first = int(np.argmax(pivots != pivots))
+    packed[first + 1 :, first:] = np.nan
+    return packed, info if info <= first else 0, True
+
+
 @contract.lu_factor.impl("lapack")
 def lu_factor(a: np.ndarray, **_: Any) -> LU:
     packed, info = _of(a, *a.shape[-2:]), _info(a)
@@ -137,7 +148,8 @@ def lu_factor(a: np.ndarray, **_: Any) -> LU:
     run = _routine("getrf", a)
     for index, (matrix, out, swaps) in enumerate(zip(_each(a), _each(packed), _each(pivots, 1), strict=True)):
         if matrix.size:
-            out[...], swaps[...], _flat(info)[index] = run(_fortran(matrix), overwrite_a=True)
+            found, swaps[...], failed = run(_fortran(matrix), overwrite_a=True)
+            out[...], _flat(info)[index] = _with_nan(found, failed)[:2]
     pivots += 1
     return LU(packed, pivots, info, {"routine": "getrf"})
 
@@ -165,7 +177,10 @@ def inv(a: np.ndarray, **_: Any) -> Inverse:
     for index, (matrix, out) in enumerate(zip(_each(a), _each(inverse), strict=True)):
         if n:
             packed, swaps, failed = factor(_fortran(matrix), overwrite_a=True)
-            if not failed:
+            packed, failed, has_nan = _with_nan(packed, failed)
+            if has_nan and not failed:
+                packed[...] = np.nan
+            elif not failed:
                 packed, failed = invert(packed, swaps, lwork=64 * n, overwrite_lu=True)
             out[...], _flat(info)[index] = packed, failed
     return Inverse(inverse, info, {"routine": "getrf, getri"})

@@ -157,6 +157,10 @@ def _data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"data is a Tensor, and got {type(value).__name__}")
+    if self.requires_grad and value.dtype.category < FLOATING:
+        raise RuntimeError(
+            f"data set to a tensor that requires gradients must be floating point or complex, and got {value.dtype!r}"
+        )
     self._array = value._array
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
+from .. import watch
 from ..backends import permission
 from ..scopes import Scope
 
@@ -105,6 +106,16 @@ def count_blocks(change: int) -> None:
 def is_grad_enabled() -> bool:
     """Whether operations on tensors that require gradients are recorded, here and now (inference mode apart)."""
     return _get().enabled
+
+
+def derives() -> bool:
+    """Whether what is computed here and now may be differentiated: it is recorded, or forward mode goes along."""
+    return _get().records or watch.duals is not None
+
+
+def derives_from(tensor: Any) -> bool:
+    """Whether what is computed from a tensor now is recorded, or may carry a tangent."""
+    return watch.duals is not None or (tensor.requires_grad and _get().records)
 
 
 def is_inference_mode_enabled() -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..autograd.modes import is_grad_enabled
+from ..autograd.modes import derives
 from ..factories import empty
 from ..ops.packed_convolution import PackedConvolution
 from ..tensor import Parameter, Tensor
@@ -120,7 +120,7 @@ class _Forward(_Convolution):
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._around(), self.padding_mode), 0
         options = self.stride, padding, self.dilation, self.groups
-        if is_grad_enabled():
+        if derives():
             return _CONVOLUTIONS[self.dims - 1](input, self.weight, self.bias, *options)
         return self._packed.conv(self.dims, input, self.weight, self.bias, *options)
 
@@ -175,7 +175,7 @@ class _Transposed(_Convolution):
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
         options: Any = (self.stride, self.padding, more, self.groups, self.dilation)
-        if not is_grad_enabled():
+        if not derives():
             return self._packed.conv_transposed(self.dims, input, self.weight, self.bias, *options)
         return _TRANSPOSED[self.dims - 1](input, self.weight, self.bias, *options)
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.modes import is_grad_enabled
+from ..autograd.modes import derives_from
 from ..ops import activation as _activation
 from ..ops import gated as _gated
 from ..ops.activation import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
@@ -154,8 +154,7 @@ def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             *args, inplace = args  # type: ignore[assignment]
         if not inplace:
             return function(input, *args, **named)
-        recorded = is_grad_enabled() and input.requires_grad
-        return input.copy_(function(input.clone() if recorded else input, *args, **named))
+        return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
 
     return call
 

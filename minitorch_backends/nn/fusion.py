@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.modes import is_grad_enabled
+from ..autograd.modes import derives
 from ..autograd.versions import writes
 from ..ops.packed_convolution import PackedConvolution
 from ..tensor import Tensor, adopt
@@ -57,7 +57,7 @@ class FusedConvolution(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         conv, norm = self.conv, self.norm
-        if is_grad_enabled() or (norm is not None and (norm.training or norm.running_mean is None)):
+        if derives() or (norm is not None and (norm.training or norm.running_mean is None)):
             result = conv(input)
             result = result if norm is None else norm(result)
             return result if self.relu is None else self.relu(result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..autograd.modes import is_grad_enabled
+from ..autograd.modes import derives
 from ..factories import empty
 from ..ops.linear import PackedWeight
 from ..tensor import Parameter, Tensor
@@ -60,7 +60,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        if is_grad_enabled():
+        if derives():
             return F.linear(input, self.weight, self.bias)
         return self._packed.linear(input, self.weight, self.bias)
 

@@ -169,7 +169,12 @@ def selu(input: Tensor) -> Tensor:
     samples=_with_options(-2, 2.5, {"alpha": 0.7}),
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`input` where it is positive, else `alpha * (exp(input / alpha) - 1)`; the slope is continuous for all alpha."""
+    """`input` where it is positive, else `alpha * (exp(input / alpha) - 1)`; the slope is continuous for all alpha.
+
+    Raises RuntimeError for an alpha of 0.
+    """
+    if alpha == 0:
+        raise RuntimeError("celu divides by alpha, and got 0; relu() is its limit")
     return elu(input / alpha) * alpha
 
 

@@ -100,6 +100,8 @@ def roll(input: Array, shifts, dims=None):
     dims = tuple(wrap_dim(dim, input.ndim) for dim in _dims_tuple(dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions {list(dims)} must align")
+    if not input.ndim:
+        raise IndexError(f"roll: dimensions {list(dims)} of a tensor that has none")
     return np.roll(input, shifts, dims)
 
 
@@ -131,7 +133,8 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
     result = reshape(
         expand(single, tuple(each for pair in pairs for each in pair)), tuple(math.prod(pair) for pair in pairs)
     )
-    return clone(result) if result._cell is input._cell else result  # one version cell: one memory
+    shared = result._cell is input._cell  # one version cell: one memory
+    return clone(result, memory_format="contiguous_format") if shared else result.contiguous()
 
 
 @composite(

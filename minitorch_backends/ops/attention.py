@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import watch
 from ..autograd.function import Function
-from ..autograd.modes import is_grad_enabled, no_grad
+from ..autograd.modes import derives, is_grad_enabled, no_grad
 from ..backends import permission
 from ..backends.attention import SWITCHES, SDPAParams, selected
 from ..backends.permission import Choice, chosen, recorded
@@ -316,7 +316,7 @@ class _Fused(Function):
     def backward(ctx: Any, g: Tensor) -> tuple:
         query, key, value, mask, out = ctx.saved_tensors
         name, scale, causal, precision, lse = ctx.call
-        if is_grad_enabled():
+        if derives():
             grads = _gradients(g, query, key, value, mask, scale, causal, precision)
         else:
             with no_grad():

@@ -201,6 +201,9 @@ def _near() -> Iterator[Sample]:
 )
 def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> np.ndarray:
     """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN."""
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(f"isclose(): {name} must be at least 0, and got {tolerance}")
     if input.dtype.kind == "b":
         return input == other
     finite = np.isfinite(other)
@@ -224,14 +227,15 @@ Tensor.allclose, Tensor.equal = allclose, equal  # type: ignore[attr-defined]
 # Choices
 
 
-def _of_the_chosen(g: Tensor, chosen: Tensor, tied: Tensor) -> Tensor:
-    """The gradient of an extremum's operand: g where it was chosen, and half where both were."""
-    return (g / 2).where(tied, g.where(chosen, 0))
+def _of_the_chosen(g: Tensor, passed_over: Tensor, tied: Tensor) -> Tensor:
+    """The gradient of an extremum's operand: g where it was chosen, and half where both were. NaN passes nothing over,
+    and each of the two gets g."""
+    return (g / 2).where(tied, g.where(passed_over.logical_not(), 0))
 
 
 @op(
-    input=lambda g, input, other: _of_the_chosen(g, input >= other, input == other),
-    other=lambda g, input, other: _of_the_chosen(g, other >= input, input == other),
+    input=lambda g, input, other: _of_the_chosen(g, input < other, input == other),
+    other=lambda g, input, other: _of_the_chosen(g, other < input, input == other),
     promote=True,
     warns=False,
     takes="bif",
@@ -245,8 +249,8 @@ def maximum(input: Array, other: Array):
 
 
 @op(
-    input=lambda g, input, other: _of_the_chosen(g, input <= other, input == other),
-    other=lambda g, input, other: _of_the_chosen(g, other <= input, input == other),
+    input=lambda g, input, other: _of_the_chosen(g, input > other, input == other),
+    other=lambda g, input, other: _of_the_chosen(g, other > input, input == other),
     promote=True,
     warns=False,
     takes="bif",

@@ -254,6 +254,8 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, and got {label_smoothing}")
     if target.shape == input.shape and input.ndim:
+        if ignore_index >= 0:
+            raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, and got {ignore_index=}")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     dim = _check("cross_entropy", input, target, weight)
     log_probabilities = log_softmax(input, dim)

@@ -23,6 +23,8 @@ def addressable(shape: Sequence[int]) -> Sequence[int]:
 def wrap_dim(dim: int, ndim: int) -> int:
     """`dim` counted from the front. Raises IndexError out of range; a tensor without dimensions has 0 and -1."""
     limit = ndim or 1
+    if isinstance(dim, bool):
+        raise TypeError(f"a dimension must be an int, not bool {dim}")
     try:
         dim = index(dim)
     except TypeError:

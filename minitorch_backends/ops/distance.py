@@ -118,8 +118,9 @@ def _hinge_samples() -> Iterator[Sample]:
 
 @floating_composite(reference=_hinge_reference, samples=_hinge_samples)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
-    """`input` where the target is 1, and max(0, margin - input) where it is -1."""
-    return reduced(input.where(target == 1, (margin - input).clamp(min=0)), reduction)
+    """`input` where the target is 1, max(0, margin - input) where it is -1, and the sum of both elsewhere."""
+    near, far = input.where(target != -1, 0), (margin - input).clamp(min=0).where(target != 1, 0)
+    return reduced(near + far, reduction)
 
 
 def _cosine_embedding_reference(
@@ -142,7 +143,7 @@ def _cosine_embedding_samples() -> Iterator[Sample]:
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
-    """With the cosine c of the vectors: 1 - c where the target is 1, and max(0, c - margin) where it is -1.
+    """With the cosine c of the vectors: 1 - c where the target is 1, max(0, c - margin) where it is -1, else 0.
 
     input1, input2: (batch, size) or (size); target: (batch) or (). Raises RuntimeError for other numbers of dimensions.
     """
@@ -153,7 +154,8 @@ def cosine_embedding_loss(
             f"and got shapes {shapes}"
         )
     cosine = cosine_similarity(input1, input2, input1.ndim - 1)
-    return reduced((1 - cosine).where(target == 1, (cosine - margin).clamp(min=0)), reduction)
+    far = (cosine - margin).clamp(min=0).where(target == -1, 0)
+    return reduced((1 - cosine).where(target == 1, far), reduction)
 
 
 def _triplet_reference(
@@ -193,6 +195,8 @@ def triplet_margin_loss(
 
     With `swap` the negative may also be measured from the positive, where that is closer.
     """
+    if margin <= 0:
+        raise ValueError(f"triplet_margin_loss: margin must be greater than 0, and got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
         shapes = ", ".join(str(list(each.shape)) for each in (anchor, positive, negative))
         raise RuntimeError(f"triplet_margin_loss: all inputs should have the same number of dimensions, not {shapes}")

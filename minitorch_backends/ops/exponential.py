@@ -172,7 +172,7 @@ def _xlogy_samples() -> Iterator[Sample]:
 
 def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
     """g * log(other), and 0 where 0 * log(0) or 0 * log(-1) were 0."""
-    return g * other.where((input != 0) | (other > 0), 1).log()
+    return g * other.where(((input == 0) & (other <= 0)).logical_not(), 1).log()
 
 
 @op(

@@ -122,7 +122,7 @@ def amin(input: Array, dim=(), keepdim=False):
 
 
 def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> ValuesIndices:
-    if not isinstance(dim, (int, np.integer)):
+    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
         raise TypeError(
             f"{name}() takes one dim, an int, and got {dim!r}; use a{name} for several, which gives no indices"
         )

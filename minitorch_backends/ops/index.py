@@ -9,6 +9,7 @@ import numpy as np
 from .. import watch
 from ..autograd.views import made_view
 from ..dtypes import dtype_of
+from ..kernels.elementwise import in_order
 from ..op import Array, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -43,14 +44,17 @@ def _index_samples() -> Any:
     samples=_index_samples,
 )
 def look_up(input: Array, indices):
-    """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything)."""
+    """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything), in
+    rows."""
     indices = plain(indices)
     try:
         if len(indices) == 1 or all(type(each) is slice for each in indices[:-1]):
             return input.take(indices[-1], len(indices) - 1)
-        return input[indices]
+        found = input[indices]
     except IndexError:
         raise refusal(indices, input.shape) from None
+    found = np.asarray(found)
+    return found if found.flags.c_contiguous else in_order(found)
 
 
 def _embed_samples() -> Any:

@@ -13,6 +13,7 @@ from ..op import Array, op
 from ..samples import Sample, between, pairs, sample
 from ..tensor import Tensor
 from .activation import logsigmoid
+from .comparison import where
 from .floating import floating_composite
 
 __all__ = [
@@ -98,6 +99,11 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor
     return reduced((input - target).abs(), reduction)
 
 
+def _up_to(distance: Tensor, most: float) -> Tensor:
+    """At most so much, as the square of a large distance would overflow, or its gradient; NaN stays, in both."""
+    return where(distance > most, most, distance)
+
+
 def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
     distance = np.abs(input - target)
     loss = np.where(distance < beta, 0.5 * distance**2 / (beta or 1), distance - 0.5 * beta)
@@ -113,7 +119,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     distance = (input - target).abs()
     if beta == 0:
         return reduced(distance, reduction)
-    near = distance.clamp(max=beta)  # the square of a large distance would overflow, or its gradient
+    near = _up_to(distance, beta)
     return reduced(near.square() * (0.5 / beta) + (distance - near), reduction)
 
 
@@ -129,7 +135,7 @@ def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta:
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
     distance = (input - target).abs()
-    near = distance.clamp(max=delta)
+    near = _up_to(distance, delta)
     return reduced(near.square() * 0.5 + (distance - near) * delta, reduction)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..conversion import converted
-from ..dtypes import to_dtype
+from ..dtypes import FLOATING, to_dtype
 from ..kernels.elementwise import each
 from ..kernels.gemm.blas import dots
 from ..op import Array, composite, op
@@ -49,6 +49,10 @@ def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> 
     return summed(squares, axes, keepdim) / max(count - correction, 0)
 
 
+def _doubled(input: np.ndarray) -> np.ndarray:
+    return input.astype(np.complex128 if input.dtype.kind == "c" else np.float64)
+
+
 def _corrections() -> Iterator[Sample]:
     for call in reductions(of_nothing=False)():
         dim = call.kwargs.get("dim", (*call.args[1:], None)[0])
@@ -70,8 +74,12 @@ def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim:
     samples=_corrections,
 )
 def variance(input: Array, dim, correction, keepdim):
-    """The sum of squared distances from the mean, over the number of elements less `correction`."""
-    return _variance(input, dim, correction, keepdim)
+    """The sum of squared distances from the mean, over the number of elements less `correction`; in float64 where sums
+    of squares of float32 numbers leave its range."""
+    found = _variance(input, dim, correction, keepdim)
+    if found.dtype == np.float32 and np.isinf(found).any():
+        found = converted(_variance(_doubled(input), dim, correction, keepdim), found.dtype)
+    return found
 
 
 @op(
@@ -86,8 +94,7 @@ def standard_deviation(input: Array, dim, correction, keepdim):
     """The root of `variance`, in float64 where squares of float32 numbers leave its range."""
     found = np.sqrt(_variance(input, dim, correction, keepdim))
     if found.dtype == np.float32 and np.any((found < _SMALL) | (found > 1 / _SMALL)):
-        wide = input.astype(np.complex128 if input.dtype.kind == "c" else np.float64)
-        found = np.sqrt(_variance(wide, dim, correction, keepdim)).astype(np.float32)
+        found = np.sqrt(_variance(_doubled(input), dim, correction, keepdim)).astype(np.float32)
     return found
 
 
@@ -97,6 +104,8 @@ def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tupl
         dim, unbiased = None, dim
     if unbiased is None:
         return dim, 1 if correction is None else correction
+    if not isinstance(unbiased, bool):
+        raise TypeError(f"unbiased is True or False, and got {unbiased!r}; several dimensions are given as a tuple")
     if correction is not None:
         raise TypeError(f"got both unbiased={unbiased} and correction={correction}; pass correction alone")
     return dim, int(unbiased)
@@ -305,6 +314,8 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
     order, axes = _order(p), axes_of(dim, input.ndim)
     if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:
         raise RuntimeError(f"norm(): dtype should be complex for complex inputs, and got {dtype!r}; use mt.complex128")
+    if dtype is not None and to_dtype(dtype).category < FLOATING:
+        raise RuntimeError(f"norm(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
     input = input if dtype is None else converted(input, to_dtype(dtype).dtype)
     size = input if order == 2 and input.dtype.kind == "f" else np.abs(input)
     if order == 0:

@@ -108,6 +108,7 @@ def _tied(samples: Any) -> Any:
 
 
 @op(
+    row_major=True,
     input=lambda g, out, input_shape, dim: _of_many(g[0], out[1], input_shape, dim),
     method=False,
     warns=False,
@@ -128,6 +129,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @op(
+    row_major=True,
     takes="bif",
     warns=False,
     reference=lambda *args, **named: _sort_reference(*args, **named)[1],
@@ -226,6 +228,7 @@ def _ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple
     """The k-th smallest along `axis`, of equal elements the k-th one, counted from 1."""
     kept = kept_shape(original, axis)
     pair = _part(_sorted(array, axis, False), slice(k - 1, k), axis)
+    pair = ValuesIndices(pair.values.copy(), pair.indices.copy())  # which does not keep all of them alive
     return _shaped(pair, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis))
 
 

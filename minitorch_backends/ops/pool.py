@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.modes import is_grad_enabled
+from ..autograd.modes import derives_from
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .conv import numbers
@@ -85,7 +85,7 @@ def _max_pool(
 ) -> Any:  # fmt: skip
     x, unbatched = batched(name, input, dims)
     at = _windows(name, x, dims, kernel_size, stride, padding, dilation, ceil_mode)
-    if not return_indices and not (is_grad_enabled() and input.requires_grad) and input._array.itemsize != 2:
+    if not (return_indices or derives_from(input)) and input._array.itemsize != 2:
         result = adopt(largest(x._array, at))
         return result.squeeze(0) if unbatched else result
     values, indices = pool_max(x, at)

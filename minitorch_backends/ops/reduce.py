@@ -233,6 +233,8 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
     """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types."""
     if not input.is_floating_point():
         raise RuntimeError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
+    if dtype is not None and to_dtype(dtype).category < FLOATING:
+        raise RuntimeError(f"nanmean(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
     return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
 
 

@@ -210,7 +210,7 @@ def _unusual_samples() -> Iterator[Sample]:
 def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
     """g where the input is finite, of complex numbers part by part."""
     if input.is_complex():
-        return view_as_complex(_finite_gradient(view_as_real(g), view_as_real(input)))
+        return view_as_complex(_finite_gradient(view_as_real(g), view_as_real(input)).contiguous())
     return masked_fill(g, isfinite(input).logical_not(), 0)
 
 

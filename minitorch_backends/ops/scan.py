@@ -38,12 +38,6 @@ def _one_dim(*rest: Any) -> Any:
     return samples
 
 
-def _accumulated(accumulate: Any, input: np.ndarray, dim: int, dtype: Any) -> np.ndarray:
-    array, result = prepared(input, dtype)
-    axis = wrap_dim(dim, input.ndim)
-    return accumulate(np.atleast_1d(array), axis=axis).reshape(input.shape).astype(result, copy=False)
-
-
 # Sums
 
 
@@ -172,8 +166,12 @@ def _with_zeros(samples: Any) -> Any:
     samples=_with_zeros(_one_dim()),
 )
 def cumprod(input: Array, dim, *, dtype=None):
-    """The products of the elements up to each one along `dim`. int64 for integers, unless `dtype` says otherwise."""
-    return _accumulated(np.multiply.accumulate, input, dim, dtype)
+    """The products of the elements up to each one along `dim`, in float64 for floating types; int64 for integers,
+    unless `dtype` says otherwise."""
+    array, result = prepared(input, dtype)
+    axis, wide = wrap_dim(dim, input.ndim), np.float64 if array.dtype.kind == "f" else None
+    found = np.multiply.accumulate(np.atleast_1d(array), axis=axis, dtype=wide).reshape(input.shape)
+    return found if found.dtype == result else converted(found, result)
 
 
 def _others(input: Tensor, dim: int) -> Tensor:
@@ -207,9 +205,10 @@ def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
 
 
 def _log_cum_sum_exp(array: np.ndarray, axis: int) -> np.ndarray:
-    """For complex numbers by doubling, as in `linear_recurrence`."""
+    """In float64, as each sum takes over the error of the one before; for complex numbers by doubling, as in
+    `linear_recurrence`."""
     if array.dtype.kind != "c":
-        return np.logaddexp.accumulate(array, axis=axis)
+        return converted(np.logaddexp.accumulate(array, axis=axis, dtype=np.float64), array.dtype)
     values = np.array(np.moveaxis(array, axis, 0))
     step = 1
     while step < len(values):

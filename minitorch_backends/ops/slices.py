@@ -178,15 +178,16 @@ def unfold(input: Array, dimension, size, step):
 
     Raises RuntimeError for a size or step out of range.
     """
-    dimension = wrap_dim(dimension, input.ndim)
-    if not 0 <= size <= (input.shape[dimension] if input.ndim else 1):
+    dimension, rows = wrap_dim(dimension, input.ndim), input if input.ndim else input[None]
+    if not 0 <= size <= rows.shape[dimension]:
         raise RuntimeError(
-            f"maximum size for tensor at dimension {dimension} is {input.shape[dimension]} but size is {size}"
+            f"maximum size for tensor at dimension {dimension} is {rows.shape[dimension]} but size is {size}"
         )
     if step < 1:
         raise RuntimeError(f"step is {step} but must be > 0")
-    windows = np.lib.stride_tricks.sliding_window_view(input, size, dimension, writeable=True)
-    return windows[sliced(windows.ndim, dimension, slice(None, None, step))]
+    windows = np.lib.stride_tricks.sliding_window_view(rows, size, dimension, writeable=True)
+    found = windows[sliced(windows.ndim, dimension, slice(None, None, step))]
+    return found if input.ndim else found[0]
 
 
 def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
@@ -301,6 +302,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if input._array.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (tuple, list)):
         cuts = [0, *(slice(each).indices(size)[1] for each in indices_or_sections), size]
     elif indices_or_sections < 1:

@@ -463,3 +463,41 @@ def test_checkpoint_sequential(segments: int, use_reentrant: bool) -> None:
     assert values(x.grad) == values(wanted.grad)
     with pytest.raises(ValueError, match="segments"):
         checkpoint_sequential(steps, 9, x, use_reentrant=use_reentrant)
+
+
+FOLLOWED: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "einsum": (lambda x: mt.einsum("ij,kj->ik", x, x), (3, 4)),
+    "einsum of three": (lambda x: mt.einsum("ij,kj,kl->il", x, x, x), (3, 4)),
+    "max_pool2d": (lambda x: mt.nn.functional.max_pool2d(x, 2), (1, 1, 4, 4)),
+    "Conv1d": (mt.nn.Conv1d(3, 2, 2).double(), (1, 3, 5)),
+    "ConvTranspose2d": (mt.nn.ConvTranspose2d(2, 3, 2).double(), (1, 2, 3, 3)),
+    "Linear": (mt.nn.Linear(4, 3).double(), (2, 4)),
+    "solve": (lambda x: mt.linalg.solve(mt.eye(4, dtype=mt.float64) + 0.1, x), (4, 2)),
+    "relu in place": (lambda x: mt.nn.functional.relu(x.clone(), inplace=True), (3, 3)),
+    "attention": (lambda x: mt.nn.functional.scaled_dot_product_attention(x, x, x), (1, 2, 5, 4)),
+}
+
+
+@pytest.mark.parametrize("mode", [mt.enable_grad, mt.no_grad])
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_tangents_of_tensors_that_require_no_gradients(name: str, mode: Any) -> None:
+    """Forward mode goes along also where nothing is recorded."""
+    function, shape = FOLLOWED[name]
+    rng = np.random.default_rng(0)
+    x, t = (mt.Tensor(rng.standard_normal(shape)) for _ in range(2))
+    with mt.no_grad():
+        expected = (function(x + t * 1e-6) - function(x - t * 1e-6)) / 2e-6
+    with dual_level(), mode():
+        tangent = unpack_dual(function(make_dual(x, t))).tangent
+    assert np.allclose(tangent.detach().numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_what_comes_beside_a_gradient_has_no_graph() -> None:
+    x = mt.ones(2)
+    for found in (
+        mt.func.grad(lambda x: (x.sum(), {"twice": x * 2}), has_aux=True)(x)[1],
+        mt.func.vjp(lambda x: (x.sum(), {"twice": x * 2}), x, has_aux=True)[2],
+        mt.func.jacrev(lambda x: (x.sum(), {"twice": x * 2}), has_aux=True)(x)[1],
+    ):
+        assert found["twice"].tolist() == [2.0, 2.0]
+        assert not found["twice"].requires_grad

@@ -19,7 +19,7 @@ from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
 from .. import answers
 from .constants import run_with_constants
-from .contraction import contract, contraction
+from .contraction import contract, contraction, followed
 from .diagonals import diagonals_of
 from .equation import Labels, equation_of_sublists, parse, resolve
 from .paths import BY_FLAGS, strategy_in_force
@@ -174,7 +174,7 @@ def _limited(recipe: Recipe, tensors: Sequence[Tensor], memory_limit: int | None
         order = strategy_in_force() if recipe.strategy is BY_FLAGS else recipe.strategy
         program = program_for(recipe.inputs, recipe.output, arrays, order, same)
         return adopt(run_with_constants(program, tensors, arrays, precision, memory_limit))
-    needs = tuple([each.requires_grad for each in operands])
+    needs = followed(operands)
     return contraction(operands, recipe.inputs, recipe.output, precision, recipe.strategy, needs, memory_limit, same)
 
 

@@ -93,11 +93,16 @@ def _cotangent(
     if recipe.axes is not None or (precision is None and strategy is BY_FLAGS):
         value = contract(recipe, tensors)
     else:
-        needs = tuple([each.requires_grad for each in tensors])
+        needs = followed(tensors)
         value = contraction(tensors, recipe.inputs, recipe.output, precision, strategy, needs)
     if value._array.shape != shape:
         value = value.reshape(shape)
     return value if shape == shapes[operand] else expand(value, shapes[operand])
+
+
+def followed(operands: Sequence[Tensor]) -> tuple[bool, ...]:
+    """Which operands derivatives may be asked of: backwards, or all of them while forward mode goes along."""
+    return tuple([each.requires_grad or watch.duals is not None for each in operands])
 
 
 def contract(recipe: Recipe, tensors: Sequence[Tensor]) -> Tensor:
@@ -107,7 +112,7 @@ def contract(recipe: Recipe, tensors: Sequence[Tensor]) -> Tensor:
     if recipe.axes is not None:
         is_view = recipe.takes_diagonals and recipe.axes == tuple(range(len(recipe.axes)))
         return operands[0] if is_view else permute(operands[0], recipe.axes)
-    inputs, output, needs = recipe.inputs, recipe.output, tuple([each.requires_grad for each in operands])
+    inputs, output, needs = recipe.inputs, recipe.output, followed(operands)
     if watch.calls:
         return contraction(operands, inputs, output, recipe.precision, recipe.strategy, needs)
     arrays = [each._array for each in operands]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.modes import grad_mode
+from ...autograd.modes import derives
 from ...kernels import linalg as kernels
 from ...op import Array, composite, op
 from ...samples import Sample, sample
@@ -49,7 +49,7 @@ def _det_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
     found, LU, pivots = out
     sizes = np.abs(LU._array.diagonal(0, -2, -1))
     near = ~(sizes.min(-1, initial=np.inf) > SMALL * sizes.max(-1, initial=0))
-    if grad_mode.get().records or near.all():
+    if derives() or near.all():
         return _by_cofactors(g[0], A)
     scale = g[0] * found.conj()
     if not near.any():
@@ -186,7 +186,7 @@ def _slogdet_gradient(g: tuple, A: Tensor, out: tuple) -> Tensor:
     if A._array.dtype.kind == "c":
         turned = g[0].conj() * out[0]
         scale = scale - turned.imag * 1j if turned._array.any() or turned.requires_grad else scale + 0j
-    if grad_mode.get().records:
+    if derives():
         return scale[..., None, None] * adjoint(inv_ex(A)[0])
     identity = np.broadcast_to(np.eye(A._array.shape[-1], dtype=A._array.dtype), A._array.shape)
     return lu_solve(out[2], out[3], adopt(np.ascontiguousarray(identity)), adjoint=True) * scale[..., None, None]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.modes import derives_from
 from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
@@ -14,7 +15,7 @@ from ...tensor import Tensor, adopt
 from ..matmul import adjoint
 from .calls import call
 from .checks import declared, of_finite, of_square, raise_for
-from .gauge import is_zero, needs_gradient, over_differences, refuse_phases
+from .gauge import is_zero, over_differences, refuse_phases
 from .samples import eye_plus, of_hermitian, squares, symmetric, unsigned
 from .solve import solve
 
@@ -37,6 +38,7 @@ _NOT_CONVERGED = (
 
 def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
     """V (diag(gw) + (V.H gV) / (w_j - w_i)) V.H, whose second term has no diagonal: lengths are fixed, and phases free.
+    Of V.H gV only the skew-Hermitian part counts, without which the gradient would not be Hermitian.
 
     (Giles, Collected matrix derivative results for forward and reverse mode AD, 2008, section 3.1, made complex.)
     """
@@ -45,7 +47,7 @@ def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
     if not is_zero(gV):
         turned = adjoint(V) @ gV
         refuse_phases("linalg_eigh_backward", "eigenvectors", turned.diagonal(0, -2, -1), gV)
-        inner = inner + over_differences(turned, w)
+        inner = inner + over_differences((turned - adjoint(turned)) / 2, w)
     return V @ inner @ adjoint(V)
 
 
@@ -119,7 +121,7 @@ def _eigvalsh(A: Array, UPLO="L"):
 @declared(reference=lambda A, UPLO="L": _lower_part(A, UPLO)[0], samples=_hermitian, tested_as=of_hermitian)
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, real and ascending, without vectors unless a gradient needs them."""
-    if isinstance(A, Tensor) and needs_gradient(A):
+    if isinstance(A, Tensor) and derives_from(A):
         return _eigh(A, UPLO)[0]
     return _eigvalsh(A, UPLO)
 
@@ -225,6 +227,6 @@ def _eigvals(A: Array):
 )
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex, without vectors unless a gradient needs them. A: (..., n, n)."""
-    if isinstance(A, Tensor) and needs_gradient(A):
+    if isinstance(A, Tensor) and derives_from(A):
         return eig(A)[0]
     return _eigvals(A)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import watch
-from ...autograd.modes import grad_mode
 from ...tensor import Tensor, adopt
 
-__all__ = ["is_zero", "needs_gradient", "over_differences", "refuse_phases"]
+__all__ = ["is_zero", "over_differences", "refuse_phases"]
 
 
 def is_zero(g: Tensor) -> bool:
@@ -39,8 +37,3 @@ def refuse_phases(function: str, vectors: str, along: Tensor, *gradients: Tensor
             f"specified loss function depends on this quantity, so it is ill-defined: its derivative by a phase is "
             f"{largest:.3g}, expected at most {tolerance:.1g}"
         )
-
-
-def needs_gradient(tensor: Tensor) -> bool:
-    """Whether what is computed from a tensor now is recorded, or carries a tangent."""
-    return watch.duals is not None or (tensor.requires_grad and grad_mode.get().records)

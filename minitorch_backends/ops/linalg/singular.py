@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.modes import derives_from
 from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
@@ -16,7 +17,7 @@ from ..products import product
 from .calls import call
 from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh
-from .gauge import is_zero, needs_gradient, refuse_phases
+from .gauge import is_zero, refuse_phases
 from .samples import definite, eye_plus, unsigned
 
 __all__ = ["matrix_rank", "pinv", "svd", "svdvals"]
@@ -158,7 +159,7 @@ def _any_shapes() -> Iterator[Sample]:
 @declared(reference=lambda A, driver=None: np.linalg.svd(A, compute_uv=False), samples=_any_shapes)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending, without vectors unless a gradient needs them. A: (..., m, n)."""
-    if isinstance(A, Tensor) and needs_gradient(A):
+    if isinstance(A, Tensor) and derives_from(A):
         return svd(A, False, driver=driver)[1]
     return _svdvals(A, driver)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.modes import grad_mode
+from ...autograd.modes import derives
 from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
@@ -97,7 +97,7 @@ def _of_adjoint(g: Tensor, A: Tensor, out: tuple, left: bool, precision: Any, re
     array = A._array
     choice = permitted(array.dtype, precision)
     exact = choice is None or choice.precision == "ieee"
-    if grad_mode.get().records or not exact or out[1]._array.shape != array.shape:
+    if derives() or not exact or out[1]._array.shape != array.shape:
         return solve_with_factors(adjoint(A), g, left, precision, refine)[0]
     # For X A = B the factors are those of A.T.
     gB = lu_solve(out[1], out[2], g if left else g.mT, adjoint=True)
