@@ -2,7 +2,7 @@
 
 from ..tensor import Parameter
 from . import attention, functional, init, utils
-from .container import ModuleList, Sequential
+from .container import ModuleDict, ModuleList, Sequential
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -109,6 +109,7 @@ __all__ = [
     "MaxUnpool2d",
     "MaxUnpool3d",
     "Module",
+    "ModuleDict",
     "ModuleList",
     "MultiheadAttention",
     "NLLLoss",

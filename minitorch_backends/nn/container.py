@@ -1,14 +1,14 @@
-"""Modules that hold modules: Sequential and ModuleList."""
+"""Modules that hold modules: Sequential, ModuleList and ModuleDict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from operator import index
 from typing import Any, Self
 
 from .module import Module, _tree
 
-__all__ = ["ModuleList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
 
 
 class _Numbered(Module):
@@ -108,3 +108,57 @@ class ModuleList(_Numbered):
             for first, text, last in runs
         ]
         return _tree(self, lines)
+
+
+class ModuleDict(Module):
+    """A dict from names to modules that are children, so that their parameters are found."""
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+        self.update(modules)
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules, in place of those of the same names."""
+        for name, module in dict(modules).items():
+            self[name] = module
+
+    def _held(self) -> dict[str, Module]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Module)}
+
+    def __getitem__(self, name: str) -> Module:
+        return self._held()[name]
+
+    def __setitem__(self, name: str, module: Module) -> None:
+        if name in self:
+            setattr(self, name, module)
+        else:
+            self.add_module(name, module)
+
+    def __delitem__(self, name: str) -> None:
+        self.pop(name)
+
+    def pop(self, name: str) -> Module:
+        """Take a module away. Raises KeyError where there is none of the name."""
+        module = self[name]
+        delattr(self, name)
+        return module
+
+    def __len__(self) -> int:
+        return len(self._held())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._held()
+
+    def keys(self) -> KeysView[str]:
+        """The names, in the order of addition."""
+        return self._held().keys()
+
+    def values(self) -> ValuesView[Module]:
+        """The modules."""
+        return self._held().values()
+
+    def items(self) -> ItemsView[str, Module]:
+        """Names and modules."""
+        return self._held().items()

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
+from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import no_grad
 from ..dtypes import bfloat16, float16, float32, float64
 from ..tensor import Parameter, Tensor
+from .hooks import ModuleHooks
 
 __all__ = ["Module"]
 
@@ -28,6 +30,7 @@ class Module:
     """The base of all layers and models: define `forward`, and assign parameters and other modules as attributes."""
 
     training: bool = True
+    _hooks: ModuleHooks | None = None
     _persistence: Mapping[str, bool] = {}
     """For each buffer, whether it is part of the state dict."""
 
@@ -36,7 +39,44 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, ...)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        if self._hooks is None:
+            return self.forward(*args, **kwargs)
+        return self._hooks.called(self, args, kwargs)
+
+    # Hooks
+
+    def _add_hook(self, kind: str, entry: Any, prepend: bool) -> RemovableHandle:
+        if self._hooks is None:
+            object.__setattr__(self, "_hooks", ModuleHooks())
+        return self._hooks.add(kind, entry, prepend)  # type: ignore[union-attr]
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before each forward; what it returns, if not None, replaces the arguments.
+
+        With `with_kwargs` it is `hook(module, args, kwargs)`, and returns both. `prepend` puts it before the others.
+        """
+        return self._add_hook("before", (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after each forward; what it returns, if not None, takes the output's place.
+
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`. `prepend` puts it before the others.
+        """
+        return self._add_hook("after", (hook, with_kwargs), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradients of what the module returned have arrived, a tuple; what
+        it returns, if not None, takes their place."""
+        return self._add_hook("backward_pre", hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's positional arguments are
+        there, tuples with None for what has none; what it returns, if not None, takes the place of `grad_input`."""
+        return self._add_hook("backward", hook, prepend)
 
     # Attributes
 
