@@ -1,5 +1,5 @@
-"""What to say of arguments of the wrong type. Nothing is checked before a call; where one has failed in the middle, its
-arguments are held against the annotations of the function."""
+"""What to say of arguments of the wrong type or shape. Nothing is checked before a call; where one has failed in the
+middle, its arguments are held against the annotations of the function. And the names that arguments have in NumPy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from .tensor import Tensor
 
-__all__ = ["FAILURES", "NUMPY_NAMES", "in_torchs_names", "mistyped", "mistyped_call", "refuse_other_than_bool"]
+__all__ = [
+    "FAILURES",
+    "NUMPY_NAMES",
+    "in_torchs_names",
+    "mismatched",
+    "mistyped",
+    "mistyped_call",
+    "refuse_other_than_bool",
+]
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """Names of arguments in NumPy, which torch takes as well."""
@@ -75,6 +84,20 @@ def mistyped_call(
         several = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
         given += [(parameter, each) for each in value] if several else [(parameter, value)]
     return mistyped(error, name, function, given)
+
+
+def mismatched(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
+    """torch's error for arrays that do not broadcast, with the sizes; None for those that do."""
+    shapes = [list(np.shape(array)) for array in arrays if array is not None]
+    for from_end, sizes in enumerate(zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)):
+        different = [size for size in dict.fromkeys(sizes) if size != 1]
+        if len(different) > 1:
+            return RuntimeError(
+                f"{name}(): The size of tensor a ({different[0]}) must match the size of tensor b ({different[1]}) at "
+                f"non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
+                f"{' and '.join(map(str, shapes))} do not broadcast: from the last on, sizes must be equal or 1"
+            )
+    return None
 
 
 def _is_deliberate(error: Exception) -> bool:

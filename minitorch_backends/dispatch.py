@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
 from typing import Annotated, Any
 
 import numpy as np
 
 from . import watch
-from .arguments import FAILURES, in_torchs_names, mistyped, refuse_other_than_bool
+from .arguments import FAILURES, in_torchs_names, mismatched, mistyped, refuse_other_than_bool
 from .autograd.anomaly_mode import note_call
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
@@ -305,18 +304,8 @@ class Op:
 
     def refusal(self, arrays: Sequence[Any], error: ValueError) -> Exception:
         """What to raise when NumPy has refused the arrays of an op that broadcasts: torch's error, with the sizes."""
-        shapes = [list(np.shape(array)) for array in arrays if array is not None]
         meant = self.promote or self.ufunc or "broadcast" in str(error)
-        reversed_sizes = zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)
-        for from_end, sizes in enumerate(reversed_sizes if meant else ()):
-            different = [size for size in dict.fromkeys(sizes) if size != 1]
-            if len(different) > 1:
-                return RuntimeError(
-                    f"{self.name}(): The size of tensor a ({different[0]}) must match the size of tensor b "
-                    f"({different[1]}) at non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
-                    f"{' and '.join(map(str, shapes))} do not broadcast: from the last on, sizes must be equal or 1"
-                )
-        return error
+        return (mismatched(self.name, arrays) if meant else None) or error
 
     # Recording
 
