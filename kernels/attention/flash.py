@@ -33,10 +33,10 @@ __all__ = ["WEIGHTS", "attention", "check", "plan_for", "specialised", "unit_for
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
 
-_SUMMED = 32
+_SUMMED, _SUMMED_BESIDE_TILES = 64, 32
 """Products of a score that vector units sum before the sum is added to others. One sum of all 64 of a usual head has an
 error 1.3 times as large, and more than 1.5 times that of scores by exact products on tiles, which `math` has where the
-CPU has them; short sums cost 1 to 2 % of the time."""
+CPU has them. Sums of 32 cost 1 to 2 % of the time on AVX-512, 3 to 5 % on AVX2, whose blocks are smaller."""
 
 _LAYOUTS_KEPT = 64
 """Combinations of strides for which what is prepared for a pair of shapes is at hand."""
@@ -132,6 +132,7 @@ def _prepared(
     tiles, units = plan.in_parts, batch * groups
     parts = 1 if units % threads == 0 or units >= 4 * threads else min(-(-4 * threads // units), -(-length // rows))
     inner = up(depth, kernel.step)
+    summed = _SUMMED if cpu.refusal("amx") else _SUMMED_BESIDE_TILES
     sizes = (
         up(-(-seen // kernel.mr) * kernel.a_bytes * inner, 64),
         up(-(-depth // kernel.mr) * kernel.a_bytes * up(seen, kernel.step), 64),
@@ -146,7 +147,7 @@ def _prepared(
     values = {
         "limits_bytes": limits_bytes, "out_stride": depth * dtype.itemsize, "groups": groups,
         "heads": heads // groups, "length": length, "seen": seen, "depth": depth, "inner": inner, "rows": rows,
-        "columns": columns, "summed": inner if tiles else up(_SUMMED, kernel.step), "parts": parts,
+        "columns": columns, "summed": inner if tiles else up(summed, kernel.step), "parts": parts,
         "causal": int(causal), "memory_bytes": memory_bytes,
     }  # fmt: skip
     values |= dict(
