@@ -30,8 +30,16 @@ def smooth_length(n: int, lanes: int) -> int:
     return min(odd << max(math.ceil(math.log2(least / odd)), 0) for odd in _ODD)
 
 
+_TOGETHER, _TOGETHER_BYTES = 16, 1 << 17
+"""Rows that are transformed together at most, and bytes of them: what two such blocks take stays in the L2 cache."""
+
+_FEW = 4
+"""Rows by which the kind of the smooth transforms is chosen, however many there are, so that the bits are the same."""
+
+
 class Chirp(NamedTuple):
-    """A plan: its table, the plan of the smooth length, and the factors."""
+    """A plan: its table, bytes that a thread needs besides two blocks of rows, the plan of the smooth length, and the
+    factors."""
 
     place: int
     worker_bytes: int
@@ -39,32 +47,30 @@ class Chirp(NamedTuple):
     held: tuple[Any, ...]
 
 
-def _plan(n: int, dtype: np.dtype) -> Chirp:
-    """The plan of n complex numbers with parts of this dtype."""
+def _plan(n: int, dtype: np.dtype, kind: str) -> Chirp:
+    """The plan of n complex numbers with parts of this dtype, by smooth transforms of this kind."""
     import scipy.fft
 
     from . import plan as planning
-    from .chirp import CHIRP_FIELDS, leaves
+    from .chirp import CHIRP_FIELDS, factors_of, leaf_of_products
 
     size = dtype.itemsize
     lanes = lanes_of(size)
     m = smooth_length(n, lanes)
-    inner = planning.plan_long(m, dtype)
+    inner = planning.plan_long(m, dtype) if kind == "long" else planning.make_plan(m, dtype, kind)
     of_chirp = planning.roots(np.arange(n, dtype=np.int64) ** 2, 2 * n, np.dtype(np.longdouble))
     chirp = of_chirp[:, 0] + 1j * of_chirp[:, 1]
     response = np.zeros(m, np.clongdouble)
     response[:n] = chirp.conj()
     response[m - n + 1 :] = chirp[:0:-1].conj()
     spectrum = scipy.fft.fft(response) / m
-    complex_type = np.result_type(dtype, np.complex64)
-    held = (chirp.astype(complex_type), spectrum.astype(complex_type))
-    fields = {"plan": inner.place, "n": n, "m": m, "size": size, "lanes": lanes}
+    held = (factors_of(chirp, dtype), factors_of(spectrum, dtype))
+    fields = {"plan": inner.place, "n": n, "m": m, "size": size}
     fields |= {"chirp": address_of(held[0]), "spectrum": address_of(held[1])}
-    fields["multiply"], fields["multiply_one"] = leaves(size, lanes)
-    fields["worker_bytes"] = 4 * m * size + inner.worker_bytes
+    fields["multiply"] = leaf_of_products(size, lanes)
     table = np.array([fields[name] for name in CHIRP_FIELDS], np.int64)
     nbytes = table.nbytes + inner.nbytes + sum(each.nbytes for each in held)
-    return Chirp(address_of(table), fields["worker_bytes"], nbytes, (table, inner, held))
+    return Chirp(address_of(table), inner.worker_bytes, nbytes, (table, inner, held))
 
 
 def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.ndarray:
@@ -73,14 +79,20 @@ def _along_last(x: np.ndarray, inverse: bool, scale: float, kept: int) -> np.nda
     rows = stockham.rows_of(x)
     batch, n = rows.shape
     part = np.dtype(f"f{x.itemsize // 2}")
-    plan = fft_plans.get((n, "chirp", part.char), lambda: _plan(n, part), kept)
     pool, threads = threading.pool() if batch > 1 else (0, 1)
+    tasks = min(batch, threads)
+    m = smooth_length(n, lanes_of(part.itemsize))
+    row_bytes = m * x.itemsize
+    together = max(min(_TOGETHER, _TOGETHER_BYTES // row_bytes, batch // tasks), 1)
+    kind = stockham.kind_of(m, _FEW, part.itemsize) or "long"
+    plan = fft_plans.get((n, "chirp", part.char, kind), lambda: _plan(n, part, kind), kept)
     out = stockham.empty(rows.shape, x.dtype)
-    memory = workspace.take_workspace(threads * plan.worker_bytes)
+    worker_bytes = 2 * together * row_bytes + plan.worker_bytes
+    memory = workspace.take_workspace(threads * worker_bytes)
     try:
         transform_by_chirp(
             pool, threads, plan.place, int(inverse), stockham.factor_of(scale), address_of(rows), rows.strides[0],
-            address_of(out), out.strides[0], batch, address_of(memory),
+            address_of(out), out.strides[0], batch, tasks, together, address_of(memory), worker_bytes,
         )  # fmt: skip
     finally:
         workspace.return_workspace(memory)

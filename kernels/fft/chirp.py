@@ -9,35 +9,42 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..gemm.emit import F32, F64, I64, POINTER, broadcast
+import numpy as np
+
+from ..gemm.emit import F32, F64, I32, I64, POINTER, broadcast, load, offset, store, vector
 from ..gemm.loops import leaf_address
 from ..gemm.tags import constant, field_class
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 from ..words import get
-from .butterflies import Arithmetic, Complex
+from .butterflies import Arithmetic
 from .codelets import vectors
-from .loops import whole
+from .loops import first_of, groups_of
 from .table import ONE, Job
-from .tangle import Rows
+from .tasks import run_alone
 
-__all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "leaves", "transform_by_chirp"]
+__all__ = ["CHIRP_FIELDS", "Multiply", "MultiplyArguments", "factors_of", "leaf_of_products", "transform_by_chirp"]
 
-CHIRP_FIELDS = ("plan", "n", "m", "size", "lanes", "chirp", "spectrum", "multiply", "multiply_one", "worker_bytes")
-"""What the int64 of a table mean: the table of the plan of length m; the addresses of c, and of the transform of its
-conjugate over m; the leaves of products; bytes for a thread."""
+CHIRP_FIELDS = ("plan", "n", "m", "size", "chirp", "spectrum", "multiply")
+"""What the int64 of a table mean: the table of the plan of length m; the addresses of `FACTORS` of c, and of the
+transform of its conjugate over m; the leaf of products."""
 
-_PLAN, _N, _M, _SIZE, _LANES, _CHIRP, _SPECTRUM, _MULTIPLY, _MULTIPLY_ONE, _WORKER_BYTES = range(10)
+_PLAN, _N, _M, _SIZE, _CHIRP, _SPECTRUM, _MULTIPLY = range(7)
+
+FACTORS = 3
+"""Arrays for each array of factors f: their real parts twice, -im(f) beside im(f), and im(f) beside -im(f). The product
+x f is the sum of those of x with the first and of x with its parts exchanged with the second; (x exchanged) f takes the
+second and the first, and x f exchanged the third and the first."""
 
 
 class MultiplyArguments(NamedTuple):
+    """`straight` meets the numbers as they are, `crossed` those with their parts exchanged."""
+
     source: int
-    factors: int
+    straight: int
+    crossed: int
     target: int
-    first: int
     count: int
-    swap_in: int
-    swap_out: int
     scale: int
 
 
@@ -47,42 +54,50 @@ def _products(typingctx, leaf, job, index):
         tag = field_class(leaf, "vectors")
         _, job, index = arguments
         field = {name: builder.extract_value(job, place) for place, name in enumerate(MultiplyArguments._fields)}
-        a = Arithmetic(builder, tag.element, tag.lanes)
-        rows = Rows(a, tag.size)
-        source, factors, target = (builder.inttoptr(field[name], POINTER) for name in ("source", "factors", "target"))
+        a, kind = Arithmetic(builder, tag.element, tag.lanes), vector(tag.element, tag.lanes)
+        at = builder.mul(index, I64(2 * tag.size))
+        places = {name: offset(builder, builder.inttoptr(field[name], POINTER), at) for name in _ARRAYS}
+        x, straight, crossed = (load(builder, kind, places[name], tag.size) for name in _ARRAYS[:3])
         number = builder.bitcast(field["scale"], F64)
         scale = broadcast(builder, number if tag.element is F64 else builder.fptrunc(number, F32), tag.lanes)
-
-        def swapped(value: Complex, name: str) -> Complex:
-            swap = builder.icmp_signed("!=", field[name], I64(0))
-            return Complex(builder.select(swap, value.im, value.re), builder.select(swap, value.re, value.im))
-
-        value = a.multiply(swapped(rows.read(source, index), "swap_in"), rows.read(factors, index))
-        value = Complex(a.times(value.re, scale), a.times(value.im, scale))
-        rows.write(swapped(value, "swap_out"), target, index)
+        exchanged = builder.shuffle_vector(x, x, ir.Constant(vector(I32, tag.lanes), [k ^ 1 for k in range(tag.lanes)]))
+        value = a.plus(a.times(x, straight), a.times(exchanged, crossed))
+        store(builder, a.times(value, scale), places["target"], tag.size)
         return context.get_dummy_value()
 
     return types.void(leaf, job, types.int64), codegen
 
 
+_ARRAYS = MultiplyArguments._fields[:4]
+
+
 @subroutine
 def _multiply(leaf, job):
-    lanes = constant(leaf.vectors, "lanes")
-    for index in range(job.count):
-        _products(leaf, job, job.first + index * lanes)
+    together = constant(leaf.vectors, "lanes") // 2
+    for index in range(0, job.count - together + 1, together):
+        _products(leaf, job, index)
+    if job.count % together:
+        _products(leaf, job, job.count - together)
 
 
 class Multiply(NamedTuple):
-    """Leaf: products of complex numbers, scaled; parts change places on the way in or out."""
+    """Leaf: products of complex numbers, scaled, at least a vector of them. Where they do not fill vectors, the last
+    one takes some again."""
 
     vectors: NamedTuple
     run = _multiply
     arguments = MultiplyArguments
 
 
-def leaves(size: int, lanes: int) -> tuple[int, int]:
-    """The addresses of the leaves of whole vectors, and of single numbers."""
-    return leaf_address(Multiply(vectors(size, lanes * size))), leaf_address(Multiply(vectors(size, size)))
+def leaf_of_products(size: int, lanes: int) -> int:
+    """The address of the leaf."""
+    return leaf_address(Multiply(vectors(size, lanes * size)))
+
+
+def factors_of(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`FACTORS` of complex numbers, one after the other, with parts of a dtype."""
+    re, im = numbers.real, numbers.imag
+    return np.stack([np.stack([re, re], -1), np.stack([-im, im], -1), np.stack([im, -im], -1)]).astype(dtype)
 
 
 @intrinsic
@@ -101,46 +116,74 @@ def _clear(typingctx, address, count):
 
 
 @subroutine
-def _all_products(table, source, factors, target, count, swap_in, swap_out, scale):
-    lanes = get(table, _LANES)
-    vectors = count // lanes
-    call_at(get(table, _MULTIPLY), MultiplyArguments(source, factors, target, 0, vectors, swap_in, swap_out, scale))
-    call_at(
-        get(table, _MULTIPLY_ONE),
-        MultiplyArguments(source, factors, target, vectors * lanes, count - vectors * lanes, swap_in, swap_out, scale),
-    )
+def _factors(at, length):
+    return at, at + length, at + 2 * length
+
+
+@subroutine
+def _transforms(plan, swap, source, target, step, count, memory):
+    """Transform rows that lie `step` bytes apart."""
+    run_alone(Job(plan, swap, ONE, source, step, 0, target, step, 0, count, 1, count, memory, 0, 0))
 
 
 @subroutine
 def _chirp_task(task, worker, job):
-    """Some transforms, in the worker's own memory."""
-    table = job.table
-    n, m, size, plan = get(table, _N), get(table, _M), get(table, _SIZE), get(table, _PLAN)
-    chirp, spectrum = get(table, _CHIRP), get(table, _SPECTRUM)
-    first = job.memory + worker * get(table, _WORKER_BYTES)
-    second = first + 2 * m * size
-    memory = second + 2 * m * size
-    there = Job(plan, 0, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0, 0)
-    back = Job(plan, 1, ONE, 0, 0, 0, 0, 0, 0, 1, 1, 1, memory, 0, 0)
-    for item in range(task * job.chunk, min((task + 1) * job.chunk, job.batch)):
-        source, target = job.source + item * job.source_step, job.target + item * job.target_step
-        _all_products(table, source, chirp, first, n, job.swap, 0, ONE)
-        _clear(first + 2 * n * size, (m - n) * 2 * size // 8)
-        whole(there, first, second, memory)
-        _all_products(table, second, spectrum, second, m, 0, 0, ONE)
-        whole(back, second, first, memory)
-        _all_products(table, first, chirp, target, n, 0, job.swap, job.scale)
+    """Some transforms, in the worker's own memory, some rows at a time: so many fill the vectors of short lengths."""
+    table, rows = job.table, job.rows
+    n, size, plan, multiply = get(table, _N), get(table, _SIZE), get(table, _PLAN), get(table, _MULTIPLY)
+    step = 2 * size * get(table, _M)
+    re, im, less_im = _factors(get(table, _CHIRP), 2 * size * n)
+    of_spectrum, crossed_spectrum, _ = _factors(get(table, _SPECTRUM), step)
+    first = job.memory + worker * job.worker_bytes
+    second = first + rows * step
+    memory = second + rows * step
+    begin = task * job.chunk
+    count = min(job.chunk, job.batch - begin)
+    for group in range(groups_of(count, rows)):
+        start = begin + first_of(group, rows, count)
+        for row in range(rows):
+            source, here = job.source + (start + row) * job.source_step, first + row * step
+            straight, crossed = (im, re) if job.swap else (re, im)
+            call_at(multiply, MultiplyArguments(source, straight, crossed, here, n, ONE))
+            _clear(here + 2 * n * size, (step - 2 * n * size) // 8)
+        _transforms(plan, 0, first, second, step, rows, memory)
+        for row in range(rows):
+            here = second + row * step
+            call_at(multiply, MultiplyArguments(here, of_spectrum, crossed_spectrum, here, get(table, _M), ONE))
+        _transforms(plan, 1, second, first, step, rows, memory)
+        for row in range(rows):
+            target = job.target + (start + row) * job.target_step
+            straight, crossed = (less_im, re) if job.swap else (re, im)
+            call_at(multiply, MultiplyArguments(first + row * step, straight, crossed, target, n, job.scale))
 
 
-class _Chirp(Job):
+class _Chirp(NamedTuple):
+    """`rows` are transformed together; a task has at least as many."""
+
+    table: int
+    swap: int
+    scale: int
+    source: int
+    source_step: int
+    target: int
+    target_step: int
+    batch: int
+    chunk: int
+    rows: int
+    memory: int
+    worker_bytes: int
     run = _chirp_task
 
 
 @njit
 def transform_by_chirp(
-    pool, threads, table, swap, scale, source, source_step, target, target_step, batch, memory
+    pool, threads, table, swap, scale, source, source_step, target, target_step, batch, tasks, rows, memory,
+    worker_bytes,
 ):  # fmt: skip
-    """Transform `batch` rows by the table at an address, in memory of its worker_bytes for each thread."""
-    chunk = max((batch + threads - 1) // threads, 1)
-    job = _Chirp(table, swap, scale, source, source_step, 0, target, target_step, 0, batch, 1, chunk, memory, 0, 0)
-    launch(pool, threads, (batch + chunk - 1) // chunk, job)
+    """Transform `batch` rows by the table at an address, so many together, in as many tasks, in memory of worker_bytes
+    for each thread."""
+    chunk = (batch + tasks - 1) // tasks
+    job = _Chirp(
+        table, swap, scale, source, source_step, target, target_step, batch, chunk, rows, memory, worker_bytes
+    )  # fmt: skip
+    launch(pool, threads, tasks, job)

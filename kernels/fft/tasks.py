@@ -58,7 +58,7 @@ from .table import (
 )
 from .wide import WideArguments
 
-__all__ = ["transform", "transform_few", "transform_matrices"]
+__all__ = ["run_alone", "transform", "transform_few", "transform_matrices"]
 
 _SOME = 8  # transforms of real numbers that are in the L1 cache at once
 _SOME_BYTES = 1 << 15  # of complex ones between which the order of a task is turned
@@ -332,7 +332,7 @@ def transform(pool, threads, table, numbers, source, target, memory):
 
 
 @subroutine
-def _run(job):
+def run_alone(job):
     """All units of a job, on this thread."""
     kind = get(job.table, KIND)
     if kind == IN_REGISTERS:
@@ -360,7 +360,7 @@ def _job(table, numbers, source, target, memory):
 @njit
 def transform_few(table, numbers, source, target, memory):
     """The same on this thread, in less time."""
-    _run(_job(table, numbers, get(source, 0), get(target, 0), get(memory, 0)))
+    run_alone(_job(table, numbers, get(source, 0), get(target, 0), get(memory, 0)))
 
 
 class Matrices(NamedTuple):
@@ -392,8 +392,8 @@ def _matrices_task(task, worker, job):
     memory = between + job.between_bytes
     for item in _walk(job, task * job.chunk, min((task + 1) * job.chunk, job.batch)):
         source, target = job.source + item * job.source_step, job.target + item * job.target_step
-        _run(_job(job.first, job.first_numbers, source, between, memory))
-        _run(_job(job.second, job.second_numbers, between, target, memory))
+        run_alone(_job(job.first, job.first_numbers, source, between, memory))
+        run_alone(_job(job.second, job.second_numbers, between, target, memory))
 
 
 class _Matrices(Matrices):

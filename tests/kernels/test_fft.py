@@ -225,7 +225,7 @@ def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(stockham, "LEAST", 0)
     monkeypatch.setattr(bluestein, "LEAST", 0)
     cases = [((3, 17), (1,)), ((1, 127), (1,)), ((2, 34, 3), (1,)), ((16, 19, 62), (0, 1, 2)), ((2, 257), (1,))]
-    cases += [((20, 35), (1,)), ((2, 17 * 17, 2), (1,))]
+    cases += [((20, 35), (1,)), ((2, 17 * 17, 2), (1,)), ((71, 19), (1,)), ((10, 127), (1,))]
     for shape, axes in cases:
         x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
         if kind == "real":
@@ -237,6 +237,23 @@ def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
         out = fft["bluestein"](x, **options)
         assert_within(out, fft.reference(x, **options), dtype, np.prod([shape[axis] for axis in axes]))
         np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bluestein_does_not_depend_on_threads(dtype: str) -> None:
+    """Tasks whose last rows are fewer than are transformed together take some of the task before again."""
+    before = threading.get_num_threads()
+    try:
+        for rows, n in ((10, 127), (71, 19), (33, 521)):
+            x, found = numbers(rows, n, dtype=dtype), []
+            for threads in (1, 2, 3, 4):
+                threading.set_num_threads(threads)
+                found.append(fft["bluestein"](x, kind="forward", axes=(1,), plans=4096))
+            assert_within(found[0], np.fft.fft(x.astype(np.complex128)), dtype, n)
+            for each in found[1:]:
+                np.testing.assert_array_equal(each, found[0])
+    finally:
+        threading.set_num_threads(before)
 
 
 def test_lengths_of_convolutions() -> None:
