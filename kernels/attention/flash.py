@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..gemm.compiled import EXACT, ISAS, computed, passed_over, working_dtype
+from ..gemm.compiled import EXACT, ISAS, computed, computed_by_panels, passed_over, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..precision import OF_HALF
 from ..registry import ArraySpec, Refused
@@ -57,7 +57,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
     if wanted == "fp16" and not cpu.converts_half():
         return None
     for isa in (*(ISAS[1:] if wanted in EXACT else ISAS), "portable"):
-        inner = computed(isa, working_dtype(dtype), wanted)
+        inner = (computed if isa == "portable" else computed_by_panels)(isa, working_dtype(dtype), wanted)
         if inner is not None and passed_over(isa) is None:
             return isa, inner
     return None
@@ -78,7 +78,7 @@ def check(plan: Plan, *products: tuple[int, int, int]) -> None:
     factors."""
     from ..gemm import ranges
 
-    if plan.in_parts:
+    if plan.finds_magnitudes:
         for product in products:
             sentence = ranges.refusal(plan.precision, *product)
             if sentence is not None:
@@ -138,7 +138,7 @@ def _prepared(
         up(-(-depth // kernel.mr) * kernel.a_bytes * up(seen, kernel.step), 64),
         up(rows // kernel.nr * kernel.b_bytes * inner, 64),
         size * up(columns, kernel.mr) * kernel.nr,
-        kernel.b_bytes * up(columns, kernel.step) if tiles else 0,
+        kernel.b_bytes * up(columns, kernel.step) if plan.finds_magnitudes else 0,  # else in the place of the scores
         size * up(up(depth, kernel.mr), 16) * kernel.nr,
     )
     each = sum(sizes[:5]) + rows // kernel.nr * (sizes[5] + 2 * size * kernel.nr)
@@ -169,7 +169,7 @@ def _prepared(
     )
     values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E, size)
     values["least"], values["greatest"] = (
-        ranges.admitted(plan.precision, max(depth, seen)) if plan.in_parts else (0, 0xFFFFFFFF)
+        ranges.admitted(plan.precision, max(depth, seen)) if plan.finds_magnitudes else (0, 0xFFFFFFFF)
     )
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes

@@ -25,7 +25,7 @@ from ..gemm.emit import (
     vector,
 )  # fmt: skip
 from ..gemm.microkernels import Rows, convert
-from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, interleaved_parts
+from ..gemm.packing import TilePanel, ToBf16, VectorPanel, converted, factors_in_two, interleaved_parts
 from ..gemm.sources import Float32, Float64
 from ..gemm.tags import field_class, instance
 from ..jit import intrinsic, ir, types
@@ -146,15 +146,19 @@ def _maxima(form: Form, scores: ir.Value, keys: ir.Value, before: list[ir.Value]
     return loop(builder, builder.srem(keys, I64(chains)), found, rest) if form.panel is VectorPanel else found
 
 
-def _weights_of_vectors(form: Form, scores: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
-    """Weights in the place of the scores, rounded; the sums of the unrounded ones."""
+def _weights_of_vectors(form: Form, scores: ir.Value, weights: ir.Value, keys: ir.Value, weigh: Any) -> list[ir.Value]:
+    """Weights as panels of vectors (`VectorPanel`), rounded or in two parts; the sums of the unrounded ones."""
+    builder, parts = form.builder, form.conversion.vector_parts
 
     def step(index: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         row, after = form.row(scores, index), []
+        target = form.row(weights, builder.mul(index, I64(parts)))
         for number, total in enumerate(sums):
             weight = weigh(form.load(row, number), number)
-            form.store(converted(form.builder, weight, form.conversion), row, number)
-            after.append(form.builder.fadd(total, weight))
+            rows = factors_in_two(builder, "b", weight) if parts == 2 else [converted(builder, weight, form.conversion)]
+            for part, value in enumerate(rows):
+                form.store(value, offset(builder, target, part * form.row_bytes), number)
+            after.append(builder.fadd(total, weight))
         return after
 
     return loop(form.builder, keys, [form.splat(0.0)] * form.count, step)
@@ -186,7 +190,7 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
 
     All are int64: addresses, counts, and the bits of `scale`, which is positive and includes log2(e).
     Where the maximum of a lane grows, its sum in `state` and its lane of the `sum_rows` rows at `sums` shrink. For
-    tiles `keys` is a multiple of 32; vector units find the weights in the place of the scores.
+    tiles `keys` is a multiple of 32; those of vector units may be in the place of the scores, unless in two parts.
     """
 
     def codegen(context, builder, signature, arguments):
@@ -204,7 +208,7 @@ def soften_panel(typingctx, tag, scores, weights, keys, scale, state, sums, sum_
             return form.power(builder.fsub(score, shifts[number]), scale, lowest, degree)
 
         if form.panel is VectorPanel:
-            totals = _weights_of_vectors(form, scores, keys, weigh)
+            totals = _weights_of_vectors(form, scores, weights, keys, weigh)
         else:
             totals = _weights_of_tiles(form, scores, weights, keys, weigh)
         # Exactly 1 where the maximum stays, which the shorter polynomials are not.
