@@ -16,10 +16,9 @@ from .anomaly_mode import (
 from .engine import backward, grad
 from .function import Function
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
-from .inference import is_inference
+from .inference import inference_mode, is_inference
 from .modes import (
     enable_grad,
-    inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
     is_multithreading_enabled,

@@ -12,7 +12,7 @@ from ..declared import registry
 from ..tensor import Tensor, adopt
 from .accumulation import accumulate, accumulate_leaf
 from .flow import Flow
-from .nodes import DEAD_END, Leaf, Node, Output, history
+from .nodes import DEAD_END, Leaf, Node, Output, history, place
 
 __all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
 
@@ -29,7 +29,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     node = history(tensor)
     if node is None:
         raise RuntimeError("get_gradient_edge expects a tensor that requires grad; call requires_grad_() on it first")
-    return GradientEdge(node.edges[0], node.index) if type(node) is Output else GradientEdge(node, 0)
+    return GradientEdge(*place(node))
 
 
 def backward(

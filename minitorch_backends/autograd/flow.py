@@ -6,24 +6,22 @@ numbers replaces recursion, and a chain of any length works.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
-import numpy as np
-
 from .. import watch
 from ..kernels.threading import get_num_threads
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor
 from . import parallel
 from .accumulation import accumulate, accumulate_leaf, fitted
 from .anomaly_mode import is_anomaly_enabled
 from .care import propagate_with_care
 from .hooks import running, watched_leaves
 from .modes import grad_mode
-from .nodes import FREED, Leaf, Node, Output, hooks_if_any
+from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
+from .reach import leading_to, reachable, without_gaps
 
-__all__ = ["Flow", "reachable"]
+__all__ = ["Flow"]
 
 
 class Flow:
@@ -66,9 +64,9 @@ class Flow:
         self.awaited: dict[Node, int] | None = None
         self.careful = is_anomaly_enabled()
         if wanted is not None:
-            self.relevant = _leading_to(wanted, [node for node, _ in roots])
+            self.relevant = leading_to(wanted, [node for node, _ in roots])
             for node in wanted:
-                self.wanted.setdefault(node.edges[0] if type(node) is Output else node, []).append(node)
+                self.wanted.setdefault(owner(node), []).append(node)
         elif watched_leaves:
             self.awaited = self._awaited()
 
@@ -204,48 +202,3 @@ class Flow:
                 awaited[edge] -= 1
                 if awaited[edge] == 0 and edge in self.pending:
                     self.visit(edge, self.pending.pop(edge))
-
-
-def reachable(starts: Iterable[Node]) -> list[Node]:
-    """The nodes that gradients may get to, the given ones included; results of nodes that have several are left out."""
-    stack = [node.edges[0] if type(node) is Output else node for node in starts]
-    seen: dict[Node, None] = {}
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen[node] = None
-            stack += [edge.edges[0] if type(edge) is Output else edge for edge in node.edges if edge is not None]
-    return list(seen)
-
-
-def _after_its_node(node: Node) -> tuple[int, int]:
-    """The place of a node in topological order. That of one of several results is right behind the node's own: a saved
-    result gets an `Output` as late as in backward, which is equal to one whose consumers are older.
-    """
-    return (node.edges[0].sequence, 1) if type(node) is Output else (node.sequence, 0)
-
-
-def _leading_to(wanted: set[Node], starts: list[Node]) -> set[Node]:
-    """The nodes on a path from `starts` to a wanted node, the wanted ones included."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack = list(starts)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            order.append(node)
-            stack += [edge for edge in node.edges if edge is not None]
-    relevant = set(wanted)
-    for node in sorted(order, key=_after_its_node):
-        if any(edge in relevant for edge in node.edges if edge is not None):
-            relevant.add(node)
-    return relevant
-
-
-def without_gaps(g: list[Tensor | None], outputs: tuple) -> tuple[Tensor | None, ...]:
-    """The gradients of several results, with zeros of a result's shape and dtype for those that nothing depended on."""
-    return tuple(
-        adopt(np.zeros(*like)) if each is None and like is not None else each
-        for each, like in zip(g, outputs, strict=True)
-    )

@@ -1,10 +1,10 @@
 """The grad modes under the name of torch's module."""
 
+from .inference import inference_mode
 from .modes import (
     _force_original_view_tracking,
     enable_grad,
     enforce_grad_layout_policy,
-    inference_mode,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..kernels.locks import lock
 from ..tensor import Tensor
-from .nodes import DEAD_END, Leaf, Node, Output, history, hooks_if_any, hooks_of
+from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 
 __all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replaced", "watched_leaves"]
 
@@ -146,7 +146,7 @@ def place_of(tensor: Tensor) -> tuple[Node, int]:
         raise RuntimeError(
             "cannot register a hook on a tensor that doesn't require gradient; call requires_grad_() on it first"
         )
-    return (node.edges[0], node.index) if type(node) is Output else (node, 0)
+    return place(node)
 
 
 def _hooks_of(node: Node) -> Hooks:
@@ -214,14 +214,13 @@ def _retains_grad(self: Tensor) -> bool:
 
 def move_retained(before: Node | None, after: Node | None) -> None:
     """Let what `retain_grad` asked of the node that a tensor came from be asked of its new node."""
-    index = 0
-    if isinstance(before, Output):
-        index = before.index
-        before = before.edges[0]
-    hooks = None if before is None else hooks_if_any(before)
-    if hooks is not None and after is not None and index in hooks.retained:
-        node, place = (after.edges[0], after.index) if isinstance(after, Output) else (after, 0)
-        _hooks_of(node).retained[place] = hooks.retained.pop(index)
+    if before is None or after is None:
+        return
+    old, index = place(before)
+    hooks = hooks_if_any(old)
+    if hooks is not None and index in hooks.retained:
+        new, number = place(after)
+        _hooks_of(new).retained[number] = hooks.retained.pop(index)
 
 
 Tensor.register_hook = _register_hook  # type: ignore[attr-defined]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor import Tensor, sharing
-from .flow import reachable
 from .nodes import Leaf, Node, history, next_sequence
+from .reach import reachable
 
 __all__ = ["outer_leaves", "stand_in"]
 

@@ -7,11 +7,10 @@ from typing import Any
 from .. import watch
 from ..kernels.locks import lock
 from ..tensor import Tensor
-from . import modes
 from .anomaly_mode import site
-from .modes import grad_mode
+from .modes import Mode, grad_mode
 
-__all__ = ["InferenceCell", "count_blocks", "is_inference", "refuse_inference"]
+__all__ = ["InferenceCell", "inference_mode", "is_inference", "refuse_inference"]
 
 _mode = grad_mode.get
 _lock = lock()
@@ -64,7 +63,7 @@ def refuse_inference(tensor: Tensor, what: str) -> None:
         )
 
 
-def count_blocks(change: int) -> None:
+def _count_blocks(change: int) -> None:
     """Count the blocks of inference mode being executed, in all threads; while there is one, new tensors are marked."""
     global _blocks
     with _lock:
@@ -82,5 +81,44 @@ def _mark(tensor: Tensor) -> None:
         tensor._cell = _plain if made_at is None else InferenceCell(made_at)
 
 
-modes.count_blocks = count_blocks  # modes cannot import this module, which asks them for the mode
+class inference_mode(Mode):
+    """`no_grad` for what will never meet autograd: new tensors count no versions and are refused by later recording.
+
+    `with inference_mode():`, `@inference_mode()` or `@inference_mode`. With `mode=False` the block is an ordinary one,
+    also inside inference mode, with recording on or off as it was outside of that.
+    """
+
+    __slots__ = ("mode",)
+
+    mode: bool
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if mode is True or mode is False:
+            scope = object.__new__(cls)
+            scope.mode = mode
+            return scope
+        return inference_mode()(mode)
+
+    def __enter__(self) -> None:
+        outer = _mode()
+        if self.mode:
+            grad_mode.set(outer.inner[2] or outer.made_inference())
+            if not outer.inference:
+                _count_blocks(1)
+            return
+        ordinary = outer
+        while ordinary.inference and ordinary.parent is not None:
+            ordinary = ordinary.parent
+        grad_mode.set(outer.changed(outer, enabled=ordinary.enabled, inference=False))
+
+    def __exit__(self, *exception: object) -> None:
+        level = _mode()
+        super().__exit__()
+        if level.inference and not _mode().inference:
+            _count_blocks(-1)
+
+    def __repr__(self) -> str:
+        return f"inference_mode(mode={self.mode})"
+
+
 Tensor.is_inference = is_inference  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from ..dtypes import FLOATING, dtype_of
 from ..tensor import Tensor, sharing
 from .engine import backward
 from .inference import InferenceCell, refuse_inference
-from .nodes import DEAD_END, Leaf, Node, Output, history
+from .nodes import DEAD_END, Leaf, Node, history, owner, place
 from .versions import DataCell
 from .views import STALE, Former, View
 
@@ -70,14 +70,12 @@ def _is_leaf(self: Tensor) -> bool:
 
 def _grad_fn(self: Tensor) -> Node | None:
     node = history(self)
-    if type(node) is Output:
-        return node.edges[0]
-    return None if type(node) is Leaf else node
+    return None if node is None or type(node) is Leaf else owner(node)
 
 
 def _output_nr(self: Tensor) -> int:
     node = history(self)
-    return node.index if type(node) is Output else 0
+    return 0 if node is None else place(node)[1]
 
 
 def _base(self: Tensor) -> Tensor | None:

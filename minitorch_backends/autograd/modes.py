@@ -13,9 +13,11 @@ from ..backends import permission
 from ..scopes import Scope
 
 __all__ = [
+    "Mode",
+    "derives",
+    "derives_from",
     "enable_grad",
     "enforce_grad_layout_policy",
-    "inference_mode",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_multithreading_enabled",
@@ -98,11 +100,6 @@ grad_mode: ContextVar[GradMode] = ContextVar("grad_mode", default=_initial)
 _get, _set = grad_mode.get, grad_mode.set
 
 
-def count_blocks(change: int) -> None:
-    """Count the blocks of inference mode being executed; `autograd.inference` puts the counter in place of this."""
-    raise NotImplementedError
-
-
 def is_grad_enabled() -> bool:
     """Whether operations on tensors that require gradients are recorded, here and now (inference mode apart)."""
     return _get().enabled
@@ -138,7 +135,7 @@ def is_in_backward() -> bool:
     return _get().backward
 
 
-class _Mode(Scope):
+class Mode(Scope):
     """Enters a level, and leaves it."""
 
     __slots__ = ()
@@ -147,7 +144,7 @@ class _Mode(Scope):
         _set(_get().parent or _initial)
 
 
-class no_grad(_Mode):
+class no_grad(Mode):
     """Records nothing while a block or a function runs: `with no_grad():`, `@no_grad()` or `@no_grad`.
 
     Results of operations do not require gradients, and keep nothing alive for a backward pass.
@@ -163,7 +160,7 @@ class no_grad(_Mode):
         _set(outer.inner[0] or outer.made(False))
 
 
-class enable_grad(_Mode):
+class enable_grad(Mode):
     """Records operations again, inside `no_grad`, while a block or a function runs."""
 
     __slots__ = ()
@@ -180,7 +177,7 @@ _no_grad, _enable_grad = object.__new__(no_grad), object.__new__(enable_grad)
 """Scopes keep no state, so that one of each serves all blocks."""
 
 
-class _Setting(_Mode):
+class _Setting(Mode):
     """Sets one field of the mode at once, when called as a statement; as a context it puts back the value from before
     the call. As a decorator it acts inside the calls of the function only.
     """
@@ -261,46 +258,6 @@ class enforce_grad_layout_policy(_Setting):
 
     def __init__(self, enable: bool = True) -> None:
         super().__init__(enable)
-
-
-class inference_mode(_Mode):
-    """`no_grad` for what will never meet autograd: new tensors count no versions and are refused by later recording.
-
-    `with inference_mode():`, `@inference_mode()` or `@inference_mode`. With `mode=False` the block is an ordinary one,
-    also inside inference mode, with recording on or off as it was outside of that.
-    """
-
-    __slots__ = ("mode",)
-
-    mode: bool
-
-    def __new__(cls, mode: Any = True) -> Any:
-        if mode is True or mode is False:
-            scope = object.__new__(cls)
-            scope.mode = mode
-            return scope
-        return inference_mode()(mode)
-
-    def __enter__(self) -> None:
-        outer = _get()
-        if self.mode:
-            _set(outer.inner[2] or outer.made_inference())
-            if not outer.inference:
-                count_blocks(1)
-            return
-        ordinary = outer
-        while ordinary.inference and ordinary.parent is not None:
-            ordinary = ordinary.parent
-        _set(outer.changed(outer, enabled=ordinary.enabled, inference=False))
-
-    def __exit__(self, *exception: object) -> None:
-        level = _get()
-        super().__exit__()
-        if level.inference and not _get().inference:
-            count_blocks(-1)
-
-    def __repr__(self) -> str:
-        return f"inference_mode(mode={self.mode})"
 
 
 permission.in_backward = is_in_backward

@@ -27,6 +27,8 @@ __all__ = [
     "Output",
     "history",
     "holds_packed",
+    "owner",
+    "place",
     "rewrites",
     "save",
     "unpack",
@@ -183,10 +185,18 @@ DEAD_END = Leaf(None)
 """The node of a view that takes no part in the history of its base, which requires gradients: they end here."""
 
 
+def owner(edge: Node) -> Node:
+    """The node that an edge leads to: that which has the result, where the edge is one of several results."""
+    return edge.edges[0] if type(edge) is Output else edge
+
+
+def place(edge: Node) -> tuple[Node, int]:
+    """The node that an edge leads to, and which of its results it is."""
+    return owner(edge), edge.index if type(edge) is Output else 0
+
+
 def _function_of(edge: Node | None) -> tuple[Node | None, int]:
-    if edge is None or edge is DEAD_END:
-        return None, 0
-    return (edge.edges[0], edge.index) if type(edge) is Output else (edge, 0)
+    return (None, 0) if edge is None or edge is DEAD_END else place(edge)
 
 
 def hooks_if_any(node: Node) -> Any:

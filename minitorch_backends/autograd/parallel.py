@@ -20,7 +20,8 @@ from . import nodes
 from .accumulation import accumulate, fitted
 from .care import propagate_with_care
 from .hooks import running
-from .nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any
+from .nodes import DEAD_END, FREED, Leaf, Node, Output, hooks_if_any, owner
+from .reach import reachable, without_gaps
 
 __all__ = ["HEAVY", "finish"]
 
@@ -78,8 +79,6 @@ class _Rest:
     """
 
     def __init__(self, flow: Any) -> None:
-        from .flow import reachable
-
         self.flow = flow
         self.awaited: dict[Node, int] = {}
         self.arrived: dict[Node, list[tuple[int, int, int | None, Tensor, bool]]] = {}
@@ -146,8 +145,6 @@ class _Rest:
             self.changed.notify_all()
 
     def _visited(self, node: Node, g: Any) -> _Deliveries:
-        from .flow import without_gaps
-
         deliveries, hooks = _Deliveries(), hooks_if_any(node)
         if hooks is not None:
             running.set(self.flow)
@@ -205,8 +202,8 @@ class _Rest:
 
 def _sources(node: Node) -> set[Node]:
     """The nodes that a node may send gradients to."""
-    edges = (edge.edges[0] if type(edge) is Output else edge for edge in node.edges)
-    return {edge for edge in edges if edge is not None and edge is not DEAD_END}
+    edges = (owner(edge) for edge in node.edges if edge is not None)
+    return {edge for edge in edges if edge is not DEAD_END}
 
 
 def _is_heavy(node: Node, g: Any) -> bool:
