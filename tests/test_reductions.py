@@ -373,3 +373,45 @@ def test_results_can_be_viewed() -> None:
         assert each.view(-1).numel() == each.numel()
     for each in x.median(1):
         assert each.numpy().base is None or each.numpy().base.size == each.numel()
+
+
+# Many elements
+
+
+HARD = [math.nan, -math.nan, math.inf, -math.inf, 0.0, -0.0]
+
+
+@pytest.mark.parametrize(
+    "dtype", [mt.float32, mt.float16, mt.bfloat16, mt.float64, mt.int32, mt.int8, mt.uint8, mt.bool]
+)
+@pytest.mark.parametrize(("shape", "dim"), [((4000,), 0), ((60, 50), 1), ((60, 50), 0), ((7, 40, 11), 1)])
+def test_many_are_sorted_stably(dtype: mt.dtype, shape: tuple[int, ...], dim: int) -> None:
+    values = np.random.default_rng(0).integers(0 if dtype in (mt.uint8, mt.bool) else -9, 9, shape).astype(np.float64)
+    if dtype.is_floating_point:
+        values.reshape(-1)[5 : 5 + 50 * len(HARD)] = np.tile(HARD, 50)
+    x = mt.tensor(values).to(dtype)
+    keys = np.where(np.isnan(values), 1e300, np.clip(x.double().numpy(), -1e299, 1e299))
+    for descending in (False, True):
+        order = np.argsort(-keys if descending else keys, axis=dim, kind="stable")
+        found = x.sort(dim, descending)
+        assert np.array_equal(found.indices.numpy(), order)
+        assert np.array_equal(
+            found.values.double().numpy(), np.take_along_axis(x.double().numpy(), order, dim), equal_nan=True
+        )
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_ranks_and_places_of_many(dim: int) -> None:
+    values = np.random.default_rng(1).integers(-9, 9, (300, 200)).astype(np.float32)
+    values[::7, ::5] = np.nan
+    x = mt.tensor(values)
+    order = np.argsort(values, axis=dim, kind="stable")
+    for k in (1, 17, 150, values.shape[dim]):
+        found = x.kthvalue(k, dim)
+        assert np.array_equal(found.indices.numpy(), order.take(k - 1, dim))
+        assert np.array_equal(found.values.numpy(), np.sort(values, dim).take(k - 1, dim), equal_nan=True)
+    assert x.median().isnan()
+    assert mt.tensor(values[1]).median().item() == np.sort(values[1])[99]
+    for keepdim in (False, True):
+        assert np.array_equal(x.argmax(dim, keepdim).numpy(), np.argmax(values, dim, keepdims=keepdim))
+        assert np.array_equal(x.min(dim, keepdim).indices.numpy(), np.argmin(values, dim, keepdims=keepdim))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels.elementwise import in_order
 from ..kernels.rows import extreme
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -120,6 +121,18 @@ def amin(input: Array, dim=(), keepdim=False):
 
 # Values and places along one dimension
 
+_LEAST_TURNED = 1 << 14
+"""Numbers from which NumPy finds places faster in rows, what turns the array into them included: 1024 x 1024 along the
+first dimension 5.0 and 0.5 ms, 64 x 128 x 128 along the second 1.6 and 0.7."""
+
+
+def _places(arg: Any, input: np.ndarray, axis: int | None, keepdim: bool) -> Any:
+    """np.argmax or np.argmin."""
+    if axis is None or axis == input.ndim - 1 or input.size < _LEAST_TURNED:
+        return arg(input, axis=axis, keepdims=keepdim)
+    found = arg(in_order(np.moveaxis(input, axis, -1)), axis=-1)
+    return np.expand_dims(found, axis) if keepdim else found
+
 
 def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> ValuesIndices:
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
@@ -130,7 +143,7 @@ def _first(reduce: Any, arg: Any, name: str, input: np.ndarray, dim: Any, keepdi
     refuse_empty(name, input, (axis,))
     if not input.ndim:
         return ValuesIndices(input.copy(), np.zeros((), np.int64))
-    return ValuesIndices(reduce(input, axis=axis, keepdims=keepdim), arg(input, axis=axis, keepdims=keepdim))
+    return ValuesIndices(reduce(input, axis=axis, keepdims=keepdim), _places(arg, input, axis, keepdim))
 
 
 def _one_dim_samples() -> Iterator[Sample]:
@@ -256,7 +269,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 def _place(arg: Any, name: str, input: np.ndarray, dim: Any, keepdim: bool) -> Any:
     axis = None if dim is None else wrap_dim(dim, input.ndim)
     refuse_empty(name, input, None if axis is None else (axis,))
-    return arg(input, axis=axis if input.ndim else None, keepdims=keepdim)
+    return _places(arg, input, axis if input.ndim else None, keepdim)
 
 
 @op(

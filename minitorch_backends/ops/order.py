@@ -44,12 +44,46 @@ def _along(array: np.ndarray, order: np.ndarray, axis: int) -> np.ndarray:
     return array[order] if array.ndim == 1 else np.take_along_axis(array, order, axis)
 
 
+_LEAST_NUMBERED = 1 << 11
+"""Elements from which sorting numbers of 64 bits, of a key and a place, takes less time than sorting places: of 2^20
+float32 15 ms, places 37 in any and 150 in a stable order; 1024 rows of 1024 9, and 58."""
+
+
+def _keys(array: np.ndarray) -> np.ndarray | None:
+    """Numbers of 32 bits in the order of the elements, equal where these are; None for elements of more bits."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if size > 4 or kind == "c":
+        return None
+    if kind in "bu":
+        return array.astype(np.uint32)
+    if kind == "i":
+        return array.astype(np.int32).view(np.uint32) ^ np.uint32(1 << 31)
+    numbers = array.astype(np.float32) + np.float32(0)  # of the two zeros one
+    bits = numbers.view(np.uint32)
+    keys = bits ^ ((numbers.view(np.int32) >> 31).view(np.uint32) | np.uint32(1 << 31))
+    keys[np.isnan(numbers)] = 0xFFFFFFFF
+    return keys
+
+
+def _sorted_by_number(array: np.ndarray, keys: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
+    """`_sorted`: a key in the upper half of a number and the place in the lower one leave no two equal."""
+    places = np.arange(array.shape[axis], dtype=np.uint64).reshape(-1, *(1,) * (array.ndim - axis - 1))
+    numbers = (~keys if descending else keys).astype(np.uint64)
+    numbers <<= np.uint64(32)
+    numbers |= places
+    numbers.sort(axis)
+    order = (numbers & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return ValuesIndices(_along(array, order, axis), order)
+
+
 def _sorted(array: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
     """The elements sorted along `axis`, equal ones in their order, and their indices; NaN is larger than any number.
 
     Distinct elements have one order only, which NumPy's default sort finds 7 times faster than its stable one (50,000
     float32).
     """
+    if array.size >= _LEAST_NUMBERED and (keys := _keys(array)) is not None:
+        return _sorted_by_number(array, keys, axis, descending)
     order = np.argsort(array, axis=axis)
     values = _along(array, order, axis)
     before = (slice(None),) * axis
