@@ -40,8 +40,13 @@ def _of_many(g: Tensor, indices: Tensor, shape: tuple[int, ...], dim: int) -> Te
 
 
 def _along(array: np.ndarray, order: np.ndarray, axis: int) -> np.ndarray:
-    """np.take_along_axis, for one dimension in a tenth of its time."""
-    return array[order] if array.ndim == 1 else np.take_along_axis(array, order, axis)
+    """np.take_along_axis, for one dimension in a tenth of its time, for small rows in a third."""
+    if array.ndim == 1:
+        return array[order]
+    if axis < array.ndim - 1 or not array.size or not array.flags.c_contiguous:
+        return np.take_along_axis(array, order, axis)
+    starts = np.arange(0, array.size, array.shape[-1]).reshape(*array.shape[:-1], 1)
+    return array.reshape(-1).take(order + starts)
 
 
 _LEAST_NUMBERED = 1 << 11
@@ -88,12 +93,11 @@ def _sorted(array: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
     values = _along(array, order, axis)
     before = (slice(None),) * axis
     if (values[(*before, slice(1, None))] > values[(*before, slice(-1))]).all():
-        return (
-            ValuesIndices(np.flip(values, axis), np.flip(order, axis)) if descending else ValuesIndices(values, order)
-        )
+        found = ValuesIndices(values, order)
+        return _part(found, slice(None, None, -1), axis) if descending else found
     if descending:
-        backwards = np.argsort(np.flip(array, axis), axis=axis, kind="stable")
-        order = array.shape[axis] - 1 - np.flip(backwards, axis)
+        turned = (*before, slice(None, None, -1))
+        order = array.shape[axis] - 1 - np.argsort(array[turned], axis=axis, kind="stable")[turned]
     else:
         order = np.argsort(array, axis=axis, kind="stable")
     return ValuesIndices(_along(array, order, axis), order)
