@@ -44,7 +44,8 @@ def _mean(array: np.ndarray, dim: Dim) -> np.ndarray:
 def _standardize(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray, *, dim: Dim = -1, eps: float = 0.0, statistics: str = "moments"
 ) -> Standardized:
-    mean, deviation, output = np.zeros((1,) * x.ndim, x.dtype), np.ones((1,) * x.ndim, x.dtype), x
+    mean = deviation = None
+    output = x
     if statistics == "moments":
         mean = _mean(x, dim)
         output = x - mean
@@ -54,6 +55,9 @@ def _standardize(
         else:
             square = _mean(np.square(output), dim)
         deviation = np.sqrt(square + x.dtype.type(eps))
+    one = (1,) * x.ndim
+    mean = np.zeros(one, x.dtype) if mean is None else mean
+    deviation = np.ones(one, x.dtype) if deviation is None else deviation
     output = output / deviation
     output *= weight
     output += bias
@@ -207,6 +211,8 @@ def standardize(
     """
     working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
     if seen is None or bias.shape != weight.shape:
+        if x.dtype == weight.dtype == bias.dtype == working:
+            return _standardize(x, weight, bias, dim=dim, eps=eps, statistics=statistics)
         arrays = (each.astype(working, copy=False) for each in (x, weight, bias))
         made = _standardize(*arrays, dim=dim, eps=eps, statistics=statistics)
         return made._replace(output=made.output.astype(x.dtype, copy=False))

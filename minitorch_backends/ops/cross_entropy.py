@@ -13,7 +13,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .floating import floating_composite
 from .loss import reduced, reduced_array
-from .softmax import log_softmax
+from .softmax import log_softmax, log_softmax_forward
 
 __all__ = ["cross_entropy", "nll_loss"]
 
@@ -152,7 +152,8 @@ def _reduced(loss: Tensor, target: Tensor, factors: Tensor | None, ignore_index:
     """The mean is the sum of the losses over the weights of the targets that count; NaN where none does."""
     if reduction != "mean":
         return reduced(loss, reduction)
-    return loss.sum() / (int((target._array != ignore_index).sum()) if factors is None else factors.sum())
+    counted = int(np.count_nonzero(target._array != ignore_index)) if factors is None else factors.sum()
+    return loss.sum() / counted
 
 
 def _weights(weight: Tensor, input: Tensor, target: Tensor, ignore_index: int) -> Tensor:
@@ -191,6 +192,10 @@ def nll_loss(
     Raises ValueError or RuntimeError for shapes and types that do not go together, IndexError for what is no class.
     """
     _check("nll_loss", input, target, weight)
+    return _of_classes(input, target, weight, ignore_index, reduction)
+
+
+def _of_classes(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     loss = nll_terms(input, target, ignore_index)
     if weight is None:
         return _reduced(loss, target, None, ignore_index, reduction)
@@ -258,9 +263,9 @@ def cross_entropy(
             raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, and got {ignore_index=}")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
     dim = _check("cross_entropy", input, target, weight)
-    log_probabilities = log_softmax(input, dim)
+    log_probabilities = log_softmax_forward(input, dim)
     if not label_smoothing:
-        return nll_loss(log_probabilities, target, weight, ignore_index=ignore_index, reduction=reduction)
+        return _of_classes(log_probabilities, target, weight, ignore_index, reduction)
     factors = None if weight is None else _weights(weight, input, target, ignore_index)
     certain = nll_terms(log_probabilities, target, ignore_index)
     weighted = log_probabilities if weight is None else log_probabilities * _per_class(weight, input)

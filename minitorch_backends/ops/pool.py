@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -146,6 +147,13 @@ def _shares(at: Windows, count_include_pad: bool) -> np.ndarray:
     return counts
 
 
+@functools.lru_cache(256)
+def _divisor(at: Windows, count_include_pad: bool) -> float | np.ndarray:
+    """`_shares`, or the one that all windows have."""
+    shares = _shares(at, count_include_pad)
+    return float(shares.flat[0]) if shares.min() == shares.max() else shares
+
+
 def _avg_pool(
     name: str, dims: int, input: Tensor, kernel_size: Given, stride: Given | None, padding: Given, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
@@ -158,9 +166,8 @@ def _avg_pool(
     if divisor_override is not None:
         mean = total / divisor_override
     else:
-        shares = _shares(at, count_include_pad)
-        alike = shares.min() == shares.max()
-        mean = total / (float(shares.flat[0]) if alike else adopt(shares.astype(total._array.dtype)))
+        shares = _divisor(at, count_include_pad)
+        mean = total / (shares if isinstance(shares, float) else adopt(shares.astype(total._array.dtype)))
     mean = mean.to(input.dtype) if mean._array.dtype != input._array.dtype else mean
     return mean.squeeze(0) if unbatched else mean
 
