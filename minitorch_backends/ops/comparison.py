@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,61 +63,28 @@ def ne(input: Array, other: Array):
     return np.not_equal(input, other)
 
 
-@op(
-    promote=True,
-    warns=False,
-    inplace=True,
-    ufunc=np.less,
-    takes="bif",
-    operators=("__lt__",),
-    reference=np.less,
-    samples=_comparable,
-)
+_ordering: Any = functools.partial(op, promote=True, warns=False, inplace=True, takes="bif", samples=_comparable)
+
+
+@_ordering(ufunc=np.less, operators=("__lt__",), reference=np.less)
 def lt(input: Array, other: Array):
     """Where `input` is less."""
     return np.less(input, other)
 
 
-@op(
-    promote=True,
-    warns=False,
-    inplace=True,
-    ufunc=np.less_equal,
-    takes="bif",
-    operators=("__le__",),
-    reference=np.less_equal,
-    samples=_comparable,
-)
+@_ordering(ufunc=np.less_equal, operators=("__le__",), reference=np.less_equal)
 def le(input: Array, other: Array):
     """Where `input` is less or equal."""
     return np.less_equal(input, other)
 
 
-@op(
-    promote=True,
-    warns=False,
-    inplace=True,
-    ufunc=np.greater,
-    takes="bif",
-    operators=("__gt__",),
-    reference=np.greater,
-    samples=_comparable,
-)
+@_ordering(ufunc=np.greater, operators=("__gt__",), reference=np.greater)
 def gt(input: Array, other: Array):
     """Where `input` is greater."""
     return np.greater(input, other)
 
 
-@op(
-    promote=True,
-    warns=False,
-    inplace=True,
-    ufunc=np.greater_equal,
-    takes="bif",
-    operators=("__ge__",),
-    reference=np.greater_equal,
-    samples=_comparable,
-)
+@_ordering(ufunc=np.greater_equal, operators=("__ge__",), reference=np.greater_equal)
 def ge(input: Array, other: Array):
     """Where `input` is greater or equal."""
     return np.greater_equal(input, other)

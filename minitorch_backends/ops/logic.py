@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -71,40 +73,23 @@ def logical_not(input: Array):
     return np.logical_not(input)
 
 
-@op(
-    promote=True,
-    takes="bi",
-    inplace=True,
-    operators=("__and__", "__rand__", "__iand__"),
-    reference=np.bitwise_and,
-    samples=_whole,
-)
+_bitwise: Any = functools.partial(op, promote=True, takes="bi", inplace=True, samples=_whole)
+_shift: Any = functools.partial(op, promote=True, takes="i", inplace=True, samples=_shifts)
+
+
+@_bitwise(operators=("__and__", "__rand__", "__iand__"), reference=np.bitwise_and)
 def bitwise_and(input: Array, other: Array):
     """The bits that both have set."""
     return np.bitwise_and(input, other)
 
 
-@op(
-    promote=True,
-    takes="bi",
-    inplace=True,
-    operators=("__or__", "__ror__", "__ior__"),
-    reference=np.bitwise_or,
-    samples=_whole,
-)
+@_bitwise(operators=("__or__", "__ror__", "__ior__"), reference=np.bitwise_or)
 def bitwise_or(input: Array, other: Array):
     """The bits that at least one has set."""
     return np.bitwise_or(input, other)
 
 
-@op(
-    promote=True,
-    takes="bi",
-    inplace=True,
-    operators=("__xor__", "__rxor__", "__ixor__"),
-    reference=np.bitwise_xor,
-    samples=_whole,
-)
+@_bitwise(operators=("__xor__", "__rxor__", "__ixor__"), reference=np.bitwise_xor)
 def bitwise_xor(input: Array, other: Array):
     """The bits that exactly one has set."""
     return np.bitwise_xor(input, other)
@@ -116,27 +101,13 @@ def bitwise_not(input: Array):
     return np.invert(input)
 
 
-@op(
-    promote=True,
-    takes="i",
-    inplace=True,
-    operators=("__lshift__", "__rlshift__", "__ilshift__"),
-    reference=np.left_shift,
-    samples=_shifts,
-)
+@_shift(operators=("__lshift__", "__rlshift__", "__ilshift__"), reference=np.left_shift)
 def bitwise_left_shift(input: Array, other: Array):
     """The bits moved up by `other` places."""
     return np.left_shift(input, other)
 
 
-@op(
-    promote=True,
-    takes="i",
-    inplace=True,
-    operators=("__rshift__", "__rrshift__", "__irshift__"),
-    reference=np.right_shift,
-    samples=_shifts,
-)
+@_shift(operators=("__rshift__", "__rrshift__", "__irshift__"), reference=np.right_shift)
 def bitwise_right_shift(input: Array, other: Array):
     """The bits moved down by `other` places, with copies of the sign."""
     return np.right_shift(input, other)
