@@ -19,7 +19,7 @@ __all__ = ["accumulate", "accumulate_leaf", "fitted"]
 _QUICK = (np.dtype(np.float32), np.dtype(np.float64))
 
 _locks = tuple(reentrant_lock() for _ in range(16))
-"""Of which each tensor has one, by its address. Hooks of what is saved may run a pass of their own meanwhile."""
+"""Of which each tensor has one, by its address. A finaliser may run a pass of its own in the same thread meanwhile."""
 
 _ONE_OWNER = 2
 """What `sys.getrefcount` says of an array that one tensor holds: that reference, and the call's own."""
