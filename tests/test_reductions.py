@@ -415,3 +415,20 @@ def test_ranks_and_places_of_many(dim: int) -> None:
     for keepdim in (False, True):
         assert np.array_equal(x.argmax(dim, keepdim).numpy(), np.argmax(values, dim, keepdims=keepdim))
         assert np.array_equal(x.min(dim, keepdim).indices.numpy(), np.argmin(values, dim, keepdims=keepdim))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((300, 257), 1), ((300, 257), 0), ((40, 50, 41), (0, 2)), ((40, 50, 41), 1)]
+)
+def test_logarithms_of_sums_over_many_rows(dtype: Any, shape: tuple[int, ...], dim: Any) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) * 50).astype(dtype)
+    rows = np.moveaxis(x, dim, range(-len(dim), 0)) if isinstance(dim, tuple) else np.moveaxis(x, dim, -1)
+    for index, values in enumerate([[-math.inf], [math.inf, 1.0], [math.nan], [math.inf, -math.inf], [1e4, 1e4 - 1]]):
+        rows[index] = np.resize(np.array(values, dtype), rows.shape[1:])
+    with np.errstate(all="ignore"):
+        expected = np.logaddexp.reduce(x.astype(np.longdouble), axis=dim)
+    for keepdim in (False, True):
+        found = mt.tensor(x).logsumexp(dim, keepdim).numpy()
+        assert found.shape == np.sum(np.zeros(shape), axis=dim, keepdims=keepdim).shape
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=4 * np.finfo(dtype).eps, atol=1e-6)

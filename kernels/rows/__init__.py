@@ -27,6 +27,7 @@ __all__ = [
     "extreme",
     "log_softmax",
     "log_softmax_gradient",
+    "log_sum_exp",
     "running_sums",
     "softmax",
     "softmax_gradient",
@@ -144,6 +145,12 @@ def total(x: np.ndarray, dim: Dim) -> np.ndarray | None:
     """The sums of several rows, in dimensions of size 1, of half types in float32; None for arrays that NumPy sums as
     well."""
     return _reduced("Total", x, dim)
+
+
+def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
+    """The logarithms of the sums of the exponentials of several rows, in dimensions of size 1; None for arrays of which
+    NumPy makes them as well."""
+    return _reduced("LogSumExp", x, dim)
 
 
 def extreme(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:

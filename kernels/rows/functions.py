@@ -114,6 +114,18 @@ class Exponentials(NamedTuple):
         row.keep(builder.select(empty, row.number(float("inf")), logarithm), at.other)
 
 
+class LogSumExp(NamedTuple):
+    """one = log(sum(exp(first))), -inf of -inf alone."""
+
+    @staticmethod
+    def emit(row: Sweeps, at: Places) -> None:
+        builder, largest, zero = row.builder, row.largest(at.first), row.number(0.0)
+        finite = builder.fcmp_ordered("==", row.minus(largest, largest), zero)
+        shift = builder.select(finite, largest, zero)
+        total = row.total(lambda x: row.exponential(row.minus(x, shift)), at.first)
+        row.keep(row.plus(row.by_float64("log", total), shift), at.one)
+
+
 class LogSoftmax(NamedTuple):
     """out = first - log(sum(exp(first)))."""
 

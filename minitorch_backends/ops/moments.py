@@ -12,6 +12,7 @@ from ..conversion import converted
 from ..dtypes import FLOATING, to_dtype
 from ..kernels.elementwise import each
 from ..kernels.gemm.blas import dots
+from ..kernels.rows import log_sum_exp
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
@@ -204,6 +205,9 @@ def std_mean(
 
 def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
     """With the largest term taken out, so that no exponential overflows and the largest is 1."""
+    found = None if axes is None or input.dtype.kind == "c" else log_sum_exp(input, axes)
+    if found is not None:
+        return found if keepdim else np.squeeze(found, axis=axes)
     peak = np.maximum.reduce(input.real, axis=axes, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
     out = np.log(summed(np.exp(input - peak), axes, True)) + peak
