@@ -66,11 +66,12 @@ QUICK_CASES = (Case(1, 8, 8, 128, 64), Case(1, 8, 8, 512, 64), Case(1, 8, 8, 512
 USUAL_CASES = CASES[:6]
 GRADIENT_CASES = (Case(1, 8, 8, 128, 64), Case(1, 8, 8, 512, 64), Case(1, 16, 16, 1024, 64, True))
 
-BARS = {"ieee": 1.0, "tf32": 1.8, "bf16": None, "bfloat16": 1.5, "float64": 1.0}
+BARS = {"ieee": 1.0, "tf32": 1.8, "bf16": None, "bf16x3": None, "bfloat16": 1.5, "float64": 1.0}
 """For float32 tensors at each precision, and for tensors of other dtypes: how many times longer torch is to take at
 least."""
 
 DTYPES = ("float32", "bfloat16", "float64")
+PRECISIONS = tuple(name for name in BARS if name not in DTYPES)
 
 MEMORY_CASE, MEMORY_BAR = Case(1, 2, 2, 8192, 64), 64e6
 ERROR_CASE = Case(1, 4, 4, 512, 64)
@@ -181,7 +182,7 @@ def _memory(lab: Lab) -> list[dict[str, Any]]:
     """Peak memory of a call besides its result, which tracemalloc sees NumPy take."""
     case = MEMORY_CASE._replace(length=1024) if lab.quick else MEMORY_CASE
     threads, rows = threading.pool()[1], []
-    for name in ("ieee", "tf32", "bf16"):
+    for name in PRECISIONS:
         arrays = _arrays(lab, case)
         for kernel in ("flash", "efficient"):
             run = attention[kernel]
@@ -200,7 +201,7 @@ def _errors(lab: Lab) -> list[dict[str, Any]]:
     arrays, scale = _arrays(lab, ERROR_CASE), 1 / math.sqrt(ERROR_CASE.depth)
     exact = attention.reference(*arrays, scale=scale).out
     rows = []
-    for precision in ("ieee", "tf32", "bf16", "bf16x3"):
+    for precision in PRECISIONS:
         row: dict[str, Any] = {"precision": precision}
         for kernel in KERNELS:
             try:
@@ -246,8 +247,8 @@ def summary(result: dict[str, Any]) -> list[str]:
     """What was done, and what it shows, in paragraphs."""
     text = """
         Cases are batch x heads (/ heads of key and value) x length x size of a head, of standard normal numbers. ieee,
-        tf32 and bf16 are precisions of float32 tensors, set by backends.fp32_precision; bfloat16 and float64 are
-        tensors of that dtype. torch runs its flash kernel, on tensors of the dtype named, its gradients by autograd.
+        tf32, bf16 and bf16x3 are precisions of float32 tensors, set by backends.fp32_precision; bfloat16 and float64
+        are tensors of that dtype. torch runs its flash kernel, on tensors of the dtype named, its gradients by autograd.
         Times are medians of interleaved samples of whole calls.
     """
     if result["compared_with_torch"]:
