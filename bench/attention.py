@@ -248,8 +248,8 @@ def summary(result: dict[str, Any]) -> list[str]:
     text = """
         Cases are batch x heads (/ heads of key and value) x length x size of a head, of standard normal numbers. ieee,
         tf32, bf16 and bf16x3 are precisions of float32 tensors, set by backends.fp32_precision; bfloat16 and float64
-        are tensors of that dtype. torch runs its flash kernel, on tensors of the dtype named, its gradients by autograd.
-        Times are medians of interleaved samples of whole calls.
+        are tensors of that dtype. torch runs its flash kernel, on tensors of the dtype named, its gradients by
+        autograd. Times are medians of interleaved samples of whole calls.
     """
     if result["compared_with_torch"]:
         measured = result["forward"][0]["torch_relative_to_ours"]  # without bfloat16, where torch has no kernel for it

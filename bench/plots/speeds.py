@@ -12,7 +12,7 @@ from .style import MARKS, Plot, plain_numbers, show_sizes
 
 __all__ = ["PLOTS"]
 
-TENSORS = {"bfloat16": ("#CC79A7", "P"), "float64": ("#009E73", "p")}
+TENSORS = {"bfloat16": ("#CC79A7", "P"), "float64": ("#56B4E9", "p")}
 """The marks of ours on tensors of other dtypes than float32."""
 
 PEERS = {
