@@ -206,6 +206,7 @@ class Op:
         for name in self.switches:
             if type(bound[name]) is not bool:
                 refuse_other_than_bool(self.name, name, bound[name])
+                bound[name] = bool(bound[name])
         return bound
 
     def _gathered(self, args: tuple) -> tuple:

@@ -839,3 +839,16 @@ def test_modules_by_name() -> None:
     with pytest.raises(TypeError, match="cannot add str as module"):
         modules["third"] = "a"
     assert list(modules.state_dict()) == ["first.weight", "first.bias", "second.weight", "second.bias"]
+
+
+def test_hooks_of_fused_modules_are_called() -> None:
+    model, seen = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1), nn.ReLU()).eval(), []
+    model[0].register_forward_hook(lambda *_: seen.append("conv"))
+    model[2].register_forward_hook(lambda *_: seen.append("relu"))
+    with mt.no_grad():
+        nn.utils.fuse(model)(mt.randn(1, 1, 3, 3))
+    assert seen == ["conv", "relu"]
+
+
+def test_padding_keeps_the_sign_of_zero() -> None:
+    assert F.pad(mt.ones(1), (1, 0), value=-0.0).signbit().tolist() == [True, False]

@@ -356,6 +356,13 @@ def test_numbers_do_not_pass_for_switches_nor_switches_for_dimensions(call: Any,
         call(mt.ones(3, 4))
 
 
+def test_numpys_booleans_are_switches() -> None:
+    x = mt.tensor([[1.0, 2.0], [3.0, 5.0]])
+    assert x.sum(1, np.True_).shape == x.amax(0, np.True_).mT.shape == (2, 1)
+    assert x.sort(0, np.True_).values.tolist() == [[3.0, 5.0], [1.0, 2.0]]
+    assert x.var(0, np.False_).equal(x.var(0, False))
+
+
 def test_results_can_be_viewed() -> None:
     """They are laid out in rows, and do not keep alive what they were chosen from."""
     x = mt.randn(3, 4, 5)

@@ -158,7 +158,8 @@ def _chirp_task(task, worker, job):
 
 
 class _Chirp(NamedTuple):
-    """`rows` are transformed together; a task has at least as many."""
+    """`rows` are transformed together. The last task may have fewer; it takes some of the one before again, which both
+    write alike."""
 
     table: int
     swap: int

@@ -57,7 +57,8 @@ class FusedConvolution(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         conv, norm = self.conv, self.norm
-        if derives() or (norm is not None and (norm.training or norm.running_mean is None)):
+        hooked = any(each is not None and each._hooks is not None for each in (conv, norm, self.relu))
+        if hooked or derives() or (norm is not None and (norm.training or norm.running_mean is None)):
             result = conv(input)
             result = result if norm is None else norm(result)
             return result if self.relu is None else self.relu(result)

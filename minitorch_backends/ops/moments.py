@@ -105,7 +105,7 @@ def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tupl
         dim, unbiased = None, dim
     if unbiased is None:
         return dim, 1 if correction is None else correction
-    if not isinstance(unbiased, bool):
+    if not isinstance(unbiased, (bool, np.bool_)):
         raise TypeError(f"unbiased is True or False, and got {unbiased!r}; several dimensions are given as a tuple")
     if correction is not None:
         raise TypeError(f"got both unbiased={unbiased} and correction={correction}; pass correction alone")

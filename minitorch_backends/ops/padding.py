@@ -57,7 +57,7 @@ def constant_pad(input: Array, pairs: Pairs, value: float = 0.0):
     shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))
     order = sorted(range(input.ndim), key=lambda dim: -abs(input.strides[dim]))  # laid out as the input is
     out = np.empty([shape[dim] for dim in order], input.dtype).transpose(np.argsort(order))
-    out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value else 0
+    out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value else value
     out[_inside(input.shape, pairs)] = input
     return out
 
