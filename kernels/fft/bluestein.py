@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ LEAST = 1000
 _ODD = (1, 3, 5, 9, 15)
 
 
+@functools.cache
 def smooth_length(n: int, lanes: int) -> int:
     """The least length for which convolutions of n numbers are whole, of those with many factors 2."""
     least = max(2 * n - 1, lanes * lanes)
