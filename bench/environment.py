@@ -28,7 +28,7 @@ def collect() -> dict[str, Any]:
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu_model(),
-        "capability": {"in_force": cpu.capability(), "detected": cpu.detected(), "emulated": cpu.emulates_tiles()},
+        "capability": {"in_force": cpu.capability(), "detected": cpu.detected(), "emulated": cpu.emulated("amx")},
         "threads": _threads(),
         "blas": peers.blas_name(),
         "versions": {name: version for name in DISTRIBUTIONS if (version := _version(name))},

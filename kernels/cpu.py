@@ -14,7 +14,8 @@ __all__ = [
     "capability",
     "converts_half",
     "detected",
-    "emulates_tiles",
+    "emulated",
+    "hardware",
     "looks_up_bytes",
     "refusal",
 ]
@@ -27,9 +28,9 @@ VARIABLE = "MINITORCH_CPU_CAPABILITY"
 """Environment variable that caps the capability; read once, when the first kernel asks."""
 
 EMULATION = "MINITORCH_EMULATE_AMX"
-"""Environment variable: with "1" the instructions of tiles are software, a hundred times slower and the same to the
-bit, on any CPU with AVX-512 and AVX512_BF16. So tests reach the kernels that need AMX, and results of a machine
-with AMX can be had again on another."""
+"""Environment variable: with "1" tiles, and what of AVX-512 the CPU lacks, are software, a hundred times slower and the
+same to the bit, on any CPU with AVX2. So tests reach the kernels of every level, and results of a machine with AMX can
+be had again on another."""
 
 TORCH_VARIABLE = "ATEN_CPU_CAPABILITY"
 """torch's variable for the same, which counts where the other is not set."""
@@ -68,8 +69,7 @@ def _tiles_granted() -> bool:
 
 
 @functools.cache
-def emulates_tiles() -> bool:
-    """Whether the user asked for tiles in software."""
+def _asked_to_emulate() -> bool:
     asked = os.environ.get(EMULATION, "").strip()
     if asked not in ("", "0", "1"):
         raise ValueError(f"{EMULATION}={asked!r} is neither '1', which emulates AMX, nor '0'")
@@ -77,20 +77,32 @@ def emulates_tiles() -> bool:
 
 
 @functools.cache
-def detected() -> str:
-    """The highest of `LEVELS` that the CPU has and the operating system grants, or that is emulated."""
-    asked = emulates_tiles()  # first, so that another value of the variable is refused on every CPU
+def hardware() -> str:
+    """The highest of `LEVELS` that the CPU has and the operating system grants."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return "portable"
     flags, level = _described("flags"), "portable"
     for candidate, needs in _NEEDS.items():
-        emulated = candidate == "amx" and asked
-        if not (emulated or flags.issuperset(needs)):
-            break
-        if candidate == "amx" and not emulated and not _tiles_granted():
+        if not flags.issuperset(needs) or (candidate == "amx" and not _tiles_granted()):
             break
         level = candidate
     return level
+
+
+@functools.cache
+def detected() -> str:
+    """The highest of `LEVELS` that the CPU has and the operating system grants, or that is emulated."""
+    asked = _asked_to_emulate()  # first, so that another value of the variable is refused on every CPU
+    return "amx" if asked and hardware() != "portable" else hardware()
+
+
+@functools.cache
+def emulated(level: str) -> bool:
+    """Whether software stands for the instructions of a level: for tiles where the user asks for it, for others where
+    the CPU lacks them too."""
+    if not _asked_to_emulate() or hardware() == "portable":
+        return False
+    return level == "amx" or LEVELS.index(level) > LEVELS.index(hardware())
 
 
 @functools.cache
@@ -109,7 +121,7 @@ def refusal(isa: str | None) -> str | None:
     """Why an implementation that needs `isa` may not run here, or None when it may."""
     if isa is None or LEVELS.index(isa) <= LEVELS.index(capability()):
         return None
-    vain = f"; {EMULATION} needs AVX512_BF16" if isa == "amx" and emulates_tiles() and detected() != "amx" else ""
+    vain = f"; {EMULATION} needs AVX2" if _asked_to_emulate() and hardware() == "portable" else ""
     return f"needs {isa}, and the CPU capability in force is {capability()} (CPU and {VARIABLE}{vain})"
 
 
@@ -123,8 +135,9 @@ def gains_by_pairs() -> bool:
 
 @functools.cache
 def looks_up_bytes() -> bool:
-    """Whether the CPU has AVX512_VBMI and AVX512_VNNI, as all do that have AMX and as one with AVX512_BF16 does not."""
-    return _described("flags").issuperset(("avx512vbmi", "avx512_vnni"))
+    """Whether the CPU has AVX512_VBMI and AVX512_VNNI, or software for them. All have them that have AMX; one with
+    AVX512_BF16 does not."""
+    return emulated("avx512") or _described("flags").issuperset(("avx512vbmi", "avx512_vnni"))
 
 
 def converts_half() -> bool:

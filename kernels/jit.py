@@ -44,8 +44,9 @@ def _cap_target() -> None:
     inherited = name in _TARGETS.values() and features == ""
     if not inherited and (name, features) != (None, None):
         return
-    if cpu.capability() != cpu.detected():
-        os.environ.update(NUMBA_CPU_NAME=_TARGETS[cpu.capability()], NUMBA_CPU_FEATURES="")
+    target = min(cpu.capability(), cpu.hardware(), key=cpu.LEVELS.index)
+    if target != cpu.hardware():
+        os.environ.update(NUMBA_CPU_NAME=_TARGETS[target], NUMBA_CPU_FEATURES="")
     elif inherited:
         del os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"]
 
@@ -96,7 +97,9 @@ def _cache_root() -> Path:
 
 def _version() -> str:
     """A name that changes with the text of any kernel, the place where it stands, Numba, and emulation."""
-    digest = hashlib.sha256(f"{_KERNELS} {numba.__version__} {cpu.emulates_tiles()}".encode())
+    digest = hashlib.sha256(
+        f"{_KERNELS} {numba.__version__} {{level for level in cpu.LEVELS if cpu.emulated(level)}}".encode()
+    )
     for path in sorted(_KERNELS.rglob("*.py")):
         digest.update(str(path.relative_to(_KERNELS)).encode())
         digest.update(path.read_bytes())

@@ -62,8 +62,8 @@ def _cpu_name() -> str:
 
 
 def _detected(cpu: Any) -> str:
-    has = f"the CPU has {cpu.detected()}"
-    return f"{has} in software, by {cpu.EMULATION}" if cpu.emulates_tiles() and cpu.detected() == "amx" else has
+    has = f"the CPU has {cpu.hardware()}"
+    return f"{has}, and software does the rest, by {cpu.EMULATION}" if cpu.emulated("amx") else has
 
 
 def _cap(cpu: Any) -> str:

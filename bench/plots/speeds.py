@@ -130,6 +130,8 @@ def _transforms(figure: Figure, result: dict[str, Any]) -> None:
             label = "minitorch-backends" if name == "mt" else name
             axes.plot(*_speeds(powers, name), ":" if name in PEERS else "-", label=label, **style)
             axes.plot(*_speeds(others, name), ls="", fillstyle="none", **style)
+        if others:
+            axes.plot([], [], ls="", fillstyle="none", marker="o", color="0.4", markersize=7, label="other lengths")
         axes.set(title=f"{title}: complex numbers, float32", xlabel="length", ylabel="GFLOP/s, 5 n log2(n) counted")
         show_sizes(axes, sorted({row["n"] for row in powers}))
         axes.tick_params(axis="x", rotation=35)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..gemm.avx512 import instruction
 from ..gemm.emit import F32, F64, I32, I64, call, splat, vector
 from ..jit import ir
 
@@ -120,11 +121,11 @@ class Powers:
 
     def _power_by_instructions(self, x: ir.Value, degree: int) -> ir.Value:
         """2**x by VREDUCE and VSCALEF of AVX-512, which also take what is too small: a quarter faster."""
-        name = f"llvm.x86.avx512.mask.{{}}.p{self._letter}.512"
+        name = f"avx512.mask.{{}}.p{self._letter}.512"
         rest = self.splat(0.0), ir.IntType(self.lanes)(-1), I32(4)  # all lanes, exceptions and rounding as they are
-        fraction = call(self.builder, name.format("reduce"), self.kind, x, I32(9), *rest)  # down
+        fraction = instruction(self.builder, name.format("reduce"), self.kind, x, I32(9), *rest)  # down
         value = self._polynomial(fraction, self.format.up[degree])
-        return call(self.builder, name.format("scalef"), self.kind, value, x, *rest)
+        return instruction(self.builder, name.format("scalef"), self.kind, value, x, *rest)
 
     def logarithm(self, value: ir.Value) -> ir.Value:
         """log2 of normal numbers: with s = (m - 1) / (m + 1), log m = 2 artanh s for m in [3/4, 3/2)."""

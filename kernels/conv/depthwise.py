@@ -10,19 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .. import cpu
-from ..gemm.emit import (
-    F64,
-    I1,
-    I64,
-    broadcast,
-    call,
-    load,
-    loop,
-    offset,
-    store,
-    vector,
-    zero,
-)
+from ..gemm.emit import F64, I1, I64, broadcast, call, load, loop, offset, store, suffix, vector, zero
 from ..gemm.packing import converted
 from ..gemm.tags import field_class
 from ..jit import intrinsic, ir, njit, subroutine, types
@@ -30,7 +18,7 @@ from ..launch import call_at, launch
 from .descriptor import PASS, field
 from .geometry import GROUP, RUN_BYTES
 from .memory import clear, read32, read64
-from .positions import pointer, read_positions, suffix, write_all, write_apart, write_together
+from .positions import pointer, read_positions, write_all, write_apart, write_together
 
 __all__ = ["LANES", "SUMS_BYTES", "Depthwise", "DepthwiseWeight", "convolve"]
 

@@ -21,6 +21,7 @@ from ..gemm.emit import (
     loop,
     offset,
     store,
+    suffix,
     vector,
     zero,
 )
@@ -32,7 +33,7 @@ from ..launch import call_at, launch
 from .cells import CELL, CELL_FIELDS
 from .descriptor import field
 from .memory import clear, read64
-from .positions import pointer, suffix, widened
+from .positions import pointer, widened
 
 __all__ = ["LANES", "Channels", "ChannelsWeight", "Lanes", "StripArguments", "rounds", "run", "source_of"]
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..gemm.emit import (
-    F16,
-    F32,
     F64,
     I1,
     I8,
@@ -23,6 +21,7 @@ from ..gemm.emit import (
     lane_numbers,
     load,
     offset,
+    suffix,
     vector,
     zero,
 )
@@ -30,15 +29,10 @@ from ..gemm.microkernels import convert
 from ..jit import ir
 from .geometry import GROUP
 
-__all__ = ["gather_and_store", "spread", "suffix"]
+__all__ = ["gather_and_store", "spread"]
 
 _REGISTER = 32
 """Bytes of a vector of AVX2."""
-
-
-def suffix(kind: ir.Type, lanes: int) -> str:
-    """How LLVM's intrinsics name a vector of these."""
-    return f"v{lanes}" + {F32: "f32", F64: "f64", F16: "f16", I16: "i16"}[kind]
 
 
 def _rows(lanes: int, expands: bool) -> list[list[int]]:

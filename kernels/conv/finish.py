@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..gemm.avx512 import instruction
 from ..gemm.emit import (
     BF16,
     F32,
@@ -19,6 +20,7 @@ from ..gemm.emit import (
     loop,
     offset,
     splat,
+    suffix,
     transpose,
     vector,
 )
@@ -29,7 +31,7 @@ from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import NOWHERE, RUN_BYTES
 from .memory import read32
-from .positions import pointer, suffix, write_all, write_apart, write_together
+from .positions import pointer, write_all, write_apart, write_together
 
 __all__ = ["FinishArguments", "FinishBlock"]
 
@@ -100,7 +102,7 @@ def _store_positions(typingctx, element, sums, at, run, base, offsets, channel_s
                     with builder.if_then(builder.icmp_signed("<", channel, columns), likely=True):
                         value = _activated(builder, line, wanted)
                         if target.stored is I16:
-                            value = call(builder, "llvm.x86.avx512bf16.cvtneps2bf16.512", vector(BF16), value)
+                            value = instruction(builder, "avx512bf16.cvtneps2bf16.512", vector(BF16), value)
                             value = builder.bitcast(value, vector(I16))
                         write(value, builder.mul(channel, channel_stride))
 

@@ -25,6 +25,7 @@ from ..gemm.emit import (
     prefetch_to_l2,
     splat,
     store,
+    suffix,
     transpose,
     vector,
     zero,
@@ -35,7 +36,7 @@ from ..jit import intrinsic, ir, subroutine, types
 from .descriptor import field
 from .geometry import GROUP, NOWHERE, RUN_BYTES
 from .memory import clear
-from .positions import pointer, read_positions, suffix, widened
+from .positions import pointer, read_positions, widened
 
 __all__ = ["AlongTaps", "LineArguments", "PackLines", "no_range_of_halves", "range_of_halves"]
 

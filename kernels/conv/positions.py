@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import cpu
+from ..gemm.avx512 import instruction
 from ..gemm.emit import (
     F16,
     F32,
@@ -25,13 +26,15 @@ from ..gemm.emit import (
     call,
     load,
     offset,
+    pointers,
     splat,
+    suffix,
     vector,
     zero,
 )
 from ..gemm.microkernels import convert
 from ..jit import ir
-from .expansion import gather_and_store, spread, suffix
+from .expansion import gather_and_store, spread
 from .geometry import GROUP, NOWHERE
 
 __all__ = [
@@ -39,7 +42,6 @@ __all__ = [
     "gathered",
     "pointer",
     "read_positions",
-    "suffix",
     "widened",
     "write_all",
     "write_apart",
@@ -56,6 +58,9 @@ def widened(builder: ir.IRBuilder, found: ir.Value, element: Any) -> ir.Value:
         wide = builder.shl(builder.zext(found, vector(I32, lanes)), splat(I32, 16, lanes))
         return builder.bitcast(wide, vector(F32, lanes))
     return found
+
+
+_INTEGERS = {F64: I64, F32: I32, I16: I16}
 
 
 def existing(builder: ir.IRBuilder, offsets_at: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -92,14 +97,15 @@ def read_positions(
                 name = f"llvm.masked.expandload.{suffix(element.stored, GROUP)}"
                 found = call(builder, name, kind, here, lanes, zero(kind))
                 builder.store(widened(builder, found, element), slot)
-        # Without AVX-512 masks of every other value take longer than a gather.
-        gathers = I1(1) if cpu.refusal("avx512") is not None else builder.icmp_signed("<", mask, I32(0))
-        with apart, builder.if_else(gathers) as (anywhere, every_other):
-            with anywhere:
-                places, there = existing(builder, offsets)
-                builder.store(gathered(builder, element, at, places, there), slot)
-            with every_other:
-                builder.store(widened(builder, _every_other(builder, element, at, run), element), slot)
+        with apart:
+            # Without AVX-512 masks of every other value take longer than a gather.
+            gathers = I1(1) if cpu.refusal("avx512") is not None else builder.icmp_signed("<", mask, I32(0))
+            with builder.if_else(gathers) as (anywhere, every_other):
+                with anywhere:
+                    places, there = existing(builder, offsets)
+                    builder.store(gathered(builder, element, at, places, there), slot)
+                with every_other:
+                    builder.store(widened(builder, _every_other(builder, element, at, run), element), slot)
 
 
 def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value) -> ir.Value:
@@ -124,7 +130,7 @@ def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Valu
 def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
     """The values at `at` + each offset, where the mask says that there is one; zero elsewhere."""
     if element.size == 8:
-        kind, places = vector(element.stored, GROUP), _places(builder, at, offsets, element)
+        kind, places = vector(element.stored, GROUP), pointers(builder, at, offsets, element.stored)
         name = f"llvm.masked.gather.{suffix(element.stored, GROUP)}.v{GROUP}p0"
         return call(builder, name, kind, places, I32(8), mask, zero(kind))
     # One instruction gathers 32 bits at offsets of 32 bits. (LLVM makes two of places of 64 bits, and branches for
@@ -135,8 +141,7 @@ def gathered(builder: ir.IRBuilder, element: Any, at: ir.Value, offsets: ir.Valu
         upper = builder.and_(builder.add(address, offsets), splat(I32, 2, GROUP))
         offsets = builder.sub(offsets, upper)
     if cpu.refusal("avx512") is None:
-        name = "llvm.x86.avx512.mask.gather.dpi.512"
-        found = call(builder, name, kind, zero(kind), at, offsets, mask, I32(1))
+        found = instruction(builder, "avx512.mask.gather.dpi.512", kind, zero(kind), at, offsets, mask, I32(1))
     else:
         found = _gathered_by_halves(builder, at, offsets, mask)
     if element.size == 4:
@@ -157,12 +162,6 @@ def _gathered_by_halves(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, 
     return builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(GROUP))))
 
 
-def _places(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value, element: Any) -> ir.Value:
-    start = broadcast(builder, builder.ptrtoint(at, I64), GROUP)
-    places = builder.add(start, builder.sext(offsets, vector(I64, GROUP)))
-    return builder.inttoptr(places, vector(element.stored.as_pointer(), GROUP))
-
-
 def write_together(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Value, lanes: ir.Value) -> None:
     """Store accumulators of the positions in `lanes` one after the other from `at` on."""
     if cpu.refusal("avx512") is not None:
@@ -178,9 +177,11 @@ def write_together(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.
             at = offset(builder, at, builder.mul(count, I64(element.size)))
         return
     count = value.type.count
-    bits, wide = ir.IntType(count), value.type
-    name = f"llvm.experimental.vector.compress.{suffix(wide.element, count)}"
-    dense = call(builder, name, wide, value, lanes, zero(wide))
+    # Of numbers LLVM 22 compiles this with AVX-512 only, of integers for every CPU.
+    bits, words = ir.IntType(count), vector(_INTEGERS[value.type.element], count)
+    name = f"llvm.experimental.vector.compress.{suffix(words.element, count)}"
+    dense = call(builder, name, words, builder.bitcast(value, words), lanes, zero(words))
+    dense = builder.bitcast(dense, value.type)
     found = call(builder, f"llvm.ctpop.i{count}", bits, builder.bitcast(lanes, bits))
     some = builder.sub(builder.shl(I32(1), builder.zext(found, I32)), I32(1))
     some = builder.bitcast(builder.trunc(some, bits), vector(I1, count))
@@ -199,7 +200,7 @@ def write_apart(builder: ir.IRBuilder, element: Any, value: ir.Value, at: ir.Val
     """Store accumulators of 16 positions, each at `at` + its offset, where there is one."""
     offsets, mask = existing(builder, offsets_at)
     name = f"llvm.masked.scatter.{suffix(element.stored, GROUP)}.v{GROUP}p0"
-    places = _places(builder, at, offsets, element)
+    places = pointers(builder, at, offsets, element.stored)
     call(builder, name, VOID, convert(builder, value, element), places, I32(element.size), mask)
 
 

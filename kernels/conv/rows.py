@@ -30,6 +30,7 @@ from ..gemm.emit import (
     prefetch_to_l2,
     splat,
     store,
+    suffix,
     vector,
     zero,
 )
@@ -42,7 +43,7 @@ from ..launch import call_at, launch
 from .descriptor import field
 from .geometry import RUN_BYTES
 from .lines import no_range_of_halves, range_of_halves
-from .positions import pointer, read_positions, suffix, widened
+from .positions import pointer, read_positions, widened
 
 __all__ = ["SUMS_BYTES", "MultiplyRows", "multiply"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, splat, store, vector
+from ..gemm.avx512 import instruction
+from ..gemm.emit import F32, I1, I16, I32, I64, VOID, broadcast, call, load, offset, pointers, splat, store, vector
 from ..gemm.microkernels import multiply_panels
 from ..gemm.sources import ELEMENTS
 from ..gemm.tags import constant, field_class
@@ -101,7 +102,7 @@ def _mask(builder: ir.IRBuilder, masks: ir.Value, place: int) -> ir.Value:
 def _gather(builder: ir.IRBuilder, wide: bool, at: ir.Value, offsets: ir.Value, mask: ir.Value) -> ir.Value:
     if wide:
         return gathered(builder, ELEMENTS["float32"], at, offsets, mask)
-    places = _pointers(builder, at, offsets)
+    places = pointers(builder, at, offsets, F32)
     return call(builder, "llvm.masked.gather.v16f32.v16p0", vector(F32), places, I32(4), mask, splat(F32, 0))
 
 
@@ -109,15 +110,10 @@ def _scatter(
     builder: ir.IRBuilder, wide: bool, value: ir.Value, at: ir.Value, offsets: ir.Value, mask: ir.Value
 ) -> None:
     if wide:
-        call(builder, "llvm.x86.avx512.mask.scatter.dps.512", VOID, at, mask, offsets, value, I32(1))
+        instruction(builder, "avx512.mask.scatter.dps.512", VOID, at, mask, offsets, value, I32(1))
     else:
-        places = _pointers(builder, at, offsets)
+        places = pointers(builder, at, offsets, F32)
         call(builder, "llvm.masked.scatter.v16f32.v16p0", VOID, value, places, I32(4), mask)
-
-
-def _pointers(builder: ir.IRBuilder, at: ir.Value, offsets: ir.Value) -> ir.Value:
-    start = broadcast(builder, builder.ptrtoint(at, I64))
-    return builder.inttoptr(builder.add(start, builder.sext(offsets, vector(I64))), vector(F32.as_pointer()))
 
 
 def _square(builder: ir.IRBuilder, rows: int, columns: int) -> Any:

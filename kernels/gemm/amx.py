@@ -9,10 +9,9 @@ several NaN is kept is not emulated, nor the flushing of what rounds up to the l
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from .. import cpu
 from ..jit import ir
+from .avx512 import flushed, fused, pairs_of
 from .emit import (
     F32,
     I8,
@@ -27,7 +26,7 @@ from .emit import (
     load,
     loop,
     offset,
-    splat,
+    outlined,
     store,
     vector,
 )
@@ -41,7 +40,7 @@ _ROWS = TILE // LINE
 
 def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     """Emit the tile instruction `name`, by LLVM's name of it; an `int` is a register."""
-    if cpu.emulates_tiles():
+    if cpu.emulated("amx"):
         _emulate(builder, name, *arguments)
     else:
         call(builder, f"llvm.x86.{name}", VOID, *[I8(a) if isinstance(a, int) else a for a in arguments])
@@ -50,9 +49,9 @@ def tile(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
 def _emulate(builder: ir.IRBuilder, name: str, *arguments: ir.Value | int) -> None:
     if name in _NOT_NEEDED:
         return
-    emit, registers = _EMULATED[name], _registers(builder)
+    registers = _registers(builder)
     given = [offset(builder, registers, TILE * a) if isinstance(a, int) else a for a in arguments]
-    builder.call(_function(builder.module, name, [a.type for a in given], emit), given)
+    outlined(builder, f"emulated_{name}", VOID, given, _EMULATED[name])
 
 
 def _registers(builder: ir.IRBuilder) -> ir.Value:
@@ -65,20 +64,6 @@ def _registers(builder: ir.IRBuilder) -> ir.Value:
         slot = builder.alloca(ir.ArrayType(I8, _REGISTERS * TILE), name="tile_registers")
         slot.align = LINE
         return builder.bitcast(slot, POINTER)
-
-
-def _function(module: ir.Module, name: str, kinds: list[ir.Type], emit: Callable) -> ir.Function:
-    """What emulates an instruction, defined once in a module and called, as it is long."""
-    name = f"emulated_{name}"
-    if name in module.globals:
-        return module.globals[name]
-    function = ir.Function(module, ir.FunctionType(VOID, kinds), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    emit(builder, *function.args)
-    builder.ret_void()
-    return function
 
 
 def _copy(builder: ir.IRBuilder, target: ir.Value, target_row: ir.Value, source: ir.Value, source_row: ir.Value):
@@ -107,20 +92,8 @@ def _clear_tile(builder: ir.IRBuilder, register: ir.Value) -> None:
     loop(builder, I64(_ROWS), [register], row)
 
 
-def _flushed(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Zero of the same sign for subnormal numbers."""
-    bits = builder.bitcast(value, vector(I32))
-    subnormal = builder.icmp_unsigned("<", builder.and_(bits, splat(I32, 0x7FFFFFFF)), splat(I32, 0x00800000))
-    sign = builder.and_(bits, splat(I32, 0x80000000))
-    return builder.bitcast(builder.select(subnormal, sign, bits), vector(F32))
-
-
 def _multiply_tiles(builder: ir.IRBuilder, sums: ir.Value, a: ir.Value, b: ir.Value) -> None:
     """TDPBF16PS: pairs along K are words of 32 bits, the even element in the lower half."""
-
-    def halves(words: ir.Value) -> list[ir.Value]:
-        parts = builder.shl(words, splat(I32, 16)), builder.and_(words, splat(I32, 0xFFFF0000))
-        return [_flushed(builder, builder.bitcast(part, vector(F32))) for part in parts]
 
     def row(_: ir.Value, places: list[ir.Value]) -> list[ir.Value]:
         at, of_a = places
@@ -128,13 +101,13 @@ def _multiply_tiles(builder: ir.IRBuilder, sums: ir.Value, a: ir.Value, b: ir.Va
         def pair(index: ir.Value, chains: list[ir.Value]) -> list[ir.Value]:
             word = load(builder, I32, offset(builder, of_a, builder.shl(index, I64(2))), 4)
             words = load(builder, vector(I32), offset(builder, b, builder.mul(index, I64(LINE))), LINE)
-            factors = zip(halves(broadcast(builder, word)), halves(words), chains, strict=True)
-            return [_flushed(builder, call(builder, "llvm.fma.v16f32", vector(F32), *each)) for each in factors]
+            factors = pairs_of(builder, broadcast(builder, word)), pairs_of(builder, words)
+            return [fused(builder, *each) for each in zip(*factors, chains, strict=True)]
 
         even, odd = loop(builder, I64(_ROWS), [nothing(vector(F32))] * 2, pair)
-        before = _flushed(builder, load(builder, vector(F32), at, LINE))
-        both = _flushed(builder, builder.fadd(even, odd))
-        store(builder, _flushed(builder, builder.fadd(before, both)), at, LINE)
+        before = flushed(builder, load(builder, vector(F32), at, LINE))
+        both = flushed(builder, builder.fadd(even, odd))
+        store(builder, flushed(builder, builder.fadd(before, both)), at, LINE)
         return [offset(builder, place, LINE) for place in places]
 
     loop(builder, I64(_ROWS), [sums, a], row)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .. import cpu
 from ..jit import ir
+from .avx512 import instruction
 from .emit import F16, F32, I8, I16, I32, call, either, splat, vector
 
 __all__ = [
@@ -127,10 +128,10 @@ def rounded_for_tiles(builder: ir.IRBuilder, value: ir.Value, conversion: type) 
     half = builder.bitcast(value, halves)
     turned = call(builder, "llvm.fshl.v32i16", halves, half, half, splat(I16, 5, 32))
     table = ir.Constant(vector(I8, 64), [_change(index & 1, index >> 1 & 1, index >> 5) for index in range(64)])
-    change = call(builder, "llvm.x86.avx512.permvar.qi.512", table.type, table, builder.bitcast(turned, table.type))
+    change = instruction(builder, "avx512.permvar.qi.512", table.type, table, builder.bitcast(turned, table.type))
     # Adds to a word the products of its four bytes: with 1, 0, 0 and 0.
     words = bits, splat(I32, 1), builder.bitcast(change, vector(I32))
-    both = call(builder, "llvm.x86.avx512.vpdpbusd.512", vector(I32), *words)
+    both = instruction(builder, "avx512.vpdpbusd.512", vector(I32), *words)
     return builder.bitcast(both, value.type)
 
 

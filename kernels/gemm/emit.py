@@ -34,6 +34,11 @@ def vector(element: ir.Type, lanes: int = 16) -> ir.VectorType:
     return ir.VectorType(element, lanes)
 
 
+def suffix(element: ir.Type, lanes: int) -> str:
+    """How LLVM's intrinsics name a vector of these."""
+    return f"v{lanes}" + {F16: "f16", F32: "f32", F64: "f64", I16: "i16", I32: "i32", I64: "i64"}[element]
+
+
 def splat(element: ir.Type, value: float, lanes: int = 16) -> ir.Constant:
     """A constant vector of equal elements."""
     return ir.Constant(vector(element, lanes), [value] * lanes)
@@ -60,9 +65,37 @@ def call(builder: ir.IRBuilder, name: str, result: ir.Type, *arguments: ir.Value
     return builder.call(function, arguments)
 
 
+def outlined(
+    builder: ir.IRBuilder, name: str, result: ir.Type, arguments: Sequence[ir.Value], emit: Callable
+) -> ir.Value:
+    """Call a function of the module's own, which is defined once by `emit(builder, *arguments)` and not inlined."""
+    module = builder.module
+    function = module.globals.get(name)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(result, [a.type for a in arguments]), name)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        inside = ir.IRBuilder(function.append_basic_block("entry"))
+        value = emit(inside, *function.args)
+        if result == VOID:
+            inside.ret_void()
+        else:
+            inside.ret(value)
+    return builder.call(function, arguments)
+
+
 def offset(builder: ir.IRBuilder, base: ir.Value, byte: ir.Value | int) -> ir.Value:
     """The pointer `byte` bytes after `base`."""
     return builder.gep(base, [I64(byte) if isinstance(byte, int) else byte])
+
+
+def pointers(builder: ir.IRBuilder, base: ir.Value, offsets: ir.Value, element: ir.Type) -> ir.Value:
+    """Pointers to elements, each so many bytes after `base`."""
+    lanes = offsets.type.count
+    places = builder.add(
+        broadcast(builder, builder.ptrtoint(base, I64), lanes), builder.sext(offsets, vector(I64, lanes))
+    )
+    return builder.inttoptr(places, vector(element.as_pointer(), lanes))
 
 
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

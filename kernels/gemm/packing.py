@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..jit import intrinsic, ir, types
+from .avx512 import instruction
 from .conversions import CONVERSIONS, AsIs, ToBf16, converted, in_two_usual, rounded, rounded_for_tiles
 from .emit import (
     BF16,
@@ -76,7 +77,7 @@ class OfB(NamedTuple):
 
 def to_bf16(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
     """32 values rounded to bf16, nearest even, as bit patterns: those of `first`, then those of `second`."""
-    both = call(builder, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", vector(BF16, 32), second, first)
+    both = instruction(builder, "avx512bf16.cvtne2ps2bf16.512", vector(BF16, 32), second, first)
     return builder.bitcast(both, vector(I16, 32))
 
 

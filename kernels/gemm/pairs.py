@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..jit import ir
 from . import tiles
+from .avx512 import instruction
 from .emit import (
     BF16,
     F32,
@@ -18,7 +19,6 @@ from .emit import (
     LINE,
     TILE,
     broadcast,
-    call,
     load,
     loop,
     offset,
@@ -108,7 +108,7 @@ def add_terms(
 
 def _add_pairs(builder: ir.IRBuilder, total: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
     factors = [builder.bitcast(each, vector(BF16, 32)) for each in (a, b)]
-    return call(builder, "llvm.x86.avx512bf16.dpbf16ps.512", vector(F32), total, *factors)
+    return instruction(builder, "avx512bf16.dpbf16ps.512", vector(F32), total, *factors)
 
 
 class Pairs3(Pairs1):

@@ -17,7 +17,7 @@ def get_cpu_capability() -> str:
     "AVX512_BF16" and "AMX".
 
     The environment caps it: MINITORCH_CPU_CAPABILITY, or torch's ATEN_CPU_CAPABILITY. With MINITORCH_EMULATE_AMX=1 it
-    is "AMX" on any CPU that has AVX512_BF16, whose tiles are then software: for tests, not for speed.
+    is "AMX" on any CPU with AVX2, and what that lacks is software: for tests, not for speed.
     """
     return _NAMES.get(cpu.capability(), cpu.capability().upper())
 
