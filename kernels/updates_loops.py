@@ -1,95 +1,136 @@
-"""The formulas of `updates`, over arrays, by all threads."""
+"""The formulas of `updates`, over the arrays of many parameters, by all threads.
+
+A table has a row for each parameter: the addresses of its arrays, how many numbers they have, which constants are its
+own, and how many tasks there are up to its last one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import carray
 
-from . import updates
+from . import threading
+from .gemm.workspace import address_of
 from .jit import njit, subroutine
 from .launch import launch
-from .words import pointer
+from .updates import AdamConstants, SgdConstants, adam, sgd
+from .words import get, pointer
 
-__all__ = ["adam", "sgd"]
+__all__ = ["run"]
 
 _PIECE = 1 << 14
-"""Numbers of each array that a thread takes at a time."""
+"""Numbers of each array that a task takes."""
 
-_sgd, _adam = subroutine(updates.sgd), subroutine(updates.adam)
-
-
-@subroutine
-def _piece(address, task, job):
-    """What a task sees of an array, or None of none."""
-    if address is None:
-        return None
-    begin = task * _PIECE
-    return carray(pointer(address + begin * job.size, job.constants.sign), min(_PIECE, job.total - begin))
+_sgd, _adam = subroutine(sgd), subroutine(adam)
 
 
 @subroutine
-def _sgd_of_piece(p, g, b, constants):
-    if b is None:
-        for i in range(len(p)):
-            p[i], _ = _sgd(p[i], g[i], None, constants)
-    else:
-        for i in range(len(p)):
-            p[i], b[i] = _sgd(p[i], g[i], b[i], constants)
+def _row_of(task, job, width):
+    """The address of the table's row in which a task lies."""
+    first, last = 0, job.rows - 1
+    while first < last:
+        middle = (first + last) // 2
+        if get(job.table, (middle + 1) * width - 1) > task:
+            last = middle
+        else:
+            first = middle + 1
+    return job.table + 8 * width * first
+
+
+@subroutine
+def _bounds(task, row, job, width):
+    """Where a task begins in the arrays of its row, and how many numbers it has."""
+    before = 0 if row == job.table else get(row, -1)
+    begin = (task - before) * _PIECE
+    return begin, min(_PIECE, get(row, width - 3) - begin)
+
+
+@subroutine
+def _piece(row, place, begin, count, job):
+    return carray(pointer(get(row, place) + begin * job.size, job.like), count)
+
+
+@subroutine
+def _constants(row, count, width, job):
+    return carray(pointer(job.constants + get(row, width - 2) * count * job.size, job.like), count)
 
 
 @subroutine
 def _sgd_task(task, worker, job):
-    p, g, b = _piece(job.p, task, job), _piece(job.g, task, job), _piece(job.b, task, job)
-    _sgd_of_piece(p, g, b, job.constants)
+    row = _row_of(task, job, 6)
+    begin, count = _bounds(task, row, job, 6)
+    p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)
+    lr, sign, weight_decay, momentum, kept, nesterov = _constants(row, 6, 6, job)
+    constants = SgdConstants(lr, sign, weight_decay, momentum, kept, nesterov)
+    if job.optional is None:
+        for i in range(count):
+            p[i], _ = _sgd(p[i], g[i], None, constants)
+    else:
+        b = _piece(row, 2, begin, count, job)
+        for i in range(count):
+            p[i], b[i] = _sgd(p[i], g[i], b[i], constants)
 
 
 class _SgdJob(NamedTuple):
-    p: int
-    g: int
-    b: Any
-    total: int
+    """`optional` is None where the last array is, else 0; `like` is a number of the arrays' type, `size` its bytes."""
+
+    table: int
+    rows: int
+    constants: int
+    optional: Any
+    like: Any
     size: int
-    constants: updates.SgdConstants
     run = _sgd_task
 
 
 @njit
-def sgd(pool, threads, p, g, b, total, size, constants):
-    """A step of `updates.sgd` for arrays of `total` numbers of `size` bytes at addresses; b may be None."""
-    launch(pool, threads, (total + _PIECE - 1) // _PIECE, _SgdJob(p, g, b, total, size, constants))
-
-
-@subroutine
-def _adam_of_piece(p, g, m, v, largest, constants):
-    if largest is None:
-        for i in range(len(p)):
-            p[i], m[i], v[i], _ = _adam(p[i], g[i], m[i], v[i], None, constants)
-    else:
-        for i in range(len(p)):
-            p[i], m[i], v[i], largest[i] = _adam(p[i], g[i], m[i], v[i], largest[i], constants)
+def _sgd_of_all(pool, threads, tasks, table, rows, constants, optional, like, size):
+    launch(pool, threads, tasks, _SgdJob(table, rows, constants, optional, like, size))
 
 
 @subroutine
 def _adam_task(task, worker, job):
-    p, g = _piece(job.p, task, job), _piece(job.g, task, job)
-    m, v, largest = _piece(job.m, task, job), _piece(job.v, task, job), _piece(job.largest, task, job)
-    _adam_of_piece(p, g, m, v, largest, job.constants)
+    row = _row_of(task, job, 8)
+    begin, count = _bounds(task, row, job, 8)
+    p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)
+    m, v = _piece(row, 2, begin, count, job), _piece(row, 3, begin, count, job)
+    c = _constants(row, 9, 8, job)
+    constants = AdamConstants(c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8])
+    if job.optional is None:
+        for i in range(count):
+            p[i], m[i], v[i], _ = _adam(p[i], g[i], m[i], v[i], None, constants)
+    else:
+        largest = _piece(row, 4, begin, count, job)
+        for i in range(count):
+            p[i], m[i], v[i], largest[i] = _adam(p[i], g[i], m[i], v[i], largest[i], constants)
 
 
 class _AdamJob(NamedTuple):
-    p: int
-    g: int
-    m: int
-    v: int
-    largest: Any
-    total: int
+    """As `_SgdJob`."""
+
+    table: int
+    rows: int
+    constants: int
+    optional: Any
+    like: Any
     size: int
-    constants: updates.AdamConstants
     run = _adam_task
 
 
 @njit
-def adam(pool, threads, p, g, m, v, largest, total, size, constants):
-    """A step of `updates.adam` for arrays of `total` numbers of `size` bytes at addresses; `largest` may be None."""
-    launch(pool, threads, (total + _PIECE - 1) // _PIECE, _AdamJob(p, g, m, v, largest, total, size, constants))
+def _adam_of_all(pool, threads, tasks, table, rows, constants, optional, like, size):
+    launch(pool, threads, tasks, _AdamJob(table, rows, constants, optional, like, size))
+
+
+def run(formula: Callable[..., tuple], rows: np.ndarray, constants: np.ndarray, without: bool) -> None:
+    """A step of parameters whose memory lies apart. A row has the addresses of the arrays that a formula takes, their
+    size, and a row of the constants; `without` says that the last array is none.
+    """
+    table = np.column_stack([rows, np.cumsum(-(-rows[:, -2] // _PIECE))])
+    loops = {sgd: _sgd_of_all, adam: _adam_of_all}[formula]
+    places = address_of(table), len(table), address_of(constants)
+    number = constants.dtype.type(0), constants.itemsize
+    loops(*threading.pool(), int(table[-1, -1]), *places, None if without else 0, *number)

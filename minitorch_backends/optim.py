@@ -15,7 +15,6 @@ import numpy as np
 from .autograd.modes import enable_grad
 from .inplace import about_to_write, bump
 from .kernels import updates
-from .kernels.quiet import restore, silence
 from .nn.module import clear_grad
 from .tensor import Tensor, adopt
 
@@ -26,10 +25,11 @@ _NUMBERS = (int, float, np.number, Tensor)
 
 
 class _Formula(NamedTuple):
-    """A formula of `updates`, how many buffers it has at most, its constants, and what else the state remembers."""
+    """A formula of `updates`, a None for each buffer that it does without, its constants, and what else the state
+    remembers."""
 
     function: Callable[..., tuple]
-    buffers: int
+    absent: tuple[None, ...]
     constants: NamedTuple
     remembered: dict[str, Any]
 
@@ -92,10 +92,8 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group, parameter in self._parameters():
-            gradient: Tensor | None = parameter.grad
-            if gradient is not None:
-                self._step(parameter, gradient, group)
+        for group in self.param_groups:
+            self._step(group, [each for each in group["params"] if each.grad is not None])
         return loss
 
     def _parameters(self) -> Iterator[tuple[dict[str, Any], Tensor]]:
@@ -120,25 +118,30 @@ class Optimizer:
         """What makes a step of a parameter. `first` says that the buffers have just been made."""
         raise NotImplementedError
 
-    def _step(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        state, names = self.state.get(parameter, {}), self._buffers(group)
-        made = {name: adopt(np.zeros_like(parameter._array)) for name in names if name not in state}
-        formula, buffers, constants, remembered = self._formula(group, state, bool(made))
-        remembered = state | made | remembered
-        about_to_write(parameter)
-        written = [parameter._array, *(remembered[name]._array for name in names)]
-        flat = [_flat(array) for array in written]
-        absent = [None] * (buffers - len(names))
-        updates.step(formula, [flat[0], _flat(gradient._array), *flat[1:], *absent], constants)
-        token = silence()  # a half type overflows where float32 does not
-        try:
-            for array, each in zip(written, flat, strict=True):
-                if not np.may_share_memory(array, each):
-                    array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
-        finally:
-            restore(token)
-        self.state.setdefault(parameter, state).update(remembered)
-        bump(parameter)
+    def _step(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        if not parameters:
+            return
+        names, moves, states = self._buffers(group), [], []
+        wanted, nothing, formulas = set(names), dict[str, Any](), dict[tuple, _Formula]()
+        for parameter in parameters:
+            state = self.state.get(parameter, nothing)
+            first = not wanted <= state.keys()
+            if first or state is nothing:
+                made = {name: adopt(np.zeros_like(parameter._array)) for name in names if name not in state}
+                state = {**state, **made}
+            key = first, state.get("step")
+            formula = formulas.get(key) or formulas.setdefault(key, self._formula(group, state, first))
+            states.append((state, formula.remembered))
+            buffers = [state[name]._array for name in names] if names else ()
+            gradient: Any = parameter.grad
+            arrays = parameter._array, gradient._array, *buffers, *formula.absent
+            moves.append(updates.Move(arrays, formula.constants))
+            about_to_write(parameter)
+        updates.step(formula.function, moves)
+        for parameter, (state, remembered) in zip(parameters, states, strict=True):
+            state.update(remembered)
+            self.state[parameter] = state
+            bump(parameter)
 
     # State
 
@@ -183,14 +186,6 @@ class Optimizer:
                 *(f"    {name}: {group[name]}" for name in sorted(group) if name != "params"),
             ]
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
-
-
-def _flat(array: np.ndarray) -> np.ndarray:
-    """The elements in one dimension, as float32 or float64: a view where that is possible, else a copy."""
-    if array.dtype.itemsize == 2:
-        array = array.astype(np.float32)
-    flat = np.ascontiguousarray(array).reshape(-1)
-    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
 def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
@@ -258,7 +253,7 @@ class SGD(Optimizer):
             kept=1 if first else 1 - group["dampening"],
             nesterov=group["nesterov"],
         )
-        return _Formula(updates.sgd, 1, constants, {})
+        return _Formula(updates.sgd, () if group["momentum"] else (None,), constants, {})
 
 
 class Adam(Optimizer):
@@ -324,7 +319,7 @@ class Adam(Optimizer):
             beta2=beta2,
             rise_of_squares=1 - beta2,
         )
-        return _Formula(updates.adam, 3, constants, {"step": step})
+        return _Formula(updates.adam, () if group["amsgrad"] else (None,), constants, {"step": step})
 
 
 class AdamW(Adam):
