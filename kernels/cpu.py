@@ -29,8 +29,8 @@ VARIABLE = "MINITORCH_CPU_CAPABILITY"
 
 EMULATION = "MINITORCH_EMULATE_AMX"
 """Environment variable: with "1" tiles, and what of AVX-512 the CPU lacks, are software, a hundred times slower and the
-same to the bit, on any CPU with AVX2. So tests reach the kernels of every level, and results of a machine with AMX can
-be had again on another."""
+same to the bit, on any CPU with AVX2. So tests reach all kernels, and results of a machine with AMX can be had again on
+another."""
 
 TORCH_VARIABLE = "ATEN_CPU_CAPABILITY"
 """torch's variable for the same, which counts where the other is not set."""

@@ -96,10 +96,10 @@ def _cache_root() -> Path:
 
 
 def _version() -> str:
-    """A name that changes with the text of any kernel, the place where it stands, Numba, and emulation."""
-    digest = hashlib.sha256(
-        f"{_KERNELS} {numba.__version__} {{level for level in cpu.LEVELS if cpu.emulated(level)}}".encode()
-    )
+    """A name that changes with the text of any kernel, the place where it stands, Numba, and the instructions that
+    kernels may use: what is compiled depends on them beside the CPU that Numba compiles for."""
+    emulated = [level for level in cpu.LEVELS if cpu.emulated(level)]
+    digest = hashlib.sha256(f"{_KERNELS} {numba.__version__} {cpu.capability()} {emulated}".encode())
     for path in sorted(_KERNELS.rglob("*.py")):
         digest.update(str(path.relative_to(_KERNELS)).encode())
         digest.update(path.read_bytes())

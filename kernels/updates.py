@@ -1,4 +1,5 @@
-"""Steps of optimisers: formulas of numbers, by which NumPy updates small arrays and compiled loops large ones.
+"""Steps of optimisers: formulas of numbers, by which NumPy updates few small arrays and compiled loops many or large
+ones.
 
 A formula takes numbers, or arrays, of a parameter, of its gradient and of what is remembered, and constants of their
 type; it returns what all but the gradient become. Both ways give the same bits.
@@ -6,15 +7,17 @@ type; it returns what all but the gradient become. Both ways give the same bits.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from .gemm.workspace import address_of
 from .quiet import restore, silence
 
-__all__ = ["LARGE", "AdamConstants", "Move", "SgdConstants", "adam", "sgd", "step"]
+__all__ = ["LARGE", "AdamConstants", "Move", "SgdConstants", "adam", "refuse_unfit", "sgd", "step"]
 
 LARGE = 1 << 16
 """Numbers from which loops are worth loading: 5.7 million of float32 take a step of Adam in 24 ms by NumPy (torch 20),
@@ -22,6 +25,9 @@ and by loops in 10 on one thread, 5 on two."""
 
 _CALLS = 1 << 11
 """Numbers that NumPy updates in the time that its calls take for a parameter of any size."""
+
+_GRADIENT = 1
+"""Which of the arrays is only read."""
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -78,10 +84,11 @@ def adam(p: Any, g: Any, m: Any, v: Any, largest: Any, c: AdamConstants) -> tupl
 
 
 class Move(NamedTuple):
-    """What a step does with one parameter: arrays of one shape, the parameter, its gradient, which is only read, and
-    what is remembered (or None), with the constants of the formula."""
+    """What a step does with one parameter: by a formula, with arrays of one shape, which are the parameter, its
+    gradient, which is only read, and what is remembered (or None), and with constants, which are Python's floats."""
 
-    arrays: Sequence[Any]
+    formula: Callable[..., tuple]
+    arrays: tuple
     constants: NamedTuple
 
     def written(self) -> list[np.ndarray]:
@@ -89,33 +96,11 @@ class Move(NamedTuple):
         return [parameter, *(each for each in remembered if each is not None)]
 
 
-def step(formula: Callable[..., tuple], moves: Sequence[Move]) -> None:
-    """Update parameters and what is remembered of them: many, or large ones, by one launch of loops.
-
-    Half types are updated in float32 and rounded once, complex numbers as pairs of real ones. Raises ValueError, before
-    anything is written, for arrays that differ in shape and for memory that may not be written.
-    """
-    for arrays, _ in moves:
-        _refuse_unfit(*arrays)
-    worthwhile = sum([_CALLS + arrays[0].size for arrays, _ in moves]) >= LARGE
-    together = []
-    token = silence()
-    try:
-        for move in moves:
-            parameter = move.arrays[0]
-            if parameter.dtype not in _FLOATS or (parameter.size >= LARGE and not _lie_alike(*move.arrays)):
-                _step_apart(formula, move)
-            elif worthwhile and _lie_alike(*move.arrays):
-                together.append(move)
-            else:
-                _by_numpy(formula, move)
-        if together:
-            _by_loops(formula, together)
-    finally:
-        restore(token)
-
-
-def _refuse_unfit(parameter: Any, *others: Any) -> None:
+def refuse_unfit(parameter: Any, *others: Any) -> None:
+    """Raise RuntimeError for a parameter of integers, ValueError for arrays that differ in shape and for memory that
+    may not be written."""
+    if parameter.dtype.kind in "biu":
+        raise RuntimeError(f"an optimizer updates floating and complex parameters, and one is of {parameter.dtype}")
     for each in others:
         if each is not None and each.shape != parameter.shape:
             raise ValueError(
@@ -130,16 +115,107 @@ def _refuse_unfit(parameter: Any, *others: Any) -> None:
             )
 
 
-def _step_apart(formula: Callable[..., tuple], move: Move) -> None:
-    """A step of what loops cannot take as it is, in arrays that they can take."""
-    flat = Move([None if each is None else _flat(each) for each in move.arrays], move.constants)
-    if flat.arrays[0].size >= LARGE and _lie_alike(*flat.arrays):
-        _by_loops(formula, [flat])
-    else:
-        _by_numpy(formula, flat)
+def step(moves: Sequence[Move]) -> None:
+    """Update parameters and what is remembered of them, many or large ones by loops: one launch for all of a formula
+    and a dtype, but one after the other where memory is shared.
+
+    Half types are updated in float32 and rounded once, complex numbers as pairs of real ones. `refuse_unfit` says what
+    arrays must be.
+    """
+    launches: list[_Launch] = []
+    alone = list(moves)
+    if len(moves) > 1 and sum([_CALLS + move.arrays[0].size for move in moves]) >= LARGE:
+        launches, alone = _divided(moves)
+    token = silence()
+    try:
+        for launch in launches:
+            _loops().run(*launch)
+        for move in alone:
+            _step_alone(move)
+    finally:
+        restore(token)
+
+
+class _Launch(NamedTuple):
+    """A row of the table has the addresses of a parameter's arrays (0 of none), their size, and the number of its row
+    of constants; `without` says that the last array is none."""
+
+    formula: Callable[..., tuple]
+    table: np.ndarray
+    constants: np.ndarray
+    without: bool
+
+
+def _divided(moves: Sequence[Move]) -> tuple[list[_Launch], list[Move]]:
+    """Launches, and the moves that loops cannot take as they are; all of them where one writes to memory of another."""
+    groups: dict[tuple, list[Move]] = {}
+    alone = []
+    for move in moves:
+        parameter = move.arrays[0]
+        if parameter.dtype in _FLOATS and _lie_alike(*move.arrays):
+            groups.setdefault((move.formula, parameter.dtype, move.arrays[-1] is None), []).append(move)
+        else:
+            alone.append(move)
+    launches = [_launch(group) for group in groups.values()]
+    return (launches, alone) if _lie_apart(launches, alone) else ([], list(moves))
+
+
+def _launch(moves: Sequence[Move]) -> _Launch:
+    """That of moves of one formula and dtype that remember as much."""
+    formula, arrays, _ = moves[0]
+    distinct = {id(move.constants): move.constants for move in moves}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    rows = [
+        [*[0 if each is None else address_of(each) for each in move.arrays], move.arrays[0].size, numbers[id(move[2])]]
+        for move in moves
+    ]
+    return _Launch(formula, np.array(rows), np.array([*distinct.values()], arrays[0].dtype), arrays[-1] is None)
+
+
+def _lie_apart(launches: Sequence[_Launch], alone: Sequence[Move]) -> bool:
+    """Whether no memory that is written is that of another array."""
+    written = [np.array([byte_bounds(each) for move in alone for each in move.written()], np.int64).reshape(-1, 2)]
+    read = [np.array([byte_bounds(move.arrays[_GRADIENT]) for move in alone], np.int64).reshape(-1, 2)]
+    for launch in launches:
+        begins = launch.table[:, :-2]
+        bounds = np.stack([begins, begins + launch.table[:, -2:-1] * launch.constants.itemsize], axis=-1)
+        read.append(bounds[:, _GRADIENT])
+        others = np.delete(bounds, _GRADIENT, axis=1).reshape(-1, 2)
+        written.append(others[others[:, 0] > 0])
+    begin, end = _in_order(np.concatenate(written))
+    first, last = np.concatenate(read).T
+    if (end[:-1] > begin[1:]).any():
+        return False
+    after = np.searchsorted(end, first, side="right")  # the first that ends beyond where the read one begins
+    return bool((np.append(begin, np.iinfo(np.int64).max)[after] >= last).all())
+
+
+def _in_order(bounds: np.ndarray) -> np.ndarray:
+    return bounds[np.argsort(bounds[:, 0])].T
+
+
+def _step_alone(move: Move) -> None:
+    parameter = move.arrays[0]
+    if parameter.dtype in _FLOATS and (parameter.size < LARGE or _lie_alike(*move.arrays)):
+        _step_flat(move)
+        return
+    flat = move._replace(arrays=tuple(None if each is None else _flat(each) for each in move.arrays))
+    _step_flat(flat)
     for array, each in zip(move.written(), flat.written(), strict=True):
         if not np.may_share_memory(array, each):
             array[...] = (each.view(array.dtype) if array.dtype.kind == "c" else each).reshape(array.shape)
+
+
+def _step_flat(move: Move) -> None:
+    """A step of float32 or float64 by loops, or by NumPy where it is small or its buffers are of another dtype."""
+    parameter, _, *remembered = move.arrays
+    if parameter.size >= LARGE and _lie_alike(*move.arrays):
+        _loops().run(*_launch([move]))
+        return
+    results = move.formula(*move.arrays, move.constants)
+    for target, result in zip((parameter, *remembered), results, strict=True):
+        if target is not None:
+            target[...] = result
 
 
 def _flat(array: np.ndarray) -> np.ndarray:
@@ -159,37 +235,8 @@ def _lie_alike(parameter: Any, *others: Any) -> bool:
     return parameter.flags.c_contiguous
 
 
-def _by_numpy(formula: Callable[..., tuple], move: Move) -> None:
-    parameter, _, *remembered = move.arrays
-    results = formula(*move.arrays, move.constants)
-    for target, result in zip((parameter, *remembered), results, strict=True):
-        if target is not None:
-            target[...] = result
-
-
-def _by_loops(formula: Callable[..., tuple], moves: Sequence[Move]) -> None:
-    """One launch for those of a dtype that remember as much; one after the other where two parameters share memory."""
+@functools.cache
+def _loops() -> Any:
     from . import updates_loops
 
-    groups: dict[tuple[np.dtype, bool], list[Move]] = {}
-    for move in moves:
-        groups.setdefault((move.arrays[0].dtype, move.arrays[-1] is None), []).append(move)
-    for (dtype, without), group in groups.items():
-        distinct = {id(constants): constants for _, constants in group}
-        numbers = {key: number for number, key in enumerate(distinct)}
-        rows = np.array([_row(arrays, numbers[id(constants)]) for arrays, constants in group])
-        for some in [rows] if _lie_apart(rows, dtype.itemsize) else rows[:, None]:
-            updates_loops.run(formula, some, np.array([*distinct.values()], dtype), without)
-
-
-def _row(arrays: Sequence[Any], number: int) -> list[int]:
-    """Addresses, 0 of none, the size, and a number that goes with them."""
-    return [*[0 if each is None else address_of(each) for each in arrays], arrays[0].size, number]
-
-
-def _lie_apart(rows: np.ndarray, itemsize: int) -> bool:
-    """Whether no two arrays share memory, of rows of addresses, a size and one more number."""
-    begins, ends = rows[:, :-2], rows[:, :-2] + rows[:, -2:-1] * itemsize
-    there = begins > 0
-    order = np.argsort(begins[there])
-    return bool((ends[there][order][:-1] <= begins[there][order][1:]).all())
+    return updates_loops

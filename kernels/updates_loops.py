@@ -125,11 +125,9 @@ def _adam_of_all(pool, threads, tasks, table, rows, constants, optional, like, s
     launch(pool, threads, tasks, _AdamJob(table, rows, constants, optional, like, size))
 
 
-def run(formula: Callable[..., tuple], rows: np.ndarray, constants: np.ndarray, without: bool) -> None:
-    """A step of parameters whose memory lies apart. A row has the addresses of the arrays that a formula takes, their
-    size, and a row of the constants; `without` says that the last array is none.
-    """
-    table = np.column_stack([rows, np.cumsum(-(-rows[:, -2] // _PIECE))])
+def run(formula: Callable[..., tuple], table: np.ndarray, constants: np.ndarray, without: bool) -> None:
+    """A step of all parameters of a table (`updates._Launch`), whose memory lies apart."""
+    table = np.column_stack([table, np.cumsum(-(-table[:, -2] // _PIECE))])
     loops = {sgd: _sgd_of_all, adam: _adam_of_all}[formula]
     places = address_of(table), len(table), address_of(constants)
     number = constants.dtype.type(0), constants.itemsize

@@ -63,7 +63,7 @@ def _cpu_name() -> str:
 
 def _detected(cpu: Any) -> str:
     has = f"the CPU has {cpu.hardware()}"
-    return f"{has}, and software does the rest, by {cpu.EMULATION}" if cpu.emulated("amx") else has
+    return f"{has}; tiles, and what else it lacks, are software, by {cpu.EMULATION}" if cpu.emulated("amx") else has
 
 
 def _cap(cpu: Any) -> str:

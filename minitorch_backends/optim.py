@@ -33,6 +33,11 @@ class _Formula(NamedTuple):
     constants: NamedTuple
     remembered: dict[str, Any]
 
+    @classmethod
+    def of(cls, function: Callable[..., tuple], absent: tuple[None, ...], constants: Any, remembered: dict) -> _Formula:
+        """With constants, which users may give as tensors or NumPy's numbers, as Python's floats."""
+        return cls(function, absent, constants._make(map(float, constants)), remembered)
+
 
 class Optimizer:
     """The base of all optimisers: groups of parameters with their options, and a state for each parameter.
@@ -92,8 +97,19 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            self._step(group, [each for each in group["params"] if each.grad is not None])
+        planned = [each for group in self.param_groups for each in self._planned(group)]
+        for _, move, _, _ in planned:
+            updates.refuse_unfit(*move.arrays)
+        for parameter, *_ in planned:
+            about_to_write(parameter)
+        try:
+            updates.step([move for _, move, _, _ in planned])
+        finally:
+            for parameter, *_ in planned:
+                bump(parameter)
+        for parameter, _, state, remembered in planned:
+            state.update(remembered)
+            self.state[parameter] = state
         return loss
 
     def _parameters(self) -> Iterator[tuple[dict[str, Any], Tensor]]:
@@ -114,34 +130,28 @@ class Optimizer:
         """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
         raise NotImplementedError
 
-    def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
-        """What makes a step of a parameter. `first` says that the buffers have just been made."""
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> _Formula:
+        """What makes a step of parameters that have made so many; `first` says that the buffers have just been made."""
         raise NotImplementedError
 
-    def _step(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        if not parameters:
-            return
-        names, moves, states = self._buffers(group), [], []
+    def _planned(self, group: dict[str, Any]) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
+        """For each parameter with a gradient what a step does with it, its state, and what will change in that."""
+        names = self._buffers(group)
         wanted, nothing, formulas = set(names), dict[str, Any](), dict[tuple, _Formula]()
-        for parameter in parameters:
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
             state = self.state.get(parameter, nothing)
             first = not wanted <= state.keys()
             if first or state is nothing:
                 made = {name: adopt(np.zeros_like(parameter._array)) for name in names if name not in state}
                 state = {**state, **made}
-            key = first, state.get("step")
-            formula = formulas.get(key) or formulas.setdefault(key, self._formula(group, state, first))
-            states.append((state, formula.remembered))
+            key = state.get("step", 0), first
+            formula = formulas.get(key) or formulas.setdefault(key, self._formula(group, *key))
             buffers = [state[name]._array for name in names] if names else ()
-            gradient: Any = parameter.grad
             arrays = parameter._array, gradient._array, *buffers, *formula.absent
-            moves.append(updates.Move(arrays, formula.constants))
-            about_to_write(parameter)
-        updates.step(formula.function, moves)
-        for parameter, (state, remembered) in zip(parameters, states, strict=True):
-            state.update(remembered)
-            self.state[parameter] = state
-            bump(parameter)
+            yield parameter, updates.Move(formula.function, arrays, formula.constants), state, formula.remembered
 
     # State
 
@@ -244,7 +254,7 @@ class SGD(Optimizer):
     def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
 
-    def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> _Formula:
         constants = updates.SgdConstants(
             lr=group["lr"],
             sign=-1 if group["maximize"] else 1,
@@ -253,7 +263,7 @@ class SGD(Optimizer):
             kept=1 if first else 1 - group["dampening"],
             nesterov=group["nesterov"],
         )
-        return _Formula(updates.sgd, () if group["momentum"] else (None,), constants, {})
+        return _Formula.of(updates.sgd, () if group["momentum"] else (None,), constants, {})
 
 
 class Adam(Optimizer):
@@ -304,8 +314,8 @@ class Adam(Optimizer):
     def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
-    def _formula(self, group: dict[str, Any], state: dict[str, Any], first: bool) -> _Formula:
-        step = state.get("step", 0) + 1
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> _Formula:
+        step += 1
         lr, weight_decay = group["lr"], group["weight_decay"]
         beta1, beta2 = group["betas"]
         constants = updates.AdamConstants(
@@ -319,7 +329,7 @@ class Adam(Optimizer):
             beta2=beta2,
             rise_of_squares=1 - beta2,
         )
-        return _Formula(updates.adam, () if group["amsgrad"] else (None,), constants, {"step": step})
+        return _Formula.of(updates.adam, () if group["amsgrad"] else (None,), constants, {"step": step})
 
 
 class AdamW(Adam):

@@ -203,19 +203,65 @@ def test_parameters_that_share_memory_are_updated_one_after_the_other() -> None:
     np.testing.assert_array_equal(memory, expected)
 
 
+def test_a_view_and_its_base_are_updated_in_the_order_of_the_list() -> None:
+    memory = np.ones((4, 4), np.float32)
+    base, turned = Parameter(mt.from_numpy(memory)), Parameter(mt.from_numpy(memory).T)
+    others = [parameter(np.ones(3)) for _ in range(40)]
+    for each, gradient in ((base, 10.0), (turned, 1.0), *((each, 0.0) for each in others)):
+        each.grad = mt.full(each.shape, gradient, dtype=each.dtype)
+    optim.SGD([base, turned, *others], lr=1.0, weight_decay=0.5).step()
+    np.testing.assert_array_equal(memory, (1 - (10 + 0.5)) - (1 + 0.5 * (1 - (10 + 0.5))))
+
+
+@every_case
+def test_options_may_be_numbers_of_numpy_and_tensors(make: Any, formula: Any, options: dict[str, Any]) -> None:
+    """Of which loops and NumPy make the same of float32."""
+    given = {name: np.float64(value) if type(value) is float else value for name, value in options.items()}
+    results = []
+    for lr, count in ((0.1, 1), (np.float64(0.1), 1), (np.float64(0.1), 40), (mt.tensor([0.1]).double(), 40)):
+        targets = [parameter(np.linspace(-1, 1, 2000), np.float32) for _ in range(count)]
+        for each in targets:
+            each.grad = Tensor(np.cos(np.arange(2000)).astype(np.float32))
+        optimizer = make(targets, **{**(options if count == 1 else given), "lr": lr})
+        optimizer.step()
+        results.append(targets[-1].detach().numpy())
+    for each in results[1:3]:
+        np.testing.assert_array_equal(each, results[0])
+    np.testing.assert_allclose(results[3], results[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("make", [optim.SGD, optim.Adam])
-def test_a_step_that_is_refused_changes_no_parameter(make: Any) -> None:
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_step_that_is_refused_changes_no_parameter(make: Any, groups: int) -> None:
     memory = np.ones(5, np.float32)
     memory.flags.writeable = False
     parameters = [Parameter(mt.ones(5)), Parameter(mt.from_numpy(memory))]
     for each in parameters:
         each.grad = mt.ones(5)
-    optimizer = make(parameters, lr=0.5)
+    optimizer = make(parameters if groups == 1 else [{"params": each} for each in parameters], lr=0.5)
     with pytest.raises(ValueError, match=r"shape \[5\].* lies in read-only memory; clone"):
         optimizer.step()
     assert optimizer.state == {}
     assert mt.equal(parameters[0], mt.ones(5))
     assert parameters[0]._version == 0
+
+
+@pytest.mark.parametrize("count", [10, updates.LARGE + 7])
+def test_parameters_of_integers_are_refused(count: int) -> None:
+    target = mt.ones(count, dtype=mt.int32)
+    target.grad = mt.ones(count, dtype=mt.int32)
+    with pytest.raises(RuntimeError, match="floating and complex parameters, and one is of int32"):
+        optim.SGD([target], lr=0.5).step()
+    assert target.sum().item() == count
+
+
+def test_a_step_that_is_interrupted_counts_as_a_write(monkeypatch: Any) -> None:
+    target = Parameter(mt.ones(5))
+    target.grad = mt.ones(5)
+    monkeypatch.setattr(updates, "step", lambda moves: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        optim.SGD([target], lr=0.5).step()
+    assert target._version == 1
 
 
 @every_case

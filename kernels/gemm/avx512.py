@@ -131,10 +131,11 @@ def _of_lanes(builder: ir.IRBuilder, name: str, x: ir.Value) -> ir.Value:
 
 
 def _reduce(builder: ir.IRBuilder, x: ir.Value, *_: ir.Value) -> ir.Value:
-    """VREDUCE to no bits, rounding down: what x has beyond an integer, zero of infinity."""
-    infinity = splat(x.type.element, float("inf"), x.type.count)
+    """VREDUCE to no bits, rounding down: what x has beyond an integer; -0 of integers and of infinity."""
+    floor, infinity = _of_lanes(builder, "floor", x), splat(x.type.element, float("inf"), x.type.count)
     infinite = builder.fcmp_ordered("==", _of_lanes(builder, "fabs", x), infinity)
-    return builder.select(infinite, zero(x.type), builder.fsub(x, _of_lanes(builder, "floor", x)))
+    none = builder.or_(infinite, builder.fcmp_ordered("==", x, floor))
+    return builder.select(none, splat(x.type.element, -0.0, x.type.count), builder.fsub(x, floor))
 
 
 def _scale(builder: ir.IRBuilder, value: ir.Value, x: ir.Value, *_: ir.Value) -> ir.Value:

@@ -41,6 +41,26 @@ def test_a_second_process_compiles_nothing_and_writes_nothing(tmp_path):
     assert files() == written
 
 
+VERSIONS = """
+import os
+from minitorch_backends.kernels import cpu, jit
+for level in cpu.LEVELS:
+    for asked in "01":
+        os.environ.update({cpu.VARIABLE: level, cpu.EMULATION: asked})
+        for kept in (cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate):
+            kept.cache_clear()
+        print(cpu.capability(), cpu.emulated("amx"), jit._version())
+"""
+
+
+def test_what_is_compiled_for_other_instructions_is_kept_apart():
+    """Code depends on them where LLVM compiles for the same CPU, as it does where software stands for the rest."""
+    found, again = (run(VERSIONS, PYTHONHASHSEED=seed) for seed in "12")
+    assert found == again
+    kinds, versions = zip(*(line.rsplit(" ", 1) for line in found), strict=True)
+    assert len(set(kinds)) == len(set(versions))
+
+
 def test_two_processes_that_compile_at_once_never_take_the_code_of_each_other():
     """Both save the same function for another type, as if neither had seen the other's index."""
 
