@@ -30,21 +30,8 @@ parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does n
 		"its CPU build is enough: $(VENV_PYTHON) -m pip install torch" >&2; exit 1; }
 	$(VENV_PYTHON) -m pytest tests/parity $(ARGS)
 
-# The suite runs at this machine's capability; this runs the kernels at each lower one, and on tiles in software where
-# the CPU has none, on which all AVX-512 code runs too: without what no tile is made for where the CPU has AVX-512.
-WITHOUT_TILES := fft linalg_contract linalg_jacobi linalg_reflections linalg_small
-kernel-levels: $(VENV)/installed-bench,test
-	@own=$$($(VENV_PYTHON) -c "from minitorch_backends.kernels import cpu; print(cpu.capability())"); \
-	for level in $$(MINITORCH_EMULATE_AMX=1 $(VENV_PYTHON) -c "from minitorch_backends.kernels import cpu; \
-			print(*[level for level in cpu.LEVELS if level != '$$own' and not cpu.refusal(level) \
-			and (level == 'amx' or not cpu.emulated(level))])"); do \
-		emulate=0 without=; \
-		if [ $$level = amx ]; then emulate=1; \
-			case $$own in avx512*) without="$(WITHOUT_TILES:%=--ignore=tests/kernels/test_%.py)";; esac; fi; \
-		echo "tests/kernels with MINITORCH_CPU_CAPABILITY=$$level MINITORCH_EMULATE_AMX=$$emulate"; \
-		MINITORCH_CPU_CAPABILITY=$$level MINITORCH_EMULATE_AMX=$$emulate \
-			$(VENV_PYTHON) -m pytest -q -n auto --dist loadfile tests/kernels $$without $(ARGS) || exit 1; \
-	done
+kernel-levels: $(VENV)/installed-bench,test ## The kernels at each capability other than this machine's own
+	$(VENV_PYTHON) -m tests.levels $(ARGS)
 
 readme: $(VENV)/installed-bench,test ## Rewrite the tables of README.md from the code
 	$(VENV_PYTHON) -m tests.readme

@@ -1,0 +1,39 @@
+"""`python -m tests.levels`: the tests of kernels at each CPU capability other than this machine's own.
+
+That is each lower one, and tiles in software where the CPU has none, on which all AVX-512 code runs too: without what
+is compiled alike for every level but "portable", and without transforms where the CPU has AVX-512. Arguments go to
+pytest.
+"""
+
+import os
+import subprocess
+import sys
+
+from minitorch_backends.kernels import cpu
+
+ALIKE = (
+    "blas_library", "elementwise", "jit", "linalg_contract", "linalg_jacobi", "linalg_reflections", "linalg_small",
+    "normalization", "pooling", "precision", "rounding", "rows",
+)  # fmt: skip
+"""Tests of kernels, by the ends of their files' names."""
+
+
+def main() -> int:
+    own = cpu.LEVELS.index(cpu.capability())
+    runs: list[tuple[str, str, tuple[str, ...]]] = [(level, "0", ()) for level in cpu.LEVELS[:own]]
+    if "portable" != cpu.hardware() != "amx":
+        runs.append(("amx", "1", ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "fft")))
+    for level, emulated, without in runs:
+        settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
+        sys.stdout.write(f"tests/kernels with {' '.join(f'{name}={value}' for name, value in settings.items())}\n")
+        sys.stdout.flush()
+        ignored = [f"--ignore=tests/kernels/test_{name}.py" for name in without]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "tests/kernels", *ignored]
+        done = subprocess.run([*command, *sys.argv[1:]], env={**os.environ, **settings}, check=False)
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
