@@ -24,6 +24,9 @@ __all__ = ["run"]
 _PIECE = 1 << 14
 """Numbers of each array that a task takes."""
 
+_SGD, _ADAM = 3 + 3, 5 + 3
+"""Numbers of a row: one for each array, the size, the constants' number, and the end of the tasks."""
+
 _sgd, _adam = subroutine(sgd), subroutine(adam)
 
 
@@ -60,10 +63,10 @@ def _constants(row, count, width, job):
 
 @subroutine
 def _sgd_task(task, worker, job):
-    row = _row_of(task, job, 6)
-    begin, count = _bounds(task, row, job, 6)
+    row = _row_of(task, job, _SGD)
+    begin, count = _bounds(task, row, job, _SGD)
     p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)
-    lr, sign, weight_decay, momentum, kept, nesterov = _constants(row, 6, 6, job)
+    lr, sign, weight_decay, momentum, kept, nesterov = _constants(row, 6, _SGD, job)
     constants = SgdConstants(lr, sign, weight_decay, momentum, kept, nesterov)
     if job.optional is None:
         for i in range(count):
@@ -93,11 +96,11 @@ def _sgd_of_all(pool, threads, tasks, table, rows, constants, optional, like, si
 
 @subroutine
 def _adam_task(task, worker, job):
-    row = _row_of(task, job, 8)
-    begin, count = _bounds(task, row, job, 8)
+    row = _row_of(task, job, _ADAM)
+    begin, count = _bounds(task, row, job, _ADAM)
     p, g = _piece(row, 0, begin, count, job), _piece(row, 1, begin, count, job)
     m, v = _piece(row, 2, begin, count, job), _piece(row, 3, begin, count, job)
-    c = _constants(row, 9, 8, job)
+    c = _constants(row, 9, _ADAM, job)
     constants = AdamConstants(c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8])
     if job.optional is None:
         for i in range(count):
