@@ -115,16 +115,17 @@ def refuse_unfit(parameter: Any, *others: Any) -> None:
             )
 
 
-def step(moves: Sequence[Move]) -> None:
+def step(moves: Sequence[Move], together: bool = True) -> None:
     """Update parameters and what is remembered of them, many or large ones by loops: one launch for all of a formula
-    and a dtype, but one after the other where memory is shared.
+    and a dtype, but one after the other where memory is shared, or where they are not to be updated `together`. The
+    bits are the same.
 
     Half types are updated in float32 and rounded once, complex numbers as pairs of real ones. `refuse_unfit` says what
     arrays must be.
     """
     launches: list[_Launch] = []
     alone = list(moves)
-    if len(moves) > 1 and sum([_CALLS + move.arrays[0].size for move in moves]) >= LARGE:
+    if together and len(moves) > 1 and sum([_CALLS + move.arrays[0].size for move in moves]) >= LARGE:
         launches, alone = _divided(moves)
     token = silence()
     try:

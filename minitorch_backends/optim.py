@@ -47,6 +47,9 @@ class Optimizer:
         state: parameter -> dict of what the optimiser remembers.
         defaults: the options of groups that do not give their own.
 
+    Many parameters are updated by one launch of loops, which torch's options `foreach` and `fused` ask for. A group in
+    which one of them is False and the other not True has all updated one after the other, to the same bits.
+
     A subclass defines `_buffers` and `_formula`.
     """
 
@@ -103,7 +106,7 @@ class Optimizer:
         for parameter, *_ in planned:
             about_to_write(parameter)
         try:
-            updates.step([move for _, move, _, _ in planned])
+            updates.step([move for _, move, _, _ in planned], together=all(map(_together, self.param_groups)))
         finally:
             for parameter, *_ in planned:
                 bump(parameter)
@@ -125,6 +128,11 @@ class Optimizer:
                 raise TypeError(f"invalid {name}: {value!r}; expected a number that is at least 0")
             if not value >= 0:
                 raise ValueError(f"invalid {name}: {value}; expected a number that is at least 0")
+        for name in ("foreach", "fused"):
+            if group.get(name) not in (None, True, False):
+                raise TypeError(f"invalid {name}: {group[name]!r}; expected True, False or None")
+        if group.get("foreach") and group.get("fused"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together; one of them is enough")
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
         """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
@@ -198,6 +206,12 @@ class Optimizer:
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
 
 
+def _together(group: dict[str, Any]) -> bool:
+    """Whether a group lets parameters be updated by one launch: it does unless it says False and not True."""
+    wanted = {group.get("foreach"), group.get("fused")}
+    return True in wanted or False not in wanted
+
+
 def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     """A parameter's state: tensors copied in its dtype, and the step as an int (torch keeps it in a tensor)."""
     copied: dict[str, Any] = {}
@@ -230,6 +244,8 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
@@ -240,6 +256,8 @@ class SGD(Optimizer):
                 "weight_decay": weight_decay,
                 "nesterov": nesterov,
                 "maximize": maximize,
+                "foreach": foreach,
+                "fused": fused,
             },
         )
 
@@ -286,7 +304,9 @@ class Adam(Optimizer):
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        fused: bool | None = None,
     ) -> None:
         super().__init__(
             params,
@@ -297,6 +317,8 @@ class Adam(Optimizer):
                 "weight_decay": weight_decay,
                 "amsgrad": amsgrad,
                 "maximize": maximize,
+                "foreach": foreach,
+                "fused": fused,
             },
         )
 
@@ -346,6 +368,8 @@ class AdamW(Adam):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, fused=fused)

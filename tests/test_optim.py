@@ -190,6 +190,37 @@ def test_many_together_have_the_bits_of_each_alone(make: Any, formula: Any, opti
         np.testing.assert_array_equal(one.detach().numpy(), other.detach().numpy())
 
 
+@pytest.mark.parametrize(
+    ("options", "together"),
+    [
+        ({}, True),
+        ({"foreach": True}, True),
+        ({"fused": True, "foreach": False}, True),
+        ({"foreach": False}, False),
+        ({"fused": False}, False),
+    ],
+)
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, optim.AdamW])
+def test_foreach_and_fused_choose_whether_one_launch_updates_all(
+    make: Any, options: dict[str, bool], together: bool, monkeypatch: Any
+) -> None:
+    from minitorch_backends.kernels import updates_loops
+
+    def launch(formula: Any, table: np.ndarray, *rest: Any) -> None:
+        launches.append(len(table))
+        run(formula, table, *rest)
+
+    launches, run = list[int](), updates_loops.run
+    monkeypatch.setattr(updates_loops, "run", launch)
+    targets, others = ([parameter(np.linspace(-1, 1, 50), np.float32) for _ in range(40)] for _ in range(2))
+    for each in (*targets, *others):
+        each.grad = Tensor(np.cos(np.arange(50)).astype(np.float32))
+    make(targets, lr=0.1, **options).step()
+    assert launches == ([40] if together else [])
+    make(others, lr=0.1).step()
+    np.testing.assert_array_equal(targets[7].detach().numpy(), others[7].detach().numpy())
+
+
 def test_parameters_that_share_memory_are_updated_one_after_the_other() -> None:
     count = 300_000
     memory = np.zeros(2 * count, np.float32)
@@ -258,7 +289,7 @@ def test_parameters_of_integers_are_refused(count: int) -> None:
 def test_a_step_that_is_interrupted_counts_as_a_write(monkeypatch: Any) -> None:
     target = Parameter(mt.ones(5))
     target.grad = mt.ones(5)
-    monkeypatch.setattr(updates, "step", lambda moves: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(updates, "step", lambda moves, together: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         optim.SGD([target], lr=0.5).step()
     assert target._version == 1
@@ -447,7 +478,9 @@ def test_state_dict_has_the_form_of_torch() -> None:
 
 def test_repr_lists_the_groups() -> None:
     text = repr(optim.SGD([parameter(1.0)], lr=0.5))
-    assert text.startswith("SGD (\nParameter Group 0\n    dampening: 0\n    lr: 0.5\n")
+    assert text.startswith(
+        "SGD (\nParameter Group 0\n    dampening: 0\n    foreach: None\n    fused: None\n    lr: 0.5\n"
+    )
     assert text.endswith("\n)")
 
 
@@ -466,6 +499,8 @@ BAD = [
     (ValueError, "Nesterov", lambda: optim.SGD([parameter(1.0)], nesterov=True)),
     (ValueError, "at index 1: 1.0", lambda: optim.Adam([parameter(1.0)], betas=(0.9, 1.0))),
     (ValueError, "invalid eps: -1", lambda: optim.Adam([{"params": [parameter(1.0)], "eps": -1}])),
+    (RuntimeError, "cannot be `True` together", lambda: optim.Adam([parameter(1.0)], fused=True, foreach=True)),
+    (TypeError, "invalid fused: 'yes'", lambda: optim.SGD([parameter(1.0)], fused="yes")),
     (TypeError, "must be a dict", lambda: optim.SGD([parameter(1.0)]).add_param_group([parameter(1.0)])),
 ]
 
