@@ -183,16 +183,12 @@ def _lie_apart(launches: Sequence[_Launch], alone: Sequence[Move]) -> bool:
         read.append(bounds[:, _GRADIENT])
         others = np.delete(bounds, _GRADIENT, axis=1).reshape(-1, 2)
         written.append(others[others[:, 0] > 0])
-    begin, end = _in_order(np.concatenate(written))
-    first, last = np.concatenate(read).T
+    bounds = np.concatenate(written)
+    (begin, end), (first, last) = bounds[np.argsort(bounds[:, 0])].T, np.concatenate(read).T
     if (end[:-1] > begin[1:]).any():
         return False
     after = np.searchsorted(end, first, side="right")  # the first that ends beyond where the read one begins
     return bool((np.append(begin, np.iinfo(np.int64).max)[after] >= last).all())
-
-
-def _in_order(bounds: np.ndarray) -> np.ndarray:
-    return bounds[np.argsort(bounds[:, 0])].T
 
 
 def _step_alone(move: Move) -> None:

@@ -19,7 +19,7 @@ ALIKE = (
 
 
 def main() -> int:
-    own = cpu.LEVELS.index(cpu.capability())
+    own = min(map(cpu.LEVELS.index, (cpu.capability(), cpu.hardware())))
     runs: list[tuple[str, str, tuple[str, ...]]] = [(level, "0", ()) for level in cpu.LEVELS[:own]]
     if "portable" != cpu.hardware() != "amx":
         runs.append(("amx", "1", ALIKE if cpu.hardware() == "avx2" else (*ALIKE, "fft")))

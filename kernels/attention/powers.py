@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..gemm.avx512 import instruction
-from ..gemm.emit import F32, F64, I32, I64, call, splat, vector
+from ..gemm.emit import F32, F64, I32, I64, call, splat, suffix, vector
 from ..jit import ir
 
 __all__ = ["Powers"]
@@ -94,7 +94,7 @@ class Powers:
 
     def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a * b + c, in one rounding where the CPU can."""
-        name = f"llvm.fmuladd.v{self.lanes}f{32 if self.element is F32 else 64}"
+        name = f"llvm.fmuladd.{suffix(self.element, self.lanes)}"
         return call(self.builder, name, self.kind, a, b, c)
 
     def _polynomial(self, x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:

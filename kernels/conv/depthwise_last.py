@@ -19,6 +19,7 @@ from ..gemm.emit import (
     lane_numbers,
     load,
     loop,
+    masked_load,
     offset,
     store,
     suffix,
@@ -58,10 +59,8 @@ class Lanes:
     def stored(self, at: ir.Value) -> ir.Value:
         """Values of an operand as they are."""
         builder, element = self.builder, self.element
-        kind = vector(element.stored, LANES)
-        name = f"llvm.masked.load.{suffix(element.stored, LANES)}.p0"
-        at = builder.bitcast(at, kind.as_pointer())
-        return widened(builder, call(builder, name, kind, at, I32(element.size), self.mask, zero(kind)), element)
+        found = masked_load(builder, vector(element.stored, LANES), at, element.size, self.mask)
+        return widened(builder, found, element)
 
     @property
     def operand_bytes(self) -> int:

@@ -20,6 +20,7 @@ from ..gemm.emit import (
     call,
     lane_numbers,
     load,
+    masked_load,
     offset,
     suffix,
     vector,
@@ -87,9 +88,7 @@ def spread(builder: ir.IRBuilder, element: Any, at: ir.Value, mask: ir.Value) ->
     parts = []
     for here, count, before in _registers(builder, mask, lanes):
         place = offset(builder, at, builder.mul(builder.zext(before, I64), I64(element.size)))
-        place = builder.bitcast(place, kind.as_pointer())
-        name, some = f"llvm.masked.load.{suffix(element.stored, lanes)}.p0", _first(builder, count, lanes)
-        dense = call(builder, name, kind, place, I32(element.size), some, zero(kind))
+        dense = masked_load(builder, kind, place, element.size, _first(builder, count, lanes))
         there = builder.bitcast(builder.trunc(here, ir.IntType(lanes)), vector(I1, lanes))
         parts.append(builder.select(there, _permuted(builder, dense, here, True), zero(kind)))
     while len(parts) > 1:

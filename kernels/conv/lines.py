@@ -21,11 +21,11 @@ from ..gemm.emit import (
     lane_numbers,
     load,
     loop,
+    masked_load,
     offset,
     prefetch_to_l2,
     splat,
     store,
-    suffix,
     transpose,
     vector,
     zero,
@@ -111,7 +111,7 @@ def _along(
     left = broadcast(builder, builder.trunc(count, I32), 32)
     exist = builder.icmp_signed("<", lane_numbers(32), left)
     lanes = 32 if copies else 16
-    kind, name = vector(element.stored, lanes), f"llvm.masked.load.{suffix(element.stored, lanes)}.p0"
+    kind = vector(element.stored, lanes)
     first = load(builder, I64, channels, 8)
 
     def place_of(index: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -130,9 +130,8 @@ def _along(
         values = []
         for start in range(0, 32, lanes):
             order = ir.Constant(vector(I32, lanes), list(range(start, start + lanes)))
-            where = builder.bitcast(offset(builder, here, start * element.size), kind.as_pointer())
             mask = builder.shuffle_vector(there, there, order)
-            values.append(call(builder, name, kind, where, I32(element.size), mask, zero(kind)))
+            values.append(masked_load(builder, kind, offset(builder, here, start * element.size), element.size, mask))
         if copies:
             store(builder, values[0], offset(builder, target, builder.shl(index, I64(6))), LINE)
             return range_of_halves(builder, values, limits)

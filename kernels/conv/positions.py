@@ -25,6 +25,7 @@ from ..gemm.emit import (
     broadcast,
     call,
     load,
+    masked_load,
     offset,
     pointers,
     splat,
@@ -110,8 +111,7 @@ def read_positions(
 
 def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Value) -> ir.Value:
     """Values of which each is the second one after the one before, in one piece or in two, where they exist."""
-    kind, name = vector(element.stored, GROUP), f"llvm.masked.load.{suffix(element.stored, GROUP)}.p0"
-    pieces = []
+    kind, pieces = vector(element.stored, GROUP), []
     for piece in (0, 8):
         here = offset(builder, at, builder.sext(load(builder, I32, offset(builder, run, piece), 4), I64))
         lanes = load(builder, I32, offset(builder, run, piece + 4), 4)
@@ -119,9 +119,8 @@ def _every_other(builder: ir.IRBuilder, element: Any, at: ir.Value, run: ir.Valu
         halves = []
         for half in (0, 1):
             bits = builder.trunc(builder.lshr(mask, I32(GROUP * half)), I16)
-            where = builder.bitcast(offset(builder, here, GROUP * half * element.size), kind.as_pointer())
-            bits = builder.bitcast(bits, vector(I1, GROUP))
-            halves.append(call(builder, name, kind, where, I32(element.size), bits, zero(kind)))
+            where = offset(builder, here, GROUP * half * element.size)
+            halves.append(masked_load(builder, kind, where, element.size, builder.bitcast(bits, vector(I1, GROUP))))
         pieces.append(builder.shuffle_vector(*halves, ir.Constant(vector(I32, GROUP), list(range(0, 32, 2)))))
     second = builder.bitcast(builder.trunc(lanes, I16), vector(I1, GROUP))
     return builder.select(second, pieces[1], pieces[0])

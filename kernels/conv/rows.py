@@ -26,13 +26,13 @@ from ..gemm.emit import (
     lane_numbers,
     load,
     loop,
+    masked_load,
     offset,
     prefetch_to_l2,
     splat,
     store,
     suffix,
     vector,
-    zero,
 )
 from ..gemm.loops import LIMITS_BYTES, found_limits, reset_limits
 from ..gemm.microkernels import begin, convert, end, multiply_panels
@@ -63,7 +63,6 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
     element, conversion = field_class(leaf, "element"), field_class(leaf, "conversion")
     copies = element.stored is I16 and conversion.target == "bf16"
     kind = vector(element.stored, 32 if copies else 16)
-    name = f"llvm.masked.load.{suffix(element.stored, kind.count)}.p0"
 
     def codegen(context, builder, signature, arguments):
         _, at, stride, channels, count, target, block_bytes, limits_at = arguments
@@ -102,8 +101,7 @@ def _pack_pair(typingctx, leaf, at, stride, channels, count, target, block_bytes
                 left = builder.select(builder.icmp_signed(">", channels, I64(channel)), count, I64(0))
                 left = builder.sub(left, builder.add(builder.shl(block, I64(5)), I64(16 * half)))
                 mask = _mask(builder, left, kind.count)
-                where = builder.bitcast(place(channel, block, half), kind.as_pointer())
-                return call(builder, name, kind, where, I32(element.size), mask, zero(kind))
+                return masked_load(builder, kind, place(channel, block, half), element.size, mask)
 
             return pack(block, found, read)
 

@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple
 
 from .. import cpu
-from ..gemm.emit import F32, call, splat
+from ..gemm.emit import call, splat, suffix
 from ..jit import ir
 
 __all__ = ["SPLITS", "Arithmetic", "Complex"]
@@ -79,7 +79,7 @@ class Arithmetic:
 
     def _fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a + b * c, in one instruction where the CPU has it, whatever else is done with the product."""
-        name = f"llvm.fmuladd.v{self.lanes}f{32 if self.element is F32 else 64}"
+        name = f"llvm.fmuladd.{suffix(self.element, self.lanes)}"
         return call(self.builder, name, a.type, b, c, a)
 
     def _scaled(self, a: Complex, factor: float) -> Complex:

@@ -14,14 +14,13 @@ from ..gemm.emit import (
     POINTER,
     align_stack,
     broadcast,
-    call,
     lane_numbers,
     load,
+    masked_load,
     offset,
     opaque,
     transpose,
     vector,
-    zero,
 )
 from ..jit import ir
 from .butterflies import Arithmetic, Complex
@@ -68,9 +67,7 @@ class Vectors:
         return [self.builder.icmp_signed("<", each, parts) for each in first]
 
     def _load_some(self, at: ir.Value, mask: ir.Value) -> ir.Value:
-        name = f"llvm.masked.load.v{self.lanes}f{8 * self.size}.p0"
-        at = self.builder.bitcast(at, self.kind.as_pointer())
-        return call(self.builder, name, self.kind, at, I32(self.size), mask, zero(self.kind))
+        return masked_load(self.builder, self.kind, at, self.size, mask)
 
     def _loaded(self, low: ir.Value, high: ir.Value, masks: list[ir.Value] | None) -> list[ir.Value]:
         if masks is None:

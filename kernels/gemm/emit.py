@@ -98,6 +98,19 @@ def pointers(builder: ir.IRBuilder, base: ir.Value, offsets: ir.Value, element: 
     return builder.inttoptr(places, vector(element.as_pointer(), lanes))
 
 
+def masked_load(
+    builder: ir.IRBuilder, kind: ir.VectorType, at: ir.Value, align: int, mask: ir.Value, stride: ir.Value | None = None
+) -> ir.Value:
+    """A vector of what lies from `at` on, side by side or `stride` bytes apart, where the mask says so; else zero."""
+    lanes, name = kind.count, suffix(kind.element, kind.count)
+    if stride is None:
+        at = builder.bitcast(at, kind.as_pointer())
+        return call(builder, f"llvm.masked.load.{name}.p0", kind, at, I32(align), mask, zero(kind))
+    steps = builder.mul(broadcast(builder, stride, lanes), builder.sext(lane_numbers(lanes), vector(I64, lanes)))
+    places = pointers(builder, at, steps, kind.element)
+    return call(builder, f"llvm.masked.gather.{name}.v{lanes}p0", kind, places, I32(align), mask, zero(kind))
+
+
 def opaque(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """An integer that LLVM knows nothing about. Of addresses of rows that lie a stride apart it makes one pointer
     otherwise, which it moves from row to row: additions that wait for one another."""

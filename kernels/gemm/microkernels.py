@@ -24,10 +24,11 @@ from .emit import (
     call,
     lane_numbers,
     loop,
+    masked_load,
     offset,
     splat,
+    suffix,
     vector,
-    zero,
 )
 from .sources import Contiguous, Strided
 from .tags import field_class, instance
@@ -149,27 +150,15 @@ class Rows:
     def __init__(self, builder: ir.IRBuilder, element: type, lanes: int) -> None:
         self.builder, self.element, self.lanes = builder, element, lanes
         self.kind = vector(element.stored, lanes)
-        self.suffix = f"v{lanes}" + {F32: "f32", F64: "f64", F16: "f16", I16: "i16"}[element.stored]
 
     def write(self, value: ir.Value, at: ir.Value, mask: ir.Value) -> None:
         at = self.builder.bitcast(at, self.kind.as_pointer())
-        call(
-            self.builder, f"llvm.masked.store.{self.suffix}.p0", ir.VoidType(), value, at, I32(self.element.size), mask
-        )
+        name = f"llvm.masked.store.{suffix(self.element.stored, self.lanes)}.p0"
+        call(self.builder, name, ir.VoidType(), value, at, I32(self.element.size), mask)
 
     def read(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value) -> ir.Value:
-        builder, lanes, size = self.builder, self.lanes, I32(self.element.size)
-        if stride is None:
-            at = builder.bitcast(at, self.kind.as_pointer())
-            found = call(builder, f"llvm.masked.load.{self.suffix}.p0", self.kind, at, size, mask, zero(self.kind))
-        else:
-            steps = builder.mul(
-                broadcast(builder, stride, lanes), builder.sext(lane_numbers(lanes), vector(I64, lanes))
-            )
-            at = builder.add(broadcast(builder, builder.ptrtoint(at, I64), lanes), steps)
-            at = builder.inttoptr(at, vector(self.element.stored.as_pointer(), lanes))
-            name = f"llvm.masked.gather.{self.suffix}.v{lanes}p0"
-            found = call(builder, name, self.kind, at, size, mask, zero(self.kind))
+        builder, lanes = self.builder, self.lanes
+        found = masked_load(builder, self.kind, at, self.element.size, mask, stride)
         if self.element.stored is F16:
             return builder.fpext(found, vector(F32, lanes))
         if self.element.stored is I16:

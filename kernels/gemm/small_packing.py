@@ -27,6 +27,7 @@ from .emit import (
     lane_numbers,
     load,
     loop,
+    masked_load,
     offset,
     prefetch,
     splat,
@@ -34,7 +35,7 @@ from .emit import (
     transpose,
     vector,
     zero,
-)  # fmt: skip
+)
 from .packing import PAIRS, cut_parts, interleaved_parts, parts_of
 from .tags import field_class
 
@@ -98,13 +99,9 @@ class _Lines:
         if self.fetches:
             prefetch(self.builder, offset(self.builder, at, ahead))
         kind, size = self.element.stored, self.element.size
-        suffix, values = {F32: "f32", F16: "f16", I16: "i16"}[kind], vector(kind)
         if mask is None:
-            return load(self.builder, values, at, size)
-        at = self.builder.bitcast(at, values.as_pointer())
-        return call(
-            self.builder, f"llvm.masked.load.v16{suffix}.p0", values, at, I32(size), mask, zero(values)
-        )  # fmt: skip
+            return load(self.builder, vector(kind), at, size)
+        return masked_load(self.builder, vector(kind), at, size, mask)
 
     def split(
         self, halves: list[ir.Value], limits: list[ir.Value], by_pairs: bool

@@ -31,9 +31,10 @@ from .emit import (
     loop,
     offset,
     store,
+    suffix,
     vector,
     zero,
-)  # fmt: skip
+)
 from .microkernels import begin, end
 from .packing import to_bf16
 from .segments import HEADER, Alone, InARow, SegmentArguments
@@ -117,7 +118,7 @@ def _copy_out(typingctx, element, sums, sums_row, out, out_row, rows, columns):
     def codegen(context, builder, signature, arguments):
         _, sums, sums_row, out, out_row, rows, columns = arguments
         sums, out = builder.inttoptr(sums, POINTER), builder.inttoptr(out, POINTER)
-        suffix, kind = {F32: "f32", F16: "f16", I16: "i16"}[target.stored], vector(target.stored, 32)
+        kind, name = vector(target.stored, 32), f"llvm.masked.store.{suffix(target.stored, 32)}.p0"
 
         def one_chunk(chunk: ir.Value, _: list) -> list:
             first = builder.shl(chunk, I64(5))
@@ -135,7 +136,7 @@ def _copy_out(typingctx, element, sums, sums_row, out, out_row, rows, columns):
                     value = builder.shuffle_vector(*halves, ir.Constant(vector(I32, 32), list(range(32))))
                     value = builder.fptrunc(value, kind) if target.stored is F16 else value
                 at = builder.bitcast(offset(builder, place, builder.mul(row, out_row)), kind.as_pointer())
-                call(builder, f"llvm.masked.store.v32{suffix}.p0", VOID, value, at, I32(target.size), mask)
+                call(builder, name, VOID, value, at, I32(target.size), mask)
                 return []
 
             loop(builder, rows, [], one_row)

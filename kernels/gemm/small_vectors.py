@@ -30,10 +30,12 @@ from .emit import (
     load,
     loop,
     loop_of_any,
+    masked_load,
     offset,
     opaque,
     prefetch,
     prefetch_to_write,
+    suffix,
     vector,
     zero,
 )
@@ -117,7 +119,7 @@ class _Columns:
         """`height` rows, which begin at a and c; `done` strips of the job were done before."""
         builder, kernel, job = self.builder, self.kernel, self.job
         lanes, size, depth = kernel.lanes, kernel.size, job["k"]
-        kind, suffix = vector(kernel.element, lanes), f"v{lanes}f{8 * size}"
+        kind = vector(kernel.element, lanes)
         rows = [opaque(builder, builder.mul(job["a_row"], I64(row))) for row in range(1, height)]
         before = builder.mul(done, depth)
 
@@ -126,12 +128,20 @@ class _Columns:
             self.fetch(builder.add(before, index))
             of_b, after = [], []
             for v, mask in enumerate(masks):
-                at = builder.bitcast(offset(builder, b_at, v * lanes * size), kind.as_pointer())
-                of_b.append(call(builder, f"llvm.masked.load.{suffix}.p0", kind, at, I32(size), mask, zero(kind)))
+                of_b.append(masked_load(builder, kind, offset(builder, b_at, v * lanes * size), size, mask))
             for row, at in enumerate([a_at, *(offset(builder, a_at, apart) for apart in rows)]):
                 of_a = broadcast(builder, load(builder, kernel.element, at, size), lanes)
                 for v, x in enumerate(of_b):
-                    after.append(call(builder, f"llvm.fma.{suffix}", kind, of_a, x, sums[row * self.width + v]))
+                    after.append(
+                        call(
+                            builder,
+                            f"llvm.fma.{suffix(kernel.element, lanes)}",
+                            kind,
+                            of_a,
+                            x,
+                            sums[row * self.width + v],
+                        )
+                    )
             return after
 
         sums = loop(builder, depth, [zero(kind)] * (height * self.width), step)

@@ -8,7 +8,23 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..jit import ir
-from .emit import F16, F32, F64, I1, I16, I32, I64, broadcast, call, lane_numbers, load, offset, splat, vector, zero
+from .emit import (
+    F16,
+    F32,
+    F64,
+    I1,
+    I16,
+    I32,
+    I64,
+    broadcast,
+    lane_numbers,
+    load,
+    masked_load,
+    offset,
+    splat,
+    vector,
+    zero,
+)
 from .tags import field_class
 
 
@@ -112,8 +128,7 @@ class Reader:
         at = offset(builder, self.at, builder.mul(index, stride if self.along_k else other))
         kind = vector(I16, lanes)
         mask = self._mask(inside, 0, index, left, lanes)
-        at = builder.bitcast(at, kind.as_pointer())
-        return call(builder, f"llvm.masked.load.v{lanes}i16.p0", kind, at, I32(2), mask, zero(kind))
+        return masked_load(builder, kind, at, 2, mask)
 
     def _mask(self, left: ir.Value, first: int, index: ir.Value, index_limit: ir.Value, lanes: int = 0) -> ir.Value:
         builder, lanes = self.builder, lanes or self.lanes
@@ -125,19 +140,8 @@ class Reader:
         return builder.select(exists, inside, zero(vector(I1, lanes)))
 
     def _read(self, at: ir.Value, stride: ir.Value, mask: ir.Value) -> ir.Value:
-        builder, lanes, kind = self.builder, self.lanes, self.element.stored
-        suffix = f"v{lanes}" + {F32: "f32", F64: "f64", F16: "f16", I16: "i16"}[kind]
-        values, align = vector(kind, lanes), I32(self.element.size)
-        if self.unit:
-            at = builder.bitcast(at, values.as_pointer())
-            found = call(builder, f"llvm.masked.load.{suffix}.p0", values, at, align, mask, zero(values))
-        else:
-            steps = builder.mul(
-                broadcast(builder, stride, lanes), builder.sext(lane_numbers(lanes), vector(I64, lanes))
-            )
-            start = broadcast(builder, builder.ptrtoint(at, I64), lanes)
-            at = builder.inttoptr(builder.add(start, steps), vector(kind.as_pointer(), lanes))
-            found = call(builder, f"llvm.masked.gather.{suffix}.v{lanes}p0", values, at, align, mask, zero(values))
+        kind, stride = vector(self.element.stored, self.lanes), None if self.unit else stride
+        found = masked_load(self.builder, kind, at, self.element.size, mask, stride)
         return self._widened(found)
 
     def _widened(self, stored: ir.Value) -> ir.Value:
