@@ -157,25 +157,28 @@ class Op:
         metadata = {name: bound[name] for name in self.metadata_names}
         if into is not None:
             return write(self, values, arrays, metadata, out, into)
-        if not self.view:
-            return self.wrapped(values, arrays, metadata, out)
+        return (self.viewed if self.view else self.wrapped)(values, arrays, metadata, out)
+
+    def viewed(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+        """What the forward made of its first input, as tensors that share its memory, recorded."""
         source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
-        results: Any = None
         if isinstance(out, tuple):
-            results = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
-        else:
-            results = made_view(self, metadata, source, out, None)
-        if watch.duals is not None:
-            watch.duals.computed(self, values, arrays, metadata, results)
-        if _grad_mode().records:
-            self.record(values, arrays, metadata, results)
-        return results
+            return self._seen(
+                values,
+                arrays,
+                metadata,
+                tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out)),
+            )
+        return self._seen(values, arrays, metadata, made_view(self, metadata, source, out, None))
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """What the forward returned, as tensors of their own, recorded."""
         if self.row_major:
             out = _map(out, in_rows)
-        results = _map(out, _tensor)
+        return self._seen(values, arrays, metadata, _map(out, _tensor))
+
+    def _seen(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> Any:
+        """The results, of which forward mode and the graph know."""
         if watch.duals is not None:
             watch.duals.computed(self, values, arrays, metadata, results)
         if _grad_mode().records:

@@ -21,12 +21,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .arguments import FAILURES, in_torchs_names, mistyped_call
-from .closures import binary, unary, viewing, writing
+from .closures import binary, unary, writing
 from .declared import registry
 from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
 from .inplace import refuse_unfit
 from .out import written_out
 from .tensor import Tensor
+from .written import written
 
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
 
@@ -210,7 +211,7 @@ def _on_copy(writer: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _closure(declared: Op) -> Any:
-    """What users call: a closure specialised for one or two inputs, equal to the general path, or that path."""
+    """What users call, equal to the general path: a closure specialised for one or two inputs, or one for any."""
     simple = (
         not declared.listed
         and not declared.view
@@ -222,9 +223,7 @@ def _closure(declared: Op) -> Any:
         return unary(declared)
     if floating and len(declared.inputs) == 2 and all(name in declared.defaults for name in declared.metadata_names):
         return binary(declared)
-    if declared.view and len(declared.inputs) == 1 and declared.takes == EVERY_CATEGORY:
-        return viewing(declared)
-    return lambda *args, **named: declared.apply(args, named, None)
+    return written(declared)
 
 
 def _install(declared: Op, public: Any, inplace: bool, method: bool | str, operators: tuple[str, ...]) -> None:

@@ -29,6 +29,7 @@ RANKS = {
     "arguments": 3,
     "size": 3,
     "closures": 3,
+    "written": 3,
     "dispatch": 3,
     "inplace": 3,
     "printing": 3,
