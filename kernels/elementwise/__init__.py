@@ -17,6 +17,7 @@ import numpy as np
 
 from ..quiet import restore, silence
 from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
+from .masks import chosen
 from .threaded import LARGE, each, everything, summed, threaded
 from .turned import in_order
 
@@ -24,6 +25,7 @@ __all__ = [
     "LARGE",
     "MAPPED",
     "cast",
+    "chosen",
     "each",
     "erf",
     "erfc",

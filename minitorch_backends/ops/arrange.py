@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.elementwise import chosen
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
@@ -179,13 +180,13 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
             f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got "
             f"{counts.dtype}{list(counts.shape)}"
         )
-    chosen = np.repeat(np.arange(size), counts)
-    if output_size is not None and output_size != chosen.size:
+    places = np.repeat(np.arange(size), counts)
+    if output_size is not None and output_size != places.size:
         raise RuntimeError(
             f"allocated size does not match required size: output_size={output_size}, and repeats add up to "
-            f"{chosen.size}"
+            f"{places.size}"
         )
-    return input[(slice(None),) * dim + (chosen,)]
+    return input[(slice(None),) * dim + (places,)]
 
 
 _triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1), (gapped(), 0), ((0, 3),))
@@ -218,7 +219,7 @@ def tril(input: Array, diagonal=0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("tril", input)
-    return np.where(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
+    return chosen(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
 
 
 @op(
@@ -236,7 +237,7 @@ def triu(input: Array, diagonal=0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("triu", input)
-    return np.where(_triangle(input.shape, diagonal - 1), np.zeros((), input.dtype), input)
+    return chosen(_triangle(input.shape, diagonal - 1), np.zeros((), input.dtype), input)
 
 
 def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[int, ...]:

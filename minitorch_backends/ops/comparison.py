@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import watch
 from ..conversion import fitted
+from ..kernels.elementwise import chosen
 from ..op import Array, op
 from ..samples import Sample, arrays_like, between, gapped, pairs, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor
 
 __all__ = [
     "allclose",
@@ -275,15 +275,20 @@ def _where_samples() -> Iterator[Sample]:
 @op(
     input=lambda g, condition: where(condition, g, 0),
     other=lambda g, condition: where(condition, 0, g),
-    name="where",
     promote=("input", "other"),
+    widen=False,
     scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
     warns=False,
     method=False,
     reference=np.where,
     samples=_where_samples,
 )
-def _where(condition: Array, input: Array | None = None, other: Array | None = None):
+def where(condition: Array, input: Array | None = None, other: Array | None = None):
+    """`input` where the boolean `condition` holds, and `other` elsewhere. For the condition alone, the indices where it
+    holds.
+
+    Raises RuntimeError for a condition that is not boolean, and TypeError for one value without the other.
+    """
     if input is None and other is None:
         return np.nonzero(np.atleast_1d(condition))
     if input is None or other is None:
@@ -296,46 +301,7 @@ def _where(condition: Array, input: Array | None = None, other: Array | None = N
                 f"where expected condition to be a boolean tensor, and got {condition.dtype}; use condition != 0"
             )
         condition = condition != 0
-    return np.where(condition, input, other)
-
-
-_BOOL, _FLOATS = np.dtype(bool), {np.dtype(np.float32), np.dtype(np.float64)}
-
-
-def _chosen(condition: Any, *choices: Any) -> np.ndarray | None:
-    """The choice when nothing is to be recorded, between tensors of one floating type or one and a number; else None.
-
-    2 us in place of 9 for 8x8, and the way of the gradients of choices and extrema.
-    """
-    if type(condition) is not Tensor or condition._array.dtype is not _BOOL or watch.calls:
-        return None
-    values: list[Any] = []
-    dtypes = set()
-    for choice in choices:
-        if type(choice) is Tensor and choice._node is None:
-            values.append(choice._array)
-            dtypes.add(choice._array.dtype)
-        elif type(choice) is float or type(choice) is int:
-            values.append(choice)
-        else:
-            return None
-    try:
-        return np.where(condition._array, *values) if len(dtypes) == 1 and dtypes <= _FLOATS else None
-    except ValueError:  # shapes that do not broadcast, which the general path says better
-        return None
-
-
-def where(*args: Any, **named: Any) -> Any:
-    """`where(condition, input, other)`: `input` where the boolean `condition` holds, and `other` elsewhere.
-
-    For the condition alone, the indices where it holds. Raises RuntimeError for a condition that is not boolean, and
-    TypeError for one value without the other.
-    """
-    chosen = _chosen(*args) if len(args) == 3 and not named else None
-    return _where(*args, **named) if chosen is None else adopt(chosen)
-
-
-_where.op.public = where
+    return chosen(condition, input, other)
 
 
 def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..conversion import converted, fitted, fitted_number
 from ..dtypes import DType, dtype_of
+from ..kernels.elementwise import chosen
 from ..op import Array, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -140,4 +141,4 @@ def masked_fill(input: Array, mask: Array, value: Array):
         raise RuntimeError(
             f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()"
         )
-    return np.where(mask, _filling("masked_fill", value, dtype_of(input)), input)
+    return chosen(mask, _filling("masked_fill", value, dtype_of(input)), input)
