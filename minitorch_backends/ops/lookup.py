@@ -14,7 +14,7 @@ from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
 from .grid import broadcast_tensors
-from .index import read
+from .index import read, read_where
 from .indices import index_arrays
 from .shape import ravel, reshape
 
@@ -229,7 +229,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """
     _refuse_mask("masked_select", mask)
     wide, chosen = broadcast_tensors(at_least_vector(input), mask)
-    return read(wide, chosen._array.nonzero())
+    return read_where(wide, chosen._array)
 
 
 def _masked_scatter_samples() -> Any:
