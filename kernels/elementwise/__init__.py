@@ -32,12 +32,16 @@ __all__ = [
     "everything",
     "gelu",
     "gelu_gradient",
+    "hardswish",
     "in_order",
     "in_rows",
     "is_half",
+    "logsigmoid",
+    "mish",
     "sigmoid",
     "silu",
     "silu_gradient",
+    "softplus",
     "summed",
     "tanh_gelu",
     "tanh_gelu_gradient",
@@ -169,3 +173,30 @@ def silu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """g times the derivative of `silu` at x."""
     gate = _sigmoid(x)
     return g * (gate + gate * (1 - gate) * x)
+
+
+@_mapped("Softplus")
+def softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + e**x), and x itself beyond 20."""
+    return np.where(x > 20, x, np.logaddexp(x, 0))
+
+
+@_mapped("Logsigmoid")
+def logsigmoid(x: np.ndarray) -> np.ndarray:
+    """log(1 / (1 + e**-x))."""
+    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
+
+
+@_mapped("Mish")
+def mish(x: np.ndarray) -> np.ndarray:
+    """x tanh(log(1 + e**x)) (D. Misra, "Mish: a self regularized non-monotonic activation function", 2019), with small
+    relative errors for negative x."""
+    power = np.exp(np.minimum(x, 20))
+    n = power * (power + 2)
+    return x * (n / (n + 2))
+
+
+@_mapped("Hardswish")
+def hardswish(x: np.ndarray) -> np.ndarray:
+    """x min(max(x + 3, 0), 6) / 6 (A. Howard et al., "Searching for MobileNetV3", 2019)."""
+    return x * (np.clip(x + 3, 0, 6) / 6)

@@ -13,14 +13,21 @@ __all__ = [
     "Erf",
     "Erfc",
     "Exponential",
+    "ExponentialLessOne",
     "Gelu",
     "GeluGradient",
+    "Hardswish",
+    "Logarithm",
+    "LogarithmOfOnePlus",
+    "Logsigmoid",
+    "Mish",
     "Relu",
     "ReluGradient",
     "Sigmoid",
     "Silu",
     "SiluGradient",
     "Sine",
+    "Softplus",
     "TanhGelu",
     "TanhGeluGradient",
 ]
@@ -74,6 +81,79 @@ class Exponential(NamedTuple):
     @staticmethod
     def emit(v: Vectors, x: ir.Value) -> ir.Value:
         return v.exponential(x)
+
+
+class ExponentialLessOne(NamedTuple):
+    """e**x - 1."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.exponential_less_one(x)
+
+
+class Logarithm(NamedTuple):
+    """The natural logarithm of x."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.logarithm(x)
+
+
+class LogarithmOfOnePlus(NamedTuple):
+    """The natural logarithm of 1 + x."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.logarithm_of_one_plus(x)
+
+
+class Softplus(NamedTuple):
+    """log(1 + e**x), and x itself beyond 20."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        above = v.builder.fcmp_ordered(">", x, v.number(20.0))
+        return v.builder.select(above, x, v.plus(v.clamped(x, 0.0, math.inf), v.softened(x)))
+
+
+class Logsigmoid(NamedTuple):
+    """log(1 / (1 + e**-x))."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.minus(v.clamped(x, -math.inf, 0.0), v.softened(x))
+
+
+class Mish(NamedTuple):
+    """x tanh(log(1 + e**x)), which is x n / (n + 2) with n = e**x (e**x + 2)."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        power = v.exponential(v.clamped(x, -math.inf, 20.0))
+        n = v.times(power, v.plus(power, v.number(2.0)))
+        return v.times(x, v.over(n, v.plus(n, v.number(2.0))))
+
+
+class Hardswish(NamedTuple):
+    """x min(max(x + 3, 0), 6) / 6."""
+
+    operands = 1
+
+    @staticmethod
+    def emit(v: Vectors, x: ir.Value) -> ir.Value:
+        return v.times(x, v.over(v.clamped(v.plus(x, v.number(3.0)), 0.0, 6.0), v.number(6.0)))
 
 
 class Sine(NamedTuple):

@@ -62,4 +62,3 @@ def choose(pool, threads, mask, x, y, out, x_varies, y_varies, count, word, size
     has so many bytes, and one of the two may be the same word for all."""
     job = _ChooseJob(mask, x, y, out, x_varies, y_varies, count, word, size)
     launch(pool, threads, (count + _PIECE - 1) // _PIECE, job)
-

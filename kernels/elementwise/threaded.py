@@ -29,7 +29,14 @@ _TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
 everything = functools.partial(np.add.reduce, axis=None)
 """The sum of all elements."""
 
-_IN_VECTORS = {(np.sin, 8): "Sine", (np.cos, 8): "Cosine", (np.exp, 4): "Exponential", (np.exp, 8): "Exponential"}
+_IN_VECTORS = {
+    (np.sin, 8): "Sine",
+    (np.cos, 8): "Cosine",
+    **{(np.exp, size): "Exponential" for size in (4, 8)},
+    **{(np.expm1, size): "ExponentialLessOne" for size in (4, 8)},
+    **{(np.log, size): "Logarithm" for size in (4, 8)},
+    **{(np.log1p, size): "LogarithmOfOnePlus" for size in (4, 8)},
+}
 """What NumPy makes of numbers of so many bytes more slowly, sines number by number: to two units in the last place,
 where the CPU has fused operations."""
 

@@ -7,7 +7,10 @@ points, 1e-8 and 2e-17 relative. The tail of the normal distribution at z >= 0 i
 (1 + 2x) exp(x**2) erfc x", 1981), 1.2e-9 and 1.2e-17 relative. The error function up to 1 is x + x p(x**2), p
 interpolated at the Chebyshev points, 1.3e-9 and 8e-18 relative; beyond, it is 1 minus a tail. The sine of x is that of
 r, plus or minus, where r is what the nearest multiple of pi leaves, in three parts, of which the first is subtracted
-without an error; r + r**3 p(r**2), p interpolated at the Chebyshev points, 1.3e-18 relative.
+without an error; r + r**3 p(r**2), p interpolated at the Chebyshev points, 1.3e-18 relative. The logarithm of
+2**n (1 + f) is that of 2**n, in two parts, and of 1 + f: with s = f / (2 + f), f - (f**2 / 2 - s (f**2 / 2 + s**2 p(s**2)))
+(`e_log.c` of Sun Microsystems' fdlibm, 1993), p interpolated at the Chebyshev points up to s = 1/3, 3.5e-10 and 4.7e-18
+relative.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class _Format(NamedTuple):
         powers: the coefficients of p.
         center, farthest, tail: k, the z up to which the tail is not zero, and the polynomial.
         error: the coefficients of p of the error function.
+        logarithm: the coefficients of p of the logarithm.
     """
 
     integer: ir.Type
@@ -50,6 +54,7 @@ class _Format(NamedTuple):
     farthest: float
     tail: tuple[float, ...]
     error: tuple[float, ...]
+    logarithm: tuple[float, ...]
 
 
 _HALF_TURN = 3.141592653589793, 1.224646799147353e-16, 2.165713347843828e-32
@@ -72,6 +77,7 @@ _FORMATS = {
         (
             0.128379166, -0.3761262667, 0.1128359472, -0.02685421201, 0.005189087423, -0.0008016864287, 7.875875063e-5,
         ),
+        (0.6666666732, 0.3999970633, 0.28592358, 0.217065758, 0.2322432923),
     ),
     F64: _Format(
         I64, 6755399441055744.0, 0x4338000000000000, 52, 1023, (0.693147180369123816490, 1.90821492927058770002e-10),
@@ -94,6 +100,11 @@ _FORMATS = {
             0.00522397760711642273, -0.000854832597538969208, 0.000120552949048397079,
             -0.0000149247369074196603, 1.64474247033173624e-6, -1.62084838018717059e-7,
             1.37200645467776856e-8, -7.79589882700214224e-10,
+        ),
+        (
+            0.666666666666666586, 0.400000000000145827, 0.285714285671087572, 0.22222222717427863, 0.181817894361328582,
+            0.153855700649586231, 0.133141442096549362, 0.120010728095907125, 0.0880073848614467388,
+            0.161640456119435322,
         ),
     ),
 }  # fmt: skip
@@ -161,22 +172,92 @@ class Vectors:
     def exponential(self, x: ir.Value) -> ir.Value:
         """e**x to one unit in the last place, subnormal results included."""
         builder, of = self.builder, self.format
-        integers = vector(of.integer, self.lanes)
-        x = self.clamped(x, of.least, of.greatest)
+        shifted, less = self._exponential(self.clamped(x, of.least, of.greatest))
+        value = self.plus(less, self.number(1.0))
+        # 2**n as a product of two powers, of which neither overflows nor is subnormal.
+        exponents = builder.sub(shifted, splat(of.integer, of.magic_bits - 2 * of.bias, self.lanes))
+        half = builder.lshr(exponents, splat(of.integer, 1, self.lanes))
+        return self.times(self.times(value, self._power(half)), self._power(builder.sub(exponents, half)))
+
+    def exponential_less_one(self, x: ir.Value) -> ir.Value:
+        """e**x - 1, with small relative errors where that is small."""
+        of = self.format
+        shifted, less = self._exponential(self.clamped(x, -40.0, of.greatest))
+        exponents = self.builder.sub(shifted, splat(of.integer, of.magic_bits - of.bias + 1, self.lanes))
+        power = self._power(exponents)  # half of 2**n, since this might be too large
+        half = self.fused(power, less, self.minus(power, self.number(0.5)))
+        zero = self.builder.fcmp_ordered("==", x, self.number(0.0))
+        return self.builder.select(zero, x, self.plus(half, half))  # of either sign
+
+    def _exponential(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The bits of n + `magic`, and e**r - 1."""
+        of = self.format
         shifted = self.fused(x, self.number(1.4426950408889634), self.number(of.magic))
         whole, rest = self.minus(shifted, self.number(of.magic)), x
         for part in of.log_2:
             rest = self.fused(whole, self.number(-part), rest)
-        value = self.fused(self.times(rest, rest), self.polynomial(rest, of.powers), rest)
-        value = self.plus(value, self.number(1.0))
-        # 2**n as a product of two powers, of which neither overflows nor is subnormal.
-        low_bits = splat(of.integer, of.magic_bits - 2 * of.bias, self.lanes)
-        exponents = builder.sub(builder.bitcast(shifted, integers), low_bits)
-        half = builder.lshr(exponents, splat(of.integer, 1, self.lanes))
-        for each in (half, builder.sub(exponents, half)):
-            power = builder.shl(each, splat(of.integer, of.shift, self.lanes))
-            value = self.times(value, builder.bitcast(power, self.kind))
-        return value
+        less = self.fused(self.times(rest, rest), self.polynomial(rest, of.powers), rest)
+        return self.builder.bitcast(shifted, vector(of.integer, self.lanes)), less
+
+    def _power(self, exponents: ir.Value) -> ir.Value:
+        """The powers of two with these biased exponents."""
+        of = self.format
+        return self.builder.bitcast(self.builder.shl(exponents, splat(of.integer, of.shift, self.lanes)), self.kind)
+
+    def logarithm(self, x: ir.Value) -> ir.Value:
+        """The natural logarithm to one unit in the last place; of what is not positive -inf or NaN."""
+        of, up = self.format, self.format.shift + 2.0
+        tiny = self.builder.fcmp_ordered("<", x, self.number(2.0 ** (2 - of.bias)))
+        whole, rest = self._binade(self.builder.select(tiny, self.times(x, 2.0**up), x))
+        whole = self.builder.select(tiny, self.minus(whole, self.number(up)), whole)
+        return self._unless_special(x, 0.0, self._logarithm(rest, whole, self.times(whole, of.log_2[1])))
+
+    def logarithm_of_one_plus(self, x: ir.Value) -> ir.Value:
+        """log(1 + x), with small relative errors where x is small."""
+        builder, of, one = self.builder, self.format, self.number(1.0)
+        sum_ = self.plus(x, one)
+        large = builder.fcmp_ordered(">", x, one)
+        lost = builder.select(large, self.minus(one, self.minus(sum_, x)), self.minus(x, self.minus(sum_, one)))
+        whole, rest = self._binade(sum_)
+        value = self._logarithm(rest, whole, self.fused(whole, self.number(of.log_2[1]), self.over(lost, sum_)))
+        zero = builder.fcmp_ordered("==", x, self.number(0.0))
+        return builder.select(zero, x, self._unless_special(x, -1.0, value))
+
+    def softened(self, x: ir.Value) -> ir.Value:
+        """log(1 + e**-|x|)."""
+        return self._logarithm(self.exponential(self._negative(self._absolute(x))))
+
+    def _binade(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """n and f of a normal x = 2**n (1 + f) with 1 + f from sqrt(1/2) to sqrt(2)."""
+        builder, of = self.builder, self.format
+        integers = vector(of.integer, self.lanes)
+        bits, root = builder.bitcast(x, integers), builder.bitcast(self.number(math.sqrt(0.5)), integers)
+        shift = splat(of.integer, of.shift, self.lanes)
+        exponents = builder.shl(builder.ashr(builder.sub(bits, root), shift), shift)
+        near = builder.bitcast(builder.sub(bits, exponents), self.kind)
+        # An integer added to the bits of `magic` is added to its value.
+        numbered = builder.add(builder.ashr(exponents, shift), splat(of.integer, of.magic_bits, self.lanes))
+        whole = self.minus(builder.bitcast(numbered, self.kind), self.number(of.magic))
+        return whole, self.minus(near, self.number(1.0))
+
+    def _logarithm(self, rest: ir.Value, whole: ir.Value | None = None, small: ir.Value | None = None) -> ir.Value:
+        """log(1 + rest), and `whole` times the first part of log(2) and `small` besides."""
+        ratio = self.over(rest, self.plus(rest, self.number(2.0)))
+        square, half = self.times(ratio, ratio), self.times(self.times(rest, 0.5), rest)
+        series = self.fused(square, self.polynomial(square, self.format.logarithm), half)
+        if whole is None:
+            return self.minus(rest, self.minus(half, self.times(ratio, series)))
+        lost = self.minus(self.minus(half, self.fused(ratio, series, small)), rest)
+        return self.minus(self.times(whole, self.format.log_2[0]), lost)
+
+    def _unless_special(self, x: ir.Value, pole: float, value: ir.Value) -> ir.Value:
+        """A logarithm that is -inf at the pole, NaN below, and infinite where x is."""
+        builder = self.builder
+        special = builder.select(builder.fcmp_ordered("==", x, self.number(pole)), self.number(-math.inf), x)
+        special = builder.select(builder.fcmp_ordered("<", x, self.number(pole)), self.number(math.nan), special)
+        above = builder.fcmp_ordered(">", x, self.number(pole))
+        usual = builder.and_(above, builder.fcmp_ordered("<", x, self.number(math.inf)))
+        return builder.select(usual, value, special)
 
     def sigmoids(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """1 / (1 + e**-x) and 1 / (1 + e**x), both with small relative errors, by e**-|x|, which does not overflow."""

@@ -133,6 +133,20 @@ def test_small_arrays_and_empty_ones_go_in_passes(name: str, dtype: np.dtype) ->
         assert_right(got, defined(name, *arrays), np.abs(defined(name, *arrays)), 4)
 
 
+@pytest.mark.parametrize("dtype", [np.bool_, np.float16, np.float32, np.int64, np.complex128], ids=lambda d: d.__name__)
+def test_masks_choose_what_numpy_chooses(dtype: type) -> None:
+    """Arrays of every layout, those that broadcast, and numbers, on either side."""
+    rng = np.random.default_rng(0)
+    for shape in ((130, 70), (2, 3, 40, 50), (9001,), (128, 1, 200)):
+        x, mask = (rng.normal(size=shape) * 9).astype(dtype), rng.random(shape) > 0.5
+        choices = [x, x[::-1], x.T.copy().T, x[..., :1], x[:1], np.ones((), dtype), np.zeros((1,), dtype)]
+        for condition in (mask, mask[..., :1], mask[:1], mask.T.copy().T, np.array(True)):
+            for one, other in itertools.product(choices, repeat=2):
+                found, wanted = elementwise.chosen(condition, one, other), np.where(condition, one, other)
+                assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+                assert np.array_equal(found, wanted)
+
+
 def test_operands_that_broadcast_go_in_passes() -> None:
     g, x = np.ones((64, 1), np.float32), np.linspace(-3, 3, 6400, dtype=np.float32).reshape(64, 100)
     wanted = defined("silu_gradient", g, x)
@@ -325,6 +339,31 @@ def test_large_exponentials_are_right_to_two_units(dtype: type, least: float, gr
     assert np.all(np.abs(found[usual] - wanted[usual]) <= 2 * np.spacing(nearest[usual]))
     out = x.copy()
     assert threaded(np.exp)(out, out=out) is out
+    assert np.array_equal(out, found, equal_nan=True)
+
+
+@pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ufunc", [np.log, np.log1p, np.expm1], ids=lambda ufunc: ufunc.__name__)
+def test_large_logarithms_and_expm1_are_right_to_two_units(ufunc: np.ufunc, dtype: type) -> None:
+    """Near the zeros of the function, far away, of subnormal numbers, and at the poles and beyond."""
+    rng, of = np.random.default_rng(0), np.finfo(dtype)
+    near = 1 + rng.normal(0, 1e-3, LARGE) if ufunc is np.log else rng.normal(0, 1e-3, LARGE)
+    small = rng.lognormal(math.log(float(of.tiny)), 20, LARGE)
+    far = rng.lognormal(0, 30, LARGE) if ufunc is not np.expm1 else rng.uniform(-60, of.maxexp * 0.7, LARGE)
+    with np.errstate(over="ignore"):
+        x = np.concatenate([near, small, far, rng.uniform(-1, 3, LARGE)]).astype(dtype)
+    x[:10] = np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, -2.0, of.max, of.smallest_subnormal, -of.tiny
+    with np.errstate(all="ignore"):
+        wanted = ufunc(x.astype(np.longdouble))
+        nearest = wanted.astype(dtype)
+    found = threaded(ufunc)(x)
+    usual = np.isfinite(nearest)
+    assert np.array_equal(found[~usual], nearest[~usual], equal_nan=True)
+    assert np.all(np.abs(found[usual] - wanted[usual]) <= 2 * np.spacing(np.abs(nearest[usual])))
+    assert np.array_equal(np.signbit(found[nearest == 0]), np.signbit(nearest[nearest == 0]))
+    out = x.copy()
+    assert threaded(ufunc)(out, out=out) is out
     assert np.array_equal(out, found, equal_nan=True)
 
 
