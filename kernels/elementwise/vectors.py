@@ -8,7 +8,7 @@ points, 1e-8 and 2e-17 relative. The tail of the normal distribution at z >= 0 i
 interpolated at the Chebyshev points, 1.3e-9 and 8e-18 relative; beyond, it is 1 minus a tail. The sine of x is that of
 r, plus or minus, where r is what the nearest multiple of pi leaves, in three parts, of which the first is subtracted
 without an error; r + r**3 p(r**2), p interpolated at the Chebyshev points, 1.3e-18 relative. The logarithm of
-2**n (1 + f) is that of 2**n, in two parts, and of 1 + f: with s = f / (2 + f), f - (f**2 / 2 - s (f**2 / 2 + s**2 p(s**2)))
+2**n (1 + f) is that of 2**n, in two parts, and of 1 + f: f - (f**2 / 2 - s (f**2 / 2 + s**2 p(s**2))), s = f / (2 + f)
 (`e_log.c` of Sun Microsystems' fdlibm, 1993), p interpolated at the Chebyshev points up to s = 1/3, 3.5e-10 and 4.7e-18
 relative.
 """

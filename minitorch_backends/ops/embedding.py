@@ -10,6 +10,7 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
+from .accumulate import add_rows
 
 __all__ = ["embedding", "one_hot"]
 
@@ -57,9 +58,8 @@ def _of_sums(g: Tensor, input: Tensor, padding_idx: int | None) -> Tensor:
     samples=_sums_samples,
 )
 def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None):
-    """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k.
-
-    The rows are sorted by index and summed in runs, in an order that does not depend on anything but the indices.
+    """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k, in
+    their order.
     """
     width = grad_output.shape[-1]
     indices, rows = input.reshape(-1), grad_output.reshape(-1, width)
@@ -67,10 +67,7 @@ def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: in
         kept = indices != padding_idx
         indices, rows = indices[kept], rows[kept]
     out = np.zeros((count, width), grad_output.dtype)
-    if indices.size:
-        order = np.argsort(indices, kind="stable")
-        found, starts = np.unique(indices[order], return_index=True)
-        out[found] = np.add.reduceat(rows[order], starts, axis=0)
+    add_rows(out, indices, rows)
     return out
 
 

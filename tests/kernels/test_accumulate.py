@@ -1,0 +1,37 @@
+"""Sums at places have the bits of `numpy.add.at`, which adds one value after the other."""
+
+import numpy as np
+import pytest
+
+from minitorch_backends.kernels import accumulate, threading
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("shape", [(7,), (5000,), (30, 1), (300, 3), (4, 63), (9, 64), (3, 65), (50, 2, 200)], ids=str)
+def test_rows_are_added_in_their_order(shape: tuple[int, ...], dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    rows, index = (rng.normal(size=shape) * 99).astype(dtype), rng.integers(0, shape[0], 4000)
+    values = (rng.normal(size=(4000, *shape[1:])) * 99).astype(dtype)
+    assert accumulate.takes(rows, values)
+    wanted, alone = rows.copy(), rows.copy()
+    np.add.at(wanted, index, values)
+    accumulate.add_rows(rows, index, values)
+    assert rows.tobytes() == wanted.tobytes()
+    before = threading.get_num_threads()
+    threading.set_num_threads(1)
+    try:
+        accumulate.add_rows(alone, index[::-1].copy()[::-1], np.asfortranarray(values))
+    finally:
+        threading.set_num_threads(before)
+    assert alone.tobytes() == wanted.tobytes()
+
+
+def test_few_values_other_types_and_rows_out_of_order_are_left_to_others() -> None:
+    rows = np.zeros((100, 100), np.float32)
+    assert accumulate.takes(rows, rows)
+    assert not accumulate.takes(rows, rows[:1])
+    assert not accumulate.takes(rows, rows.astype(np.float64))
+    assert not accumulate.takes(rows.T, rows)
+    assert not accumulate.takes(rows.astype(np.int8), rows.astype(np.int8))
+    rows.flags.writeable = False
+    assert not accumulate.takes(rows, rows)
