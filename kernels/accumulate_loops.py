@@ -20,8 +20,8 @@ _COLUMNS = 64
 def _add_columns(task, worker, job):
     first = task * _COLUMNS
     count, size = min(_COLUMNS, job.width - first), job.size
-    for k in range(job.many):
-        row = get(job.places, k) * job.width + first
+    for k in range(job.count):
+        row = get(job.indices, k) * job.width + first
         target = carray(pointer(job.rows + row * size, job.zero), count)
         value = carray(pointer(job.values + (k * job.width + first) * size, job.zero), count)
         for column in range(count):
@@ -31,16 +31,16 @@ def _add_columns(task, worker, job):
 @subroutine
 def _add_numbers(job):
     """The same of rows of one number."""
-    for k in range(job.many):
-        target = carray(pointer(job.rows + get(job.places, k) * job.size, job.zero), 1)
+    for k in range(job.count):
+        target = carray(pointer(job.rows + get(job.indices, k) * job.size, job.zero), 1)
         target[0] += carray(pointer(job.values + k * job.size, job.zero), 1)[0]
 
 
 class _Job(NamedTuple):
     rows: int
-    places: int
+    indices: int
     values: int
-    many: int
+    count: int
     width: int
     size: int
     zero: float

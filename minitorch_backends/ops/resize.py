@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,9 +11,10 @@ import numpy as np
 
 from ..op import composite
 from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor
 from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .floating import floating_composite, widened
+from .resample import Neighbours, resample
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -32,22 +34,24 @@ def _steps(size: int, count: int, scale: float | None, align_corners: bool) -> f
     return 1 / scale if scale else size / count
 
 
-def _nearest(size: int, count: int, scale: float | None, exact: bool) -> np.ndarray:
-    """The indices of the values that are taken; computed in float32, as torch does."""
+@functools.lru_cache(256)
+def _nearest(size: int, count: int, scale: float | None, exact: bool) -> Neighbours:
+    """The values that are taken; their places computed in float32, as torch does."""
     step = np.float32(1 / scale if scale else np.float32(size) / np.float32(count))
     places = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
-    return np.minimum(np.floor(places * step).astype(np.int64), size - 1)
+    return _neighbours(size, [(np.minimum(np.floor(places * step).astype(np.int64), size - 1), np.ones(count))])
 
 
-def _weights(size: int, count: int, scale: float | None, align_corners: bool, cubic: bool) -> list[tuple]:
-    """For each neighbour of the results: its indices and its weights."""
+@functools.lru_cache(256)
+def _weighted(size: int, count: int, scale: float | None, align_corners: bool, cubic: bool) -> Neighbours:
+    """The two or four neighbours of each result, and their weights."""
     step = _steps(size, count, scale, align_corners)
     place = np.arange(count) * step if align_corners else (np.arange(count) + 0.5) * step - 0.5
     if not cubic:
         place = place.clip(0)
         first = np.minimum(np.floor(place).astype(np.int64), size - 1)
         share = place - first
-        return [(first, 1 - share), (np.minimum(first + 1, size - 1), share)]
+        return _neighbours(size, [(first, 1 - share), (np.minimum(first + 1, size - 1), share)])
     first = np.floor(place).astype(np.int64)
     t, a = place - first, _CUBIC
     shares = (
@@ -56,17 +60,13 @@ def _weights(size: int, count: int, scale: float | None, align_corners: bool, cu
         ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
         ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
     )
-    return [((first + shift).clip(0, size - 1), share) for shift, share in zip((-1, 0, 1, 2), shares, strict=True)]
+    shifts = (-1, 0, 1, 2)
+    return _neighbours(size, [((first + k).clip(0, size - 1), share) for k, share in zip(shifts, shares, strict=True)])
 
 
-def _along(x: Tensor, dim: int, neighbours: list[tuple]) -> Tensor:
-    """The weighted sum of the neighbours along one dimension."""
-    total: Any = None
-    for indices, shares in neighbours:
-        weights = adopt(shares.astype(x._array.dtype).reshape(-1, *(1,) * (x.ndim - dim - 1)))
-        part = x.index_select(dim, adopt(indices)) * weights
-        total = part if total is None else total + part
-    return total
+def _neighbours(size: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> Neighbours:
+    places, shares = ([tuple(each.tolist()) for each in kind] for kind in zip(*parts, strict=True))
+    return Neighbours(size, tuple(places), tuple(shares))
 
 
 def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
@@ -194,13 +194,14 @@ def interpolate(
     if mode == "area":
         return _AREA[input.ndim - 3](input, wanted)
     x, of_images = widened(input), mode == "nearest" and input.ndim == 4  # which torch copies where a size stays
-    for dim, (count, factor) in enumerate(zip(wanted, factors, strict=True), 2):
+    # The last dimension first, while it is small: there each number is fetched by itself.
+    for dim, count, factor in reversed(list(zip(range(2, input.ndim), wanted, factors, strict=True))):
         length = input.shape[dim]
         if mode in _DIMS:
             if count != length or (mode == "bicubic" and factor is not None):
-                x = _along(x, dim, _weights(length, count, factor, bool(align_corners), mode == "bicubic"))
+                x = resample(x, dim, _weighted(length, count, factor, bool(align_corners), mode == "bicubic"))
         elif count != length or not (of_images or factor in (None, 1.0)):
-            x = x.index_select(dim, adopt(_nearest(length, count, factor, mode == "nearest-exact")))
+            x = resample(x, dim, _nearest(length, count, factor, mode == "nearest-exact"))
     return x.to(input.dtype) if x._array.dtype != input._array.dtype else x
 
 

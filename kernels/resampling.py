@@ -1,0 +1,54 @@
+"""Values along one dimension as weighted sums of others, and the transpose: by all threads.
+
+Arrays are (lead, size, rest), contiguous, of float32 or float64. Results are made of `parts` values each: those at
+`places`, int64 (parts, count), times `shares`, (parts, count), added up in this order.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from . import threading
+from .gemm.workspace import address_of, empty
+
+__all__ = ["back", "resampled", "takes"]
+
+_LEAST = 1 << 12
+"""Numbers from which loops are worth calling."""
+
+_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def takes(array: np.ndarray) -> bool:
+    return array.size >= _LEAST and array.dtype in _DTYPES
+
+
+def resampled(array: np.ndarray, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """(lead, count, rest): number i of a row is the sum of row[places[part, i]] * shares[part, i] over the parts."""
+    return _run("resample", array, places.shape[1], places, shares)
+
+
+def back(array: np.ndarray, size: int, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """(lead, size, rest): the transpose, which adds array[:, i] * shares[part, i] at each place, in the order of i."""
+    return _run("add_back", array, size, places, shares)
+
+
+def _run(name: str, array: np.ndarray, count: int, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    lead, size, rest = array.shape
+    out = empty((lead, count, rest), array.dtype)
+    array, places = np.ascontiguousarray(array), np.ascontiguousarray(places)
+    shares = np.ascontiguousarray(shares, array.dtype)
+    addresses = (address_of(each) for each in (array, out, places, shares))
+    run = getattr(_loops(), name)
+    run(*threading.pool(), *addresses, lead, size, count, rest, len(places), array.dtype.type(0), array.itemsize)
+    return out
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import resampling_loops
+
+    return resampling_loops
