@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import FLOATING
-from ..op import composite
+from ..kernels import distances
+from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
 from .dims import wrap_dim
@@ -24,6 +25,75 @@ def _norm(size: Any, p: float, **named: Any) -> Any:
     if p == 0:
         return np.sum(size != 0, dtype=size.dtype, **named)
     return np.max(size, **named) if math.isinf(p) else np.sum(size**p, **named) ** (1 / p)
+
+
+def _differences(x1: Any, x2: Any) -> Any:
+    """Of all pairs of vectors (..., m, k) and (..., n, k): (..., m, n, k)."""
+    return x1[..., :, None, :] - x2[..., None, :, :]
+
+
+def _vectors() -> Iterator[Sample]:
+    yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 4, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
+
+
+def _weighted_vectors() -> Iterator[Sample]:
+    for (x1, x2), _ in _vectors():
+        shape = (*np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+        yield sample(between(-1, 1, *shape, seed=2), x1, x2)
+
+
+def _batched(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
+    """The batches that arrays broadcast to, and each array with these as one dimension."""
+    batch = np.broadcast_shapes(*(each.shape[:-2] for each in arrays))
+    wide = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in arrays]
+    return batch, [each.reshape(math.prod(batch), *each.shape[-2:]) for each in wide]
+
+
+def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    return (g.unsqueeze(-2) * (x1.unsqueeze(-2) - x2.unsqueeze(-3))).sum(-1)
+
+
+@op(
+    method=False,
+    takes="f",
+    weights=_gradient_of_weights,
+    x1=lambda g, weights: g * weights.sum(-1, True),
+    x2=lambda g, weights: -(weights.mT @ g),
+    reference=lambda weights, x1, x2: (weights[..., None] * _differences(x1, x2)).sum(-2),
+    samples=_weighted_vectors,
+)
+def weighted_differences(weights: Array, x1: Array, x2: Array):
+    """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
+    if not distances.takes(x1, x2):
+        return (weights[..., None] * _differences(x1, x2)).sum(-2)
+    batch, arrays = _batched(weights, x1, x2)
+    return distances.weighted_differences(*arrays).reshape(*batch, *x1.shape[-2:])
+
+
+def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+    """The gradient of x1: unit vectors from each x2, times g; 0 where the distance is."""
+    apart = out > 0
+    return weighted_differences((g / out.where(apart, 1)).where(apart, 0), x1, x2)
+
+
+@op(
+    method=False,
+    takes="f",
+    x1=_toward,
+    x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT),
+    reference=lambda x1, x2: np.sqrt((_differences(x1, x2) ** 2).sum(-1)),
+    samples=_vectors,
+)
+def euclidean_distances(x1: Array, x2: Array):
+    """`cdist` of p = 2, without an array of all differences."""
+    if not distances.takes(x1, x2):
+        found = _differences(x1, x2)
+        return np.sqrt((found * found).sum(-1))
+    batch, arrays = _batched(x1, x2)
+    return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
 
 
 def _pairs() -> Iterator[Sample]:
@@ -47,9 +117,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     """The p-norm distances between all vectors of x1 (..., m, k) and of x2 (..., n, k), as (..., m, n).
 
     Differences are taken before they are squared, which loses no digits. With p = 2 and `compute_mode` =
-    "use_mm_for_euclid_dist" it is squares less twice a product of matrices, at the precision of the flags: a hundredth
-    of the time, and an error of the squared distance that is relative to the squares of the vectors. It is never
-    necessary. The gradient is 0 where a distance is.
+    "use_mm_for_euclid_dist" it is squares less twice a product of matrices, at the precision of the flags: half of
+    the time for long vectors, and an error of the squared distance that is relative to the squares of the vectors. It
+    is never necessary. The gradient is 0 where a distance is.
 
     Raises RuntimeError for other shapes and a negative p, and ValueError for unknown modes.
     """
@@ -64,7 +134,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         raise RuntimeError(f"cdist only supports non-negative p values, and got {p}")
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode!r} is not a valid value for compute_mode; expected None or one of {_MODES}")
-    if p != 2 or compute_mode != _BY_PRODUCTS:
+    if p == 2 and compute_mode != _BY_PRODUCTS:
+        return euclidean_distances(x1, x2)
+    if p != 2:
         return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
     squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * (x1 @ x2.mT)
     apart = squares > 0

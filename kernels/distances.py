@@ -1,0 +1,59 @@
+"""Euclidean distances between all pairs of vectors, and the sums of differences of which their gradients are made.
+
+Differences are taken before they are squared, so that what is close stays close. Arrays are (batch, count, size),
+contiguous, of float32 or float64, and nothing is made that has all differences.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from . import threading
+from .elementwise import in_order
+from .gemm.workspace import address_of, empty
+
+__all__ = ["distances", "takes", "weighted_differences"]
+
+_LEAST = 1 << 13
+"""Differences from which loops are worth calling."""
+
+_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def takes(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether there are many differences, of a type that the loops know."""
+    return x.dtype is y.dtype and x.dtype in _DTYPES and x.size * y.shape[-2] >= _LEAST
+
+
+def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(batch, m, n): the Euclidean norm of x[i] - y[j], its squares summed in blocks."""
+    (batch, m, size), n = x.shape, y.shape[1]
+    out = empty((batch, m, n), x.dtype)
+    x, turned = np.ascontiguousarray(x), in_order(y.transpose(0, 2, 1))
+    _run("distances", (x, turned, out), batch, m, n, size)
+    return np.sqrt(out, out=out)
+
+
+def weighted_differences(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(batch, m, size): the sums over j of weights[i, j] * (x[i] - y[j]), four j after the other."""
+    (batch, m, size), n = x.shape, y.shape[1]
+    out = empty((batch, m, size), x.dtype)
+    arrays = (*map(np.ascontiguousarray, (weights, x, y)), out)
+    _run("add_differences", arrays, batch, m, n, size)
+    return out
+
+
+def _run(name: str, arrays: tuple[np.ndarray, ...], batch: int, m: int, n: int, size: int) -> None:
+    out = arrays[-1]
+    addresses = map(address_of, arrays)
+    getattr(_loops(), name)(*threading.pool(), *addresses, batch, m, n, size, out.dtype.type(0), out.itemsize)
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import distances_loops
+
+    return distances_loops
