@@ -29,6 +29,7 @@ __all__ = [
     "each",
     "erf",
     "erfc",
+    "erfinv",
     "everything",
     "gelu",
     "gelu_gradient",
@@ -38,7 +39,9 @@ __all__ = [
     "is_half",
     "logsigmoid",
     "mish",
+    "rsqrt",
     "sigmoid",
+    "sign",
     "silu",
     "silu_gradient",
     "softplus",
@@ -135,6 +138,14 @@ def erfc(x: np.ndarray) -> np.ndarray:
     return erfc(x)
 
 
+@_mapped("Erfinv")
+def erfinv(x: np.ndarray) -> np.ndarray:
+    """The inverse of `erf`; infinite at -1 and 1, NaN beyond."""
+    from scipy.special import erfinv
+
+    return erfinv(x)
+
+
 @_mapped("Gelu")
 def gelu(x: np.ndarray) -> np.ndarray:
     """x times the distribution function of the standard normal distribution (D. Hendrycks and K. Gimpel, "Gaussian
@@ -160,6 +171,18 @@ def tanh_gelu_gradient(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     x = np.clip(x, -1e3, 1e3)  # beyond it is 0 or 1, and powers of x might be infinite
     gate, slope = _sigmoid(_tanh_argument(x)), 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
     return g * (gate + gate * (1 - gate) * x * slope)
+
+
+@_mapped("Rsqrt")
+def rsqrt(x: np.ndarray) -> np.ndarray:
+    """1 / sqrt(x)."""
+    return np.reciprocal(np.sqrt(x))
+
+
+@_mapped("Sign")
+def sign(x: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1; 0 of NaN."""
+    return np.subtract(x > 0, x < 0, dtype=x.dtype)
 
 
 @_mapped("Silu")

@@ -1,5 +1,5 @@
 """What NumPy makes in one pass of one thread: by all threads, in memory that is used again, and the same bits, but for
-sums, exponentials, and sine and cosine of float64."""
+sums and what is in `_IN_VECTORS`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,41 @@ _TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
 everything = functools.partial(np.add.reduce, axis=None)
 """The sum of all elements."""
 
+_EITHER, _FLOAT32, _FLOAT64 = (4, 8), (4,), (8,)
 _IN_VECTORS = {
-    (np.sin, 8): "Sine",
-    (np.cos, 8): "Cosine",
-    **{(np.exp, size): "Exponential" for size in (4, 8)},
-    **{(np.expm1, size): "ExponentialLessOne" for size in (4, 8)},
-    **{(np.log, size): "Logarithm" for size in (4, 8)},
-    **{(np.log1p, size): "LogarithmOfOnePlus" for size in (4, 8)},
+    (ufunc, size): tag
+    for ufunc, sizes, tag in (
+        (np.sin, _FLOAT64, "Sine"),
+        (np.cos, _FLOAT64, "Cosine"),
+        (np.tan, _FLOAT32, "Tangent"),
+        (np.arcsin, _EITHER, "Arcsine"),
+        (np.arccos, _EITHER, "Arccosine"),
+        (np.arctan, _EITHER, "Arctangent"),
+        (np.arctan2, _EITHER, "Angle"),
+        (np.hypot, _EITHER, "Distance"),
+        (np.exp, _EITHER, "Exponential"),
+        (np.exp2, _EITHER, "PowerOfTwo"),
+        (np.expm1, _EITHER, "ExponentialLessOne"),
+        (np.log, _EITHER, "Logarithm"),
+        (np.log1p, _EITHER, "LogarithmOfOnePlus"),
+        (np.log2, _EITHER, "LogarithmToTwo"),
+        (np.log10, _EITHER, "LogarithmToTen"),
+        (np.logaddexp, _EITHER, "AddedExponentials"),
+        (np.power, _FLOAT32, "Power"),
+        (np.sinh, _EITHER, "HyperbolicSine"),
+        (np.cosh, _EITHER, "HyperbolicCosine"),
+        (np.tanh, _EITHER, "HyperbolicTangent"),
+        (np.arcsinh, _EITHER, "HyperbolicArcsine"),
+        (np.arccosh, _EITHER, "HyperbolicArccosine"),
+        (np.arctanh, _EITHER, "HyperbolicArctangent"),
+        (np.fmod, _EITHER, "TruncatedRemainder"),
+        (np.remainder, _EITHER, "Remainder"),
+        (np.floor_divide, _EITHER, "FlooredQuotient"),
+    )
+    for size in sizes
 }
-"""What NumPy makes of numbers of so many bytes more slowly, sines number by number: to two units in the last place,
-where the CPU has fused operations."""
+"""What NumPy makes of numbers of so many bytes more slowly, most of it number by number: to three units in the last
+place, where the CPU has fused operations."""
 
 _POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 """What NumPy does for an array to the power of these numbers."""
@@ -109,8 +134,10 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
         return None
     if not x.flags.c_contiguous:
         return _turned(functools.partial(_applied, ufunc), x, y, out)
-    if (ufunc, x.itemsize) in _IN_VECTORS and cpu.capability() != "portable":
-        return _mapped(_IN_VECTORS[ufunc, x.itemsize], x, x, out)
+    if (tag := _IN_VECTORS.get((ufunc, x.itemsize))) is not None and cpu.capability() != "portable":
+        second = x if y is None else y if isinstance(y, np.ndarray) else np.full(x.shape, _number(y, x.dtype))
+        if second.shape == x.shape and second.dtype is x.dtype:
+            return _mapped(tag, x, second, out)
     return _looped(ufunc, x, y, out)
 
 

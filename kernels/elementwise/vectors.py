@@ -16,9 +16,10 @@ relative.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..gemm.emit import F32, F64, I32, I64, broadcast, call, lane_numbers, splat, vector
+from ..gemm.emit import F32, F64, I32, I64, broadcast, call, lane_numbers, splat, suffix, vector
 from ..gemm.microkernels import Rows, convert
 from ..jit import ir
 
@@ -119,6 +120,7 @@ class Vectors:
         self.lanes = times * (8 if element.working is F64 else 16)
         self.kind = vector(element.working, self.lanes)
         self.format, self.access = _FORMATS[element.working], Rows(builder, element, self.lanes)
+        self.integers = vector(self.format.integer, self.lanes)
         self.all = ir.Constant(vector(ir.IntType(1), self.lanes), [1] * self.lanes)
 
     def number(self, value: float) -> ir.Constant:
@@ -152,8 +154,21 @@ class Vectors:
 
     def fused(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
         """a * b + c, in one rounding where the CPU can."""
-        bits = 64 if self.element.working is F64 else 32
-        return call(self.builder, f"llvm.fmuladd.v{self.lanes}f{bits}", self.kind, a, b, c)
+        return self.made_of("fmuladd", a, b, c)
+
+    def made_of(self, name: str, *operands: ir.Value) -> ir.Value:
+        """LLVM's function of that name."""
+        return call(self.builder, f"llvm.{name}.{suffix(self.element.working, self.lanes)}", self.kind, *operands)
+
+    def root(self, x: ir.Value) -> ir.Value:
+        return self.made_of("sqrt", x)
+
+    def absolute(self, x: ir.Value) -> ir.Value:
+        return self.made_of("fabs", x)
+
+    def signed(self, x: ir.Value, sign: ir.Value) -> ir.Value:
+        """x with the sign of another."""
+        return self.made_of("copysign", x, sign)
 
     def clamped(self, x: ir.Value, least: float, greatest: float) -> ir.Value:
         """Within these limits, or NaN."""
@@ -171,13 +186,28 @@ class Vectors:
 
     def exponential(self, x: ir.Value) -> ir.Value:
         """e**x to one unit in the last place, subnormal results included."""
+        return self._scaled(*self._exponential(self.clamped(x, self.format.least, self.format.greatest)))
+
+    def half_exponential(self, x: ir.Value) -> ir.Value:
+        """e**x / 2, which may be finite where e**x is not."""
+        return self._scaled(*self._exponential(self.clamped(x, self.format.least, self.format.greatest + 1.0)), 1)
+
+    def power_of_two(self, x: ir.Value) -> ir.Value:
+        """2**x to one unit in the last place, exact for whole x."""
+        of = self.format
+        x = self.clamped(x, of.least / math.log(2), of.greatest / math.log(2))
+        shifted = self.plus(x, self.number(of.magic))
+        rest = self.times(self.minus(x, self.minus(shifted, self.number(of.magic))), math.log(2))
+        return self._scaled(self.builder.bitcast(shifted, self.integers), self._small_exponential(rest))
+
+    def _scaled(self, shifted: ir.Value, less: ir.Value, down: int = 0) -> ir.Value:
+        """2**(n - down) (1 + less), given the bits of n + `magic`: by two powers, of which neither overflows nor is
+        subnormal."""
         builder, of = self.builder, self.format
-        shifted, less = self._exponential(self.clamped(x, of.least, of.greatest))
-        value = self.plus(less, self.number(1.0))
-        # 2**n as a product of two powers, of which neither overflows nor is subnormal.
-        exponents = builder.sub(shifted, splat(of.integer, of.magic_bits - 2 * of.bias, self.lanes))
+        exponents = builder.sub(shifted, splat(of.integer, of.magic_bits - 2 * of.bias + down, self.lanes))
         half = builder.lshr(exponents, splat(of.integer, 1, self.lanes))
-        return self.times(self.times(value, self._power(half)), self._power(builder.sub(exponents, half)))
+        value = self.times(self.plus(less, self.number(1.0)), self._power(half))
+        return self.times(value, self._power(builder.sub(exponents, half)))
 
     def exponential_less_one(self, x: ir.Value) -> ir.Value:
         """e**x - 1, with small relative errors where that is small."""
@@ -196,20 +226,26 @@ class Vectors:
         whole, rest = self.minus(shifted, self.number(of.magic)), x
         for part in of.log_2:
             rest = self.fused(whole, self.number(-part), rest)
-        less = self.fused(self.times(rest, rest), self.polynomial(rest, of.powers), rest)
-        return self.builder.bitcast(shifted, vector(of.integer, self.lanes)), less
+        return self.builder.bitcast(shifted, self.integers), self._small_exponential(rest)
+
+    def _small_exponential(self, rest: ir.Value) -> ir.Value:
+        """e**r - 1 for |r| <= log(2) / 2."""
+        return self.fused(self.times(rest, rest), self.polynomial(rest, self.format.powers), rest)
 
     def _power(self, exponents: ir.Value) -> ir.Value:
         """The powers of two with these biased exponents."""
         of = self.format
         return self.builder.bitcast(self.builder.shl(exponents, splat(of.integer, of.shift, self.lanes)), self.kind)
 
-    def logarithm(self, x: ir.Value) -> ir.Value:
-        """The natural logarithm to one unit in the last place; of what is not positive -inf or NaN."""
+    def logarithm(self, x: ir.Value, combine: Callable[..., ir.Value] | None = None) -> ir.Value:
+        """The natural logarithm to one unit in the last place; of what is not positive -inf or NaN. Or, of x = 2**n y,
+        what `combine` makes of n and the logarithm of y."""
         of, up = self.format, self.format.shift + 2.0
         tiny = self.builder.fcmp_ordered("<", x, self.number(2.0 ** (2 - of.bias)))
         whole, rest = self._binade(self.builder.select(tiny, self.times(x, 2.0**up), x))
         whole = self.builder.select(tiny, self.minus(whole, self.number(up)), whole)
+        if combine is not None:
+            return self._unless_special(x, 0.0, combine(whole, self._logarithm(rest)))
         return self._unless_special(x, 0.0, self._logarithm(rest, whole, self.times(whole, of.log_2[1])))
 
     def logarithm_of_one_plus(self, x: ir.Value) -> ir.Value:
@@ -225,13 +261,12 @@ class Vectors:
 
     def softened(self, x: ir.Value) -> ir.Value:
         """log(1 + e**-|x|)."""
-        return self._logarithm(self.exponential(self._negative(self._absolute(x))))
+        return self._logarithm(self.exponential(self.negative(self.absolute(x))))
 
     def _binade(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """n and f of a normal x = 2**n (1 + f) with 1 + f from sqrt(1/2) to sqrt(2)."""
         builder, of = self.builder, self.format
-        integers = vector(of.integer, self.lanes)
-        bits, root = builder.bitcast(x, integers), builder.bitcast(self.number(math.sqrt(0.5)), integers)
+        bits, root = builder.bitcast(x, self.integers), builder.bitcast(self.number(math.sqrt(0.5)), self.integers)
         shift = splat(of.integer, of.shift, self.lanes)
         exponents = builder.shl(builder.ashr(builder.sub(bits, root), shift), shift)
         near = builder.bitcast(builder.sub(bits, exponents), self.kind)
@@ -261,7 +296,7 @@ class Vectors:
 
     def sigmoids(self, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         """1 / (1 + e**-x) and 1 / (1 + e**x), both with small relative errors, by e**-|x|, which does not overflow."""
-        one, negative = self.number(1.0), self._negative(x)
+        one, negative = self.number(1.0), self.negative(x)
         below = self.builder.fcmp_ordered("<", x, self.number(0.0))
         small = self.exponential(self.builder.select(below, x, negative))
         larger = self.over(one, self.plus(one, small))
@@ -289,23 +324,23 @@ class Vectors:
         z = self.clamped(z, 0.0, self.format.farthest / math.sqrt(2))
         tail = self.times(self._tail(self.times(z, math.sqrt(2)), self._of_square(z, -1.0)), 2.0)
         head = self.minus(one, tail)
-        head = builder.select(below, self._negative(head), head)
+        head = builder.select(below, self.negative(head), head)
         # Up to 1/2 erfc is nearer to 1 than to 0, and less than 1 by the series.
         small = builder.fcmp_ordered("<", z, self.number(0.5))
         rest = builder.select(below, self.minus(self.number(2.0), tail), tail)
         return builder.select(near, series, head), builder.select(small, self.minus(one, series), rest)
 
-    def _negative(self, x: ir.Value) -> ir.Value:
+    def negative(self, x: ir.Value) -> ir.Value:
         return self.builder.fsub(self.number(-0.0), x)
 
     def _magnitude(self, x: ir.Value, below: ir.Value) -> ir.Value:
         """|x|, given where x is below zero; zeros keep their sign."""
-        return self.builder.select(below, self._negative(x), x)
+        return self.builder.select(below, self.negative(x), x)
 
     def _of_square(self, z: ir.Value, factor: float) -> ir.Value:
         """e**(factor * z**2), for factors that round nothing."""
         square = self.times(z, z)
-        lost = self.fused(z, z, self._negative(square))  # what rounding took from the square
+        lost = self.fused(z, z, self.negative(square))  # what rounding took from the square
         power = self.exponential(self.times(square, factor))
         return self.fused(self.times(lost, factor), power, power)
 
@@ -325,31 +360,27 @@ class Vectors:
         halves = self.fused(self.minus(shifted, self.number(of.magic)), self.number(2.0), self.number(float(quarters)))
         rest = x
         for part in _HALF_TURN:
-            rest = self.fused(self._negative(halves), self.number(part / 2), rest)
-        integers = vector(of.integer, self.lanes)
-        bits = builder.sub(builder.bitcast(shifted, integers), splat(of.integer, -quarters, self.lanes))
+            rest = self.fused(self.negative(halves), self.number(part / 2), rest)
+        bits = builder.sub(builder.bitcast(shifted, self.integers), splat(of.integer, -quarters, self.lanes))
         sign = builder.shl(bits, splat(of.integer, of.shift + 11, self.lanes))
-        rest = builder.bitcast(builder.xor(builder.bitcast(rest, integers), sign), self.kind)
+        rest = builder.bitcast(builder.xor(builder.bitcast(rest, self.integers), sign), self.kind)
         square = self.times(rest, rest)
         value = self.fused(self.times(rest, square), self.polynomial(square, _SINE), rest)
         zero = builder.fcmp_ordered("==", rest, self.number(0.0))
         value = builder.select(zero, rest, value)  # of either sign
-        far = builder.fcmp_ordered(">", self._absolute(x), self.number(_FARTHEST_TURN))
-        return self._one_by_one("cos" if quarters else "sin", x, far, value)
+        far = builder.fcmp_ordered(">", self.absolute(x), self.number(_FARTHEST_TURN))
+        name = "llvm.cos.f64" if quarters else "llvm.sin.f64"
+        return self.one_by_one(far, value, lambda numbers: call(builder, name, F64, *numbers), x)
 
-    def _absolute(self, x: ir.Value) -> ir.Value:
-        bits = 64 if self.element.working is F64 else 32
-        return call(self.builder, f"llvm.fabs.v{self.lanes}f{bits}", self.kind, x)
-
-    def _one_by_one(self, name: str, x: ir.Value, where: ir.Value, value: ir.Value) -> ir.Value:
-        """`value`, but LLVM's function of that name of the numbers in some lanes, which are few."""
+    def one_by_one(self, where: ir.Value, value: ir.Value, make: Callable[..., ir.Value], *operands: Any) -> ir.Value:
+        """`value`, but in some lanes, which are few, what `make` makes of the list of their numbers."""
         builder, mask = self.builder, ir.IntType(self.lanes)
         before = builder.block
         some = builder.icmp_unsigned("!=", builder.bitcast(where, mask), mask(0))
         with builder.if_then(some, likely=False):
             found = value
             for lane in range(self.lanes):
-                number = call(builder, f"llvm.{name}.f64", F64, builder.extract_element(x, I32(lane)))
+                number = make([builder.extract_element(each, I32(lane)) for each in operands])
                 found = builder.insert_element(found, number, I32(lane))
             found = builder.select(where, found, value)
             inside = builder.block

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.elementwise import sign as sign_of_real
 from ..op import Array, composite, op
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -194,7 +195,7 @@ def sgn(input: Array):
     """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
     if input.dtype.kind == "b":
         return input.copy()
-    return _signed(input) if input.dtype.kind == "c" else np.subtract(input > 0, input < 0, dtype=input.dtype)
+    return _signed(input) if input.dtype.kind == "c" else sign_of_real(input)
 
 
 @op(

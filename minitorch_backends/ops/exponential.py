@@ -186,4 +186,5 @@ def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
 )
 def xlogy(input: Array, other: Array):
     """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
-    return np.where((input == 0) & ~np.isnan(other), 0, input * np.log(other))
+    product = np.asarray(input * elementwise.each(np.log, other))
+    return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..conversion import fitted
 from ..dtypes import DType, dtype_of
-from ..kernels.elementwise import each
+from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -133,4 +133,4 @@ def sqrt(input: Array):
 )
 def rsqrt(input: Array):
     """`1 / sqrt(input)`."""
-    return each(np.reciprocal, each(np.sqrt, input))
+    return elementwise.rsqrt(input)

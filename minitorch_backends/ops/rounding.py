@@ -10,6 +10,7 @@ import numpy as np
 from ..conversion import fitted, fitted_number
 from ..dtypes import dtype_of
 from ..kernels.elementwise import each
+from ..kernels.elementwise import sign as sign_of_real
 from ..limits import finfo
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
@@ -116,7 +117,8 @@ def round(input: Array, *, decimals=0):
 )
 def frac(input: Array):
     """`input - trunc(input)`."""
-    return input - np.trunc(input)
+    whole = np.asarray(each(np.trunc, input))
+    return each(np.subtract, input, whole, out=whole)
 
 
 @op(
@@ -131,7 +133,7 @@ def sign(input: Array):
     """-1, 0 or 1 as the number is negative, zero or positive, in its type; 0 for NaN."""
     if input.dtype.kind == "b":
         return input.copy()
-    return np.subtract(input > 0, input < 0, dtype=input.dtype)
+    return sign_of_real(input)
 
 
 @op(takes="bif", reference=lambda input: input < 0, samples=unary_samples(-2.3, 2))

@@ -39,7 +39,8 @@ def in_vectors(name: str, *arrays: np.ndarray) -> np.ndarray:
 
 
 def defined(name: str, *arrays: np.ndarray) -> np.ndarray:
-    return MAPPED[name].by_passes(*[each.astype(np.float64) for each in arrays])
+    with np.errstate(all="ignore"):
+        return MAPPED[name].by_passes(*[each.astype(np.float64) for each in arrays])
 
 
 def assert_right(got: np.ndarray, wanted: np.ndarray, magnitude: np.ndarray, units: float) -> None:
@@ -342,28 +343,53 @@ def test_large_exponentials_are_right_to_two_units(dtype: type, least: float, gr
     assert np.array_equal(out, found, equal_nan=True)
 
 
-@pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("ufunc", [np.log, np.log1p, np.expm1], ids=lambda ufunc: ufunc.__name__)
-def test_large_logarithms_and_expm1_are_right_to_two_units(ufunc: np.ufunc, dtype: type) -> None:
-    """Near the zeros of the function, far away, of subnormal numbers, and at the poles and beyond."""
-    rng, of = np.random.default_rng(0), np.finfo(dtype)
-    near = 1 + rng.normal(0, 1e-3, LARGE) if ufunc is np.log else rng.normal(0, 1e-3, LARGE)
-    small = rng.lognormal(math.log(float(of.tiny)), 20, LARGE)
-    far = rng.lognormal(0, 30, LARGE) if ufunc is not np.expm1 else rng.uniform(-60, of.maxexp * 0.7, LARGE)
+IN_VECTORS = [(ufunc, np.dtype(f"f{size}")) for ufunc, size in _IN_VECTORS]
+SPECIAL = [
+    math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, -3.0, 10.0, 1e-300, 1e300, 5e-324, 1e-40, 3e38,
+    710.3, -710.3, 89.2, 1024.0, -1074.0,
+]  # fmt: skip
+
+
+def numbers(ufunc: np.ufunc, dtype: np.dtype) -> list[np.ndarray]:
+    """Operands of all magnitudes, near zeros and poles, equal ones, powers of 2 and 10, and each special number beside
+    each other one."""
+    rng, count = np.random.default_rng(0), LARGE // 4
+    drawn = [
+        rng.normal(size=count), rng.uniform(-1, 1, count), rng.normal(size=count) * 1e-3, rng.uniform(-99, 99, count),
+        1 + rng.normal(size=count) * 1e-2, rng.integers(-50, 50, count),
+        rng.lognormal(0, 20, count) * rng.choice([-1, 1], count),
+    ]  # fmt: skip
+    exact = [2.0 ** np.arange(-140, 120), 10.0 ** np.arange(23)]
+    pairs = np.array(list(itertools.product(SPECIAL, repeat=2))).T
+    first = np.concatenate([*drawn, *exact, pairs[0]])
+    second = np.concatenate([*(rng.permutation(each) for each in reversed(drawn)), *exact, pairs[1]])
     with np.errstate(over="ignore"):
-        x = np.concatenate([near, small, far, rng.uniform(-1, 3, LARGE)]).astype(dtype)
-    x[:10] = np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, -2.0, of.max, of.smallest_subnormal, -of.tiny
+        return [each.astype(dtype) for each in (first, second)][: ufunc.nin]
+
+
+@pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
+@pytest.mark.parametrize(
+    ("ufunc", "dtype"), IN_VECTORS, ids=[f"{ufunc.__name__}-{dtype.name}" for ufunc, dtype in IN_VECTORS]
+)
+def test_ufuncs_in_vectors_are_right_to_three_units(ufunc: np.ufunc, dtype: np.dtype) -> None:
+    operands = numbers(ufunc, dtype)
     with np.errstate(all="ignore"):
-        wanted = ufunc(x.astype(np.longdouble))
-        nearest = wanted.astype(dtype)
-    found = threaded(ufunc)(x)
+        wanted = ufunc(*[each.astype(np.longdouble) for each in operands])
+        nearest, by_numpy = wanted.astype(dtype), ufunc(*operands)
+    if ufunc in (np.remainder, np.floor_divide):
+        wanted = nearest = by_numpy  # which rounds more than once
+    found = threaded(ufunc)(*operands)
     usual = np.isfinite(nearest)
     assert np.array_equal(found[~usual], nearest[~usual], equal_nan=True)
-    assert np.all(np.abs(found[usual] - wanted[usual]) <= 2 * np.spacing(np.abs(nearest[usual])))
-    assert np.array_equal(np.signbit(found[nearest == 0]), np.signbit(nearest[nearest == 0]))
-    out = x.copy()
-    assert threaded(ufunc)(out, out=out) is out
+    assert np.array_equal(np.signbit(found[nearest == 0]), np.signbit(by_numpy[nearest == 0]))
+    magnitude = np.abs(nearest[usual])
+    if ufunc is np.logaddexp:  # whose terms may cancel
+        terms = np.max(np.abs(operands), axis=0)[usual]
+        magnitude = np.maximum(magnitude, np.where(np.isfinite(terms), terms, 0))
+    units = {np.fmod: 0, np.remainder: 0, np.floor_divide: 0}.get(ufunc, 3 if ufunc is not np.power else 1)
+    assert np.all(np.abs(found[usual] - wanted[usual]) <= units * np.spacing(magnitude))
+    out = operands[0].copy()
+    assert threaded(ufunc)(out, *operands[1:], out=out) is out
     assert np.array_equal(out, found, equal_nan=True)
 
 
@@ -374,12 +400,14 @@ def test_ufuncs_have_loops() -> None:
 
 @pytest.mark.parametrize("exponent", [-1, 0, 0.5, 1, 2, 2.0, 3, -2.5, True])
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=lambda dtype: dtype.name)
-def test_large_powers_have_the_bits_of_numpy(exponent: float, dtype: np.dtype) -> None:
+def test_large_powers_are_those_of_numpy(exponent: float, dtype: np.dtype) -> None:
     x = spread(np.random.default_rng(0), dtype, (300, 517))
+    units = 1 if (np.power, dtype.itemsize) in _IN_VECTORS and cpu.capability() != "portable" else 0
     with np.errstate(all="ignore"):
-        assert threaded(operator.pow)(x, exponent).tobytes() == (x**exponent).tobytes()
-        y = np.full_like(x, exponent)
-        assert threaded(operator.pow)(x, y).tobytes() == (x**y).tobytes()
+        for y in (exponent, np.full_like(x, exponent)):
+            wanted = x**y
+            exact = units == 0 or (not isinstance(y, np.ndarray) and y in (-1, 0.5, 1, 2))
+            assert_right(threaded(operator.pow)(x, y), wanted, np.abs(wanted), 0 if exact else units)
     assert threaded(operator.pow)(x, np.array(exponent, dtype)) is None
 
 

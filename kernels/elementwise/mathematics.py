@@ -1,0 +1,333 @@
+"""Exponentials, logarithms, hyperbolic functions and remainders that NumPy computes number by number, on vectors: tags,
+as in `functions`, whose bits are not NumPy's.
+
+Functions that lose digits are computed in float64 for float32 too. Hyperbolic functions and their inverses are the
+formulas in e**x - 1 and log(1 + x) that do not cancel (W. Kahan, "Branch cuts for complex elementary functions", 1987).
+The inverse of the error function is M. Giles's approximation ("Approximating the erfinv function", 2010), to which a
+step of Halley's method adds the digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..gemm.emit import F32, F64, I32, call, vector
+from ..gemm.sources import ELEMENTS
+from ..jit import ir
+from .vectors import Vectors
+
+__all__ = [
+    "AddedExponentials",
+    "Erfinv",
+    "FlooredQuotient",
+    "HyperbolicArccosine",
+    "HyperbolicArcsine",
+    "HyperbolicArctangent",
+    "HyperbolicCosine",
+    "HyperbolicSine",
+    "HyperbolicTangent",
+    "LogarithmToTen",
+    "LogarithmToTwo",
+    "Power",
+    "PowerOfTwo",
+    "Remainder",
+    "Rsqrt",
+    "Sign",
+    "TruncatedRemainder",
+    "in_float64",
+]
+
+_LOG10_2 = 0.30102999566383914, 1.42050232272661e-13
+"""log10(2) in two parts, of which the first times an exponent is exact."""
+
+_NEAR_ERFINV = (
+    1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+    3.43273939e-07, 2.81022636e-08,
+)  # fmt: skip
+_FAR_ERFINV = (
+    2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322, 0.000100950558,
+    -0.000200214257,
+)  # fmt: skip
+
+
+def by_libm(v: Vectors, name: str, usual: ir.Value, value: ir.Value, *operands: ir.Value) -> ir.Value:
+    """`value` where `usual` holds, and in other lanes the C library's function of float64 of that name."""
+
+    def one(numbers: list[ir.Value]) -> ir.Value:
+        wide = numbers if v.element.working is F64 else [v.builder.fpext(number, F64) for number in numbers]
+        found = v.builder.frem(*wide) if name == "frem" else call(v.builder, f"llvm.{name}.f64", F64, *wide)
+        return found if v.element.working is F64 else v.builder.fptrunc(found, F32)
+
+    return v.one_by_one(v.builder.not_(usual), value, one, *operands)
+
+
+def in_float64(emit: Callable[..., ir.Value]) -> staticmethod:
+    """The function, for vectors of float32 by way of two of float64."""
+
+    def split(v: Vectors, value: ir.Value, part: int) -> ir.Value:
+        lanes = ir.Constant(vector(I32, 8), list(range(8 * part, 8 * part + 8)))
+        return v.builder.fpext(v.builder.shuffle_vector(value, value, lanes), vector(F64, 8))
+
+    def by_parts(v: Vectors, *operands: ir.Value) -> ir.Value:
+        if v.element.working is F64:
+            return emit(v, *operands)
+        wide = Vectors(v.builder, ELEMENTS["float64"])
+        halves = [emit(wide, *[split(v, operand, part) for operand in operands]) for part in (0, 1)]
+        narrow = [v.builder.fptrunc(half, vector(F32, 8)) for half in halves]
+        return v.builder.shuffle_vector(*narrow, ir.Constant(vector(I32, 16), list(range(16))))
+
+    return staticmethod(by_parts)
+
+
+# Exponentials and logarithms
+
+
+def _power_of_two(v: Vectors, x: ir.Value) -> ir.Value:
+    return v.power_of_two(x)
+
+
+class PowerOfTwo(NamedTuple):
+    """2**x."""
+
+    operands, emit = 1, staticmethod(_power_of_two)
+
+
+def _logarithm_to_two(v: Vectors, x: ir.Value) -> ir.Value:
+    return v.logarithm(x, lambda whole, log: v.fused(log, v.number(1 / math.log(2)), whole))
+
+
+class LogarithmToTwo(NamedTuple):
+    """The logarithm to base 2, exact of powers of two."""
+
+    operands, emit = 1, staticmethod(_logarithm_to_two)
+
+
+def _logarithm_to_ten(v: Vectors, x: ir.Value) -> ir.Value:
+    def combined(whole: ir.Value, log: ir.Value) -> ir.Value:
+        small = v.fused(log, v.number(1 / math.log(10)), v.times(whole, _LOG10_2[1]))
+        return v.fused(whole, v.number(_LOG10_2[0]), small)
+
+    return v.logarithm(x, combined)
+
+
+class LogarithmToTen(NamedTuple):
+    """The logarithm to base 10."""
+
+    operands, emit = 1, in_float64(_logarithm_to_ten)
+
+
+def _added_exponentials(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    larger = v.builder.select(v.builder.fcmp_ordered(">", x, y), x, y)
+    equal = v.builder.fcmp_ordered("==", x, y)  # infinities, whose difference is NaN
+    return v.plus(larger, v.builder.select(equal, v.number(math.log(2)), v.softened(v.minus(x, y))))
+
+
+class AddedExponentials(NamedTuple):
+    """log(e**x + e**y)."""
+
+    operands, emit = 2, staticmethod(_added_exponentials)
+
+
+def _power(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    builder = v.builder
+    positive, finite = builder.fcmp_ordered(">", x, v.number(0.0)), builder.fcmp_ordered("<", x, v.number(math.inf))
+    moderate = builder.fcmp_ordered("<", v.absolute(y), v.number(2.0**40))
+    usual = builder.and_(builder.and_(positive, finite), moderate)
+    return by_libm(v, "pow", usual, v.exponential(v.times(y, v.logarithm(x))), x, y)
+
+
+class Power(NamedTuple):
+    """x**y of float32, which float64 holds with digits to spare; the C library's where x is not positive."""
+
+    operands, emit = 2, in_float64(_power)
+
+
+# Hyperbolic functions
+
+
+def _hyperbolic_sine(v: Vectors, x: ir.Value) -> ir.Value:
+    size = v.absolute(x)
+    less = v.exponential_less_one(size)
+    near = v.times(v.plus(less, v.over(less, v.plus(less, v.number(1.0)))), 0.5)
+    far = v.builder.fcmp_ordered(">", size, v.number(20.0))
+    return v.signed(v.builder.select(far, v.half_exponential(size), near), x)
+
+
+class HyperbolicSine(NamedTuple):
+    """(e**x - e**-x) / 2."""
+
+    operands, emit = 1, staticmethod(_hyperbolic_sine)
+
+
+def _hyperbolic_cosine(v: Vectors, x: ir.Value) -> ir.Value:
+    half = v.half_exponential(v.absolute(x))
+    return v.plus(half, v.over(v.number(0.25), half))
+
+
+class HyperbolicCosine(NamedTuple):
+    """(e**x + e**-x) / 2."""
+
+    operands, emit = 1, staticmethod(_hyperbolic_cosine)
+
+
+def _hyperbolic_tangent(v: Vectors, x: ir.Value) -> ir.Value:
+    less = v.exponential_less_one(v.times(v.absolute(x), -2.0))
+    return v.signed(v.over(less, v.plus(less, v.number(2.0))), x)
+
+
+class HyperbolicTangent(NamedTuple):
+    """(e**x - e**-x) / (e**x + e**-x)."""
+
+    operands, emit = 1, staticmethod(_hyperbolic_tangent)
+
+
+def _hyperbolic_arcsine(v: Vectors, x: ir.Value) -> ir.Value:
+    size, one = v.absolute(x), v.number(1.0)
+    square = v.times(size, size)
+    near = v.plus(size, v.over(square, v.plus(one, v.root(v.plus(square, one)))))
+    return v.signed(_logarithm_of_large(v, size, near), x)
+
+
+def _logarithm_of_large(v: Vectors, x: ir.Value, near: ir.Value) -> ir.Value:
+    """log(1 + near), or log(2 x) where x is so large that it is the same."""
+    far = v.builder.fcmp_ordered(">", x, v.number(2.0**28))
+    found = v.logarithm_of_one_plus(v.builder.select(far, v.minus(x, v.number(1.0)), near))
+    return v.builder.select(far, v.plus(found, v.number(math.log(2))), found)
+
+
+class HyperbolicArcsine(NamedTuple):
+    """The inverse of the hyperbolic sine."""
+
+    operands, emit = 1, staticmethod(_hyperbolic_arcsine)
+
+
+def _hyperbolic_arccosine(v: Vectors, x: ir.Value) -> ir.Value:
+    beyond = v.minus(x, v.number(1.0))
+    near = v.plus(beyond, v.root(v.fused(beyond, beyond, v.plus(beyond, beyond))))
+    below = v.builder.fcmp_ordered("<", x, v.number(1.0))
+    return v.builder.select(below, v.number(math.nan), _logarithm_of_large(v, x, near))
+
+
+class HyperbolicArccosine(NamedTuple):
+    """The inverse of the hyperbolic cosine; NaN below 1."""
+
+    operands, emit = 1, staticmethod(_hyperbolic_arccosine)
+
+
+def _hyperbolic_arctangent(v: Vectors, x: ir.Value) -> ir.Value:
+    size = v.absolute(x)
+    ratio = v.over(v.plus(size, size), v.minus(v.number(1.0), size))
+    return v.signed(v.times(v.logarithm_of_one_plus(ratio), 0.5), x)
+
+
+class HyperbolicArctangent(NamedTuple):
+    """The inverse of the hyperbolic tangent; NaN beyond 1."""
+
+    operands, emit = 1, staticmethod(_hyperbolic_arctangent)
+
+
+# Remainders
+
+
+def _truncated_remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    builder, zero = v.builder, v.number(0.0)
+    size, unit = v.absolute(x), v.absolute(y)
+    quotient = v.made_of("trunc", v.over(size, unit))
+    usual = builder.fcmp_ordered("<", quotient, v.number(2.0 ** (v.format.shift - 1)))
+    rest = v.fused(v.negative(quotient), unit, size)  # without an error
+    above = builder.fcmp_ordered("<", rest, zero)  # the quotient was rounded up to a whole number
+    rest = builder.select(above, v.fused(v.minus(v.number(1.0), quotient), unit, size), rest)
+    endless = builder.fcmp_ordered("==", unit, v.number(math.inf))
+    rest = builder.select(builder.and_(endless, builder.fcmp_ordered("<", size, unit)), size, rest)
+    return by_libm(v, "frem", usual, v.signed(rest, x), x, y)
+
+
+def _across(v: Vectors, rest: ir.Value, y: ir.Value) -> ir.Value:
+    """Where a remainder is not zero and has not the sign of y."""
+    builder, zero = v.builder, v.number(0.0)
+    signs = (builder.fcmp_ordered("<", each, zero) for each in (rest, y))
+    return builder.and_(builder.fcmp_ordered("!=", rest, zero), builder.xor(*signs))
+
+
+def _remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    rest = _truncated_remainder(v, x, y)
+    found = v.builder.select(_across(v, rest, y), v.plus(rest, y), rest)
+    return v.builder.select(v.builder.fcmp_ordered("==", rest, v.number(0.0)), v.signed(rest, y), found)
+
+
+def _floored_quotient(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
+    builder, zero, one = v.builder, v.number(0.0), v.number(1.0)
+    rest = _truncated_remainder(v, x, y)
+    quotient = v.over(v.minus(x, rest), y)
+    quotient = builder.select(_across(v, rest, y), v.minus(quotient, one), quotient)
+    floor = v.made_of("floor", quotient)
+    nearer = builder.fcmp_ordered(">", v.minus(quotient, floor), v.number(0.5))
+    floor = builder.select(nearer, v.plus(floor, one), floor)
+    ratio = v.over(x, y)
+    floor = builder.select(builder.fcmp_ordered("==", quotient, zero), v.signed(zero, ratio), floor)
+    return builder.select(builder.fcmp_ordered("==", y, zero), ratio, floor)
+
+
+class TruncatedRemainder(NamedTuple):
+    """What is left of x by a whole number of y, with the sign of x: exact."""
+
+    operands, emit = 2, staticmethod(_truncated_remainder)
+
+
+class Remainder(NamedTuple):
+    """The same with the sign of y."""
+
+    operands, emit = 2, staticmethod(_remainder)
+
+
+class FlooredQuotient(NamedTuple):
+    """floor(x / y), as `numpy.floor_divide` rounds it."""
+
+    operands, emit = 2, staticmethod(_floored_quotient)
+
+
+# Others
+
+
+def _sign(v: Vectors, x: ir.Value) -> ir.Value:
+    zero, one = v.number(0.0), v.number(1.0)
+    found = v.builder.select(v.builder.fcmp_ordered(">", x, zero), one, zero)
+    return v.builder.select(v.builder.fcmp_ordered("<", x, zero), v.number(-1.0), found)
+
+
+class Rsqrt(NamedTuple):
+    """1 / sqrt(x)."""
+
+    operands, emit = 1, staticmethod(lambda v, x: v.over(v.number(1.0), v.root(x)))
+
+
+class Sign(NamedTuple):
+    """-1, 0 or 1; 0 of NaN."""
+
+    operands, emit = 1, staticmethod(_sign)
+
+
+def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
+    builder, one = v.builder, v.number(1.0)
+    size = v.absolute(x)
+    distance = v.negative(v.logarithm_of_one_plus(v.negative(v.times(size, size))))
+    far = builder.fcmp_ordered(">", distance, v.number(5.0))
+    root = v.root(builder.select(far, distance, one))
+    near_pole, inside = v.minus(root, v.number(3.0)), v.minus(distance, v.number(2.5))
+    tail = v.polynomial(near_pole, _FAR_ERFINV)
+    found = v.times(size, builder.select(far, tail, v.polynomial(inside, _NEAR_ERFINV)))
+    error, complement = v.error_function(found)
+    small = builder.fcmp_ordered("<", size, v.number(0.5))
+    missed = builder.select(small, v.minus(error, size), v.minus(v.minus(one, size), complement))
+    step = v.times(v.times(missed, math.sqrt(math.pi) / 2), v.exponential(v.times(found, found)))
+    found = v.minus(found, v.over(step, v.fused(found, step, one)))
+    found = builder.select(builder.fcmp_ordered("==", size, one), v.number(math.inf), found)
+    return v.signed(found, x)
+
+
+class Erfinv(NamedTuple):
+    """The inverse of the error function; infinite at -1 and 1, NaN beyond."""
+
+    operands, emit = 1, staticmethod(_erfinv)
