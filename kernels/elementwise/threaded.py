@@ -14,6 +14,7 @@ from .. import cpu, threading
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..quiet import restore, silence
 from .arrays import LENGTH, PART, back, cast_leaf, is_half, leaf_of, mapped, memory_order, sum_leaf
+from .turned import in_order
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
 __all__ = ["LARGE", "each", "everything", "summed", "threaded"]
@@ -134,6 +135,8 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
         return None
     if not x.flags.c_contiguous:
         return _turned(functools.partial(_applied, ufunc), x, y, out)
+    if isinstance(y, np.ndarray) and y.shape == x.shape and y.dtype is x.dtype and not y.flags.c_contiguous:
+        y = in_order(y)
     if (tag := _IN_VECTORS.get((ufunc, x.itemsize))) is not None and cpu.capability() != "portable":
         second = x if y is None else y if isinstance(y, np.ndarray) else np.full(x.shape, _number(y, x.dtype))
         if second.shape == x.shape and second.dtype is x.dtype:

@@ -137,4 +137,6 @@ def one_hot(input: Array, num_classes: int = -1):
         raise RuntimeError(
             f"one_hot: class values must be smaller than num_classes={num_classes}, and got {input.max()}"
         )
-    return (input[..., None] == np.arange(num_classes)).astype(np.int64)
+    out = np.zeros((*input.shape, num_classes), np.int64)
+    out.reshape(-1)[np.arange(input.size) * num_classes + input.reshape(-1)] = 1
+    return out

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels import selection
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -199,10 +200,16 @@ _FEW = 128
 def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndices:
     """The k largest or smallest elements along `axis` in order, of equal ones the first, and their indices.
 
-    A partition finds them 70 times faster than a sort (50 of 50,000), but where an element that it left out equals the
-    last one that it took, these may be the wrong ones; then all are sorted, as they are where NaN was taken.
+    A few of them are found in one pass. Others a partition finds 70 times faster than a sort (50 of 50,000), but where
+    an element that it left out equals the last one that it took, these may be the wrong ones; then all are sorted, as
+    they are where NaN was taken.
     """
     size = array.shape[axis]
+    if selection.takes(array, k):
+        last = axis == array.ndim - 1
+        rows = array if last else np.moveaxis(array, axis, -1)
+        found = [each.reshape(*rows.shape[:-1], k) for each in selection.leading(rows.reshape(-1, size), k, largest)]
+        return ValuesIndices(*(found if last else [np.moveaxis(each, -1, axis) for each in found]))
     if 0 < k < size and size > _FEW:
         part = np.argpartition(array, size - k if largest else k - 1, axis=axis)
         kept = (slice(None),) * axis + (slice(size - k, None) if largest else slice(k),)

@@ -1,0 +1,48 @@
+"""The first few of many numbers in order, without sorting them all: by all threads, each with rows of its own."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from . import threading
+from .gemm.workspace import address_of, empty
+
+__all__ = ["leading", "takes"]
+
+_LEAST = 1 << 9
+"""Numbers from which loops are worth calling: a row of 512 takes NumPy 20 us."""
+
+_MOST = 64
+"""How many are found at most. Each number that is among the first so far moves those behind it."""
+
+_DTYPES = {np.dtype(dtype): dtype(0) for dtype in (np.float32, np.float64, np.int64)}
+"""A number by which the loops know the type."""
+
+
+def takes(array: np.ndarray, count: int) -> bool:
+    """Whether `leading` finds `count` elements of rows of an array."""
+    return array.size >= _LEAST and 0 < count <= _MOST and array.dtype in _DTYPES
+
+
+def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The `count` largest, or smallest, numbers of each row in order, and their places: of equal ones the first come
+    first, and NaN is larger than all numbers.
+
+    rows: (lead, size) with size >= count. Returns two arrays (lead, count), the second of int64.
+    """
+    lead, size = rows.shape
+    rows = np.ascontiguousarray(rows)
+    values, places = empty((lead, count), rows.dtype), empty((lead, count), np.dtype(np.int64))
+    addresses = (address_of(each) for each in (rows, values, places))
+    _loops().lead(*threading.pool(), *addresses, lead, size, count, largest, _DTYPES[rows.dtype], rows.itemsize)
+    return values, places
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import selection_loops
+
+    return selection_loops

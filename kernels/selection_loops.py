@@ -1,0 +1,69 @@
+"""The loops of `selection`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import carray
+
+from .jit import njit, subroutine
+from .launch import launch
+from .words import pointer
+
+__all__ = ["lead"]
+
+_PIECE = 1 << 13
+"""Numbers that a task looks at, at least."""
+
+
+@subroutine
+def _before(one, other, largest):
+    """Whether a number comes before another one; NaN is the largest."""
+    if largest:
+        return one > other or (one != one and other == other)
+    return one < other or (one == one and other != other)
+
+
+@subroutine
+def _lead_of_rows(task, worker, job):
+    for row in range(task * job.rows, min((task + 1) * job.rows, job.lead)):
+        x = carray(pointer(job.x + row * job.length * job.size, job.zero), job.length)
+        values = carray(pointer(job.values + row * job.wanted * job.size, job.zero), job.wanted)
+        places = carray(pointer(job.places + row * job.wanted * 8, 0), job.wanted)
+        found = 0
+        for i in range(job.length):
+            value = x[i]
+            if found == job.wanted:
+                if not _before(value, values[found - 1], job.largest):
+                    continue
+                at = found - 1
+            else:
+                at = found
+                found += 1
+            while at > 0 and _before(value, values[at - 1], job.largest):
+                values[at], places[at] = values[at - 1], places[at - 1]
+                at -= 1
+            values[at], places[at] = value, i
+
+
+class _LeadJob(NamedTuple):
+    x: int
+    values: int
+    places: int
+    lead: int
+    length: int
+    wanted: int
+    rows: int
+    largest: bool
+    zero: float
+    size: int
+    run = _lead_of_rows
+
+
+@njit
+def lead(pool, threads, x, values, places, lead, length, wanted, largest, zero, size):
+    """Of rows (lead, length) at an address to results (lead, wanted); `zero` is of the type of the numbers, which have
+    so many bytes."""
+    rows = max(1, _PIECE // length)
+    job = _LeadJob(x, values, places, lead, length, wanted, rows, largest, zero, size)
+    launch(pool, threads, (lead + rows - 1) // rows, job)
