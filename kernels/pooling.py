@@ -47,7 +47,9 @@ def largest(
         address_of(images), address_of(values), address_of(indices), height, width, rows, columns,
         *_two(kernel, 1), *_two(stride, 1), *_two(padding, 0), *_two(dilation, 1),
     )  # fmt: skip
-    _loops().largest(*threading.pool(), math.prod(images.shape[:2]), windows, *_kind(images, -np.inf))
+    infinite = np.array([np.inf, -np.inf], images.dtype).view(f"i{images.itemsize}")
+    bits = infinite.dtype.type(0), int(np.iinfo(infinite.dtype).max), int(infinite[0]), int(infinite[1])
+    _loops().largest(*threading.pool(), math.prod(images.shape[:2]), windows, *bits, images.itemsize)
     return values, indices
 
 

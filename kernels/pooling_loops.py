@@ -34,44 +34,58 @@ class Windows(NamedTuple):
 
 
 @subroutine
+def _key(bits, job):
+    """An integer that is ordered as the numbers with these bits are: NaN last, and the two zeros equal."""
+    magnitude = bits & job.magnitude
+    ordered = bits if bits >= 0 else -magnitude
+    return job.infinity + 1 if magnitude > job.infinity else ordered
+
+
+@subroutine
 def _largest_of_image(task, worker, job):
     at, size = job.windows, job.size
     seen, made = at.height * at.width, at.rows * at.columns
-    image = carray(pointer(at.images + task * seen * size, job.lowest), seen)
-    values = carray(pointer(at.values + task * made * size, job.lowest), made)
+    image = carray(pointer(at.images + task * seen * size, job.word), seen)
+    values = carray(pointer(at.values + task * made * size, job.word), made)
     indices = carray(pointer(at.indices + task * made * 8, 0), made)
     for row in range(at.rows):
-        here = row * at.columns
-        for column in range(at.columns):
-            values[here + column], indices[here + column] = job.lowest, -1
         top = row * at.stride_down - at.padding_above
         first = max(0, (at.dilation_down - 1 - top) // at.dilation_down)
         last = min(at.kernel_height, (at.height - 1 - top) // at.dilation_down + 1)
-        for i in range(first, last):
-            for j in range(at.kernel_width):
-                left = j * at.dilation_along - at.padding_before
-                begin = max(0, (at.stride_along - 1 - left) // at.stride_along)
-                end = min(at.columns, (at.width - 1 - left) // at.stride_along + 1)
-                start = (top + i * at.dilation_down) * at.width + left
-                for column in range(begin, end):
-                    place = start + column * at.stride_along
-                    value, best, found = image[place], values[here + column], indices[here + column]
-                    better = (value > best) | (found < 0) | ((value != value) & (best == best))
-                    values[here + column] = value if better else best
-                    indices[here + column] = place if better else found
+        for column in range(at.columns):
+            left = column * at.stride_along - at.padding_before
+            begin, end = 0, at.kernel_width
+            while left + begin * at.dilation_along < 0:
+                begin += 1
+            while left + (end - 1) * at.dilation_along >= at.width:
+                end -= 1
+            best, found = -job.infinity - 1, -1
+            for i in range(first, last):
+                place = (top + i * at.dilation_down) * at.width + left + begin * at.dilation_along
+                for _ in range(begin, end):
+                    key = _key(image[place], job)
+                    found = place if key > best else found
+                    best = key if key > best else best
+                    place += at.dilation_along
+            indices[row * at.columns + column] = found
+            values[row * at.columns + column] = image[found] if found >= 0 else job.lowest
 
 
 class _LargestJob(NamedTuple):
     windows: Windows
     size: int
-    lowest: float
+    word: int
+    magnitude: int
+    infinity: int
+    lowest: int
     run = _largest_of_image
 
 
 @njit
-def largest(pool, threads, images, windows, lowest, size):
-    """`lowest` is -inf of the type of the numbers, which have so many bytes."""
-    launch(pool, threads, images, _LargestJob(windows, size, lowest))
+def largest(pool, threads, images, windows, word, magnitude, infinity, lowest, size):
+    """Of numbers as words of `size` bytes: `word` is of their type, and the others are the bits of a magnitude, of
+    infinity, and of -infinity, with which windows of nothing are filled."""
+    launch(pool, threads, images, _LargestJob(windows, size, word, magnitude, infinity, lowest))
 
 
 class Spread(NamedTuple):
