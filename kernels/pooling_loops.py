@@ -65,7 +65,7 @@ def _largest_of_image(task, worker, job):
                 for _ in range(begin, end):
                     key = _key(image[place], job)
                     found = place if key > best else found
-                    best = key if key > best else best
+                    best = max(best, key)
                     place += at.dilation_along
             indices[row * at.columns + column] = found
             values[row * at.columns + column] = image[found] if found >= 0 else job.lowest
