@@ -28,22 +28,22 @@ def takes(array: np.ndarray) -> bool:
 
 def resampled(array: np.ndarray, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """(lead, count, rest): number i of a row is the sum of row[places[part, i]] * shares[part, i] over the parts."""
-    return _run("resample", array, places.shape[1], places, shares)
+    return _run(False, array, places.shape[1], places, shares)
 
 
 def back(array: np.ndarray, size: int, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """(lead, size, rest): the transpose, which adds array[:, i] * shares[part, i] at each place, in the order of i."""
-    return _run("add_back", array, size, places, shares)
+    return _run(True, array, size, places, shares)
 
 
-def _run(name: str, array: np.ndarray, count: int, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _run(transposed: bool, array: np.ndarray, count: int, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
     lead, size, rest = array.shape
     out = empty((lead, count, rest), array.dtype)
     array, places = np.ascontiguousarray(array), np.ascontiguousarray(places)
     shares = np.ascontiguousarray(shares, array.dtype)
     addresses = (address_of(each) for each in (array, out, places, shares))
-    run = getattr(_loops(), name)
-    run(*threading.pool(), *addresses, lead, size, count, rest, len(places), array.dtype.type(0), array.itemsize)
+    sizes, kind = (lead, size, count, rest, len(places)), (array.dtype.type(0), array.itemsize)
+    _loops().run(*threading.pool(), transposed, *addresses, *sizes, *kind)
     return out
 
 
