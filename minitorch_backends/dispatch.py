@@ -362,7 +362,11 @@ class Op:
         """The inputs that need gradients, as a bit mask."""
         if self.listed:
             return 1
-        return sum(1 << index for index, edge in enumerate(node.edges) if edge is not None)
+        mask = 0
+        for index, edge in enumerate(node.edges):
+            if edge is not None:
+                mask |= 1 << index
+        return mask
 
     def save_out(self, node: Node, results: Any) -> None:
         """Keep the result, or those of several, that a needed rule asks for."""
