@@ -10,31 +10,36 @@ import numpy as np
 
 from . import threading
 from .gemm.workspace import address_of
+from .kinds import NUMBERS
 
 __all__ = ["add_rows", "takes"]
 
 _LEAST = 1 << 11
 """Values from which loops are worth calling: `numpy.add.at` takes 8 ns for each."""
 
-_DTYPES = {np.dtype(dtype): dtype(0) for dtype in (np.float32, np.float64, np.int64)}
-"""A number by which the loops know the type."""
-
 
 def takes(rows: np.ndarray, values: np.ndarray) -> bool:
     """Whether `add_rows` does it: many values, of one of its types, and rows that lie in order."""
-    known = values.size >= _LEAST and rows.dtype is values.dtype and rows.dtype in _DTYPES
+    known = values.size >= _LEAST and rows.dtype is values.dtype and rows.dtype in NUMBERS
     return bool(known and rows.flags.c_contiguous and rows.flags.writeable)
 
 
 def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """rows[index[k]] += values[k] for every k, in that order, whatever the number of threads: each takes columns.
 
-    rows: (count, ...); index: (k) int64, from 0 to count - 1, which is not checked; values: (k, ...).
+    rows: (count, ...); index: (k) integers from 0 to count - 1; values: (k, ...). Index and values may share the memory
+    of rows. Raises IndexError for an index out of range, and ValueError for values of another number.
     """
-    index, values = np.ascontiguousarray(index, np.int64), np.ascontiguousarray(values)
+    index = np.array(index, np.int64)  # of its own, which nobody can change after it has been checked
+    if index.size and not 0 <= int(index.min()) <= int(index.max()) < len(rows):
+        wrong = index[(index < 0) | (index >= len(rows))][0]
+        raise IndexError(f"index {wrong} is out of bounds for dimension 0 with size {len(rows)}")
+    if values.shape != (index.size, *rows.shape[1:]):
+        raise ValueError(f"values have shape {values.shape}; expected {(index.size, *rows.shape[1:])}")
+    values = values.copy() if np.may_share_memory(rows, values) else np.ascontiguousarray(values)
     places = address_of(rows), address_of(index), address_of(values)
     width = math.prod(rows.shape[1:])
-    _loops().add_rows(*threading.pool(), *places, index.size, width, _DTYPES[rows.dtype], rows.itemsize)
+    _loops().add_rows(*threading.pool(), *places, index.size, width, NUMBERS[rows.dtype], rows.itemsize)
 
 
 @functools.cache

@@ -14,18 +14,18 @@ import numpy as np
 from . import threading
 from .elementwise import in_order
 from .gemm.workspace import address_of, empty
+from .kinds import FLOATS
 
 __all__ = ["distances", "takes", "weighted_differences"]
 
 _LEAST = 1 << 13
 """Differences from which loops are worth calling."""
 
-_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
 
-
-def takes(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether there are many differences, of a type that the loops know."""
-    return x.dtype is y.dtype and x.dtype in _DTYPES and x.size * y.shape[-2] >= _LEAST
+def takes(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> bool:
+    """Whether there are many differences, all of a type that the loops know."""
+    one_type = all(each.dtype is x.dtype for each in (y, *weights))
+    return one_type and x.dtype in FLOATS and x.size * y.shape[-2] >= _LEAST
 
 
 def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -38,7 +38,7 @@ def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def weighted_differences(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(batch, m, size): the sums over j of weights[i, j] * (x[i] - y[j]), four j after the other."""
+    """(batch, m, size): the sums over j of weights[i, j] * (x[i] - y[j]), in blocks."""
     (batch, m, size), n = x.shape, y.shape[1]
     out = empty((batch, m, size), x.dtype)
     arrays = (*map(np.ascontiguousarray, (weights, x, y)), out)
@@ -49,7 +49,7 @@ def weighted_differences(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> n
 def _run(name: str, arrays: tuple[np.ndarray, ...], batch: int, m: int, n: int, size: int) -> None:
     out = arrays[-1]
     addresses = map(address_of, arrays)
-    getattr(_loops(), name)(*threading.pool(), *addresses, batch, m, n, size, out.dtype.type(0), out.itemsize)
+    getattr(_loops(), name)(*threading.pool(), *addresses, batch, m, n, size, FLOATS[out.dtype], out.itemsize)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ _COLUMNS = 256
 """Columns that are summed at a time, with what they are summed from in the L1 cache."""
 
 _DEPTH = 64
-"""Squares of a number that are added in turn, four at a time; the sums of so many are then added."""
+"""Terms that are added in turn, four at a time; the sums of so many are then added."""
 
 
 @subroutine
@@ -88,23 +88,27 @@ def _differences(task, worker, job):
     batch = task // job.m
     weights = _row(job.weights, task * job.n, job, job.n)
     x, out = _row(job.x, task * job.depth, job, job.depth), _row(job.out, task * job.depth, job, job.depth)
-    for k in range(job.depth):
-        out[k] = job.zero
-    j = 0
-    while j + 4 <= job.n:
-        at = (batch * job.n + j) * job.depth
-        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-        y, z = _row(job.y, at, job, job.depth), _row(job.y, at + job.depth, job, job.depth)
-        u, v = _row(job.y, at + 2 * job.depth, job, job.depth), _row(job.y, at + 3 * job.depth, job, job.depth)
+    sums = np.empty(job.depth, x.dtype)
+    for first in range(0, job.n, _DEPTH):
         for k in range(job.depth):
-            this = x[k]
-            out[k] += (a * (this - y[k]) + b * (this - z[k])) + (c * (this - u[k]) + d * (this - v[k]))
-        j += 4
-    while j < job.n:
-        a, y = weights[j], _row(job.y, (batch * job.n + j) * job.depth, job, job.depth)
+            sums[k] = job.zero
+        j, last = first, min(first + _DEPTH, job.n)
+        while j + 4 <= last:
+            at = (batch * job.n + j) * job.depth
+            a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+            y, z = _row(job.y, at, job, job.depth), _row(job.y, at + job.depth, job, job.depth)
+            u, v = _row(job.y, at + 2 * job.depth, job, job.depth), _row(job.y, at + 3 * job.depth, job, job.depth)
+            for k in range(job.depth):
+                this = x[k]
+                sums[k] += (a * (this - y[k]) + b * (this - z[k])) + (c * (this - u[k]) + d * (this - v[k]))
+            j += 4
+        while j < last:
+            a, y = weights[j], _row(job.y, (batch * job.n + j) * job.depth, job, job.depth)
+            for k in range(job.depth):
+                sums[k] += a * (x[k] - y[k])
+            j += 1
         for k in range(job.depth):
-            out[k] += a * (x[k] - y[k])
-        j += 1
+            out[k] = sums[k] if first == 0 else out[k] + sums[k]
 
 
 class _DifferencesJob(NamedTuple):

@@ -13,17 +13,17 @@ import numpy as np
 
 from . import threading
 from .gemm.workspace import address_of, empty
+from .kinds import FLOATS
 
 __all__ = ["back", "resampled", "takes"]
 
 _LEAST = 1 << 12
 """Numbers from which loops are worth calling."""
 
-_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
-
 
 def takes(array: np.ndarray) -> bool:
-    return array.size >= _LEAST and array.dtype in _DTYPES
+    """Whether there are many numbers, of a type that the loops know."""
+    return array.size >= _LEAST and array.dtype in FLOATS
 
 
 def resampled(array: np.ndarray, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def _run(transposed: bool, array: np.ndarray, count: int, places: np.ndarray, sh
     array, places = np.ascontiguousarray(array), np.ascontiguousarray(places)
     shares = np.ascontiguousarray(shares, array.dtype)
     addresses = (address_of(each) for each in (array, out, places, shares))
-    sizes, kind = (lead, size, count, rest, len(places)), (array.dtype.type(0), array.itemsize)
+    sizes, kind = (lead, size, count, rest, len(places)), (FLOATS[array.dtype], array.itemsize)
     _loops().run(*threading.pool(), transposed, *addresses, *sizes, *kind)
     return out
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import threading
 from .gemm.workspace import address_of, empty
+from .kinds import NUMBERS
 
 __all__ = ["leading", "takes"]
 
@@ -18,13 +19,10 @@ _LEAST = 1 << 9
 _MOST = 64
 """How many are found at most. Each number that is among the first so far moves those behind it."""
 
-_DTYPES = {np.dtype(dtype): dtype(0) for dtype in (np.float32, np.float64, np.int64)}
-"""A number by which the loops know the type."""
-
 
 def takes(array: np.ndarray, count: int) -> bool:
     """Whether `leading` finds `count` elements of rows of an array."""
-    return array.size >= _LEAST and 0 < count <= _MOST and array.dtype in _DTYPES
+    return array.size >= _LEAST and 0 < count <= _MOST and array.dtype in NUMBERS
 
 
 def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +35,7 @@ def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np
     rows = np.ascontiguousarray(rows)
     values, places = empty((lead, count), rows.dtype), empty((lead, count), np.dtype(np.int64))
     addresses = (address_of(each) for each in (rows, values, places))
-    _loops().lead(*threading.pool(), *addresses, lead, size, count, largest, _DTYPES[rows.dtype], rows.itemsize)
+    _loops().lead(*threading.pool(), *addresses, lead, size, count, largest, NUMBERS[rows.dtype], rows.itemsize)
     return values, places
 
 

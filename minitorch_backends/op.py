@@ -163,7 +163,8 @@ def op(
             tests.
         tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,
             where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
-        closure: makes what users call, in place of the closures for one and two inputs and of the general path.
+        closure: makes what users call, in place of the closures for one and two inputs and of the function
+            that is written out for the op.
         rules: for each input, the gradient, or `gradients` of all, as the module's docstring explains.
     """
 

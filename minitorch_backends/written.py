@@ -66,7 +66,8 @@ def _compiled(op: Any) -> Callable[..., Any]:
                 _node = _node or min._node
                 if _1.dtype is not _dtype: return _unusual
             elif min is None: _1 = None
-            elif (_kind is float or _kind is int) and _dtype in _real: _1 = _asarray(min, _dtype)
+            elif (_kind is float or (_kind is int and -_exact <= min <= _exact)) and _dtype in _real:
+                _1 = _asarray(min, _dtype)
             else: return _unusual
             ... (max likewise)
             _out = _forward(_0, _1, _2)
@@ -91,6 +92,7 @@ def _compiled(op: Any) -> Callable[..., Any]:
         "_asarray": np.asarray,
         "_sequences": (list, tuple),
         "_real": _REAL,
+        "_exact": 1 << 53,
         "_allowed": _allowed(op),
         "_alone": lambda index, value: op._array(index, value, op._common([value])),
         "_silence": silence,
@@ -204,7 +206,7 @@ def _operands(op: Any) -> Iterator[str]:
         if name in op.defaults:
             yield f"        elif {name} is None: _{index} = None"
         if op.promoted[index]:
-            number = "_kind is float or _kind is int"
+            number = f"_kind is float or (_kind is int and -_exact <= {name} <= _exact)"
             if index != leading:
                 yield f"        elif ({number}) and _dtype in _real: _{index} = _asarray({name}, _dtype)"
             elif op.promoted.count(True) == 1:

@@ -135,7 +135,7 @@ def operands(draw: Any) -> Any:
     if kind == "nothing":
         return None
     if kind == "number":
-        return draw(st.sampled_from([2, 0.5, -1, True, 1j, np.float32(0.25), "x"]))
+        return draw(st.sampled_from([2, 0.5, -1, 2**60 + 2**36 + 1, True, 1j, np.float32(0.25), "x"]))
     dtype, shape = draw(floats), draw(shapes)
     values = np.linspace(0.1, 0.9, int(np.prod(shape))).reshape(shape)
     array = np.ceil(values).astype(dtype.dtype) if dtype is mt.int64 else values.astype(dtype.dtype)

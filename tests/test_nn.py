@@ -381,6 +381,23 @@ def test_linear() -> None:
         layer(randn(3, 99))
 
 
+def test_indices_of_an_embedding_that_changed_since_are_refused_by_its_gradient() -> None:
+    weight, indices = mt.zeros(100, 64, requires_grad=True), np.array([0, 3] * 50)
+    rows = F.embedding(mt.from_numpy(indices), weight)
+    indices[:] = 10**9
+    with pytest.raises(IndexError, match="1000000000 is out of bounds"):
+        rows.sum().backward()
+
+
+@pytest.mark.parametrize("slope", [2.0, np.float64(2), np.float32(2), -0.5, mt.tensor(2.0)], ids=repr)
+def test_leaky_relu_takes_every_kind_of_number_at_every_size(slope: Any) -> None:
+    for size in (3, 10_000, 70_000):
+        x = mt.linspace(-1, 1, size)
+        found = F.leaky_relu(x, slope)
+        assert found.dtype is mt.float32
+        assert (found - mt.where(x > 0, x, x * float(slope))).abs().max() == 0
+
+
 def test_embedding_gives_no_gradient_to_the_padding_row() -> None:
     layer = nn.Embedding(5, 3, padding_idx=-1)
     assert not layer.weight.detach()._array[4].any()

@@ -233,13 +233,14 @@ def test_topk_takes_the_first_of_equals(values: list[float], data: st.DataObject
     assert found.indices.tolist() == reference_order(values, largest)[:k]
 
 
-def test_topk_of_many_uses_a_partition() -> None:
+@pytest.mark.parametrize("k", [5, 64, 65, 200])
+def test_topk_of_many_by_one_pass_or_a_partition(k: int) -> None:
     x = mt.tensor(np.random.default_rng(0).permutation(6000).reshape(3, 2000).astype(np.float32))
     for largest in (True, False):
-        found = x.topk(5, largest=largest)
+        found = x.topk(k, largest=largest)
         wanted = x.sort(descending=largest)
-        assert found.indices.tolist() == wanted.indices[:, :5].tolist()
-        assert found.values.tolist() == wanted.values[:, :5].tolist()
+        assert found.indices.tolist() == wanted.indices[:, :k].tolist()
+        assert found.values.tolist() == wanted.values[:, :k].tolist()
     assert x.topk(2, 0).values.tolist() == x.sort(0, descending=True).values[:2].tolist()
 
 

@@ -22,8 +22,10 @@ _WORDS = {1: np.uint8(0), 2: np.uint16(0), 4: np.uint32(0), 8: np.uint64(0)}
 
 
 def chosen(mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x where the boolean mask holds and y elsewhere, arrays of one dtype that broadcast; small ones by `np.where`."""
-    if max(mask.size, x.size, y.size) < _LEAST or x.itemsize not in _WORDS or x.size == y.size == 1:
+    """x where the boolean mask holds and y elsewhere, arrays that broadcast; small ones, and those of two dtypes, by
+    `np.where`."""
+    known = x.dtype == y.dtype and x.itemsize in _WORDS and not x.size == y.size == 1
+    if not known or max(mask.size, x.size, y.size) < _LEAST:
         return np.where(mask, x, y)
     shape = np.broadcast_shapes(mask.shape, x.shape, y.shape)
     leading = x if x.shape == shape else y

@@ -3,8 +3,7 @@ as in `functions`, whose bits are not NumPy's.
 
 Functions that lose digits are computed in float64 for float32 too. Hyperbolic functions and their inverses are the
 formulas in e**x - 1 and log(1 + x) that do not cancel (W. Kahan, "Branch cuts for complex elementary functions", 1987).
-The inverse of the error function is M. Giles's approximation ("Approximating the erfinv function", 2010), to which a
-step of Halley's method adds the digits.
+The inverse of the error function is x times three polynomials (M. Giles, "Approximating the erfinv function", 2010).
 """
 
 from __future__ import annotations
@@ -42,14 +41,31 @@ __all__ = [
 _LOG10_2 = 0.30102999566383914, 1.42050232272661e-13
 """log10(2) in two parts, of which the first times an exponent is exact."""
 
-_NEAR_ERFINV = (
-    1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
-    3.43273939e-07, 2.81022636e-08,
+_ERFINV = (
+    (3.125, (
+        1.6536545626831027356, 0.24015818242558961693, -0.0060336708714301490533, -0.00074070253416626697512,
+        0.0001867342080340571352, -1.3882523362786468719e-05, -1.3654692000834678645e-06, 4.2347877827932403518e-07,
+        -2.9070369957882005086e-08, -4.1126339803469836976e-09, 1.051212273321532285e-09, -5.4154120542946279317e-11,
+        -1.2975133253453532498e-11, 2.6335093153082322977e-12, -8.1519341976054721522e-14, -4.0545662729752068639e-14,
+        6.6376381343583238325e-15, 2.0972767875968561637e-17, -1.333171662854620906e-16, 1.115787767802518096e-17,
+        1.2858480715256400167e-18, -1.685059138182016589e-19, -3.6444120640178196996e-21,
+    )),
+    (3.25, (
+        3.0838856104922207635, 1.0052589676941592334, 0.005370914553590063617, -0.0037512085075692412107,
+        0.0024914420961078508066, -0.0016882755560235047313, 0.00095328937973738049703, -0.0003550375203628474796,
+        2.4031110387097893999e-05, 6.8284851459573175448e-05, -4.7318229009055733981e-05, 1.2475304481671778723e-05,
+        2.9234449089955446044e-06, -4.013867526981545969e-06, 1.5027403968909827627e-06, 1.8239629214389227755e-08,
+        -2.7517406297064545428e-07, 9.0756561938885390979e-08, 2.2137376921775787049e-09,
+    )),
+    (5.0, (
+        4.8499064014085844221, 1.0103004648645343977, -0.00013871931833623122026, -0.00021503011930044477347,
+        7.5995277030017761139e-05, -1.9681778105531670567e-05, 4.5260625972231537039e-06, -9.9298272942317002539e-07,
+        2.2900482228026654717e-07, -6.7711997758452339498e-08, 2.9147953450901080826e-08, -1.4960026627149240478e-08,
+        7.6157012080783393804e-09, -3.7894654401267369937e-09, 1.5076572693500548083e-09, -2.5556418169965252055e-10,
+        -2.7109920616438573243e-11,
+    )),
 )  # fmt: skip
-_FAR_ERFINV = (
-    2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322, 0.000100950558,
-    -0.000200214257,
-)  # fmt: skip
+"""Where each polynomial is centered, in w = -log(1 - x**2) up to 6.25, and in its square root up to 4 and beyond."""
 
 
 def by_libm(v: Vectors, name: str, usual: ir.Value, value: ir.Value, *operands: ir.Value) -> ir.Value:
@@ -84,14 +100,10 @@ def in_float64(emit: Callable[..., ir.Value]) -> staticmethod:
 # Exponentials and logarithms
 
 
-def _power_of_two(v: Vectors, x: ir.Value) -> ir.Value:
-    return v.power_of_two(x)
-
-
 class PowerOfTwo(NamedTuple):
     """2**x."""
 
-    operands, emit = 1, staticmethod(_power_of_two)
+    operands, emit = 1, staticmethod(lambda v, x: v.power_of_two(x))
 
 
 def _logarithm_to_two(v: Vectors, x: ir.Value) -> ir.Value:
@@ -312,17 +324,15 @@ class Sign(NamedTuple):
 def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
     builder, one = v.builder, v.number(1.0)
     size = v.absolute(x)
-    distance = v.negative(v.logarithm_of_one_plus(v.negative(v.times(size, size))))
-    far = builder.fcmp_ordered(">", distance, v.number(5.0))
-    root = v.root(builder.select(far, distance, one))
-    near_pole, inside = v.minus(root, v.number(3.0)), v.minus(distance, v.number(2.5))
-    tail = v.polynomial(near_pole, _FAR_ERFINV)
-    found = v.times(size, builder.select(far, tail, v.polynomial(inside, _NEAR_ERFINV)))
-    error, complement = v.error_function(found)
-    small = builder.fcmp_ordered("<", size, v.number(0.5))
-    missed = builder.select(small, v.minus(error, size), v.minus(v.minus(one, size), complement))
-    step = v.times(v.times(missed, math.sqrt(math.pi) / 2), v.exponential(v.times(found, found)))
-    found = v.minus(found, v.over(step, v.fused(found, step, one)))
+    distance = v.negative(v.logarithm(v.times(v.minus(one, size), v.plus(one, size))))
+    root = v.root(distance)
+    near, middle, far = (
+        v.polynomial(v.minus(place, v.number(center)), coefficients)
+        for place, (center, coefficients) in zip((distance, root, root), _ERFINV, strict=True)
+    )
+    found = builder.select(builder.fcmp_ordered("<", root, v.number(4.0)), middle, far)
+    found = builder.select(builder.fcmp_ordered("<", distance, v.number(6.25)), near, found)
+    found = v.times(size, found)
     found = builder.select(builder.fcmp_ordered("==", size, one), v.number(math.inf), found)
     return v.signed(found, x)
 
@@ -330,4 +340,4 @@ def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
 class Erfinv(NamedTuple):
     """The inverse of the error function; infinite at -1 and 1, NaN beyond."""
 
-    operands, emit = 1, staticmethod(_erfinv)
+    operands, emit = 1, in_float64(_erfinv)

@@ -79,7 +79,8 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
       of channels have;
     * an array and a Python number.
 
-    `out` may be the first array. Half types are computed with in float32, and rounded once.
+    `out` may be the first array, unless the second overlaps it. Half types are computed with in float32, and rounded
+    once.
     """
     if isinstance(function, np.ufunc):
         return functools.partial(_applied, function) if function.nout == 1 and function.nin in (1, 2) else None
@@ -139,7 +140,7 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
         y = in_order(y)
     if (tag := _IN_VECTORS.get((ufunc, x.itemsize))) is not None and cpu.capability() != "portable":
         second = x if y is None else y if isinstance(y, np.ndarray) else np.full(x.shape, _number(y, x.dtype))
-        if second.shape == x.shape and second.dtype is x.dtype:
+        if second.shape == x.shape and second.dtype is x.dtype and (out is None or _apart(second, out)):
             return _mapped(tag, x, second, out)
     return _looped(ufunc, x, y, out)
 

@@ -123,6 +123,7 @@ def relu(input: Array):
 )
 def leaky_relu(input: Array, negative_slope: float = 0.01):
     """`input` where it is positive, else `input * negative_slope`."""
+    negative_slope = float(negative_slope)
     # A maximum has no branches: five times as quick as np.where on a million values. Infinity times 0 would be NaN.
     if 0 < negative_slope <= 1:
         return elementwise.each(np.maximum, input, elementwise.each(np.multiply, input, negative_slope))
@@ -310,6 +311,7 @@ def _softplus_reference(input: np.ndarray, beta: float = 1.0, threshold: float =
 )
 def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0):
     """log(1 + exp(beta * input)) / beta; `input` itself where beta * input is above `threshold`."""
+    beta, threshold = float(beta), float(threshold)
     if (beta, threshold) == (1, 20):
         return elementwise.softplus(input)
     scaled = input * beta

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from operator import index as as_int
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,6 +223,14 @@ def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndic
     return _part(_sorted(array, axis, largest), slice(k), axis)
 
 
+def _whole(name: str, argument: str, value: Any) -> int:
+    """A number as an int. Raises TypeError for what is none."""
+    try:
+        return as_int(value)
+    except TypeError:
+        raise TypeError(f"{name}(): argument {argument!r} must be int, not {type(value).__name__} {value!r}") from None
+
+
 def _distinct() -> np.ndarray:
     """A matrix of 3 x 2 with gaps in memory, whose elements differ as integers too: torch takes any of equal ones."""
     return between(1, 30, 4, 6)[::2, ::-2].T
@@ -257,7 +266,7 @@ def topk(input: Array, k, dim=-1, largest=True, sorted=True):
 
     Raises RuntimeError for a k that is negative, or larger than the dimension.
     """
-    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    axis, array, k = wrap_dim(dim, input.ndim), np.atleast_1d(input), _whole("topk", "k", k)
     if not 0 <= k <= array.shape[axis]:
         raise RuntimeError(
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"

@@ -67,7 +67,7 @@ def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
 )
 def weighted_differences(weights: Array, x1: Array, x2: Array):
     """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
-    if not distances.takes(x1, x2):
+    if not distances.takes(x1, x2, weights):
         return (weights[..., None] * _differences(x1, x2)).sum(-2)
     batch, arrays = _batched(weights, x1, x2)
     return distances.weighted_differences(*arrays).reshape(*batch, *x1.shape[-2:])

@@ -35,3 +35,24 @@ def test_few_values_other_types_and_rows_out_of_order_are_left_to_others() -> No
     assert not accumulate.takes(rows.astype(np.int8), rows.astype(np.int8))
     rows.flags.writeable = False
     assert not accumulate.takes(rows, rows)
+
+
+def test_index_and_values_may_share_the_memory_of_the_rows() -> None:
+    places = np.random.default_rng(0).permutation(5000)
+    for index, values in ((places, np.arange(5000)), (np.arange(5000), places), (places, places)):
+        rows = places.copy()
+        own = [rows if each is places else each for each in (index, values)]
+        wanted = rows.copy()
+        np.add.at(wanted, index, values)
+        accumulate.add_rows(rows, *own)
+        assert np.array_equal(rows, wanted)
+
+
+def test_what_is_out_of_bounds_is_refused_and_changes_nothing() -> None:
+    rows = np.zeros((100, 64), np.float32)
+    for wrong in (100, -1, 10**9):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for dimension 0 with size 100"):
+            accumulate.add_rows(rows, np.array([0, wrong]), np.ones((2, 64), np.float32))
+    with pytest.raises(ValueError, match="values have shape"):
+        accumulate.add_rows(rows, np.array([0, 1]), np.ones((1, 64), np.float32))
+    assert not rows.any()

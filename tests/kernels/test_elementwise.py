@@ -146,6 +146,8 @@ def test_masks_choose_what_numpy_chooses(dtype: type) -> None:
                 found, wanted = elementwise.chosen(condition, one, other), np.where(condition, one, other)
                 assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
                 assert np.array_equal(found, wanted)
+    other = np.ones(x.shape, np.float32 if dtype is not np.float32 else np.float64)
+    assert np.array_equal(elementwise.chosen(mask, x, other), np.where(mask, x, other))
 
 
 def test_operands_that_broadcast_go_in_passes() -> None:
@@ -391,6 +393,28 @@ def test_ufuncs_in_vectors_are_right_to_three_units(ufunc: np.ufunc, dtype: np.d
     out = operands[0].copy()
     assert threaded(ufunc)(out, *operands[1:], out=out) is out
     assert np.array_equal(out, found, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_inverse_of_erf_is_right_next_to_its_poles(dtype: type) -> None:
+    """Where a digit of x counts for many of the result, erfc of the result is the distance of x from 1."""
+    steps = np.arange(1, 200) * (np.finfo(dtype).eps / 2)
+    x = np.resize(1 - np.concatenate([steps, 10.0 ** -np.arange(0.5, 16 if dtype is np.float64 else 7)]), 5000).astype(
+        dtype
+    )
+    found = elementwise.erfinv(x)
+    wanted = elementwise.erfinv.by_passes(x.astype(np.float64))
+    assert np.all(np.abs(found - wanted) <= 8 * np.spacing(wanted.astype(dtype)))
+    assert np.array_equal(elementwise.erfinv(-x), -found)
+
+
+@pytest.mark.parametrize("name", ["atan2_", "hypot_", "remainder_", "fmod_", "floor_divide_", "add_"])
+def test_in_place_functions_of_memory_that_overlaps_read_before_they_write(name: str) -> None:
+    memory = np.abs(np.random.default_rng(0).normal(size=3 * LARGE)) + 0.5
+    first, second = memory[1:], memory[:-1]
+    wanted = getattr(mt, name[:-1])(mt.tensor(first.copy()), mt.tensor(second.copy())).numpy()
+    getattr(mt.from_numpy(first), name)(mt.from_numpy(second))
+    assert np.all(np.abs(first - wanted) <= 3 * np.spacing(wanted))
 
 
 def test_ufuncs_have_loops() -> None:

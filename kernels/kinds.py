@@ -1,0 +1,10 @@
+"""The types of numbers that loops over whole arrays are compiled for, and a number of each, by which loops know it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["FLOATS", "NUMBERS"]
+
+NUMBERS = {np.dtype(dtype): dtype(0) for dtype in (np.float32, np.float64, np.int64)}
+FLOATS = {dtype: number for dtype, number in NUMBERS.items() if dtype.kind == "f"}
