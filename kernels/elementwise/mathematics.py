@@ -41,6 +41,16 @@ __all__ = [
 _LOG10_2 = 0.30102999566383914, 1.42050232272661e-13
 """log10(2) in two parts, of which the first times an exponent is exact."""
 
+_ERFINV_OF_FLOAT32 = (
+    (2.5, (
+        1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+        3.43273939e-07, 2.81022636e-08,
+    )),
+    (3.0, (
+        2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+        0.000100950558, -0.000200214257,
+    )),
+)  # fmt: skip
 _ERFINV = (
     (3.125, (
         1.6536545626831027356, 0.24015818242558961693, -0.0060336708714301490533, -0.00074070253416626697512,
@@ -65,7 +75,8 @@ _ERFINV = (
         -2.7109920616438573243e-11,
     )),
 )  # fmt: skip
-"""Where each polynomial is centered, in w = -log(1 - x**2) up to 6.25, and in its square root up to 4 and beyond."""
+"""Where each polynomial is centered: in w = -log(1 - x**2) up to 6.25 (5 of float32), and in its square root beyond, of
+float64 up to 4 and beyond."""
 
 
 def by_libm(v: Vectors, name: str, usual: ir.Value, value: ir.Value, *operands: ir.Value) -> ir.Value:
@@ -326,18 +337,19 @@ def _erfinv(v: Vectors, x: ir.Value) -> ir.Value:
     size = v.absolute(x)
     distance = v.negative(v.logarithm(v.times(v.minus(one, size), v.plus(one, size))))
     root = v.root(distance)
-    near, middle, far = (
-        v.polynomial(v.minus(place, v.number(center)), coefficients)
-        for place, (center, coefficients) in zip((distance, root, root), _ERFINV, strict=True)
-    )
-    found = builder.select(builder.fcmp_ordered("<", root, v.number(4.0)), middle, far)
-    found = builder.select(builder.fcmp_ordered("<", distance, v.number(6.25)), near, found)
+    single = v.element.working is F32
+    table, limits = (_ERFINV_OF_FLOAT32, (5.0,)) if single else (_ERFINV, (6.25, 4.0))
+    places = (distance, root, root)
+    parts = [v.polynomial(v.minus(x, v.number(at)), row) for x, (at, row) in zip(places, table, strict=False)]
+    found = parts[-1]
+    for place, limit, part in reversed(list(zip(places, limits, parts, strict=False))):
+        found = builder.select(builder.fcmp_ordered("<", place, v.number(limit)), part, found)
     found = v.times(size, found)
     found = builder.select(builder.fcmp_ordered("==", size, one), v.number(math.inf), found)
     return v.signed(found, x)
 
 
 class Erfinv(NamedTuple):
-    """The inverse of the error function; infinite at -1 and 1, NaN beyond."""
+    """The inverse of the error function, to five units in the last place; infinite at -1 and 1, NaN beyond."""
 
-    operands, emit = 1, in_float64(_erfinv)
+    operands, emit = 1, staticmethod(_erfinv)
