@@ -163,13 +163,10 @@ class Op:
         """What the forward made of its first input, as tensors that share its memory, recorded."""
         source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
         if isinstance(out, tuple):
-            return self._seen(
-                values,
-                arrays,
-                metadata,
-                tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out)),
-            )
-        return self._seen(values, arrays, metadata, made_view(self, metadata, source, out, None))
+            views: Any = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
+        else:
+            views = made_view(self, metadata, source, out, None)
+        return self._seen(values, arrays, metadata, views)
 
     def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
         """What the forward returned, as tensors of their own, recorded."""

@@ -126,6 +126,12 @@ DIMENSIONS = [
     BadCall("size of a missing dim", lambda m: ones(m, 2).size(1), IndexError, ("[-1, 0]", "1")),
     BadCall("narrow out of range", lambda m: ones(m, 3).narrow(0, 2, 2), RuntimeError, ("2", "3")),
     BadCall("topk of too many", lambda m: ones(m, 3).topk(4), RuntimeError, ("4", "3")),
+    BadCall(
+        "softplus with a list of betas",
+        lambda m: m.nn.functional.softplus(ones(m, 3), [1.0, 2.0]),
+        TypeError,
+        ("'beta'", "[1.0, 2.0]"),
+    ),
     BadCall("topk of a fraction", lambda m: ones(m, 3).topk(2.0), TypeError, ("'k'", "2.0")),
     BadCall("max of nothing", lambda m: ones(m, 0).max(), RuntimeError, ("dim",)),
     BadCall("amax of nothing", lambda m: ones(m, 0).amax(), RuntimeError, ("dim",)),
