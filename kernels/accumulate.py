@@ -19,9 +19,9 @@ _LEAST = 1 << 11
 
 
 def takes(rows: np.ndarray, values: np.ndarray) -> bool:
-    """Whether `add_rows` does it: many values, of one of its types, and rows that lie in order."""
-    known = values.size >= _LEAST and rows.dtype is values.dtype and rows.dtype in NUMBERS
-    return bool(known and rows.flags.c_contiguous and rows.flags.writeable)
+    """Whether `add_rows` does it: many values, of one of its types or of complex numbers of them."""
+    known = values.size >= _LEAST and rows.dtype is values.dtype and rows.flags.writeable
+    return bool(known and rows.real.dtype in NUMBERS)
 
 
 def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
@@ -36,10 +36,13 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
         raise IndexError(f"index {wrong} is out of bounds for dimension 0 with size {len(rows)}")
     if values.shape != (index.size, *rows.shape[1:]):
         raise ValueError(f"values have shape {values.shape}; expected {(index.size, *rows.shape[1:])}")
-    values = values.copy() if np.may_share_memory(rows, values) else np.ascontiguousarray(values)
-    places = address_of(rows), address_of(index), address_of(values)
-    width = math.prod(rows.shape[1:])
-    _loops().add_rows(*threading.pool(), *places, index.size, width, NUMBERS[rows.dtype], rows.itemsize)
+    target = np.ascontiguousarray(rows)  # rows themselves, where they lie in order
+    values = values.copy() if np.may_share_memory(target, values) else np.ascontiguousarray(values)
+    real, width = target.real.dtype, math.prod(rows.shape[1:]) * (2 if rows.dtype.kind == "c" else 1)
+    places = address_of(target), address_of(index), address_of(values)
+    _loops().add_rows(*threading.pool(), *places, index.size, width, NUMBERS[real], real.itemsize)
+    if target is not rows:
+        rows[...] = target
 
 
 @functools.cache

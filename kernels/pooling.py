@@ -14,18 +14,17 @@ import numpy as np
 
 from . import threading
 from .gemm.workspace import address_of, empty
+from .kinds import FLOATS
 
 __all__ = ["add_at", "largest", "takes"]
 
 _LEAST = 1 << 12
 """Numbers from which loops are worth loading and calling."""
 
-_DTYPES = np.dtype(np.float32), np.dtype(np.float64)
-
 
 def takes(images: np.ndarray) -> bool:
     return (
-        images.size >= _LEAST and images.ndim in (3, 4) and images.dtype in _DTYPES and bool(images.flags.c_contiguous)
+        images.size >= _LEAST and images.ndim in (3, 4) and images.dtype in FLOATS and bool(images.flags.c_contiguous)
     )
 
 
@@ -47,10 +46,16 @@ def largest(
         address_of(images), address_of(values), address_of(indices), height, width, rows, columns,
         *_two(kernel, 1), *_two(stride, 1), *_two(padding, 0), *_two(dilation, 1),
     )  # fmt: skip
-    infinite = np.array([np.inf, -np.inf], images.dtype).view(f"i{images.itemsize}")
-    bits = infinite.dtype.type(0), int(np.iinfo(infinite.dtype).max), int(infinite[0]), int(infinite[1])
-    _loops().largest(*threading.pool(), math.prod(images.shape[:2]), windows, *bits, images.itemsize)
+    _loops().largest(*threading.pool(), math.prod(images.shape[:2]), windows, *_bits(images.dtype), images.itemsize)
     return values, indices
+
+
+@functools.cache
+def _bits(dtype: np.dtype) -> tuple[Any, int, int, int]:
+    """An integer of so many bytes, by which the loops know the type, and the bits of the largest magnitude, of
+    infinity and of -infinity."""
+    infinite = np.array([np.inf, -np.inf], dtype).view(f"i{dtype.itemsize}")
+    return infinite.dtype.type(0), int(np.iinfo(infinite.dtype).max), int(infinite[0]), int(infinite[1])
 
 
 def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
@@ -63,16 +68,11 @@ def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
     indices, outside = np.ascontiguousarray(indices), np.empty(images, np.int64)
     places = (address_of(array) for array in (values, indices, out, outside))
     spread = _loops().Spread(*places, values.size // max(images, 1), count)
-    _loops().add_at(*threading.pool(), images, spread, *_kind(values, 0))
+    _loops().add_at(*threading.pool(), images, spread, FLOATS[values.dtype], values.itemsize)
     if outside.max(initial=-1) >= 0 or outside.min(initial=-1) < -1:
         wrong = next(int(place) for place in outside if place != -1)
         raise RuntimeError(f"found the index {wrong} of a value in an image of {count}; expected 0 to {count - 1}")
     return out
-
-
-def _kind(array: np.ndarray, number: float) -> tuple[Any, int]:
-    """A number of an array's type, by which the loops know it, and its bytes."""
-    return array.dtype.type(number), array.itemsize
 
 
 def _two(sizes: tuple[int, ...], first: int) -> tuple[int, ...]:

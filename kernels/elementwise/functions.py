@@ -66,51 +66,31 @@ class ReluGradient(NamedTuple):
 class Sigmoid(NamedTuple):
     """1 / (1 + e**-x)."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.sigmoids(x)[0]
+    operands, emit = 1, staticmethod(lambda v, x: v.sigmoids(x)[0])
 
 
 class Exponential(NamedTuple):
     """e**x."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.exponential(x)
+    operands, emit = 1, staticmethod(lambda v, x: v.exponential(x))
 
 
 class ExponentialLessOne(NamedTuple):
     """e**x - 1."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.exponential_less_one(x)
+    operands, emit = 1, staticmethod(lambda v, x: v.exponential_less_one(x))
 
 
 class Logarithm(NamedTuple):
     """The natural logarithm of x."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.logarithm(x)
+    operands, emit = 1, staticmethod(lambda v, x: v.logarithm(x))
 
 
 class LogarithmOfOnePlus(NamedTuple):
     """The natural logarithm of 1 + x."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.logarithm_of_one_plus(x)
+    operands, emit = 1, staticmethod(lambda v, x: v.logarithm_of_one_plus(x))
 
 
 class Softplus(NamedTuple):
@@ -127,11 +107,7 @@ class Softplus(NamedTuple):
 class Logsigmoid(NamedTuple):
     """log(1 / (1 + e**-x))."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.minus(v.clamped(x, -math.inf, 0.0), v.softened(x))
+    operands, emit = 1, staticmethod(lambda v, x: v.minus(v.clamped(x, -math.inf, 0.0), v.softened(x)))
 
 
 class Mish(NamedTuple):
@@ -159,51 +135,31 @@ class Hardswish(NamedTuple):
 class Sine(NamedTuple):
     """Of float64."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.sine(x)
+    operands, emit = 1, staticmethod(lambda v, x: v.sine(x))
 
 
 class Cosine(NamedTuple):
     """Of float64."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.sine(x, 1)
+    operands, emit = 1, staticmethod(lambda v, x: v.sine(x, 1))
 
 
 class Erf(NamedTuple):
     """The error function."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.error_function(x)[0]
+    operands, emit = 1, staticmethod(lambda v, x: v.error_function(x)[0])
 
 
 class Erfc(NamedTuple):
     """1 minus the error function."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.error_function(x)[1]
+    operands, emit = 1, staticmethod(lambda v, x: v.error_function(x)[1])
 
 
 class Gelu(NamedTuple):
     """x times the normal distribution function of x."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.times(x, v.normal(x)[0])
+    operands, emit = 1, staticmethod(lambda v, x: v.times(x, v.normal(x)[0]))
 
 
 class GeluGradient(NamedTuple):
@@ -232,11 +188,7 @@ def _near(v: Vectors, x: ir.Value) -> ir.Value:
 class TanhGelu(NamedTuple):
     """x times (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2, which is a sigmoid."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.times(x, v.sigmoids(_twice_the_argument(v, _near(v, x))[0])[0])
+    operands, emit = 1, staticmethod(lambda v, x: v.times(x, v.sigmoids(_twice_the_argument(v, _near(v, x))[0])[0]))
 
 
 def _slope_of_gated(v: Vectors, x: ir.Value, argument: ir.Value, slope: ir.Value | None) -> ir.Value:
@@ -261,11 +213,7 @@ class TanhGeluGradient(NamedTuple):
 class Silu(NamedTuple):
     """x sigmoid(x)."""
 
-    operands = 1
-
-    @staticmethod
-    def emit(v: Vectors, x: ir.Value) -> ir.Value:
-        return v.times(x, v.sigmoids(x)[0])
+    operands, emit = 1, staticmethod(lambda v, x: v.times(x, v.sigmoids(x)[0]))
 
 
 class SiluGradient(NamedTuple):

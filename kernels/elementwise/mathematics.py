@@ -79,7 +79,7 @@ _ERFINV = (
 float64 up to 4 and beyond."""
 
 
-def by_libm(v: Vectors, name: str, usual: ir.Value, value: ir.Value, *operands: ir.Value) -> ir.Value:
+def _by_libm(v: Vectors, name: str, usual: ir.Value, value: ir.Value, *operands: ir.Value) -> ir.Value:
     """`value` where `usual` holds, and in other lanes the C library's function of float64 of that name."""
 
     def one(numbers: list[ir.Value]) -> ir.Value:
@@ -158,7 +158,7 @@ def _power(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     positive, finite = builder.fcmp_ordered(">", x, v.number(0.0)), builder.fcmp_ordered("<", x, v.number(math.inf))
     moderate = builder.fcmp_ordered("<", v.absolute(y), v.number(2.0**40))
     usual = builder.and_(builder.and_(positive, finite), moderate)
-    return by_libm(v, "pow", usual, v.exponential(v.times(y, v.logarithm(x))), x, y)
+    return _by_libm(v, "pow", usual, v.exponential(v.times(y, v.logarithm(x))), x, y)
 
 
 class Power(NamedTuple):
@@ -264,7 +264,7 @@ def _truncated_remainder(v: Vectors, x: ir.Value, y: ir.Value) -> ir.Value:
     rest = builder.select(above, v.fused(v.minus(v.number(1.0), quotient), unit, size), rest)
     endless = builder.fcmp_ordered("==", unit, v.number(math.inf))
     rest = builder.select(builder.and_(endless, builder.fcmp_ordered("<", size, unit)), size, rest)
-    return by_libm(v, "frem", usual, v.signed(rest, x), x, y)
+    return _by_libm(v, "frem", usual, v.signed(rest, x), x, y)
 
 
 def _across(v: Vectors, rest: ir.Value, y: ir.Value) -> ir.Value:

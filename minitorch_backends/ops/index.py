@@ -195,12 +195,11 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast,
     and where in-place writes are refused. Nothing has changed then.
     """
-    mask = _mask_of(key, self._array)
-    if mask is not None and (not isinstance(value, Tensor) or not value._array.ndim):
-        filling = number_as(value, self, "value", finite=False) if not isinstance(value, Tensor) else value
-        if filling._array.dtype == self._array.dtype:
-            self.masked_fill_(key, filling)
-            return
+    if not isinstance(value, Tensor):
+        value = number_as(value, self, "value", finite=False)
+    if _mask_of(key, self._array) is not None and not value._array.ndim and value._array.dtype == self._array.dtype:
+        self.masked_fill_(key, value)
+        return
     basic, arrays = parsed(key, self._array.shape)
     view = self
     if arrays is not None and basic is not None:
@@ -208,8 +207,6 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     elif basic is not None:
         # Not recorded: a view that is overwritten as a whole needs no way back to what was there.
         view = made_view(getitem.op, {"index": basic}, self, getitem.op.forward(self._array, basic), None)
-    if not isinstance(value, Tensor):
-        value = number_as(value, self, "value", finite=False)
     extra = value._array.ndim - _selected_ndim(view._array, arrays)
     if extra > 0 and value._array.shape[:extra] == (1,) * extra:
         value = value.reshape(value._array.shape[extra:])

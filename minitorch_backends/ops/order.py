@@ -223,14 +223,6 @@ def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndic
     return _part(_sorted(array, axis, largest), slice(k), axis)
 
 
-def _whole(name: str, argument: str, value: Any) -> int:
-    """A number as an int. Raises TypeError for what is none."""
-    try:
-        return as_int(value)
-    except TypeError:
-        raise TypeError(f"{name}(): argument {argument!r} must be int, not {type(value).__name__} {value!r}") from None
-
-
 def _distinct() -> np.ndarray:
     """A matrix of 3 x 2 with gaps in memory, whose elements differ as integers too: torch takes any of equal ones."""
     return between(1, 30, 4, 6)[::2, ::-2].T
@@ -261,12 +253,12 @@ def _topk_reference(input: np.ndarray, k: int, dim: int = -1, largest: bool = Tr
     reference=_topk_reference,
     samples=_topk_samples,
 )
-def topk(input: Array, k, dim=-1, largest=True, sorted=True):
+def topk(input: Array, k: int, dim=-1, largest=True, sorted=True):
     """The `k` largest (or smallest) elements along `dim` in order, and their indices; of equal elements the first ones.
 
     Raises RuntimeError for a k that is negative, or larger than the dimension.
     """
-    axis, array, k = wrap_dim(dim, input.ndim), np.atleast_1d(input), _whole("topk", "k", k)
+    axis, array, k = wrap_dim(dim, input.ndim), np.atleast_1d(input), as_int(k)
     if not 0 <= k <= array.shape[axis]:
         raise RuntimeError(
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"

@@ -20,20 +20,20 @@ class Neighbours(NamedTuple):
 
     Attributes:
         size: how many values there are.
-        places: the values of each part, (parts, count).
+        places: the values of each part, int64 (parts, count).
         shares: what each is multiplied by, (parts, count).
     """
 
     size: int
-    places: tuple[tuple[int, ...], ...]
-    shares: tuple[tuple[float, ...], ...]
+    places: np.ndarray
+    shares: np.ndarray
 
 
-def _of(at: Neighbours, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    return np.array(at.places, np.int64), np.array(at.shares, dtype)
-
-
-_AT = Neighbours(3, ((0, 0, 1, 2, 2), (1, 1, 2, 2, 0)), ((1.0, 0.25, 0.5, 0.75, -0.5), (0.0, 0.75, 0.5, 0.25, 0.1)))
+_AT = Neighbours(
+    3,
+    np.array([[0, 0, 1, 2, 2], [1, 1, 2, 2, 0]]),
+    np.array([[1.0, 0.25, 0.5, 0.75, -0.5], [0.0, 0.75, 0.5, 0.25, 0.1]]),
+)
 
 
 def _samples() -> Iterator[Sample]:
@@ -51,7 +51,7 @@ def _back_samples() -> Iterator[Sample]:
 
 
 def _matrix(at: Neighbours) -> np.ndarray:
-    matrix = np.zeros((len(at.places[0]), at.size))
+    matrix = np.zeros((at.places.shape[1], at.size))
     for places, shares in zip(at.places, at.shares, strict=True):
         for row, (place, share) in enumerate(zip(places, shares, strict=True)):
             matrix[row, place] += share
@@ -77,7 +77,7 @@ def _three(input: np.ndarray, dim: int) -> np.ndarray:
 )
 def resample(input: Array, dim: int, at: Neighbours):
     """Along `dim`, counted from the front, of `at.size` values, the sums of `at`."""
-    places, shares = _of(at, input.dtype)
+    places, shares = at.places, at.shares.astype(input.dtype)
     if resampling.takes(input):
         found = resampling.resampled(_three(input, dim), places, shares)
         return found.reshape(*input.shape[:dim], places.shape[1], *input.shape[dim + 1 :])
@@ -97,7 +97,7 @@ def resample(input: Array, dim: int, at: Neighbours):
 )
 def resample_back(grad_output: Array, dim: int, at: Neighbours):
     """The transpose of `resample`."""
-    places, shares = _of(at, grad_output.dtype)
+    places, shares = at.places, at.shares.astype(grad_output.dtype)
     shape = (*grad_output.shape[:dim], at.size, *grad_output.shape[dim + 1 :])
     if resampling.takes(grad_output):
         return resampling.back(_three(grad_output, dim), at.size, places, shares).reshape(shape)

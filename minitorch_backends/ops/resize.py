@@ -39,7 +39,8 @@ def _nearest(size: int, count: int, scale: float | None, exact: bool) -> Neighbo
     """The values that are taken; their places computed in float32, as torch does."""
     step = np.float32(1 / scale if scale else np.float32(size) / np.float32(count))
     places = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
-    return _neighbours(size, [(np.minimum(np.floor(places * step).astype(np.int64), size - 1), np.ones(count))])
+    taken = np.minimum(np.floor(places * step).astype(np.int64), size - 1)
+    return Neighbours(size, taken[None], np.ones((1, count)))
 
 
 @functools.lru_cache(256)
@@ -51,7 +52,7 @@ def _weighted(size: int, count: int, scale: float | None, align_corners: bool, c
         place = place.clip(0)
         first = np.minimum(np.floor(place).astype(np.int64), size - 1)
         share = place - first
-        return _neighbours(size, [(first, 1 - share), (np.minimum(first + 1, size - 1), share)])
+        return Neighbours(size, np.stack([first, np.minimum(first + 1, size - 1)]), np.stack([1 - share, share]))
     first = np.floor(place).astype(np.int64)
     t, a = place - first, _CUBIC
     shares = (
@@ -60,13 +61,7 @@ def _weighted(size: int, count: int, scale: float | None, align_corners: bool, c
         ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
         ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
     )
-    shifts = (-1, 0, 1, 2)
-    return _neighbours(size, [((first + k).clip(0, size - 1), share) for k, share in zip(shifts, shares, strict=True)])
-
-
-def _neighbours(size: int, parts: list[tuple[np.ndarray, np.ndarray]]) -> Neighbours:
-    places, shares = ([tuple(each.tolist()) for each in kind] for kind in zip(*parts, strict=True))
-    return Neighbours(size, tuple(places), tuple(shares))
+    return Neighbours(size, np.stack([(first + k).clip(0, size - 1) for k in (-1, 0, 1, 2)]), np.stack(shares))
 
 
 def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float | None, ...]]:

@@ -26,12 +26,24 @@ def test_rows_are_added_in_their_order(shape: tuple[int, ...], dtype: type) -> N
     assert alone.tobytes() == wanted.tobytes()
 
 
-def test_few_values_other_types_and_rows_out_of_order_are_left_to_others() -> None:
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128])
+def test_rows_in_any_order_and_complex_ones(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(4000, 33)) if dtype is np.float32 else rng.normal(size=(4000, 33, 2)) @ [1, 1j]
+    values, index = numbers.astype(dtype), rng.integers(0, 50, 4000)
+    for rows in (np.zeros((33, 50), dtype).T, np.zeros((99, 66), dtype)[:50, ::2], np.zeros((50, 33), dtype)[::-1]):
+        wanted = np.zeros((50, 33), dtype)
+        np.add.at(wanted, index, values)
+        assert accumulate.takes(rows, values)
+        accumulate.add_rows(rows, index, values)
+        assert np.array_equal(rows, wanted)
+
+
+def test_few_values_and_other_types_are_left_to_others() -> None:
     rows = np.zeros((100, 100), np.float32)
     assert accumulate.takes(rows, rows)
     assert not accumulate.takes(rows, rows[:1])
     assert not accumulate.takes(rows, rows.astype(np.float64))
-    assert not accumulate.takes(rows.T, rows)
     assert not accumulate.takes(rows.astype(np.int8), rows.astype(np.int8))
     rows.flags.writeable = False
     assert not accumulate.takes(rows, rows)
