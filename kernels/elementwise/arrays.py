@@ -112,11 +112,19 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     return None if leaf is None else mapped(leaf, array, array, empty(array.shape, dtype))
 
 
-def mapped(leaf: int, first: np.ndarray, second: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """The function of contiguous arrays of one dtype and shape, in `out` where there is one, or of that dtype."""
+@functools.cache
+def _loops() -> Any:
     from . import maps
 
-    out = empty(first.shape, first.dtype) if out is None else out
+    return maps
+
+
+def mapped(leaf: int, first: np.ndarray, second: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The function of contiguous arrays of one dtype and shape, in `out` where there is one, or of that dtype."""
+    alone = first.size <= LENGTH
+    if out is None:
+        out = np.empty(first.shape, first.dtype) if alone else empty(first.shape, first.dtype)
     places = address_of(first), address_of(second), address_of(out)
-    maps.run(*threading.pool(), leaf, *places, first.size, first.itemsize, out.itemsize)
+    pool = (0, 1) if alone else threading.pool()
+    _loops().run(*pool, leaf, *places, first.size, first.itemsize, out.itemsize)
     return out

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import is_half
-from .arrays import Dim, kept_sizes, run, shape_along, shape_of
+from .arrays import LEAST, Dim, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
 __all__ = [
@@ -42,13 +42,16 @@ BY_ROWS: dict[str, Callable[..., Any]] = {}
 def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.ndarray]]:
     """Declare a function of one or two arrays and `dim` that the class `tag` of `functions` computes too."""
 
+    names = (tag,)
+
     def declare(by_passes: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         @functools.wraps(by_passes)
         def call(*arrays: np.ndarray, dim: Dim = -1) -> np.ndarray:
-            shape = shape_of(dim, *arrays, halves=True)
-            if shape is not None:
-                return run((tag,), shape, *arrays)
-            if not is_half(dtype := arrays[0].dtype):
+            first, dtype = arrays[0], arrays[0].dtype
+            fit = first.size >= LEAST and all(each.shape == first.shape and each.dtype == dtype for each in arrays[1:])
+            if fit and (found := plan_of(names, dim, first.shape, dtype, True)) is not None:
+                return run(found, *arrays)
+            if not is_half(dtype):
                 return by_passes(*arrays, dim=dim)
             return by_passes(*[x.astype(np.float32) for x in arrays], dim=dim).astype(dtype)
 
@@ -125,11 +128,11 @@ def _exponentials(x: np.ndarray) -> Exponentials:
 def exponentials(x: np.ndarray) -> Exponentials:
     """Those of each row over that of its largest number, in the memory of x; their sums, or 1 for a row of -inf; and
     the logarithms of the sums of exp(x), or inf."""
-    shape = shape_of(-1, x)
-    if shape is None or not x.flags.c_contiguous:
+    found = plan_of(("Exponentials",), -1, x.shape, x.dtype) if x.size >= LEAST and x.flags.c_contiguous else None
+    if found is None:
         return _exponentials(x)
     total, logarithm = np.empty((*x.shape[:-1], 1), x.dtype), np.empty(x.shape[:-1], x.dtype)
-    return Exponentials(run(("Exponentials",), shape, x, None, x, total, logarithm), total, logarithm)
+    return Exponentials(run(found, x, None, x, total, logarithm), total, logarithm)
 
 
 # One number for each row
@@ -170,11 +173,12 @@ def extreme(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
 
 
 def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
-    shape = shape_of(dim, x, halves=True) if x.size >= _LEAST_REDUCED and x.flags.c_contiguous else None
+    fits = x.size >= _LEAST_REDUCED and x.flags.c_contiguous
+    shape = shape_of(dim, x.shape, x.dtype, True) if fits else None
     if shape is None or shape.rows == 1 or (name == "Total" and shape.columns > _MOST_SUMMED):
         return None
     out = np.empty(kept_sizes(x, dim), np.float32 if is_half(x.dtype) else x.dtype)
-    run((name,), shape, x, None, x, out)
+    run(plan((name,), shape, x.dtype), x, None, x, out)
     return out
 
 
@@ -187,7 +191,7 @@ def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     if shape is None:
         return None
-    out = run(("RunningSums",), shape, x)
+    out = run(plan(("RunningSums",), shape, x.dtype), x)
     overflows = x.dtype.itemsize == 8 and not shape.strips and not np.isfinite(out[..., -1]).all()
     return None if overflows else out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +14,26 @@ from .. import threading
 from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, empty
 
-__all__ = ["FLOAT32", "Dim", "Shape", "Weights", "kept_sizes", "run", "shape_along", "shape_of", "tasks_that_share"]
+__all__ = [
+    "FLOAT32",
+    "LEAST",
+    "Dim",
+    "Plan",
+    "Shape",
+    "Weights",
+    "kept_sizes",
+    "plan",
+    "plan_of",
+    "run",
+    "shape_along",
+    "shape_of",
+    "tasks_that_share",
+]
 
 Dim = int | tuple[int, ...]
 
-LEAST = 1 << 12
-"""Numbers from which vectors are worth loading and calling."""
+LEAST = 1 << 7
+"""Numbers from which vectors are worth loading; calling them takes less than passes of NumPy do for any number."""
 
 MOST_COLUMNS = 1 << 16
 """Above it sums of float32 in 64 parts would lose more digits than NumPy's, which are made in pairs."""
@@ -31,6 +46,12 @@ _NUMBERS = 1 << 13
 
 _LEAST_SHARING, _MOST_TASKS = 32, 256
 """Rows, at least, that add to the same sums, and how many such sums there are at most."""
+
+_ALIGNED = 1 << 16
+"""Bytes from which it is felt where a result begins."""
+
+_NONE = (0,) * 6
+"""Addresses of what a function keeps for no row."""
 
 _FLOAT, _INTEGER = struct.Struct("<d"), struct.Struct("<q")
 
@@ -54,20 +75,18 @@ def lanes_of_strip(dtype: np.dtype) -> int:
     return 16 if dtype == FLOAT64 else 32
 
 
-def shape_of(dim: Dim, *arrays: np.ndarray, halves: bool = False) -> Shape | None:
-    """How vectors see arrays whose rows extend along these dimensions; None where they do not."""
-    first, dims = arrays[0], dim if isinstance(dim, tuple) else (dim,)
-    dtype = first.dtype
-    if first.size < LEAST or not (dtype in (FLOAT32, FLOAT64) or (halves and is_half(dtype) and readable(dtype))):
+@functools.lru_cache(4096)
+def shape_of(dim: Dim, sizes: tuple[int, ...], dtype: np.dtype, halves: bool = False) -> Shape | None:
+    """How vectors see an array whose rows extend along these dimensions; None where they do not."""
+    ndim, dims = len(sizes), dim if isinstance(dim, tuple) else (dim,)
+    if math.prod(sizes) < LEAST or not (dtype in (FLOAT32, FLOAT64) or (halves and is_half(dtype) and readable(dtype))):
         return None
-    if any(each.shape != first.shape or each.dtype != dtype for each in arrays):
+    of_row = {each % ndim for each in dims}
+    kept = [each for each in range(ndim) if each not in of_row] or [0]
+    start, stop = (kept[0], kept[-1] + 1) if len(of_row) < ndim else (0, 0)
+    if len(of_row) + stop - start != ndim:
         return None
-    of_row = {each % first.ndim for each in dims}
-    kept = [each for each in range(first.ndim) if each not in of_row] or [0]
-    start, stop = (kept[0], kept[-1] + 1) if len(of_row) < first.ndim else (0, 0)
-    if len(of_row) + stop - start != first.ndim:
-        return None
-    shape = Shape(*(math.prod(first.shape[part]) for part in (slice(start), slice(start, stop), slice(stop, None))))
+    shape = Shape(*(math.prod(sizes[part]) for part in (slice(start), slice(start, stop), slice(stop, None))))
     if not shape.columns <= MOST_COLUMNS >= shape.segments:
         return None
     if shape.strips:
@@ -140,9 +159,27 @@ def _rows_in_task(shape: Shape, dtype: np.dtype, sharing: bool = False) -> int:
     return max(1, _NUMBERS // numbers)
 
 
+class Plan(NamedTuple):
+    """What does a function of rows of arrays of one shape.
+
+    Attributes:
+        function: `loops.run`.
+        leaf: its address.
+        where: rows lie: the fields of `loops._Blocks` from `rows` on.
+        alone: whether there is work for one thread.
+    """
+
+    function: Callable[..., None]
+    leaf: int
+    where: tuple[int, ...]
+    alone: bool
+
+
 @functools.lru_cache(4096)
-def _where(shape: Shape, dtype: np.dtype, weights: Weights) -> tuple[int, ...]:
-    """Where rows lie: the fields of `loops._Blocks` from `rows` on."""
+def plan(names: tuple[str, ...], shape: Shape, dtype: np.dtype, weights: Weights = NO_WEIGHTS) -> Plan:
+    """Of the function of `functions`, or of `standardization`, that has these names."""
+    from . import loops
+
     segments, rows, columns = shape
     size, kept = dtype.itemsize, 8 if dtype == FLOAT64 else 4
     stride, step = rows * columns * size, columns * size
@@ -151,35 +188,43 @@ def _where(shape: Shape, dtype: np.dtype, weights: Weights) -> tuple[int, ...]:
     of_columns = weights.lie == "columns"
     of_row, of_task = (0, columns * kept) if of_columns else (weights.pieces * kept, 0)
     block = _rows_in_task(shape, dtype, sharing=of_columns)
-    return rows, columns, segments, stride, step, weights.period, of_row, of_row, of_task, block
+    where = rows, columns, segments, stride, step, weights.period, of_row, of_row, of_task, block
+    return Plan(loops.run, _leaf(names, dtype, shape.strips), where, rows < 2 * block)
+
+
+@functools.lru_cache(4096)
+def plan_of(
+    names: tuple[str, ...], dim: Dim, sizes: tuple[int, ...], dtype: np.dtype, halves: bool = False
+) -> Plan | None:
+    """The same of an array whose rows extend along these dimensions; None where vectors do not see them."""
+    shape = shape_of(dim, sizes, dtype, halves)
+    return None if shape is None else plan(names, shape, dtype)
+
+
+@functools.lru_cache(256)
+def _bits(value: float) -> int:
+    return _INTEGER.unpack(_FLOAT.pack(value))[0]
 
 
 def run(
-    names: tuple[str, ...],
-    shape: Shape,
+    plan: Plan,
     first: np.ndarray,
     second: np.ndarray | None = None,
     out: np.ndarray | None = None,
     *of_rows: np.ndarray | None,
     eps: float = 0.0,
-    weights: Weights = NO_WEIGHTS,
 ) -> np.ndarray:
-    """The function of `functions`, or of `standardization`, that has these names, of contiguous copies of one or two
-    arrays, in `out` or in an array of its own.
+    """The function of contiguous copies of one or two arrays, in `out` or in an array of its own.
 
     `of_rows` are one number for each row and another, weights, biases, and the sums that make up their gradients: as
-    `weights` says, or for columns one of each for rows that share it, zeros that are added to.
+    the plan's weights say, or for columns one of each for rows that share it, zeros that are added to.
     """
-    from . import loops
-
     first = np.ascontiguousarray(first)
     second = first if second is None else np.ascontiguousarray(second)
-    dtype = first.dtype
-    out = empty(first.shape, dtype) if out is None else out
+    if out is None:
+        out = np.empty(first.shape, first.dtype) if first.nbytes < _ALIGNED else empty(first.shape, first.dtype)
     beside = [0 if each is None else address_of(each) for each in of_rows]
-    beside += [0] * (6 - len(beside))
-    (bits,) = _INTEGER.unpack(_FLOAT.pack(eps))
-    places = address_of(first), address_of(second), address_of(out)
-    leaf = _leaf(names, dtype, shape.strips)
-    loops.run(*threading.pool(), leaf, (*places, *beside, bits, *_where(shape, dtype, weights)))
+    places = address_of(first), address_of(second), address_of(out), *beside, *_NONE[len(beside) :]
+    pool = (0, 1) if plan.alone else threading.pool()
+    plan.function(*pool, plan.leaf, (*places, _bits(eps), *plan.where))
     return out

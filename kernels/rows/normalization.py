@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import back, is_half, memory_order
-from .arrays import FLOAT32, Dim, Shape, Weights, run, shape_of, tasks_that_share
+from .arrays import FLOAT32, Dim, Plan, Shape, Weights, plan, run, shape_of, tasks_that_share
 
 __all__ = ["StandardizeGradients", "Standardized", "standardize", "standardize_gradient"]
 
@@ -103,6 +103,7 @@ class _Seen(NamedTuple):
     """How vectors see the rows of an array, with its dimensions in another order, and weights.
 
     Attributes:
+        plan: what does it.
         order: of the dimensions; None where they stay.
         padded: the sizes of the weights in that order.
         kept: those of the numbers that are kept for each row.
@@ -112,6 +113,7 @@ class _Seen(NamedTuple):
 
     shape: Shape
     weights: Weights
+    plan: Plan
     order: tuple[int, ...] | None
     padded: tuple[int, ...]
     kept: tuple[int, ...]
@@ -150,8 +152,9 @@ def _weights(shape: Shape, sizes: tuple[int, ...], weights: tuple[int, ...], of_
 
 @functools.lru_cache(4096)
 def _seen(
-    sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, dim: Dim, weights: tuple[int, ...]
-) -> _Seen | None:
+    name: str, statistics: str, sizes: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, dim: Dim,
+    weights: tuple[int, ...],
+) -> _Seen | None:  # fmt: skip
     """How vectors see an array, in the order in which it lies in memory, or else as it is."""
     array = np.lib.stride_tricks.as_strided(np.empty((), dtype), sizes, strides)
     ndim, dims = len(sizes), dim if isinstance(dim, tuple) else (dim,)
@@ -162,7 +165,7 @@ def _seen(
     for order in dict.fromkeys((natural if contiguous else memory_order(array) or natural, natural)):
         of_row = {order.index(each % ndim) for each in dims}
         turned, turned_weights = (tuple(of[each] for each in order) for of in (sizes, padded))
-        shape = shape_of(tuple(of_row), array.transpose(order), halves=True)
+        shape = shape_of(tuple(of_row), turned, dtype, halves=True)
         found = None if shape is None else _weights(shape, turned, turned_weights, of_row)
         if shape is None or found is None:
             continue
@@ -171,7 +174,8 @@ def _seen(
         if found.lie == "columns":
             sums = tasks_that_share(shape, dtype), shape.columns
         changed = None if order == natural else order
-        return _Seen(shape, found, changed, turned_weights, kept, sums, changed is None and not contiguous)
+        made = plan((name, found.lie, statistics), shape, dtype, found)
+        return _Seen(shape, found, made, changed, turned_weights, kept, sums, changed is None and not contiguous)
     return None
 
 
@@ -209,7 +213,8 @@ def standardize(
         statistics: "moments", the mean and sqrt(var + eps), var biased; "square", 0 and sqrt(mean(x**2) + eps); or
             "nothing", 0 and 1.
     """
-    working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
+    working = _working(x.dtype)
+    seen = _seen("Standardize", statistics, x.shape, x.strides, x.dtype, dim, weight.shape)
     if seen is None or bias.shape != weight.shape:
         if x.dtype == weight.dtype == bias.dtype == working:
             return _standardize(x, weight, bias, dim=dim, eps=eps, statistics=statistics)
@@ -219,8 +224,7 @@ def standardize(
     mean = np.empty(seen.kept, working) if statistics == "moments" else np.zeros((1,) * x.ndim, working)
     deviation = np.empty(seen.kept, working) if statistics != "nothing" else np.ones((1,) * x.ndim, working)
     of_rows = mean, deviation, seen.weighting(weight, working), seen.weighting(bias, working)
-    names = "Standardize", seen.weights.lie, statistics
-    out = run(names, seen.shape, seen.there(x), None, None, *of_rows, eps=eps, weights=seen.weights)
+    out = run(seen.plan, seen.there(x), None, None, *of_rows, eps=eps)
     return Standardized(_laid_out(seen, x, out), seen.back(mean), seen.back(deviation))
 
 
@@ -237,7 +241,8 @@ def standardize_gradient(
     """Of `standardize`, from the gradient of its output, its input, and its mean and deviation: with h = g * weight and
     y = (x - mean) / deviation, (h - mean(h) - y * mean(h * y)) / deviation, the sums of g * y, and those of g, in the
     shape of the weights. Means that the statistics do not have are left out."""
-    working, seen = _working(x.dtype), _seen(x.shape, x.strides, x.dtype, dim, weight.shape)
+    working = _working(x.dtype)
+    seen = _seen("StandardizeGradient", statistics, x.shape, x.strides, x.dtype, dim, weight.shape)
     if seen is None or not _fit(seen, g, x, mean, deviation, statistics):
         arrays = (each.astype(working, copy=False) for each in (g, x, mean, deviation, weight))
         made = _standardize_gradient(*arrays, dim=dim, statistics=statistics)
@@ -246,8 +251,7 @@ def standardize_gradient(
     mean, deviation = (np.ascontiguousarray(seen.there(each), working) for each in (mean, deviation))
     weighting = seen.weighting(weight, working)
     of_rows = mean, deviation, weighting, weighting, *sums
-    names = "StandardizeGradient", seen.weights.lie, statistics
-    of_input = run(names, seen.shape, seen.there(g), seen.there(x), None, *of_rows, weights=seen.weights)
+    of_input = run(seen.plan, seen.there(g), seen.there(x), None, *of_rows)
     of_weight, of_bias = sums.reshape(2, -1, weight.size).sum(1)
     if seen.order is not None:
         of_weight, of_bias = (seen.back(each.reshape(seen.padded)) for each in (of_weight, of_bias))

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from minitorch_backends.kernels import rows, threading
 from minitorch_backends.kernels.elementwise.arrays import readable
 from minitorch_backends.kernels.rows import BY_ROWS
-from minitorch_backends.kernels.rows.arrays import LEAST, MOST_COLUMNS, shape_of
+from minitorch_backends.kernels.rows.arrays import MOST_COLUMNS, Dim, Shape
+from minitorch_backends.kernels.rows.arrays import shape_of as shape_of_sizes
 
 every_function = pytest.mark.parametrize("name", BY_ROWS)
 every_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+NUMBERS = 1 << 12
 COLUMNS = [1, 2, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 130, 257, 1000]
 
 
@@ -25,6 +27,10 @@ def operands(name: str, dtype: Any, shape: tuple[int, ...], seed: int = 0) -> li
     if name == "log_softmax_gradient":
         return [x, -np.abs(y)]
     return [x, y] if name.endswith("_gradient") else [x]
+
+
+def shape_of(dim: Dim, x: np.ndarray) -> Shape | None:
+    return shape_of_sizes(dim, x.shape, x.dtype)
 
 
 def results(found: Any) -> tuple[np.ndarray, ...]:
@@ -52,7 +58,7 @@ def assert_near(got: tuple, right: tuple, dtype: Any, units: float = 16) -> None
 @every_function
 def test_every_length_of_rows_agrees_with_the_definition(name: str, dtype: Any) -> None:
     for columns in COLUMNS:
-        arrays = operands(name, dtype, (LEAST // columns + 3, columns), columns)
+        arrays = operands(name, dtype, (NUMBERS // columns + 3, columns), columns)
         assert shape_of(-1, arrays[0]).columns == columns
         assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), dtype)
 
@@ -60,8 +66,8 @@ def test_every_length_of_rows_agrees_with_the_definition(name: str, dtype: Any) 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmax_gradient", "log_softmax_gradient"])
 def test_rows_of_halves_are_computed_in_float32_and_rounded_once(name: str, dtype: Any) -> None:
-    for columns in (1, 16, 33, 1000, LEAST):
-        for shape in ((LEAST // columns + 3, columns), (2, 3, columns) if columns < 1000 else (2, columns)):
+    for columns in (1, 16, 33, 1000, NUMBERS):
+        for shape in ((NUMBERS // columns + 3, columns), (2, 3, columns) if columns < 1000 else (2, columns)):
             arrays = [each.astype(dtype) for each in operands(name, np.float32, shape, columns)]
             got = BY_ROWS[name](*arrays)
             wanted = BY_ROWS[name].by_passes(*[each.astype(np.float64) for each in arrays])
@@ -138,7 +144,7 @@ def test_rows_that_lie_side_by_side_have_a_lane_each(name: str, dtype: Any) -> N
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(sorted(BY_ROWS)), st.integers(1, 300), st.booleans(), st.integers(0, 2**32 - 1))
 def test_layouts_and_threads_leave_the_bits(name: str, columns: int, wide: bool, seed: int) -> None:
-    arrays = operands(name, np.float64 if wide else np.float32, (LEAST // columns + 40, columns), seed)
+    arrays = operands(name, np.float64 if wide else np.float32, (NUMBERS // columns + 40, columns), seed)
     straight = of(BY_ROWS[name], name, arrays)
     before = threading.get_num_threads()
     threading.set_num_threads(1)
