@@ -140,6 +140,13 @@ def wide_convolution() -> Observation:
     return observed(lambda: mt.conv2d(x, weight))
 
 
+def recurrence() -> Observation:
+    mt.manual_seed(0)
+    module, x = mt.nn.GRU(16, 24), mt.randn(5, 3, 16)
+    with mt.no_grad():
+        return observed(lambda: module(x)[0])
+
+
 def transforms() -> Observation:
     """Two of one kind: the second has the plan of the first where plans are kept."""
     backends.cuda.cufft_plan_cache.clear()
@@ -197,6 +204,7 @@ FLIPS: dict[str, list[Flip]] = {
     "cudnn.deterministic": [Flip(False, True, {"cudnn.benchmark": True}, benchmarked)],
     "cudnn.allow_tf32": [Flip(False, True, observe=convolution)],
     "cudnn.conv.fp32_precision": [Flip("ieee", "tf32", observe=convolution)],
+    "cudnn.rnn.fp32_precision": [Flip("ieee", "tf32", observe=recurrence)],
     "cudnn.depthwise_kernel": [Flip("cudnn", "native", observe=depthwise)],
     "deterministic_algorithms": [
         Flip("default", value, {"cudnn.benchmark": True}, benchmarked) for value in ("warn", "error")
@@ -211,6 +219,7 @@ FLIPS: dict[str, list[Flip]] = {
         Flip(False, True, observe=wide_convolution),
     ],
     "mkldnn.conv.fp32_precision": [Flip("ieee", "bf16", observe=convolution)],
+    "mkldnn.rnn.fp32_precision": [Flip("ieee", "bf16", observe=recurrence)],
     "mkldnn.allow_tf32": [Flip(False, True)],
     "mkldnn.fp32_precision": [Flip("ieee", "bf16")],
     "mkldnn.matmul.fp32_precision": [Flip("ieee", "bf16")],

@@ -8,8 +8,6 @@ from __future__ import annotations
 __all__ = ["HONEST_CONSTANTS"]
 
 HONEST_CONSTANTS = {
-    "cudnn.rnn.fp32_precision": "there are no recurrent kernels; a recurrence is made of matrix products",
-    "mkldnn.rnn.fp32_precision": "there are no recurrent kernels; a recurrence is made of matrix products",
     "mkldnn.deterministic": "every product gives the same bits in every run and for every number of threads already",
     "cuda.cudnn_sdp": "cuDNN's attention kernel does not exist here",
     "cuda.rocm_fa_library": "AMD's attention kernels do not exist here",

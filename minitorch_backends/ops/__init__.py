@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     normalization,
     padding,
     pool,
+    recurrent,
     remake,
     resize,
     transforms,

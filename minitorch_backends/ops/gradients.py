@@ -11,12 +11,17 @@ from ..tensor import Tensor, adopt
 from .dims import wrap_dims
 from .shape import expanded
 
-__all__ = ["axes_of", "conjugated", "kept_shape", "restored", "shared_among_ties", "spread", "zero"]
+__all__ = ["axes_of", "conjugated", "counts", "kept_shape", "restored", "shared_among_ties", "spread", "zero"]
 
 
 def conjugated(value: Any) -> Any:
     """The conjugate of a tensor or number; itself when it is real."""
     return value.conj() if type(value) is Tensor and value._array.dtype.kind == "c" else value
+
+
+def counts(g: Tensor) -> bool:
+    """Whether a gradient is more than the zeros of an unused result; passes over whole arrays are spared otherwise."""
+    return g._node is not None or bool(g._array.any())
 
 
 def zero(g: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..backends.permission import Choice, chosen, precision_of
 from ..flags import State, current
+from ..kernels.gemm import Kept, gains_by_keeping, gains_by_packing, linear
 from ..kernels.gemm import addmm as kernel_addmm
-from ..kernels.gemm import gains_by_packing
 from ..kernels.gemm import matmul as kernel
 from ..kernels.gemm.blas import dots, product_of_dots
 from ..kernels.gemm.half import half_matmul
@@ -19,7 +19,7 @@ from ..kernels.precision import PRECISIONS, named
 from ..kernels.registry import ArraySpec, Kernel, Refused
 from . import answers
 
-__all__ = ["choice_of", "float32_call", "fused_sum", "product", "straight_dots", "straight_product"]
+__all__ = ["choice_of", "float32_call", "fused_sum", "product", "repeated", "straight_dots", "straight_product"]
 
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = Choice("ieee", "precision flags act on float32 products only")
@@ -32,15 +32,28 @@ _LAYOUTS_TAUGHT = 4
 """Times that the table of `answers` is told of products of two shapes, each with other strides."""
 
 
-def product(a: np.ndarray, b: np.ndarray, precision: str | None = None) -> np.ndarray:
-    """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force; float32 only has a
-    choice.
+def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: str = "matmul") -> np.ndarray:
+    """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force for this kind of product;
+    float32 only has a choice.
     """
-    if a.dtype is b.dtype and (precision is None or type(precision) is str):
+    if kind == "matmul" and a.dtype is b.dtype and (precision is None or type(precision) is str):
         call = _kept_call(a, b, precision)
         return call(a, b) if call is not None else _new_call(a, b, precision)(a, b)
-    planned = _plan(a, precision)
+    planned = _plan(a, precision, kind)
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
+
+
+def repeated(
+    a: ArraySpec, b: np.ndarray, precision: str | None = None, kind: str = "matmul"
+) -> Callable[[np.ndarray], np.ndarray]:
+    """What multiplies matrices like `a` by b, which stays as it is: packed once where products of it gain by that."""
+    kernel, keywords, decided_by = _plan(a, precision, kind)
+    spec = ArraySpec(b.shape, b.dtype)
+    if a.dtype == _FLOAT32 and "prefer" not in keywords and gains_by_keeping(a, spec, **keywords):
+        kept = Kept(b, **keywords)
+        return lambda x: linear(x, kept, decided_by=decided_by, **keywords)
+    call = kernel.prepared(a, spec, decided_by, **keywords)
+    return lambda x: call(x, b)
 
 
 _Call = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -160,14 +173,14 @@ class _Plan(NamedTuple):
     decided_by: str | None
 
 
-def _plan(a: np.ndarray, precision: str | None = None) -> _Plan:
+def _plan(a: np.ndarray | ArraySpec, precision: str | None = None, kind: str = "matmul") -> _Plan:
     """How a product of arrays of the dtype of `a` is called."""
     state, choice = current(), _EXACT
     if a.dtype == _FLOAT32:
-        if precision is None:
+        if precision is None and kind == "matmul":
             decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
             return _Plan(kernel, keywords, decided_by)
-        choice = choice_of(precision, "matmul")
+        choice = choice_of(precision, kind)
     elif (sums := _half_sums(state, a.dtype.name)) is not None:
         return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
     return _Plan(kernel, _keywords(state, choice.precision), choice.decided_by)
@@ -183,8 +196,9 @@ def _keywords(state: State, precision: str) -> dict[str, Any]:
     return keywords
 
 
-def choice_of(precision: str, product: str) -> Choice:
-    """The precision that a call names, for a kind of product; raises ValueError for names that there are not."""
+def choice_of(precision: str | None, product: str) -> Choice:
+    """The precision that a call names, or else the flags, for a kind of product; raises ValueError for names that there
+    are not."""
     if type(precision) is str:
         try:
             precision = named(precision).name

@@ -13,6 +13,7 @@ from ..kernels.rows import Standardized, StandardizeGradients
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
+from .gradients import counts
 
 __all__ = ["standardize", "standardize_reference"]
 
@@ -125,16 +126,11 @@ def _standardize_gradients(
     for_output, for_mean, for_deviation = g
     of_input, of_weight, of_bias = standardize_backward(for_output, input, mean, deviation, weight, dim, statistics)
     share = 1 / max(math.prod(input.shape[each] for each in dim), 1)
-    if statistics == "moments" and _counts(for_mean):
+    if statistics == "moments" and counts(for_mean):
         of_input = of_input + for_mean * share
-    if statistics != "nothing" and _counts(for_deviation):
+    if statistics != "nothing" and counts(for_deviation):
         of_input = of_input + _standard(input, mean, deviation, statistics) * (for_deviation * share)
     return of_input, of_weight, of_bias
-
-
-def _counts(g: Tensor) -> bool:
-    """Whether a gradient is more than the zeros of an unused result; passes over whole arrays are spared otherwise."""
-    return g._node is not None or bool(g._array.any())
 
 
 @op(

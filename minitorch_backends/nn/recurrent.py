@@ -1,0 +1,319 @@
+"""Recurrent layers and cells. Their products run at the precision of recurrences, `cudnn.rnn.fp32_precision` and its
+relatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..factories import empty, zeros
+from ..ops.join import cat, stack
+from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
+from ..tensor import Parameter, Tensor
+from . import functional as F
+from . import init
+from .module import Module
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+
+States = tuple[Tensor, ...]
+"""The hidden state, and the cell state of an LSTM."""
+
+
+def _projected(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The weight applied to all steps in one product."""
+    result = recurrent_product(input.flatten(0, 1), weight)
+    return (result if bias is None else result + bias).unflatten(0, input.shape[:2])
+
+
+class _Weights(NamedTuple):
+    """The parameters of one layer in one direction, in torch's order."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The sum of both."""
+        return None if self.bias_ih is None or self.bias_hh is None else self.bias_ih + self.bias_hh
+
+
+class _Recurrent(Module):
+    """What layers and cells share: sizes, weights that start uniform within 1 / sqrt(hidden_size), and checks."""
+
+    _gates, _states = 1, 1
+
+    input_size: int
+    hidden_size: int
+    bias: bool
+
+    def _add(self, suffix: str, input_size: int, device: Any, dtype: Any) -> None:
+        """The parameters of one layer in one direction, under torch's names."""
+        rows = self._gates * self.hidden_size
+        shapes: list[tuple[int, ...]] = [(rows, input_size), (rows, self.hidden_size), (rows,), (rows,)]
+        for name, shape in zip(_Weights._fields, shapes if self.bias else shapes[:2], strict=False):
+            setattr(self, name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
+
+    def _one(self, input: Tensor, suffix: str, before: States) -> tuple[Tensor, States]:
+        """One layer in one direction over an input (length, batch, size): the states of every step, and those after the
+        last one."""
+        of = _Weights._make(getattr(self, name + suffix, None) for name in _Weights._fields)
+        return self._layer(input, of, before)
+
+    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
+        raise NotImplementedError
+
+    def reset_parameters(self) -> None:
+        """Draw all weights and biases anew."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def _check_sizes(self) -> None:
+        if self.hidden_size <= 0:
+            raise ValueError(f"hidden_size must be greater than zero, and got {self.hidden_size}")
+
+    def _check_input(self, input: Tensor, dims: tuple[int, int]) -> None:
+        name = type(self).__name__
+        if input.ndim not in dims:
+            raise ValueError(f"{name}: Expected input to be {dims[0]}D or {dims[1]}D, got {input.ndim}D instead")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{name}: input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
+            )
+
+    def _given(self, hx: Any) -> States:
+        """The states that a call gave."""
+        states = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        if len(states) != self._states or not all(isinstance(each, Tensor) for each in states):
+            wanted = "a tensor" if self._states == 1 else f"{self._states} tensors, the hidden and the cell state"
+            raise RuntimeError(f"{type(self).__name__}: expected hx to be {wanted}, and got {hx!r}")
+        return states
+
+    def _result(self, states: States) -> Any:
+        return states[0] if self._states == 1 else states
+
+
+# Kinds
+
+
+class _Elman(_Recurrent):
+    nonlinearity: str
+
+    def _take(self, nonlinearity: str) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity {nonlinearity!r}; expected 'tanh' or 'relu'")
+        self.nonlinearity = nonlinearity
+
+    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
+        output = rnn_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before, self.nonlinearity)
+        return output, (output[-1],)
+
+
+class _LongShortTerm(_Recurrent):
+    _gates, _states = 4, 2
+
+    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
+        made = lstm_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before)
+        return made.output, (made.output[-1], made.cells[-1])
+
+
+class _Gated(_Recurrent):
+    _gates = 3
+
+    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
+        inner = zeros(len(of.weight_hh), dtype=of.weight_hh.dtype) if of.bias_hh is None else of.bias_hh
+        output = gru_layer(_projected(input, of.weight_ih, of.bias_ih), of.weight_hh, inner, *before).output
+        return output, (output[-1],)
+
+
+# Layers
+
+
+class _Layers(_Recurrent):
+    """Layers over sequences, in one or both directions."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional
+        self._check_sizes()
+        if num_layers <= 0:
+            raise ValueError(f"num_layers must be greater than zero, and got {num_layers}")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"dropout should be a probability from 0 to 1, and got {dropout}")
+        for layer, suffix in self._suffixes():
+            self._add(suffix, input_size if layer == 0 else hidden_size * self._directions, device, dtype)
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 1 + self.bidirectional
+
+    def _suffixes(self) -> Iterator[tuple[int, str]]:
+        """Every layer with that of the names of its parameters, for each direction."""
+        for layer in range(self.num_layers):
+            for direction in ("", "_reverse")[: self._directions]:
+                yield layer, f"_l{layer}{direction}"
+
+    def flatten_parameters(self) -> None:
+        """Nothing: it is for memory of GPUs."""
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        self._check_input(input, (2, 3))
+        batched = input.ndim == 3
+        sequence = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
+        if not sequence.shape[0]:
+            raise RuntimeError(
+                f"{type(self).__name__}: Expected sequence length to be larger than 0, and got an input of shape "
+                f"{list(input.shape)}"
+            )
+        output, after = self._run(sequence, self._start(sequence, hx, batched))
+        if not batched:
+            return output.squeeze(1), self._result(tuple(each.squeeze(1) for each in after))
+        return (output.transpose(0, 1) if self.batch_first else output), self._result(after)
+
+    def _start(self, sequence: Tensor, hx: Any, batched: bool) -> States:
+        """The states before the first step, (layers x directions, batch, hidden)."""
+        shape = (self.num_layers * self._directions, sequence.shape[1], self.hidden_size)
+        if hx is None:
+            return (zeros(*shape, dtype=sequence.dtype),) * self._states
+        states = self._given(hx)
+        expected = shape if batched else (shape[0], shape[2])
+        for name, state in zip(("hidden", "cell"), states, strict=False):
+            if tuple(state.shape) != expected:
+                raise RuntimeError(
+                    f"{type(self).__name__}: Expected {name} size {expected}, got {list(state.shape)}; it is (layers x "
+                    f"directions, {'batch, ' if batched else ''}hidden_size)"
+                )
+        return states if batched else tuple(state.unsqueeze(1) for state in states)
+
+    def _run(self, sequence: Tensor, start: States) -> tuple[Tensor, States]:
+        after: list[States] = []
+        outputs: list[Tensor] = []
+        for place, (_, suffix) in enumerate(self._suffixes()):
+            if len(outputs) == self._directions:
+                sequence, outputs = cat(outputs, -1), []
+                sequence = F.dropout(sequence, self.dropout, self.training) if self.dropout else sequence
+            reverse = suffix.endswith("_reverse")
+            seen = sequence.flip(0) if reverse else sequence
+            output, last = self._one(seen, suffix, tuple(each[place] for each in start))
+            outputs.append(output.flip(0) if reverse else output)
+            after.append(last)
+        return cat(outputs, -1), tuple(stack(each) for each in zip(*after, strict=True))
+
+    def extra_repr(self) -> str:
+        defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        changed = [
+            f", {name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value
+        ]
+        return f"{self.input_size}, {self.hidden_size}{''.join(changed)}"
+
+
+class RNN(_Elman, _Layers):
+    """Elman's recurrence: h = f(weight_ih @ x + bias_ih + weight_hh @ h_before + bias_hh), f being tanh or relu.
+
+    Called with a sequence (length, batch, input_size), or with the batch first if `batch_first`, or without it, and
+    states (num_layers x directions, batch, hidden_size), zeros by default; the result is (output (length, batch,
+    directions x hidden_size), states after the last step). With `bidirectional` a second recurrence goes backward
+    through the sequence; `dropout` is between the layers, in training.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._take(nonlinearity)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
+
+
+class LSTM(_LongShortTerm, _Layers):
+    """Long short-term memory (S. Hochreiter and J. Schmidhuber, 1997), with gates i, f, g, o as in torch: c = f *
+    c_before + i * g, and h = o * tanh(c).
+
+    Called as `RNN` is, but that states are pairs (h, c).
+    """
+
+
+class GRU(_Gated, _Layers):
+    """Gated recurrent units (K. Cho et al., 2014), with gates r, z, n as in torch: n = tanh(x_n + r * h_n), where h_n
+    is weight_hn @ h_before + bias_hn, and h = (1 - z) * n + z * h_before.
+
+    Called as `RNN` is.
+    """
+
+
+# Cells
+
+
+class _Cell(_Recurrent):
+    """One step of a layer."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        self._check_sizes()
+        self._add("", input_size, device, dtype)
+        self.reset_parameters()
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        self._check_input(input, (1, 2))
+        batched = input.ndim == 2
+        rows = input if batched else input.unsqueeze(0)
+        shape = (len(rows), self.hidden_size)
+        states = (zeros(*shape, dtype=input.dtype),) * self._states if hx is None else self._given(hx)
+        states = states if batched or hx is None else tuple(each.unsqueeze(0) for each in states)
+        for state in states:
+            if tuple(state.shape) != shape:
+                raise RuntimeError(
+                    f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, and got "
+                    f"{list(state.shape if batched else state.shape[1:])}"
+                )
+        after = self._one(rows.unsqueeze(0), "", states)[1]
+        return self._result(after if batched else tuple(each.squeeze(0) for each in after))
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(_Elman, _Cell):
+    """One step of an `RNN`: input (batch, input_size) or (input_size), and a state (batch, hidden_size), to the next
+    state."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        self._take(nonlinearity)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+
+
+class LSTMCell(_LongShortTerm, _Cell):
+    """One step of an `LSTM`: the states are a pair."""
+
+
+class GRUCell(_Gated, _Cell):
+    """One step of a `GRU`."""

@@ -1,0 +1,209 @@
+"""Recurrent layers and cells, beside their definition step by step in float64."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import backends, explain, nn
+
+KINDS = {"RNN": (1, 1), "LSTM": (4, 2), "GRU": (3, 1)}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def step(module: Any, suffix: str, x: np.ndarray, states: list[np.ndarray]) -> list[np.ndarray]:
+    """The next states, by the definition."""
+    w_ih, w_hh, *biases = (
+        getattr(module, name + suffix).detach().numpy().astype(np.float64)
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        if hasattr(module, name + suffix)
+    )
+    b_ih, b_hh = biases or (0, 0)
+    given, before, h = x @ w_ih.T + b_ih, states[0] @ w_hh.T + b_hh, states[0]
+    if "LSTM" in type(module).__name__:
+        i, f, g, o = np.split(given + before, 4, -1)
+        c = logistic(f) * states[1] + logistic(i) * np.tanh(g)
+        return [logistic(o) * np.tanh(c), c]
+    if "GRU" in type(module).__name__:
+        (xr, xz, xn), (hr, hz, hn) = np.split(given, 3, -1), np.split(before, 3, -1)
+        z, n = logistic(xz + hz), np.tanh(xn + logistic(xr + hr) * hn)
+        return [(1 - z) * n + z * h]
+    return [np.tanh(given + before) if module.nonlinearity == "tanh" else np.maximum(given + before, 0)]
+
+
+def defined(module: Any, x: np.ndarray, states: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """What a layer gives for (length, batch, input_size)."""
+    sequence, after = x.astype(np.float64), [np.array(each, np.float64) for each in states]
+    directions = 1 + module.bidirectional
+    for layer in range(module.num_layers):
+        outputs = []
+        for direction in range(directions):
+            place, now = layer * directions + direction, []
+            current = [each[place] for each in after]
+            for row in sequence[:: 1 - 2 * direction]:
+                current = step(module, f"_l{layer}" + "_reverse" * direction, row, current)
+                now.append(current[0])
+            outputs.append(np.array(now)[:: 1 - 2 * direction])
+            for each, state in zip(after, current, strict=True):
+                each[place] = state
+        sequence = np.concatenate(outputs, -1)
+    return sequence, after
+
+
+def tuple_of(states: Any) -> tuple[Any, ...]:
+    return states if isinstance(states, tuple) else (states,)
+
+
+def given(states: list[np.ndarray]) -> Any:
+    tensors = tuple(map(mt.tensor, states))
+    return tensors if len(tensors) > 1 else tensors[0]
+
+
+@every_kind
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bias": False}, {"num_layers": 2, "bidirectional": True}, {"batch_first": True}],
+    ids=["plain", "no bias", "two layers, both ways", "batch first"],
+)
+@pytest.mark.parametrize("length", [1, 5])
+def test_layers_are_their_definition(kind: str, options: dict[str, Any], length: int) -> None:
+    mt.manual_seed(0)
+    module, rng = getattr(nn, kind)(5, 7, **options), np.random.default_rng(0)
+    x = rng.standard_normal((length, 3, 5)).astype(np.float32)
+    rows = module.num_layers * (1 + module.bidirectional)
+    states = [rng.standard_normal((rows, 3, 7)).astype(np.float32) for _ in range(KINDS[kind][1])]
+    output, after = defined(module, x, states)
+    turned = module.batch_first
+    got, last = module(mt.tensor(x.transpose(1, 0, 2) if turned else x), given(states))
+    assert np.allclose(got.detach().numpy().transpose(1, 0, 2) if turned else got.detach().numpy(), output, atol=2e-6)
+    for one, other in zip(tuple_of(last), after, strict=True):
+        assert np.allclose(one.detach().numpy(), other, atol=2e-6)
+    with mt.no_grad():
+        assert np.array_equal(module(mt.tensor(x.transpose(1, 0, 2) if turned else x), given(states))[0], got.detach())
+
+
+def test_relu_is_a_nonlinearity() -> None:
+    module, x = nn.RNN(5, 7, 1, "relu"), np.random.default_rng(0).standard_normal((4, 2, 5)).astype(np.float32)
+    assert np.allclose(module(mt.tensor(x))[0].detach(), defined(module, x, [np.zeros((1, 2, 7))])[0], atol=2e-6)
+
+
+@every_kind
+def test_a_cell_is_one_step_and_a_row_may_come_alone(kind: str) -> None:
+    mt.manual_seed(0)
+    layer, cell = getattr(nn, kind)(5, 7), getattr(nn, kind + "Cell")(5, 7)
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.state_dict().items()})
+    x = mt.randn(3, 5)
+    after = tuple_of(cell(x))
+    for one, other in zip(after, tuple_of(layer(x.unsqueeze(0))[1]), strict=True):
+        assert mt.equal(one, other.squeeze(0))
+    for one, other in zip(tuple_of(cell(x[1])), after, strict=True):
+        assert one.shape == (7,)
+        assert mt.allclose(one, other[1], atol=1e-6)
+    output, last = layer(x)
+    assert output.shape == (3, 7)
+    assert mt.equal(tuple_of(last)[0][0], output[-1])
+
+
+@every_kind
+def test_gradients_reach_everything(kind: str) -> None:
+    mt.manual_seed(0)
+    module = getattr(nn, kind)(3, 4, 2, bidirectional=True, dtype=mt.float64)
+    x = mt.randn(3, 2, 3, dtype=mt.float64).requires_grad_()
+    states = tuple(mt.randn(4, 2, 4, dtype=mt.float64).requires_grad_() for _ in range(KINDS[kind][1]))
+
+    def call(x: Any, *states: Any) -> Any:
+        output, last = module(x, states if len(states) > 1 else states[0])
+        return (output * output).sum() + sum((each**3).sum() for each in tuple_of(last))
+
+    assert mt.autograd.gradcheck(call, (x, *states))
+    call(x, *states).backward()
+    assert all(each.grad is not None and bool((each.grad != 0).any()) for each in module.parameters())
+
+
+@every_kind
+def test_precision_flags_of_recurrences_govern_every_product(kind: str) -> None:
+    mt.manual_seed(0)
+    module, x = getattr(nn, kind)(16, 24), mt.randn(6, 5, 16)
+    with backends.flags(fp32_precision="ieee"), explain.record() as exact:
+        plain = module(x)[0]
+    with backends.cudnn.rnn.flags(fp32_precision="tf32"), explain.record() as log:
+        output = module(x)[0]
+        output.sum().backward()
+    products = [each for each in log if each.kernel in ("matmul", "linear")]
+    assert len(products) >= 2 * len([each for each in exact if each.kernel in ("matmul", "linear")]) > 0
+    assert {each.precision for each in products} == {"tf32"}
+    assert all("cudnn.rnn.fp32_precision" in each.decided_by for each in products)
+    assert 0 < float((plain - output).abs().max()) < 1e-2
+    with backends.cuda.matmul.flags(fp32_precision="tf32"):
+        assert mt.equal(module(x)[0], plain)
+
+
+def test_the_forward_precision_may_be_recorded() -> None:
+    module, x = nn.GRU(16, 24), mt.randn(6, 5, 16)
+    with backends.flags(backward_precision="recorded"):
+        with backends.mkldnn.rnn.flags(fp32_precision="bf16"):
+            loss = module(x)[0].sum()
+        with explain.record() as log:
+            loss.backward()
+    assert {each.precision for each in log if each.kernel in ("matmul", "linear")} == {"bf16"}
+
+
+@every_kind
+def test_half_types(kind: str) -> None:
+    module = getattr(nn, kind)(5, 7)
+    x = mt.randn(4, 3, 5)
+    wanted = module(x)[0]
+    got = module.to(mt.bfloat16)(x.to(mt.bfloat16))[0]
+    assert got.dtype is mt.bfloat16
+    assert float((got.float() - wanted).abs().max()) < 0.05
+
+
+def test_dropout_is_between_layers_in_training() -> None:
+    mt.manual_seed(0)
+    module, x = nn.LSTM(4, 64, 2, dropout=0.5), mt.randn(3, 2, 4)
+    assert not mt.equal(module(x)[0], module(x)[0])
+    module.eval()
+    assert mt.equal(module(x)[0], module(x)[0])
+    single = nn.LSTM(4, 64, dropout=0.5)
+    assert mt.equal(single(x)[0], single(x)[0])
+
+
+def test_parameters_have_torchs_names_and_range() -> None:
+    module = nn.GRU(5, 16, 2, bidirectional=True)
+    names = [f"{name}_l{layer}{way}" for layer in (0, 1) for way in ("", "_reverse")
+             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]  # fmt: skip
+    assert list(module.state_dict()) == names
+    assert module.weight_ih_l1.shape == (48, 32)
+    assert all(float(each.abs().max()) <= 1 / math.sqrt(16) for each in module.parameters())
+    assert repr(module) == "GRU(5, 16, num_layers=2, bidirectional=True)"
+    assert repr(nn.LSTMCell(3, 4, bias=False)) == "LSTMCell(3, 4, bias=False)"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: nn.LSTM(3, 0), ValueError, "hidden_size must be greater than zero, and got 0"),
+        (lambda: nn.LSTM(3, 4, 0), ValueError, "num_layers must be greater than zero"),
+        (lambda: nn.RNN(3, 4, nonlinearity="gelu"), ValueError, "expected 'tanh' or 'relu'"),
+        (lambda: nn.RNNCell(3, 4, nonlinearity="gelu"), ValueError, "expected 'tanh' or 'relu'"),
+        (lambda: nn.GRU(3, 4, dropout=2), ValueError, "probability from 0 to 1"),
+        (lambda: nn.GRU(3, 4)(mt.randn(2)), ValueError, "Expected input to be 2D or 3D, got 1D"),
+        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 5)), RuntimeError, "Expected 3, got 5"),
+        (lambda: nn.GRU(3, 4)(mt.randn(0, 2, 3)), RuntimeError, "sequence length to be larger than 0"),
+        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3), mt.zeros(1, 3, 4)), RuntimeError, r"Expected hidden size \(1, 2, 4\)"),
+        (lambda: nn.LSTM(3, 4)(mt.randn(2, 2, 3), mt.zeros(1, 2, 4)), RuntimeError, "2 tensors"),
+        (lambda: nn.LSTM(3, 4)(mt.randn(2, 2, 3), (mt.zeros(1, 2, 4), mt.zeros(4))), RuntimeError, "cell size"),
+        (lambda: nn.GRUCell(3, 4)(mt.randn(2, 3), mt.zeros(3, 4)), RuntimeError, r"states of shape \[2, 4\]"),
+        (lambda: nn.GRUCell(3, 4)(mt.randn(2, 2, 3)), ValueError, "1D or 2D, got 3D"),
+        (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3, dtype=mt.float64)), RuntimeError, "dtype"),
+    ],
+)  # fmt: skip
+def test_errors(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
