@@ -127,6 +127,22 @@ def test_gradients_reach_everything(kind: str) -> None:
 
 
 @every_kind
+@pytest.mark.parametrize("dtype", [mt.float64, mt.float32, mt.bfloat16])
+def test_gradients_in_vectors_are_those_made_of_ops(kind: str, dtype: Any) -> None:
+    mt.manual_seed(0)
+    module, x = getattr(nn, kind)(5, 19, dtype=dtype), mt.randn(6, 3, 5, dtype=dtype).requires_grad_()
+    states = tuple(mt.randn(1, 3, 19, dtype=dtype).requires_grad_() for _ in range(KINDS[kind][1]))
+    output, last = module(x, states if len(states) > 1 else states[0])
+    loss = (output.float() ** 2).sum() + sum((each.float() ** 3).sum() for each in tuple_of(last))
+    inputs = [x, *states, *module.parameters()]
+    wanted = mt.autograd.grad(loss, inputs, create_graph=True)
+    tolerance = {mt.float64: 1e-12, mt.float32: 1e-5, mt.bfloat16: 0.02}[dtype]
+    for one, other in zip(mt.autograd.grad(loss, inputs), wanted, strict=True):
+        assert one.dtype is dtype
+        assert float((one - other).abs().max()) <= tolerance * float(other.abs().max())
+
+
+@every_kind
 def test_precision_flags_of_recurrences_govern_every_product(kind: str) -> None:
     mt.manual_seed(0)
     module, x = getattr(nn, kind)(16, 24), mt.randn(6, 5, 16)

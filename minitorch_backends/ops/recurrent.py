@@ -8,15 +8,20 @@ product over all steps.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .. import watch
+from ..autograd.modes import derives
+from ..kernels import recurrence
+from ..kernels.recurrence import GatedRecurrence, LongShortTermMemory
 from ..kernels.registry import ArraySpec
 from ..op import Array, op
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .gradients import counts
 from .join import cat, stack
 from .matmul import refuse_mixed
@@ -57,31 +62,42 @@ def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str |
     return recurrent_product(of_sums.flatten(0, 1).mT, before.flatten(0, 1).mT, precision=precision)
 
 
-# What the forwards share
+# What the layers share
 
 
 _LEAST_STEPS = 4
 """From which on it is worth packing the weight once."""
 
 
-def _stepping(projected: np.ndarray, weight: np.ndarray, precision: str | None) -> Callable[[np.ndarray], np.ndarray]:
-    """What applies the weight to a state."""
-    (length, rows, _), size = projected.shape, weight.shape[1]
-    if length < _LEAST_STEPS:
+def _stepping(sequence: np.ndarray, weight: np.ndarray, precision: str | None) -> recurrence.Multiply:
+    """What applies a matrix to one state after the other."""
+    if len(sequence) < _LEAST_STEPS:
         return lambda state: product(state, weight.T, precision, _KIND)
+    rows, size = sequence.shape[1], weight.shape[1]
     return repeated(ArraySpec((rows, size), weight.dtype), weight.T, precision, _KIND)
 
 
-def _outputs(projected: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-    return np.empty((len(projected), *hidden.shape), projected.dtype)
+def _stepping_back(output: Tensor, weight: Tensor, precision: str | None) -> recurrence.Multiply:
+    """What applies its transpose to one gradient after the other of what it gave."""
+    return _stepping(output._array, weight._array.T, precision)
 
 
-def _sigmoid(x: np.ndarray) -> None:
-    """In place; where e**-x overflows, it is 0."""
-    np.negative(x, out=x)
-    np.exp(x, out=x)
-    x += 1
-    np.reciprocal(x, out=x)
+def _widened(rule: Callable[..., tuple]) -> Callable[..., tuple]:
+    """A rule of gradients that computes those of half types in float32."""
+
+    @functools.wraps(rule)
+    def wide(g: Any, *saved: Any) -> tuple:
+        if saved[0].dtype.itemsize > 2:
+            return rule(g, *saved)
+        g = g.float() if isinstance(g, Tensor) else [each.float() for each in g]
+        return rule(g, *[each.float() if isinstance(each, Tensor) else each for each in saved])
+
+    return wide
+
+
+def _is_recorded() -> bool:
+    """Whether gradients may be differentiated again, for which they must be made of ops."""
+    return derives() or bool(watch.calls)
 
 
 def _sequences(gates: int, *states: str, bias: bool = False) -> Callable[[], Iterator[Sample]]:
@@ -111,16 +127,27 @@ def _rnn_reference(projected: Any, weight: Any, hidden: Any, nonlinearity: str =
     return np.array(states[1:])
 
 
+@_widened
 def _of_rnn(
     g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    if _is_recorded():
+        of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
+    else:
+        back = _stepping_back(out, weight, precision)
+        of_projected, of_hidden = map(adopt, recurrence.elman_gradient(g._array, back, out._array, nonlinearity))
+    return of_projected, _of_weight(of_projected, hidden, out, precision), of_hidden
+
+
+def _rnn_gradient(
+    g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
+) -> tuple[Tensor, Tensor]:
     slopes = 1 - out * out if nonlinearity == "tanh" else (out > 0).to(out.dtype)
     carried, of_sums = hidden * 0, []
     for step in reversed(range(len(out))):
         of_sums.append((g[step] + carried) * slopes[step])
         carried = recurrent_product(of_sums[-1], weight.mT, precision=precision)
-    of_projected = stack(of_sums[::-1])
-    return of_projected, _of_weight(of_projected, hidden, out, precision), carried
+    return stack(of_sums[::-1]), carried
 
 
 def _rnn_samples() -> Iterator[Sample]:
@@ -141,22 +168,10 @@ def rnn_layer(
     projected: Array, weight: Array, hidden: Array, nonlinearity: str = "tanh", *, precision: str | None = None
 ) -> np.ndarray:
     """The states h = f(projected + h_before @ weight.T), f being "tanh" or "relu"; `hidden` is the first one before."""
-    output, multiply = _outputs(projected, hidden), _stepping(projected, weight, precision)
-    for step, out in zip(projected, output, strict=True):
-        np.add(step, multiply(hidden), out=out)
-        hidden = np.tanh(out, out=out) if nonlinearity == "tanh" else np.maximum(out, 0, out=out)
-    return output
+    return recurrence.elman(projected, _stepping(projected, weight, precision), hidden, nonlinearity)
 
 
 # Long short-term memory
-
-
-class LongShortTermMemory(NamedTuple):
-    """What `lstm_layer` returns: every state and cell, (length, batch, hidden), and every gate, (..., 4 hidden)."""
-
-    output: Any
-    cells: Any
-    gates: Any
 
 
 def _logistic(x: Any) -> Any:
@@ -174,31 +189,41 @@ def _lstm_reference(projected: Any, weight: Any, hidden: Any, cell: Any) -> Long
     return LongShortTermMemory(*map(np.array, zip(*steps, strict=True)))
 
 
+@_widened
 def _of_lstm(
     g: Any, weight: Tensor, hidden: Tensor, cell: Tensor, output: Tensor, cells: Tensor, gates: Tensor,
     precision: str | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """`to_gates` is what the gradient of a cell is multiplied by for what the first three gates are of, and `to_last`
-    that of a state for the last one."""
+    if _is_recorded() or counts(g[2]):
+        found = _lstm_gradient(g, weight, hidden, cell, output, cells, gates, precision)
+    else:
+        back, arrays = _stepping_back(output, weight, precision), (each._array for each in (cell, cells, gates))
+        made = recurrence.long_short_term_gradient(g[0]._array, g[1]._array, back, *arrays)
+        found = tuple(map(adopt, made))
+    of_projected, of_hidden, of_cell = found
+    return of_projected, _of_weight(of_projected, hidden, output, precision), of_hidden, of_cell
+
+
+def _lstm_gradient(
+    g: Any, weight: Tensor, hidden: Tensor, cell: Tensor, output: Tensor, cells: Tensor, gates: Tensor,
+    precision: str | None,
+) -> tuple[Tensor, ...]:  # fmt: skip
     of_output, of_cells, of_gates = g
     entered, kept, candidate, shown = gates.chunk(4, -1)
     slopes = cat([each * (1 - each) for each in (entered, kept)] + [1 - candidate * candidate, shown * (1 - shown)], -1)
-    bent, before = cells.tanh(), cat([cell.unsqueeze(0), cells[:-1]])
-    to_gates, to_cell = (
-        cat([candidate, before, entered], -1) * slopes[..., : 3 * cell.shape[1]],
-        shown - shown * bent * bent,
-    )
-    to_last, direct = bent * slopes[..., 3 * cell.shape[1] :], of_gates * slopes if counts(of_gates) else None
+    bent, before, size = cells.tanh(), cat([cell.unsqueeze(0), cells[:-1]]), cell.shape[1]
+    of_cell_to_gates = cat([candidate, before, entered], -1) * slopes[..., : 3 * size]
+    of_hidden_to_last, of_hidden_to_cell = bent * slopes[..., 3 * size :], shown - shown * bent * bent
+    direct = of_gates * slopes
     of_hidden, of_cell, of_sums = hidden * 0, cell * 0, []
     for step in reversed(range(len(output))):
         of_hidden = of_output[step] + of_hidden
-        of_cell = of_cells[step] + of_cell + of_hidden * to_cell[step]
-        total = cat([of_cell, of_cell, of_cell, of_hidden], 1) * cat([to_gates[step], to_last[step]], 1)
-        of_sums.append(total if direct is None else total + direct[step])
+        of_cell = of_cells[step] + of_cell + of_hidden * of_hidden_to_cell[step]
+        of_three = cat([of_cell, of_cell, of_cell], 1) * of_cell_to_gates[step]
+        of_sums.append(cat([of_three, of_hidden * of_hidden_to_last[step]], 1) + direct[step])
         of_hidden = recurrent_product(of_sums[-1], weight.mT, precision=precision)
         of_cell = of_cell * kept[step]
-    of_projected = stack(of_sums[::-1])
-    return of_projected, _of_weight(of_projected, hidden, output, precision), of_hidden, of_cell
+    return stack(of_sums[::-1]), of_hidden, of_cell
 
 
 @op(
@@ -214,31 +239,10 @@ def lstm_layer(
 ) -> LongShortTermMemory:
     """With i, f, g, o of projected + h_before @ weight.T, all but g (tanh) by the logistic function: the cells
     c = f * c_before + i * g and the states h = o * tanh(c) (S. Hochreiter and J. Schmidhuber, 1997; F. Gers, 2000)."""
-    output, cells, gates = _outputs(projected, hidden), _outputs(projected, cell), np.array(projected, order="C")
-    multiply, size = _stepping(projected, weight, precision), hidden.shape[1]
-    for gate, out, now in zip(gates, output, cells, strict=True):
-        gate += multiply(hidden)
-        entered, kept, candidate, shown = (gate[:, each * size : (each + 1) * size] for each in range(4))
-        _sigmoid(gate[:, : 2 * size])
-        np.tanh(candidate, out=candidate)
-        _sigmoid(shown)
-        np.multiply(kept, cell, out=now)
-        now += entered * candidate
-        np.tanh(now, out=out)
-        out *= shown
-        hidden, cell = out, now
-    return LongShortTermMemory(output, cells, gates)
+    return recurrence.long_short_term(projected, _stepping(projected, weight, precision), hidden, cell)
 
 
 # Gated recurrent units
-
-
-class GatedRecurrence(NamedTuple):
-    """What `gru_layer` returns: every state, (length, batch, hidden), and every gate with what the weight gave for the
-    new state, (..., 4 hidden)."""
-
-    output: Any
-    gates: Any
 
 
 def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> GatedRecurrence:
@@ -252,34 +256,37 @@ def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> Gated
     return GatedRecurrence(*map(np.array, zip(*steps, strict=True)))
 
 
+@_widened
 def _of_gru(
+    g: Any, weight: Tensor, hidden: Tensor, output: Tensor, gates: Tensor, precision: str | None
+) -> tuple[Tensor, ...]:
+    if _is_recorded() or counts(g[1]):
+        found = _gru_gradient(g, weight, hidden, output, gates, precision)
+    else:
+        back, arrays = _stepping_back(output, weight, precision), (each._array for each in (hidden, output, gates))
+        found = tuple(map(adopt, recurrence.gated_gradient(g[0]._array, back, *arrays)))
+    of_projected, of_products, of_hidden = found
+    return of_projected, _of_weight(of_products, hidden, output, precision), of_products.sum((0, 1)), of_hidden
+
+
+def _gru_gradient(
     g: Any, weight: Tensor, hidden: Tensor, output: Tensor, gates: Tensor, precision: str | None
 ) -> tuple[Tensor, ...]:
     of_output, of_gates = g
     reset, kept, new, given = gates.chunk(4, -1)
     before, size = cat([hidden.unsqueeze(0), output[:-1]]), hidden.shape[1]
-    to_new, to_kept = (1 - kept) * (1 - new * new), (before - new) * kept * (1 - kept)
-    slope, bends, direct = reset * (1 - reset), 1 - new * new, counts(of_gates)
-    of_hidden, of_sums, of_given = hidden * 0, [], []
+    bends, slopes = 1 - new * new, gates[..., : 2 * size] * (1 - gates[..., : 2 * size])
+    of_hidden, of_sums, of_products = hidden * 0, [], []
     for step in reversed(range(len(output))):
-        of_hidden = of_output[step] + of_hidden
-        of_new, of_kept = of_hidden * to_new[step], of_hidden * to_kept[step]
-        if direct:
-            of_new = of_new + of_gates[step][:, 2 * size : 3 * size] * bends[step]
-            of_kept = of_kept + of_gates[step][:, size : 2 * size] * kept[step] * (1 - kept[step])
-        of_reset = of_new * given[step]
-        of_what_is_given = of_new * reset[step]
-        if direct:
-            of_reset = of_reset + of_gates[step][:, :size]
-            of_what_is_given = of_what_is_given + of_gates[step][:, 3 * size :]
-        of_reset = of_reset * slope[step]
-        of_sums.append(cat([of_reset, of_kept, of_new], 1))
-        of_given.append(cat([of_reset, of_kept, of_what_is_given], 1))
-        back = recurrent_product(of_given[-1], weight.mT, precision=precision)
-        of_hidden = of_hidden * kept[step] + back
-    of_products = stack(of_given[::-1])
-    of_weight = _of_weight(of_products, hidden, output, precision)
-    return stack(of_sums[::-1]), of_weight, of_products.sum((0, 1)), of_hidden
+        of_hidden, direct = of_output[step] + of_hidden, of_gates[step].chunk(4, 1)
+        of_new = (of_hidden * (1 - kept[step]) + direct[2]) * bends[step]
+        of_both = (
+            cat([of_new * given[step] + direct[0], of_hidden * (before - new)[step] + direct[1]], 1) * slopes[step]
+        )
+        of_sums.append(cat([of_both, of_new], 1))
+        of_products.append(cat([of_both, of_new * reset[step] + direct[3]], 1))
+        of_hidden = of_hidden * kept[step] + recurrent_product(of_products[-1], weight.mT, precision=precision)
+    return stack(of_sums[::-1]), stack(of_products[::-1]), of_hidden
 
 
 @op(
@@ -296,20 +303,4 @@ def gru_layer(
     """With r, z and n of projected and of h_before @ weight.T + bias: r and z the logistic function of the sums of
     both, n = tanh(n_projected + r * n_before), and the states h = (1 - z) * n + z * h_before (K. Cho et al., 2014, with
     r behind the product, as in cuDNN and torch)."""
-    length, rows, size = len(projected), *hidden.shape
-    output, gates = _outputs(projected, hidden), np.empty((length, rows, 4 * size), projected.dtype)
-    multiply = _stepping(projected, weight, precision)
-    for step, gate, out in zip(projected, gates, output, strict=True):
-        before = np.add(multiply(hidden), bias)
-        reset, kept, new, given = (gate[:, each * size : (each + 1) * size] for each in range(4))
-        np.add(step[:, : 2 * size], before[:, : 2 * size], out=gate[:, : 2 * size])
-        _sigmoid(gate[:, : 2 * size])
-        given[...] = before[:, 2 * size :]
-        np.multiply(reset, given, out=new)
-        new += step[:, 2 * size :]
-        np.tanh(new, out=new)
-        np.subtract(hidden, new, out=out)
-        out *= kept
-        out += new
-        hidden = out
-    return GatedRecurrence(output, gates)
+    return recurrence.gated(projected, _stepping(projected, weight, precision), bias, hidden)
