@@ -484,25 +484,6 @@ def test_instance_norm() -> None:
         nn.InstanceNorm1d(3)(x)
 
 
-@pytest.mark.parametrize("name", ["ReLU", "LeakyReLU", "ELU", "GELU", "SiLU", "Tanh", "Sigmoid", "Identity", "Flatten"])
-def test_functions_as_modules(name: str) -> None:
-    x = randn(2, 3, 2)
-    module, function = getattr(nn, name)(), getattr(F, name.lower().replace("leakyrelu", "leaky_relu"), None)
-    wanted = {"Identity": x, "Flatten": x.reshape(2, 6), "Tanh": x.tanh(), "Sigmoid": x.sigmoid()}.get(name)
-    assert np.array_equal(module(x)._array, (function(x) if wanted is None else wanted)._array)
-
-
-def test_losses_as_modules() -> None:
-    x, classes, weight = randn(4, 3), tensor([0, 2, 1, -100]), tensor([1.0, 2.0, 3.0], np.float32)
-    loss = nn.CrossEntropyLoss(weight, label_smoothing=0.1)
-    assert loss(x, classes).item() == F.cross_entropy(x, classes, weight, label_smoothing=0.1).item()
-    assert list(loss.state_dict()) == ["weight"]
-    assert nn.NLLLoss(reduction="sum")(x, classes).item() == F.nll_loss(x, classes, reduction="sum").item()
-    assert nn.MSELoss()(x, x * 2).item() == F.mse_loss(x, x * 2).item()
-    assert nn.L1Loss()(x, x * 2).item() == F.l1_loss(x, x * 2).item()
-    assert nn.BCEWithLogitsLoss()(x, x * 0).item() == pytest.approx(F.softplus(x).mean().item(), rel=1e-5)
-
-
 # Functions
 
 

@@ -1,139 +1,19 @@
 """Neural networks: modules, functions, starting values."""
 
-from ..tensor import Parameter
-from . import attention, functional, init, utils
-from .container import ModuleDict, ModuleList, Sequential
-from .convolution import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
-from .layers import (
-    ELU,
-    GELU,
-    Dropout,
-    Embedding,
-    Flatten,
-    Identity,
-    LeakyReLU,
-    Linear,
-    LogSoftmax,
-    ReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Tanh,
-)
-from .losses import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
-from .module import Module
-from .multihead import MultiheadAttention
-from .normalization import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    GroupNorm,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    LayerNorm,
-    RMSNorm,
-)
-from .pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    Fold,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-    MaxUnpool1d,
-    MaxUnpool2d,
-    MaxUnpool3d,
-    PixelShuffle,
-    PixelUnshuffle,
-    Unfold,
-    Upsample,
-)
-from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-
-__all__ = [
-    "ELU",
-    "GELU",
-    "GRU",
-    "LSTM",
-    "RNN",
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BCEWithLogitsLoss",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Embedding",
-    "Flatten",
-    "Fold",
-    "GRUCell",
-    "GroupNorm",
-    "Identity",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "L1Loss",
-    "LSTMCell",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "LogSoftmax",
-    "MSELoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiheadAttention",
-    "NLLLoss",
-    "Parameter",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "RMSNorm",
-    "RNNCell",
-    "ReLU",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Tanh",
-    "Unfold",
-    "Upsample",
-    "attention",
-    "functional",
-    "init",
-    "utils",
-]
+from ..tensor import Parameter as Parameter
+from . import attention as attention
+from . import functional as functional
+from . import init as init
+from . import utils as utils
+from .container import *  # noqa: F403
+from .convolution import *  # noqa: F403
+from .dropout import *  # noqa: F403
+from .layers import *  # noqa: F403
+from .module import Module as Module
+from .multihead import *  # noqa: F403
+from .normalization import *  # noqa: F403
+from .of_functions import *  # noqa: F403
+from .padding import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .recurrent import *  # noqa: F403
+from .transformer import *  # noqa: F403

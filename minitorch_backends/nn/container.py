@@ -1,61 +1,70 @@
-"""Modules that hold modules: Sequential, ModuleList and ModuleDict."""
+"""Modules that hold modules or parameters, in order or by name."""
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from operator import index
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from ..tensor import Parameter, Tensor
 from .module import Module, _tree
 
-__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
 class _Numbered(Module):
-    """Children named "0", "1", ..., reached by index, slice and iteration."""
+    """What it holds is named "0", "1", ..., and reached by index, slice and iteration."""
 
-    def _items(self) -> list[Module]:
-        return [value for value in vars(self).values() if isinstance(value, Module)]
+    _kind: ClassVar[type] = Module
+
+    def _items(self) -> list[Any]:
+        return [value for value in vars(self).values() if isinstance(value, self._kind)]
 
     def _place(self, position: Any) -> str:
-        """The name of the child at `position`, which may count from the end. Raises IndexError where there is none."""
+        """The name of what is at `position`, which may count from the end. Raises IndexError where there is nothing."""
         position = index(position)
         if not -len(self) <= position < len(self):
-            raise IndexError(f"index {position} is out of range; expected an index into the {len(self)} modules")
+            raise IndexError(
+                f"index {position} is out of range; expected an index into the {len(self)} {self._noun()}s"
+            )
         return list(self._names())[position]
 
-    def _names(self) -> list[str]:
-        return [name for name, value in vars(self).items() if isinstance(value, Module)]
+    def _noun(self) -> str:
+        return self._kind.__name__.lower()
 
-    def _fill(self, modules: Iterable[Module]) -> Self:
-        """Hold these modules, and no others, numbered from 0."""
-        modules = list(modules)
+    def _names(self) -> list[str]:
+        return [name for name, value in vars(self).items() if isinstance(value, self._kind)]
+
+    def _add(self, name: str, value: Any) -> None:
+        self.add_module(name, value)
+
+    def _fill(self, values: Iterable[Any]) -> Self:
+        """Hold these, and no others, numbered from 0."""
+        values = list(values)
         for name in self._names():
             delattr(self, name)
-        for position, module in enumerate(modules):
-            self.add_module(str(position), module)
+        return self.extend(values)
+
+    def append(self, value: Any) -> Self:
+        """Add one at the end."""
+        return self.extend([value])
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add several at the end."""
+        for position, value in enumerate(list(values), len(self)):
+            self._add(str(position), value)
         return self
 
-    def append(self, module: Module) -> Self:
-        """Add a module at the end."""
-        return self.extend([module])
-
-    def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
-        for position, module in enumerate(list(modules), len(self)):
-            self.add_module(str(position), module)
-        return self
-
-    def insert(self, position: int, module: Module) -> Self:
-        """Put a module in before `position`."""
-        modules = self._items()
-        modules.insert(position, module)
-        return self._fill(modules)
+    def insert(self, position: int, value: Any) -> Self:
+        """Put one in before `position`."""
+        values = self._items()
+        values.insert(position, value)
+        return self._fill(values)
 
     def __len__(self) -> int:
         return len(self._names())
 
-    def __iter__(self) -> Iterator[Module]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._items())
 
     def __getitem__(self, position: Any) -> Any:
@@ -63,13 +72,13 @@ class _Numbered(Module):
             return type(self)()._fill(self._items()[position])
         return getattr(self, self._place(position))
 
-    def __setitem__(self, position: int, module: Module) -> None:
-        self.add_module(self._place(position), module)
+    def __setitem__(self, position: int, value: Any) -> None:
+        self._add(self._place(position), value)
 
     def __delitem__(self, position: Any) -> None:
-        modules = self._items()
-        del modules[position]
-        self._fill(modules)
+        values = self._items()
+        del values[position]
+        self._fill(values)
 
 
 class Sequential(_Numbered):
@@ -110,37 +119,57 @@ class ModuleList(_Numbered):
         return _tree(self, lines)
 
 
-class ModuleDict(Module):
-    """A dict from names to modules that are children, so that their parameters are found."""
+class ParameterList(_Numbered):
+    """A list of parameters; tensors that are none become some."""
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
-        self.update(modules)
+    _kind = Parameter
 
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules, in place of those of the same names."""
-        for name, module in dict(modules).items():
-            self[name] = module
+    def __init__(self, values: Iterable[Tensor] = ()) -> None:
+        self.extend(values)
 
-    def _held(self) -> dict[str, Module]:
-        return {name: value for name, value in vars(self).items() if isinstance(value, Module)}
+    def _add(self, name: str, value: Any) -> None:
+        setattr(self, name, _parameter(value))
 
-    def __getitem__(self, name: str) -> Module:
+    def __repr__(self) -> str:
+        return _listed(self, enumerate(self))
+
+
+# By name
+
+
+class _Named(Module):
+    """A dict from names to what it holds."""
+
+    _kind: ClassVar[type] = Module
+
+    def _add(self, name: str, value: Any) -> None:
+        if name in self:
+            setattr(self, name, value)
+        else:
+            self.add_module(name, value)
+
+    def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
+        """Add some, in place of those of the same names."""
+        for name, value in dict(values).items():
+            self[name] = value
+
+    def _held(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, self._kind)}
+
+    def __getitem__(self, name: str) -> Any:
         return self._held()[name]
 
-    def __setitem__(self, name: str, module: Module) -> None:
-        if name in self:
-            setattr(self, name, module)
-        else:
-            self.add_module(name, module)
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._add(name, value)
 
     def __delitem__(self, name: str) -> None:
         self.pop(name)
 
-    def pop(self, name: str) -> Module:
-        """Take a module away. Raises KeyError where there is none of the name."""
-        module = self[name]
+    def pop(self, name: str) -> Any:
+        """Take one away. Raises KeyError where there is none of the name."""
+        value = self[name]
         delattr(self, name)
-        return module
+        return value
 
     def __len__(self) -> int:
         return len(self._held())
@@ -155,10 +184,52 @@ class ModuleDict(Module):
         """The names, in the order of addition."""
         return self._held().keys()
 
-    def values(self) -> ValuesView[Module]:
-        """The modules."""
+    def values(self) -> ValuesView[Any]:
+        """What it holds."""
         return self._held().values()
 
-    def items(self) -> ItemsView[str, Module]:
-        """Names and modules."""
+    def items(self) -> ItemsView[str, Any]:
+        """Names, and what it holds."""
         return self._held().items()
+
+
+class ModuleDict(_Named):
+    """A dict from names to modules that are children, so that their parameters are found."""
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+        self.update(modules)
+
+
+class ParameterDict(_Named):
+    """A dict from names to parameters; tensors that are none become some."""
+
+    _kind = Parameter
+
+    def __init__(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] = ()) -> None:
+        self.update(parameters)
+
+    def _add(self, name: str, value: Any) -> None:
+        if name in self:
+            setattr(self, name, _parameter(value))
+        else:
+            self.register_parameter(name, _parameter(value))
+
+    def __repr__(self) -> str:
+        return _listed(self, self.items())
+
+
+def _parameter(value: Any) -> Parameter:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"expected parameters or tensors, and got {type(value).__name__}")
+    return value if isinstance(value, Parameter) else Parameter(value)
+
+
+def _listed(module: Module, parameters: Iterable[tuple[Any, Parameter]]) -> str:
+    """A repr with a line for each parameter."""
+    return _tree(
+        module,
+        [
+            (str(name), f"Parameter containing: [{each.dtype} of size {'x'.join(map(str, each.shape))}]")
+            for name, each in parameters
+        ],
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..autograd.modes import derives_from
 from ..ops import activation as _activation
+from ..ops import dropout as _dropout
 from ..ops import gated as _gated
 from ..ops.activation import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
 from ..ops.adaptive import (
@@ -32,8 +33,8 @@ from ..ops.distance import (
     pairwise_distance,
     triplet_margin_loss,
 )
-from ..ops.dropout import dropout as _dropout
 from ..ops.embedding import embedding, one_hot
+from ..ops.exponential import sigmoid
 from ..ops.gated import gelu
 from ..ops.linear import linear
 from ..ops.loss import (
@@ -52,8 +53,9 @@ from ..ops.multihead import multi_head_attention_forward
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from ..ops.padding import pad
 from ..ops.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from ..ops.resize import interpolate, pixel_shuffle, pixel_unshuffle
+from ..ops.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 from ..ops.softmax import log_softmax, softmax, softmin
+from ..ops.trigonometric import tanh
 from ..tensor import Tensor
 
 __all__ = [
@@ -63,6 +65,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -70,6 +73,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -80,8 +84,12 @@ __all__ = [
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
     "elu",
     "embedding",
+    "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",
     "gelu",
@@ -126,6 +134,7 @@ __all__ = [
     "rms_norm",
     "scaled_dot_product_attention",
     "selu",
+    "sigmoid",
     "silu",
     "smooth_l1_loss",
     "soft_margin_loss",
@@ -134,6 +143,7 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "tanh",
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
@@ -141,12 +151,16 @@ __all__ = [
 ]
 
 
+_BY_POSITION = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
 def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """`function` with torch's last argument `inplace`: True writes the result into the input, and returns that.
 
     The function then runs on a copy if it is recorded, since its gradient may need the values that are overwritten.
     """
-    count = len(inspect.signature(function).parameters)
+    signature = inspect.signature(function)
+    count, inplace = len(signature.parameters), inspect.Parameter("inplace", _BY_POSITION, default=False)
 
     @functools.wraps(function)
     def call(input: Tensor, *args: Any, inplace: bool = False, **named: Any) -> Tensor:
@@ -156,12 +170,18 @@ def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return function(input, *args, **named)
         return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
 
+    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), inplace])  # type: ignore[attr-defined]
     return call
 
 
+alpha_dropout = _writable(_dropout.alpha_dropout)
 celu = _writable(_activation.celu)
-dropout = _writable(_dropout)
+dropout = _writable(_dropout.dropout)
+dropout1d = _writable(_dropout.dropout1d)
+dropout2d = _writable(_dropout.dropout2d)
+dropout3d = _writable(_dropout.dropout3d)
 elu = _writable(_activation.elu)
+feature_alpha_dropout = _writable(_dropout.feature_alpha_dropout)
 hardsigmoid = _writable(_activation.hardsigmoid)
 hardswish = _writable(_activation.hardswish)
 hardtanh = _writable(_activation.hardtanh)

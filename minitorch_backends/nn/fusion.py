@@ -14,9 +14,9 @@ from ..tensor import Tensor, adopt
 from . import functional as F
 from .container import Sequential
 from .convolution import Conv1d, Conv2d, Conv3d
-from .layers import ReLU
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from .of_functions import ReLU
 
 __all__ = ["FusedConvolution", "fuse"]
 

@@ -1,8 +1,9 @@
-"""Layers: modules with parameters, and functions as modules."""
+"""Layers: linear ones, embeddings, and changes of shape."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.modes import derives
@@ -13,22 +14,7 @@ from . import functional as F
 from . import init
 from .module import Module
 
-__all__ = [
-    "ELU",
-    "GELU",
-    "Dropout",
-    "Embedding",
-    "Flatten",
-    "Identity",
-    "LeakyReLU",
-    "Linear",
-    "LogSoftmax",
-    "ReLU",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Tanh",
-]
+__all__ = ["Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 # With parameters
@@ -115,21 +101,6 @@ class Identity(Module):
         return input
 
 
-class Dropout(Module):
-    """`functional.dropout` with probability `p` in training mode, and nothing in evaluation mode."""
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace = p, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
-
-
 class Flatten(Module):
     """Dimensions `start_dim` to `end_dim` as one; by default all but the batch."""
 
@@ -143,106 +114,14 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
-class ReLU(Module):
-    """max(input, 0)."""
+class Unflatten(Module):
+    """The dimension `dim` as several, of the sizes `unflattened_size`, of which one may be -1."""
 
-    def __init__(self, inplace: bool = False) -> None:
-        self.inplace = inplace
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.relu(input, inplace=True) if self.inplace else input.relu()
+        return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
-class LeakyReLU(Module):
-    """`functional.leaky_relu`."""
-
-    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        self.negative_slope, self.inplace = negative_slope, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
-
-
-class ELU(Module):
-    """`functional.elu`."""
-
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        self.alpha, self.inplace = alpha, inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.elu(input, self.alpha, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
-
-
-class GELU(Module):
-    """`functional.gelu`; `approximate` is "none" or "tanh"."""
-
-    def __init__(self, approximate: str = "none") -> None:
-        self.approximate = approximate
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.gelu(input, self.approximate)
-
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
-
-
-class SiLU(Module):
-    """input * sigmoid(input)."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
-class Tanh(Module):
-    """tanh, elementwise."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input.tanh()
-
-
-class Sigmoid(Module):
-    """1 / (1 + exp(-input)), elementwise."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input.sigmoid()
-
-
-class Softmax(Module):
-    """`functional.softmax` along `dim`."""
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Module):
-    """`functional.log_softmax` along `dim`."""
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

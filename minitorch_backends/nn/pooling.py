@@ -12,7 +12,7 @@ from .module import Module
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Fold", "MaxPool1d", "MaxPool2d", "MaxPool3d",
-    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "PixelShuffle", "PixelUnshuffle", "Unfold", "Upsample",
+    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Unfold", "Upsample",
 ]  # fmt: skip
 
 Given = int | Sequence[int]
@@ -262,29 +262,3 @@ class Upsample(Module):
     def extra_repr(self) -> str:
         how = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
         return f"{how}, mode={self.mode!r}"
-
-
-class PixelShuffle(Module):
-    """`functional.pixel_shuffle`: channels become pixels."""
-
-    def __init__(self, upscale_factor: int) -> None:
-        self.upscale_factor = upscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
-
-
-class PixelUnshuffle(Module):
-    """`functional.pixel_unshuffle`: pixels become channels."""
-
-    def __init__(self, downscale_factor: int) -> None:
-        self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"

@@ -16,7 +16,7 @@ from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_poo
 from .floating import floating_composite, widened
 from .resample import Neighbours, resample
 
-__all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
+__all__ = ["channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
 _DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
 """The modes that interpolate between values, and of how many spatial dimensions."""
@@ -284,3 +284,32 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     first = len(batch)
     order = [*range(first + 1), first + 2, first + 4, first + 1, first + 3]
     return split.permute(*order).reshape(*batch, channels * r**2, height // r, width // r)
+
+
+def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
+    batch, channels, *sizes = input.shape
+    return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
+
+
+@composite(
+    method=False,
+    reference=_channel_shuffle_reference,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 2, 6, 3), 2),
+            sample(between(-2, 2, 3, 2, 4).transpose(1, 2, 0), 4),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on
+    (X. Zhang et al., "ShuffleNet", arXiv 1707.01083)."""
+    if input.ndim < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    if groups < 1 or input.shape[1] % groups:
+        raise RuntimeError(
+            f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, and got "
+            f"{groups}"
+        )
+    return input.unflatten(1, (groups, input.shape[1] // groups)).transpose(1, 2).flatten(1, 2)

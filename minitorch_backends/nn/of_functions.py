@@ -1,0 +1,290 @@
+"""Functions as modules: what a function takes beside its operands is given once, when the module is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from ..factories import empty
+from ..tensor import Parameter, Tensor
+from . import functional as F
+from .init import constant_
+from .module import Module
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "SELU", "BCELoss", "BCEWithLogitsLoss", "ChannelShuffle", "CosineEmbeddingLoss",
+    "CosineSimilarity", "CrossEntropyLoss", "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LeakyReLU", "LogSigmoid", "LogSoftmax", "MSELoss",
+    "MarginRankingLoss", "Mish", "NLLLoss", "OfFunction", "PReLU", "PairwiseDistance", "PixelShuffle",
+    "PixelUnshuffle", "PoissonNLLLoss", "ReLU", "ReLU6", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss",
+    "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
+    "TripletMarginLoss",
+]  # fmt: skip
+
+_NO_ANNOTATION = inspect.Parameter.empty
+
+
+class OfFunction(Module):
+    """A function as a module. A subclass names the function, and how many operands come first in its signature; its
+    constructor takes the other arguments, by the same names and with the same defaults, but those that it fixes.
+    Weights among them are buffers.
+    """
+
+    _function: ClassVar[Callable[..., Any]]
+    _operands: ClassVar[int]
+    _options: ClassVar[inspect.Signature]
+    _fixed: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, function: Callable[..., Any], operands: int = 1, **fixed: Any) -> None:
+        parameters = list(inspect.signature(function).parameters.values())[operands:]
+        options = [each.replace(annotation=_NO_ANNOTATION) for each in parameters if each.name not in fixed]
+        cls._function, cls._operands = staticmethod(function), operands
+        cls._options = cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        cls._fixed = fixed
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            given = self._options.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}{self._options}: {error}") from None
+        given.apply_defaults()
+        for name, value in given.arguments.items():
+            if name.endswith("weight"):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._options.parameters}
+
+    def forward(self, *operands: Any) -> Any:
+        return self._function(*operands, **self._given(), **self._fixed)
+
+    def extra_repr(self) -> str:
+        shown = self._given() if self._operands == 1 else {}  # as in torch
+        return ", ".join(f"{name}={value!r}" for name, value in shown.items() if name != "inplace" or value)
+
+
+# Activations
+
+
+class ReLU(OfFunction, function=F.relu):
+    """max(input, 0)."""
+
+
+class ReLU6(OfFunction, function=F.relu6):
+    """min(max(input, 0), 6)."""
+
+
+class LeakyReLU(OfFunction, function=F.leaky_relu):
+    """Negative input times a slope."""
+
+
+class ELU(OfFunction, function=F.elu):
+    """alpha * (exp(input) - 1) where input is negative."""
+
+
+class CELU(OfFunction, function=F.celu):
+    """alpha * (exp(input / alpha) - 1) where input is negative."""
+
+
+class SELU(OfFunction, function=F.selu):
+    """An `ELU` times a scale, which keeps mean 0 and variance 1 from layer to layer."""
+
+
+class GELU(OfFunction, function=F.gelu):
+    """input * P(X <= input) of a normal X; `approximate` is "none" or "tanh"."""
+
+
+class SiLU(OfFunction, function=F.silu):
+    """input * sigmoid(input)."""
+
+
+class Mish(OfFunction, function=F.mish):
+    """input * tanh(softplus(input))."""
+
+
+class Tanh(OfFunction, function=F.tanh):
+    """tanh, elementwise."""
+
+
+class Sigmoid(OfFunction, function=F.sigmoid):
+    """1 / (1 + exp(-input)), elementwise."""
+
+
+class LogSigmoid(OfFunction, function=F.logsigmoid):
+    """The logarithm of the sigmoid."""
+
+
+class Hardtanh(OfFunction, function=F.hardtanh):
+    """input within `min_val` and `max_val`."""
+
+
+class Hardsigmoid(OfFunction, function=F.hardsigmoid):
+    """min(max(input + 3, 0), 6) / 6."""
+
+
+class Hardswish(OfFunction, function=F.hardswish):
+    """input * hardsigmoid(input)."""
+
+
+class Hardshrink(OfFunction, function=F.hardshrink):
+    """input, but 0 within `lambd` of it."""
+
+
+class Softshrink(OfFunction, function=F.softshrink):
+    """input, nearer to 0 by `lambd`."""
+
+
+class Tanhshrink(OfFunction, function=F.tanhshrink):
+    """input - tanh(input)."""
+
+
+class Softplus(OfFunction, function=F.softplus):
+    """log(1 + exp(beta * input)) / beta."""
+
+
+class Softsign(OfFunction, function=F.softsign):
+    """input / (1 + |input|)."""
+
+
+class Threshold(OfFunction, function=F.threshold):
+    """input, or `value` where it is not above `threshold`."""
+
+
+class GLU(OfFunction, function=F.glu):
+    """One half of the input along `dim`, times the sigmoid of the other."""
+
+
+class Softmax(OfFunction, function=F.softmax, dtype=None):
+    """exp(input), divided by the sums along `dim`."""
+
+
+class Softmin(OfFunction, function=F.softmin, dtype=None):
+    """`Softmax` of -input."""
+
+
+class LogSoftmax(OfFunction, function=F.log_softmax, dtype=None):
+    """The logarithm of `Softmax`."""
+
+
+class Softmax2d(Module):
+    """exp(input), divided by the sums over the channels of (N, C, H, W), or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        return F.softmax(input, -3)
+
+
+class PReLU(Module):
+    """Negative input times slopes that are learned: one, or one for each channel."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        self.num_parameters, self.init = num_parameters, init
+        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start all slopes anew."""
+        constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+# Distances
+
+
+class CosineSimilarity(OfFunction, function=F.cosine_similarity, operands=2):
+    """The cosine of the angle between vectors along `dim`."""
+
+
+class PairwiseDistance(OfFunction, function=F.pairwise_distance, operands=2):
+    """The p-norm of differences of vectors."""
+
+
+# Losses
+
+
+class L1Loss(OfFunction, function=F.l1_loss, operands=2):
+    """Absolute differences."""
+
+
+class MSELoss(OfFunction, function=F.mse_loss, operands=2):
+    """Squared differences."""
+
+
+class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2):
+    """Absolute differences, squared ones up to `beta`."""
+
+
+class HuberLoss(OfFunction, function=F.huber_loss, operands=2):
+    """Squared differences, absolute ones from `delta` on."""
+
+
+class NLLLoss(OfFunction, function=F.nll_loss, operands=2):
+    """The negative logarithms of probabilities at the labels."""
+
+
+class CrossEntropyLoss(OfFunction, function=F.cross_entropy, operands=2):
+    """`NLLLoss` of `LogSoftmax`."""
+
+
+class BCELoss(OfFunction, function=F.binary_cross_entropy, operands=2):
+    """The cross entropy of probabilities of two outcomes."""
+
+
+class BCEWithLogitsLoss(OfFunction, function=F.binary_cross_entropy_with_logits, operands=2):
+    """`BCELoss` of `Sigmoid`."""
+
+
+class KLDivLoss(OfFunction, function=F.kl_div, operands=2):
+    """The divergence of S. Kullback and R. Leibler."""
+
+
+class PoissonNLLLoss(OfFunction, function=F.poisson_nll_loss, operands=2):
+    """Of counts, whose means are given."""
+
+
+class GaussianNLLLoss(OfFunction, function=F.gaussian_nll_loss, operands=3):
+    """Of normal values, whose means and variances are given."""
+
+
+class SoftMarginLoss(OfFunction, function=F.soft_margin_loss, operands=2):
+    """log(1 + exp(-target * input))."""
+
+
+class MarginRankingLoss(OfFunction, function=F.margin_ranking_loss, operands=3):
+    """max(0, -target * (input1 - input2) + margin)."""
+
+
+class HingeEmbeddingLoss(OfFunction, function=F.hinge_embedding_loss, operands=2):
+    """input where the label is 1, max(0, margin - input) where it is -1."""
+
+
+class CosineEmbeddingLoss(OfFunction, function=F.cosine_embedding_loss, operands=3):
+    """1 - cosine where the label is 1, max(0, cosine - margin) else."""
+
+
+class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3):
+    """max(0, distance to the positive - to the negative + margin)."""
+
+
+# Images
+
+
+class PixelShuffle(OfFunction, function=F.pixel_shuffle):
+    """Channels become pixels."""
+
+
+class PixelUnshuffle(OfFunction, function=F.pixel_unshuffle):
+    """Pixels become channels."""
+
+
+class ChannelShuffle(OfFunction, function=F.channel_shuffle):
+    """The first channels of all groups, then the second ones, and so on."""

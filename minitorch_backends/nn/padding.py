@@ -1,0 +1,109 @@
+"""Values around the last dimensions, as modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ..tensor import Tensor
+from . import functional as F
+from .module import Module
+
+__all__ = [
+    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
+    "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d",
+    "ReplicationPad3d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+]  # fmt: skip
+
+
+class _Pad(Module):
+    """`functional.pad` of the last dimensions, by `padding`: one number for all sides, or (before, after) of the last
+    dimension, then of the one before it, and so on."""
+
+    _dims: ClassVar[int]
+    _mode: ClassVar[str]
+    value: float | None = None
+
+    def __init_subclass__(cls, dims: int, mode: str) -> None:
+        cls._dims, cls._mode = dims, mode
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        count = 2 * self._dims
+        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        if len(self.padding) != count:
+            raise ValueError(f"{type(self).__name__}: expected padding to be one number or {count}, and got {padding}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode, self.value)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class CircularPad1d(_Pad, dims=1, mode="circular"):
+    """Its own values, as if it were a ring, around (N, C, L), or (C, L)."""
+
+
+class CircularPad2d(_Pad, dims=2, mode="circular"):
+    """Its own values, as if it were a ring, around images (N, C, H, W), or (C, H, W)."""
+
+
+class CircularPad3d(_Pad, dims=3, mode="circular"):
+    """Its own values, as if it were a ring, around volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+
+class ReflectionPad1d(_Pad, dims=1, mode="reflect"):
+    """Its own values, mirrored at the outermost one, around (N, C, L), or (C, L)."""
+
+
+class ReflectionPad2d(_Pad, dims=2, mode="reflect"):
+    """Its own values, mirrored at the outermost one, around images (N, C, H, W), or (C, H, W)."""
+
+
+class ReflectionPad3d(_Pad, dims=3, mode="reflect"):
+    """Its own values, mirrored at the outermost one, around volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+
+class ReplicationPad1d(_Pad, dims=1, mode="replicate"):
+    """Its outermost values, around (N, C, L), or (C, L)."""
+
+
+class ReplicationPad2d(_Pad, dims=2, mode="replicate"):
+    """Its outermost values, around images (N, C, H, W), or (C, H, W)."""
+
+
+class ReplicationPad3d(_Pad, dims=3, mode="replicate"):
+    """Its outermost values, around volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+
+class _ConstantPad(_Pad, dims=0, mode="constant"):
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad, dims=1, mode="constant"):
+    """A value around (N, C, L), or (C, L)."""
+
+
+class ConstantPad2d(_ConstantPad, dims=2, mode="constant"):
+    """A value around images (N, C, H, W), or (C, H, W)."""
+
+
+class ConstantPad3d(_ConstantPad, dims=3, mode="constant"):
+    """A value around volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+
+class ZeroPad1d(_Pad, dims=1, mode="constant"):
+    """Zeros around (N, C, L), or (C, L)."""
+
+
+class ZeroPad2d(_Pad, dims=2, mode="constant"):
+    """Zeros around images (N, C, H, W), or (C, H, W)."""
+
+
+class ZeroPad3d(_Pad, dims=3, mode="constant"):
+    """Zeros around volumes (N, C, D, H, W), or (C, D, H, W)."""
