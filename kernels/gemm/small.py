@@ -15,7 +15,7 @@ from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from .compiled import EXACT, computed, computed_by_panels, pairs_multiply
 
-__all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "refuses", "specialise"]
+__all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "is_in_lines", "refuses", "specialise"]
 
 ISAS = ("amx", "avx512", "avx2")
 
@@ -27,6 +27,15 @@ again takes longer than the product. Microseconds by panels and by tiles, 32 row
 @ [24, 24] 152, 117, of a transposed left operand 179, 109, [24, 24] @ [24, 13824] 219, 123; [4096, 128] @ [128, 128] in
 tf32 310, 227, in bf16 205, 144, in bf16x6 388, 325; with a depth of 256 570, 480, 335, 233, 728, 726; [256, 64] @
 [64, 64] 18, 9, 15, 6, 20, 12."""
+
+_WIDEST, _MOST_OF_WIDE, _FEWEST_ROWS_OF_WIDE, _LEAST_OF_WIDE = 512, 1 << 16, 24, 1_000_000
+"""On AVX2 also fewer than `SIDE` rows times a right operand of so many columns, and numbers in all, which the L2 cache
+holds, from so many rows and, of exact ones, products on (BLAS does fewer): panels of so few rows are packed by all
+threads before any of them multiplies. Microseconds on a Zen 3 here, by panels and by OpenBLAS, each alone: [64, 64] @
+[64, 256] 42, 78, 26, [64, 128] @ [128, 256] 63, 105, 43, [64, 256] @ [256, 256] 87, 133, 79, [64, 128] @ [128, 512]
+133, 194, 82, [32, 128] @ [128, 512] 66, 130, 53, transposed 61, 92, 45 in the second case; by BLAS among products by
+these loops, whose threads its own disturb, 55, 68, -, 111. [128, 64] @ [64, 256] takes 48 and 55, [64, 256] @ [256,
+512] 249 and 306, transposed 302 and 299."""
 
 _LEAST_FOR_TILES = {"bf16": 30_000, "tf32": 170_000, "fp16": 170_000, "bf16x6": 600_000, "tf32x3": 600_000}
 """Products (m * k * n) from which tiles do a single one faster than vectors. At n = 16,
@@ -77,12 +86,15 @@ def refuses(isa: str) -> Callable[..., str | None]:
             m *= math.prod(a.shape[:-2])
         else:
             count = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        most = min(m, n) if isa == "amx" else max(m, n)
+        products = m * k * n
+        wide = isa == "avx2" and n > SIDE and _is_wide(m, k, n)
+        most = min(m, n) if isa == "amx" or wide else max(m, n)
         if not (min(m, n) and most <= SIDE and 0 < k <= DEPTH and count):
             sides = "rows or columns" if isa == "amx" else "rows and columns"
             return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} {sides} and a depth of 1 to {DEPTH}"
         exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
-        products = m * k * n
+        if wide and exact and count * products < _LEAST_OF_WIDE:
+            return f"leaves {products:,} products with more than {SIDE} columns to BLAS; faster from {_LEAST_OF_WIDE:,}"
         if isa == "amx":
             if max(m, n) > SIDE and min(m, n) < _LEAST_OF_MANY:
                 return f"leaves {min(m, n)} rows or columns of many to what reads the other operand once"
@@ -102,6 +114,15 @@ def refuses(isa: str) -> Callable[..., str | None]:
         return None
 
     return refusal
+
+
+def _is_wide(m: int, k: int, n: int) -> bool:
+    return _FEWEST_ROWS_OF_WIDE <= m < SIDE and n <= _WIDEST and k * n <= _MOST_OF_WIDE
+
+
+def is_in_lines(isa: str, m: int, n: int) -> bool:
+    """Whether so many rows or columns are done `LINES` at a time."""
+    return isa == "amx" and max(m, n) > SIDE
 
 
 def _refusal_of_tiles(dtype: np.dtype, precision: str, exact: bool, count: int, products: float) -> str | None:
@@ -132,7 +153,8 @@ def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray] | None]:
         a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
     ) -> Callable[..., np.ndarray] | None:
         longest = max(a.shape[-2], b.shape[-1])
-        if a.shape[:-2] != b.shape[:-2] or (longest > SIDE and (a.ndim > 2 or longest % LINES)):
+        in_lines = is_in_lines(isa, a.shape[-2], b.shape[-1])
+        if a.shape[:-2] != b.shape[:-2] or (in_lines and (a.ndim > 2 or longest % LINES)):
             return None
         from .small_products import specialised
 

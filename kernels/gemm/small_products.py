@@ -13,7 +13,7 @@ from ..registry import Refused
 from . import ranges, segments
 from .jobs import Job, Steps, job_for
 from .product import addresses
-from .small import LINES, SIDE
+from .small import LINES, SIDE, is_in_lines
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
 __all__ = ["product", "specialised"]
@@ -102,7 +102,7 @@ def specialised(
 
     def job_of(strides_a: tuple[int, ...], strides_b: tuple[int, ...]) -> Job | None:
         """The job of arrays with these strides; None where the matrices of a batch lie at no regular steps."""
-        if max(m, n) > SIDE:
+        if is_in_lines(isa, m, n):
             strides = (*strides_a, *strides_b)
             sizes, steps = _in_lines((m, k, n), strides, size, LINES, max(m, n) // LINES)
             return job_for(isa, precision, rounding, dtype, sizes, strides, steps)
@@ -190,7 +190,7 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
         rows = product(a.reshape(-1, k), b, isa, precision, rounding)
         return rows.reshape(*a.shape[:-1], n)
     of_matrices = (isa, precision, rounding, a.dtype, (m, k, n), (*a.strides[-2:], *b.strides[-2:]))
-    if max(m, n) > SIDE:
+    if is_in_lines(isa, m, n):
         return _long_product(a, b, isa, precision, rounding)
     if a.ndim == b.ndim == 2:
         c = np.empty((m, n), a.dtype)
