@@ -10,6 +10,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
 
 KINDS = {"RNN": (1, 1), "LSTM": (4, 2), "GRU": (3, 1)}
+PRODUCTS = ("matmul", "linear", "recurrence", "recurrence_gradient")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -151,8 +152,9 @@ def test_precision_flags_of_recurrences_govern_every_product(kind: str) -> None:
     with backends.cudnn.rnn.flags(fp32_precision="tf32"), explain.record() as log:
         output = module(x)[0]
         output.sum().backward()
-    products = [each for each in log if each.kernel in ("matmul", "linear")]
-    assert len(products) >= 2 * len([each for each in exact if each.kernel in ("matmul", "linear")]) > 0
+    products = [each for each in log if each.kernel in PRODUCTS]
+    assert len(products) >= 2 * len([each for each in exact if each.kernel in PRODUCTS]) > 0
+    assert {each.kernel for each in products} >= {"recurrence", "recurrence_gradient"}
     assert {each.precision for each in products} == {"tf32"}
     assert all("cudnn.rnn.fp32_precision" in each.decided_by for each in products)
     assert 0 < float((plain - output).abs().max()) < 1e-2
@@ -167,7 +169,7 @@ def test_the_forward_precision_may_be_recorded() -> None:
             loss = module(x)[0].sum()
         with explain.record() as log:
             loss.backward()
-    assert {each.precision for each in log if each.kernel in ("matmul", "linear")} == {"bf16"}
+    assert {each.precision for each in log if each.kernel in PRODUCTS} == {"bf16"}
 
 
 @every_kind

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..backends.permission import Choice, chosen, precision_of
 from ..flags import State, current
-from ..kernels.gemm import Kept, gains_by_keeping, gains_by_packing, linear
 from ..kernels.gemm import addmm as kernel_addmm
+from ..kernels.gemm import gains_by_packing
 from ..kernels.gemm import matmul as kernel
 from ..kernels.gemm.blas import dots, product_of_dots
 from ..kernels.gemm.half import half_matmul
@@ -19,7 +19,7 @@ from ..kernels.precision import PRECISIONS, named
 from ..kernels.registry import ArraySpec, Kernel, Refused
 from . import answers
 
-__all__ = ["choice_of", "float32_call", "fused_sum", "product", "repeated", "straight_dots", "straight_product"]
+__all__ = ["call_of", "choice_of", "float32_call", "fused_sum", "product", "straight_dots", "straight_product"]
 
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = Choice("ieee", "precision flags act on float32 products only")
@@ -43,17 +43,11 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
-def repeated(
-    a: ArraySpec, b: np.ndarray, precision: str | None = None, kind: str = "matmul"
-) -> Callable[[np.ndarray], np.ndarray]:
-    """What multiplies matrices like `a` by b, which stays as it is: packed once where products of it gain by that."""
-    kernel, keywords, decided_by = _plan(a, precision, kind)
-    spec = ArraySpec(b.shape, b.dtype)
-    if a.dtype == _FLOAT32 and "prefer" not in keywords and gains_by_keeping(a, spec, **keywords):
-        kept = Kept(b, **keywords)
-        return lambda x: linear(x, kept, decided_by=decided_by, **keywords)
-    call = kernel.prepared(a, spec, decided_by, **keywords)
-    return lambda x: call(x, b)
+def call_of(dtype: np.dtype, precision: str | None, kind: str) -> tuple[str | None, dict[str, Any]]:
+    """Who decides, and the keywords of a kernel, for products of arrays of a dtype that are of this kind."""
+    state = current()
+    choice = choice_of(precision, kind) if dtype == _FLOAT32 else _EXACT
+    return choice.decided_by, _keywords(state, choice.precision)
 
 
 _Call = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -173,7 +167,7 @@ class _Plan(NamedTuple):
     decided_by: str | None
 
 
-def _plan(a: np.ndarray | ArraySpec, precision: str | None = None, kind: str = "matmul") -> _Plan:
+def _plan(a: np.ndarray, precision: str | None = None, kind: str = "matmul") -> _Plan:
     """How a product of arrays of the dtype of `a` is called."""
     state, choice = current(), _EXACT
     if a.dtype == _FLOAT32:

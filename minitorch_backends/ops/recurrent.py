@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import watch
 from ..autograd.modes import derives
-from ..kernels import recurrence
-from ..kernels.recurrence import GatedRecurrence, LongShortTermMemory
-from ..kernels.registry import ArraySpec
+from ..kernels.recurrence import exact
+from ..kernels.recurrence import recurrence as kernel
+from ..kernels.recurrence import recurrence_gradient as kernel_gradient
+from ..kernels.registry import Kernel
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .gradients import counts
 from .join import cat, stack
 from .matmul import refuse_mixed
-from .products import product, repeated
+from .products import call_of, product
 
 __all__ = ["gru_layer", "lstm_layer", "recurrent_product", "rnn_layer"]
 
@@ -65,21 +66,18 @@ def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str |
 # What the layers share
 
 
-_LEAST_STEPS = 4
-"""From which on it is worth packing the weight once."""
+def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel) -> tuple[np.ndarray, ...]:
+    """The kernel's results, at the precision of the call or of the flags."""
+    decided_by, keywords = call_of(arrays[1].dtype, precision, _KIND)
+    if "prefer" in keywords:
+        keywords = {**keywords, "products": keywords["prefer"]}
+        del keywords["prefer"]
+    return of(*arrays, cell=cell, decided_by=decided_by, **keywords)
 
 
-def _stepping(sequence: np.ndarray, weight: np.ndarray, precision: str | None) -> recurrence.Multiply:
-    """What applies a matrix to one state after the other."""
-    if len(sequence) < _LEAST_STEPS:
-        return lambda state: product(state, weight.T, precision, _KIND)
-    rows, size = sequence.shape[1], weight.shape[1]
-    return repeated(ArraySpec((rows, size), weight.dtype), weight.T, precision, _KIND)
-
-
-def _stepping_back(output: Tensor, weight: Tensor, precision: str | None) -> recurrence.Multiply:
-    """What applies its transpose to one gradient after the other of what it gave."""
-    return _stepping(output._array, weight._array.T, precision)
+def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:
+    arrays = [each._array for each in tensors]
+    return tuple(map(adopt, _run(cell, *arrays, precision=precision, of=kernel_gradient)))
 
 
 def _widened(rule: Callable[..., tuple]) -> Callable[..., tuple]:
@@ -120,11 +118,7 @@ def _sequences(gates: int, *states: str, bias: bool = False) -> Callable[[], Ite
 
 
 def _rnn_reference(projected: Any, weight: Any, hidden: Any, nonlinearity: str = "tanh") -> np.ndarray:
-    states = [hidden]
-    for step in projected:
-        total = step + states[-1] @ weight.T
-        states.append(np.tanh(total) if nonlinearity == "tanh" else np.maximum(total, 0))
-    return np.array(states[1:])
+    return exact.recurrence(projected, weight, hidden, cell=f"rnn_{nonlinearity}")[0]
 
 
 @_widened
@@ -134,8 +128,7 @@ def _of_rnn(
     if _is_recorded():
         of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
     else:
-        back = _stepping_back(out, weight, precision)
-        of_projected, of_hidden = map(adopt, recurrence.elman_gradient(g._array, back, out._array, nonlinearity))
+        of_projected, of_hidden = _run_back(f"rnn_{nonlinearity}", g, weight, out, precision=precision)
     return of_projected, _of_weight(of_projected, hidden, out, precision), of_hidden
 
 
@@ -168,25 +161,22 @@ def rnn_layer(
     projected: Array, weight: Array, hidden: Array, nonlinearity: str = "tanh", *, precision: str | None = None
 ) -> np.ndarray:
     """The states h = f(projected + h_before @ weight.T), f being "tanh" or "relu"; `hidden` is the first one before."""
-    return recurrence.elman(projected, _stepping(projected, weight, precision), hidden, nonlinearity)
+    return _run(f"rnn_{nonlinearity}", projected, weight, hidden, precision=precision)[0]
 
 
 # Long short-term memory
 
 
-def _logistic(x: Any) -> Any:
-    return 1 / (1 + np.exp(-x))
+class LongShortTermMemory(NamedTuple):
+    """What `lstm_layer` returns: every state and cell, (length, batch, hidden), and every gate, (..., 4 hidden)."""
+
+    output: Any
+    cells: Any
+    gates: Any
 
 
-def _lstm_reference(projected: Any, weight: Any, hidden: Any, cell: Any) -> LongShortTermMemory:
-    steps = []
-    for step in projected:
-        i, f, g, o = np.split(step + hidden @ weight.T, 4, -1)
-        i, f, g, o = _logistic(i), _logistic(f), np.tanh(g), _logistic(o)
-        cell = f * cell + i * g
-        hidden = o * np.tanh(cell)
-        steps.append((hidden, cell, np.concatenate([i, f, g, o], -1)))
-    return LongShortTermMemory(*map(np.array, zip(*steps, strict=True)))
+def _lstm_reference(*arrays: Any) -> LongShortTermMemory:
+    return LongShortTermMemory(*exact.recurrence(*arrays, cell="lstm"))
 
 
 @_widened
@@ -197,9 +187,7 @@ def _of_lstm(
     if _is_recorded() or counts(g[2]):
         found = _lstm_gradient(g, weight, hidden, cell, output, cells, gates, precision)
     else:
-        back, arrays = _stepping_back(output, weight, precision), (each._array for each in (cell, cells, gates))
-        made = recurrence.long_short_term_gradient(g[0]._array, g[1]._array, back, *arrays)
-        found = tuple(map(adopt, made))
+        found = _run_back("lstm", g[0], weight, output, g[1], cell, cells, gates, precision=precision)
     of_projected, of_hidden, of_cell = found
     return of_projected, _of_weight(of_projected, hidden, output, precision), of_hidden, of_cell
 
@@ -239,21 +227,22 @@ def lstm_layer(
 ) -> LongShortTermMemory:
     """With i, f, g, o of projected + h_before @ weight.T, all but g (tanh) by the logistic function: the cells
     c = f * c_before + i * g and the states h = o * tanh(c) (S. Hochreiter and J. Schmidhuber, 1997; F. Gers, 2000)."""
-    return recurrence.long_short_term(projected, _stepping(projected, weight, precision), hidden, cell)
+    return LongShortTermMemory(*_run("lstm", projected, weight, hidden, cell, precision=precision))
 
 
 # Gated recurrent units
 
 
+class GatedRecurrence(NamedTuple):
+    """What `gru_layer` returns: every state, (length, batch, hidden), and every gate with what the weight gave for the
+    new state, (..., 4 hidden)."""
+
+    output: Any
+    gates: Any
+
+
 def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> GatedRecurrence:
-    steps = []
-    for step in projected:
-        (xr, xz, xn), (hr, hz, hn) = np.split(step, 3, -1), np.split(hidden @ weight.T + bias, 3, -1)
-        r, z = _logistic(xr + hr), _logistic(xz + hz)
-        n = np.tanh(xn + r * hn)
-        hidden = (1 - z) * n + z * hidden
-        steps.append((hidden, np.concatenate([r, z, n, hn], -1)))
-    return GatedRecurrence(*map(np.array, zip(*steps, strict=True)))
+    return GatedRecurrence(*exact.recurrence(projected, weight, hidden, bias, cell="gru"))
 
 
 @_widened
@@ -263,9 +252,8 @@ def _of_gru(
     if _is_recorded() or counts(g[1]):
         found = _gru_gradient(g, weight, hidden, output, gates, precision)
     else:
-        back, arrays = _stepping_back(output, weight, precision), (each._array for each in (hidden, output, gates))
-        found = tuple(map(adopt, recurrence.gated_gradient(g[0]._array, back, *arrays)))
-    of_projected, of_products, of_hidden = found
+        found = _run_back("gru", g[0], weight, output, hidden, gates, precision=precision)
+    of_products, of_hidden, of_projected = found
     return of_projected, _of_weight(of_products, hidden, output, precision), of_products.sum((0, 1)), of_hidden
 
 
@@ -286,7 +274,7 @@ def _gru_gradient(
         of_sums.append(cat([of_both, of_new], 1))
         of_products.append(cat([of_both, of_new * reset[step] + direct[3]], 1))
         of_hidden = of_hidden * kept[step] + recurrent_product(of_products[-1], weight.mT, precision=precision)
-    return stack(of_sums[::-1]), stack(of_products[::-1]), of_hidden
+    return stack(of_products[::-1]), of_hidden, stack(of_sums[::-1])
 
 
 @op(
@@ -303,4 +291,4 @@ def gru_layer(
     """With r, z and n of projected and of h_before @ weight.T + bias: r and z the logistic function of the sums of
     both, n = tanh(n_projected + r * n_before), and the states h = (1 - z) * n + z * h_before (K. Cho et al., 2014, with
     r behind the product, as in cuDNN and torch)."""
-    return recurrence.gated(projected, _stepping(projected, weight, precision), bias, hidden)
+    return GatedRecurrence(*_run("gru", projected, weight, hidden, bias, precision=precision))

@@ -1,24 +1,14 @@
-"""Steps of recurrences in vectors: tags whose `emit` makes what a step writes of what it reads, and loops over rows.
-
-A table has three words for each array of a step: the address of its first number, and the bytes between steps and
-between rows. What a row has are one or several parts of as many numbers as a state, side by side.
-"""
+"""What a step of a recurrence does with its product: tags whose `emit` makes what it writes of what it reads."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .elementwise.mathematics import HyperbolicTangent
-from .elementwise.vectors import Vectors
-from .gemm.emit import I64, POINTER, loop, loop_of_any, offset
-from .gemm.tags import instance
-from .jit import intrinsic, ir, njit, subroutine, types
-from .launch import call_at, launch
+from ..elementwise.mathematics import HyperbolicTangent
+from ..elementwise.vectors import Vectors
+from ..jit import ir
 
-__all__ = ["TAGS", "WORDS", "Step", "run"]
-
-WORDS = 3
-"""Of the table, for each array."""
+__all__ = ["TAGS"]
 
 
 def _sigmoid(v: Vectors, x: ir.Value) -> ir.Value:
@@ -163,102 +153,3 @@ TAGS: dict[str, Any] = {
         Tanh, Relu, LongShortTerm, Gated, TanhGradient, ReluGradient, LongShortTermGradient, GatedGradient,
     )
 }  # fmt: skip
-
-
-# Loops
-
-
-def _starts(builder: ir.IRBuilder, tag: Any, product: ir.Value, table: ir.Value, step: ir.Value) -> list[tuple]:
-    """Where each array of a step begins, and the bytes between its rows; the first one lies at `product`."""
-    words, starts = builder.inttoptr(table, I64.as_pointer()), []
-    for each in range(len(tag.reads + tag.writes)):
-        base, of_step, of_row = (builder.load(builder.gep(words, [I64(WORDS * each + word)])) for word in range(WORDS))
-        first = product if each == 0 else builder.add(base, builder.mul(step, of_step))
-        starts.append((builder.inttoptr(first, POINTER), of_row))
-    return starts
-
-
-@intrinsic
-def _step(typingctx, function, element, product, table, step, begin, end, columns):
-    """A step for rows from `begin` to `end`."""
-
-    def codegen(context, builder, signature, arguments):
-        product, table, step, begin, end, columns = arguments[2:]
-        v, tag = Vectors(builder, instance(element)), instance(function)
-        starts = _starts(builder, tag, product, table, step)
-        whole = builder.sdiv(columns, I64(v.lanes))
-        left = builder.sub(columns, builder.mul(whole, I64(v.lanes)))
-        part_bytes = builder.mul(columns, I64(v.element.size))
-
-        def row(index, _):
-            rows = [offset(builder, at, builder.mul(builder.add(begin, index), of_row)) for at, of_row in starts]
-
-            def some(number, mask=None):
-                at = builder.mul(number, I64(v.lanes * v.element.size))
-                places = [
-                    offset(builder, start, builder.add(at, builder.mul(part_bytes, I64(part))))
-                    for start, parts in zip(rows, tag.reads + tag.writes, strict=True)
-                    for part in range(parts)
-                ]
-                count = sum(tag.reads)
-                made = tag.emit(v, *[v.read(place, mask) for place in places[:count]])
-                for value, place in zip(made, places[count:], strict=True):
-                    v.write(value, place, mask)
-                return []
-
-            loop_of_any(builder, whole, [], lambda number, _: some(number))
-            with builder.if_then(builder.icmp_signed(">", left, I64(0))):
-                some(whole, v.first(left))
-            return []
-
-        loop(builder, builder.sub(end, begin), [], row)
-        return context.get_dummy_value()
-
-    return types.void(function, element, *[types.int64] * 6), codegen
-
-
-class _Rows(NamedTuple):
-    product: int
-    table: int
-    step: int
-    begin: int
-    end: int
-    columns: int
-
-
-@subroutine
-def _leaf(leaf, of):
-    _step(leaf.function, leaf.element, of.product, of.table, of.step, of.begin, of.end, of.columns)
-
-
-class Step(NamedTuple):
-    """Leaf: a function of `TAGS`, for arrays of a type of `gemm.sources`."""
-
-    function: NamedTuple
-    element: NamedTuple
-    run = _leaf
-    arguments = _Rows
-
-
-@subroutine
-def _task(task, worker, job):
-    begin = task * job.block
-    end = min(begin + job.block, job.rows)
-    call_at(job.leaf, _Rows(job.product, job.table, job.step, begin, end, job.columns))
-
-
-class _Job(NamedTuple):
-    leaf: int
-    product: int
-    table: int
-    step: int
-    rows: int
-    columns: int
-    block: int
-    run = _task
-
-
-@njit
-def run(pool, threads, leaf, product, table, step, rows, columns, block):
-    """A step by a leaf, known by its address: a thread takes `block` rows, of at least one, at a time."""
-    launch(pool, threads, (rows + block - 1) // block, _Job(leaf, product, table, step, rows, columns, block))

@@ -1,0 +1,325 @@
+"""The loops of recurrences: a step whose product is given, and whole sequences with a product of their own.
+
+A table has three words for each array of a step: the address of its first number, and the bytes between steps and
+between rows. What a row has are one or several parts of as many numbers as a state, side by side. Behind the arrays
+that the function of a step reads, the product first, and those that it writes, the table has the states that products
+are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..elementwise.vectors import Vectors
+from ..gemm.emit import I64, POINTER, broadcast, load, loop, loop_of_any, offset
+from ..gemm.tags import instance
+from ..jit import intrinsic, ir, njit, subroutine, types
+from ..launch import call_at, launch
+
+__all__ = ["PANEL", "ROWS", "WORDS", "Sequence", "Step", "run_sequence", "run_step"]
+
+WORDS = 3
+"""Of the table, for each array."""
+
+ROWS = 8
+"""Of a sequence that a thread takes at a time, at most."""
+
+PANEL, _LINES = 64, 4
+"""Columns of a matrix that lie together, and rows whose products are made together, a vector of each at a time; that of
+a single row is made of whole panels."""
+
+
+def _start(builder: ir.IRBuilder, table: ir.Value, array: int, step: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Where an array begins in a step, and the bytes between its rows."""
+    words = builder.inttoptr(table, I64.as_pointer())
+    base, of_step, of_row = (builder.load(builder.gep(words, [I64(WORDS * array + word)])) for word in range(WORDS))
+    return builder.inttoptr(builder.add(base, builder.mul(step, of_step)), POINTER), of_row
+
+
+class _Columns:
+    """The vectors of a row of so many numbers."""
+
+    def __init__(self, v: Vectors, count: ir.Value) -> None:
+        self.v = v
+        self.whole = v.builder.sdiv(count, I64(v.lanes))
+        self.left = v.builder.sub(count, v.builder.mul(self.whole, I64(v.lanes)))
+
+    def place(self, row: ir.Value, number: ir.Value) -> ir.Value:
+        return offset(self.v.builder, row, self.v.builder.mul(number, I64(self.v.lanes * self.v.element.size)))
+
+    def each(self, do: Callable[[ir.Value, Any], None]) -> None:
+        """Call `do` with the number of each vector, and with a mask for the last one."""
+        builder = self.v.builder
+        loop_of_any(builder, self.whole, [], lambda number, _: do(number, None) or [])
+        with builder.if_then(builder.icmp_signed(">", self.left, I64(0))):
+            do(self.whole, self.v.first(self.left))
+
+
+# A step
+
+
+def _emit_step(
+    v: Vectors, tag: Any, starts: list[tuple[ir.Value, ir.Value]], begin: ir.Value, end: ir.Value, columns: ir.Value
+) -> None:
+    """Of rows from `begin` to `end`, at least one; `starts` are those of the arrays, the product first."""
+    builder, count = v.builder, sum(tag.reads)
+    vectors, part_bytes = _Columns(v, columns), builder.mul(columns, I64(v.element.size))
+
+    def row(index: ir.Value, _: list) -> list:
+        rows = [offset(builder, at, builder.mul(builder.add(begin, index), of_row)) for at, of_row in starts]
+
+        def some(number: ir.Value, mask: Any) -> None:
+            places = [
+                vectors.place(offset(builder, start, builder.mul(part_bytes, I64(part))), number)
+                for start, parts in zip(rows, tag.reads + tag.writes, strict=True)
+                for part in range(parts)
+            ]
+            made = tag.emit(v, *[v.read(place, mask) for place in places[:count]])
+            for value, place in zip(made, places[count:], strict=True):
+                v.write(value, place, mask)
+
+        vectors.each(some)
+        return []
+
+    loop(builder, builder.sub(end, begin), [], row)
+
+
+@intrinsic
+def _step(typingctx, function, element, product, table, step, begin, end, columns):
+    """A step for rows from `begin` to `end`, whose products are at an address."""
+
+    def codegen(context, builder, signature, arguments):
+        product, table, step, begin, end, columns = arguments[2:]
+        v, tag = Vectors(builder, instance(element)), instance(function)
+        starts = [_start(builder, table, array, step) for array in range(len(tag.reads + tag.writes))]
+        starts[0] = builder.inttoptr(product, POINTER), starts[0][1]
+        _emit_step(v, tag, starts, begin, end, columns)
+        return context.get_dummy_value()
+
+    return types.void(function, element, *[types.int64] * 6), codegen
+
+
+class _StepRows(NamedTuple):
+    product: int
+    table: int
+    step: int
+    begin: int
+    end: int
+    columns: int
+
+
+@subroutine
+def _step_leaf(leaf, of):
+    _step(leaf.function, leaf.element, of.product, of.table, of.step, of.begin, of.end, of.columns)
+
+
+class Step(NamedTuple):
+    """Leaf: a function of `cells`, for arrays of a type of `gemm.sources`."""
+
+    function: NamedTuple
+    element: NamedTuple
+    run = _step_leaf
+    arguments = _StepRows
+
+
+@subroutine
+def _step_task(task, worker, job):
+    begin = task * job.block
+    call_at(job.leaf, _StepRows(job.product, job.table, job.step, begin, min(begin + job.block, job.rows), job.columns))
+
+
+class _StepJob(NamedTuple):
+    leaf: int
+    product: int
+    table: int
+    step: int
+    rows: int
+    columns: int
+    block: int
+    run = _step_task
+
+
+@njit
+def run_step(pool, threads, leaf, product, table, step, rows, columns, block):
+    """A step by a leaf, known by its address: a thread takes `block` rows, of at least one, at a time."""
+    launch(pool, threads, (rows + block - 1) // block, _StepJob(leaf, product, table, step, rows, columns, block))
+
+
+# Sequences
+
+
+class _Product:
+    """Emits products of rows of states with a matrix (depth, width) in panels: `PANEL` of its columns after the other,
+    and those that are left."""
+
+    def __init__(self, v: Vectors, matrix: ir.Value, depth: ir.Value, width: ir.Value) -> None:
+        builder = v.builder
+        self.v, self.matrix, self.depth = v, matrix, depth
+        self.row_bytes = builder.mul(width, I64(v.element.size))
+        self.panel_bytes = I64(PANEL * v.element.size)
+        self.panels = builder.sdiv(width, I64(PANEL))
+        self.left = builder.sub(width, builder.mul(self.panels, I64(PANEL)))
+        self.left_bytes = builder.mul(self.left, I64(v.element.size))
+
+    def _block(
+        self, states: list[ir.Value], results: list[ir.Value], panel: ir.Value, line_bytes: ir.Value, vectors: int,
+        mask: Any,
+    ) -> None:  # fmt: skip
+        """So many vectors of some rows, from a place in a panel whose lines have so many bytes."""
+        v, builder, parts = self.v, self.v.builder, range(vectors)
+        step = v.lanes * v.element.size
+
+        def one(k: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
+            line, after = offset(builder, panel, builder.mul(k, line_bytes)), []
+            values = [v.read(offset(builder, line, step * part), mask) for part in parts]
+            for row, state in enumerate(states):
+                at = offset(builder, state, builder.mul(k, I64(v.element.size)))
+                factor = broadcast(builder, load(builder, v.element.working, at, v.element.size), v.lanes)
+                after += [v.fused(factor, values[part], sums[row * vectors + part]) for part in parts]
+            return after
+
+        sums = loop(builder, self.depth, [v.number(0.0)] * (len(states) * vectors), one)
+        for row, result in enumerate(results):
+            for part in parts:
+                v.write(sums[row * vectors + part], offset(builder, result, step * part), mask)
+
+    def _lines(self, states: list[ir.Value], results: list[ir.Value]) -> None:
+        v, builder = self.v, self.v.builder
+        together = PANEL // v.lanes if len(states) == 1 else 1
+
+        def panel(number: ir.Value, _: list) -> list:
+            start = builder.mul(number, self.panel_bytes)
+            at = offset(builder, self.matrix, builder.mul(start, self.depth))
+            outs = [offset(builder, result, start) for result in results]
+            for first in range(0, PANEL // v.lanes, together):
+                byte = first * v.lanes * v.element.size
+                places = [offset(builder, out, byte) for out in outs]
+                self._block(states, places, offset(builder, at, byte), self.panel_bytes, together, None)
+            return []
+
+        loop_of_any(builder, self.panels, [], panel)
+        start = builder.mul(self.panels, self.panel_bytes)
+        rest = offset(builder, self.matrix, builder.mul(start, self.depth))
+        outs = [offset(builder, result, start) for result in results]
+        columns = _Columns(v, self.left)
+
+        def vector(number: ir.Value, mask: Any) -> None:
+            places = [columns.place(out, number) for out in outs]
+            self._block(states, places, columns.place(rest, number), self.left_bytes, 1, mask)
+
+        columns.each(vector)
+
+    def rows(self, states: ir.Value, of_state: ir.Value, results: ir.Value, begin: ir.Value, end: ir.Value) -> None:
+        """Of rows from `begin` to `end`; results begin with that of the first of them."""
+        builder, count = self.v.builder, self.v.builder.sub(end, begin)
+        groups = builder.sdiv(count, I64(_LINES))
+        done = builder.mul(groups, I64(_LINES))
+
+        def lines(first: ir.Value, how_many: int) -> list:
+            numbers = [builder.add(first, I64(line)) for line in range(how_many)]
+            rows = [offset(builder, states, builder.mul(builder.add(begin, each), of_state)) for each in numbers]
+            self._lines(rows, [offset(builder, results, builder.mul(each, self.row_bytes)) for each in numbers])
+            return []
+
+        loop_of_any(builder, groups, [], lambda group, _: lines(builder.mul(group, I64(_LINES)), _LINES))
+        rest = builder.sub(count, done)
+        loop_of_any(builder, rest, [], lambda number, _: lines(builder.add(done, number), 1))
+
+
+@intrinsic
+def _sequence(typingctx, function, element, matrix, depth, table, results, length, direction, begin, end, columns):
+    """All steps for rows from `begin` to `end`: from the first on, or, where `direction` is -1, from the last back."""
+
+    def codegen(context, builder, signature, arguments):
+        matrix, depth, table, results, length, direction, begin, end, columns = arguments[2:]
+        v, tag = Vectors(builder, instance(element)), instance(function)
+        count = len(tag.reads + tag.writes)
+        product = _Product(v, builder.inttoptr(matrix, POINTER), depth, builder.mul(columns, I64(tag.reads[0])))
+        results = builder.inttoptr(results, POINTER)
+        back = builder.icmp_signed("<", direction, I64(0))
+        first = builder.select(back, builder.sub(length, I64(1)), I64(0))
+
+        def one(turn, _):
+            step = builder.add(first, builder.mul(turn, direction))
+            states, of_state = _start(builder, table, count, step)
+            product.rows(states, of_state, results, begin, end)
+            starts = [_start(builder, table, array, step) for array in range(count)]
+            before = builder.mul(begin, product.row_bytes)
+            starts[0] = offset(builder, results, builder.sub(I64(0), before)), product.row_bytes
+            _emit_step(v, tag, starts, begin, end, columns)
+            return []
+
+        loop(builder, length, [], one)
+        return context.get_dummy_value()
+
+    return types.void(function, element, *[types.int64] * 9), codegen
+
+
+class _SequenceRows(NamedTuple):
+    matrix: int
+    depth: int
+    table: int
+    results: int
+    length: int
+    direction: int
+    begin: int
+    end: int
+    columns: int
+
+
+@subroutine
+def _sequence_leaf(leaf, of):
+    _sequence(
+        leaf.function, leaf.element, of.matrix, of.depth, of.table, of.results, of.length, of.direction, of.begin,
+        of.end, of.columns,
+    )  # fmt: skip
+
+
+class Sequence(NamedTuple):
+    """Leaf: all steps of some rows."""
+
+    function: NamedTuple
+    element: NamedTuple
+    run = _sequence_leaf
+    arguments = _SequenceRows
+
+
+@subroutine
+def _sequence_task(task, worker, job):
+    begin = task * job.block
+    results = job.memory + worker * job.memory_bytes
+    call_at(
+        job.leaf,
+        _SequenceRows(
+            job.matrix, job.depth, job.table, results, job.length, job.direction, begin,
+            min(begin + job.block, job.rows), job.columns,
+        ),
+    )  # fmt: skip
+
+
+class _SequenceJob(NamedTuple):
+    leaf: int
+    matrix: int
+    depth: int
+    table: int
+    memory: int
+    memory_bytes: int
+    length: int
+    direction: int
+    rows: int
+    columns: int
+    block: int
+    run = _sequence_task
+
+
+@njit
+def run_sequence(
+    pool, threads, leaf, matrix, depth, table, memory, memory_bytes, length, direction, rows, columns, block
+):  # fmt: skip
+    """At least one step of a sequence by a leaf: a thread takes `block` rows at a time, all steps of them. Each has
+    memory for their products."""
+    job = _SequenceJob(
+        leaf, matrix, depth, table, memory, memory_bytes, length, direction, rows, columns, block
+    )  # fmt: skip
+    launch(pool, threads, (rows + block - 1) // block, job)

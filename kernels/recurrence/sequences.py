@@ -1,0 +1,208 @@
+"""The arrays of a recurrence over a sequence, and the ways through them: step by step, with products of matrices by the
+kernels for these, and by one loop that has products of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import threading
+from ..elementwise.turned import in_order
+from ..gemm import Kept, gains_by_keeping, linear, matmul
+from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..registry import ArraySpec, unobserved
+
+__all__ = ["Sequence", "by_loop", "by_steps", "gradient_of", "sequence_of"]
+
+_NUMBERS = 1 << 11
+"""Of states that a thread takes at a time in a step, or one row."""
+
+_LEAST_STEPS = 4
+"""From which on it is worth packing the matrix once."""
+
+
+class Sequence(NamedTuple):
+    """Steps of a function of `cells` on arrays.
+
+    Attributes:
+        function: its name.
+        states: (length, rows, depth), what each step's product is of.
+        matrix: (depth, width), what they are multiplied by.
+        arrays: what a step reads beside the product, and writes: those of three dimensions have a part for each step,
+            those of one dimension the same for all rows. The numbers of a row lie side by side.
+        backward: whether the last step is the first. The state of that one is 0.
+        columns: numbers of a state.
+    """
+
+    function: str
+    states: np.ndarray
+    matrix: np.ndarray
+    arrays: tuple[np.ndarray, ...]
+    backward: bool
+    columns: int
+
+    @property
+    def rows(self) -> int:
+        return self.states.shape[1]
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import loops
+
+    return loops
+
+
+@functools.cache
+def _leaf(kind: str, function: str, dtype: np.dtype) -> int:
+    from ..gemm.loops import leaf_address
+    from ..gemm.sources import ELEMENTS
+    from .cells import TAGS
+
+    return leaf_address(getattr(_loops(), kind)(TAGS[function](), ELEMENTS[dtype.name]))
+
+
+def _table(sequence: Sequence) -> np.ndarray:
+    """That of `loops`; the arrays must live as long."""
+    states, width = sequence.states, sequence.matrix.shape[1]
+    words = [0, 0, width * states.itemsize]
+    for each in (*sequence.arrays, states):
+        words += [address_of(each), each.strides[0] * (each.ndim == 3), each.strides[-2] if each.ndim > 1 else 0]
+    return np.array(words)
+
+
+# The ways
+
+
+def _multiplier(length: int, rows: int, matrix: np.ndarray, **keywords: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """What multiplies one (rows, depth) after the other by a matrix, which stays as it is: packed once where products
+    gain by that."""
+    a, b = ArraySpec((rows, matrix.shape[0]), matrix.dtype), ArraySpec(matrix.shape, matrix.dtype)
+    if length < _LEAST_STEPS:
+        return lambda state: matmul(state, matrix, **keywords)
+    if a.dtype == np.float32 and "prefer" not in keywords and gains_by_keeping(a, b, **keywords):
+        kept = Kept(matrix, **keywords)
+        return lambda state: linear(state, kept, **keywords)
+    call = matmul.prepared(a, b, **keywords)
+    return lambda state: call(state, matrix)
+
+
+def by_steps(sequence: Sequence, **keywords: Any) -> None:
+    """Each step's product by the kernels of products, at the precision that keywords name."""
+    if not sequence.rows:
+        return
+    states, block = sequence.states, max(1, _NUMBERS // sequence.columns)
+    pool = (0, 1) if sequence.rows <= block else threading.pool()
+    leaf, table = _leaf("Step", sequence.function, states.dtype), _table(sequence)
+    where = address_of(table)
+    run, multiply = _loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
+    order = range(len(states))
+    with unobserved():
+        for number in reversed(order) if sequence.backward else order:
+            product = np.ascontiguousarray(multiply(states[number]))
+            run(*pool, leaf, address_of(product), where, number, sequence.rows, sequence.columns, block)
+
+
+def by_loop(sequence: Sequence) -> None:
+    """All products in float32, or float64, by the loop itself: threads share the rows, and wait for nobody."""
+    states, rows = sequence.states, sequence.rows
+    if not (rows and len(states)):
+        return
+    (depth, width), threads = sequence.matrix.shape, threading.get_num_threads()
+    panels = _in_panels(sequence.matrix, _loops().PANEL)
+    block = max(1, min(_loops().ROWS, -(-rows // threads)))
+    pool = (0, 1) if rows <= block else threading.pool()
+    table, memory_bytes = _table(sequence), block * width * states.itemsize
+    memory = take_workspace(pool[1] * memory_bytes)
+    try:
+        _loops().run_sequence(
+            *pool, _leaf("Sequence", sequence.function, states.dtype), address_of(panels), depth,
+            address_of(table), address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1, rows,
+            sequence.columns, block,
+        )  # fmt: skip
+    finally:
+        return_workspace(memory)
+
+
+def _in_panels(matrix: np.ndarray, panel: int) -> np.ndarray:
+    """A matrix, so many of its columns after the other, and then those that are left."""
+    depth, width = matrix.shape
+    whole = width // panel * panel
+    panels = in_order(matrix[:, :whole].reshape(depth, -1, panel).transpose(1, 0, 2)).reshape(-1)
+    return panels if whole == width else np.concatenate([panels, matrix[:, whole:].reshape(-1)])
+
+
+# Their arrays
+
+
+def _begun(first: np.ndarray, length: int) -> np.ndarray:
+    """Memory for the state before each step, and for that after the last one; so far the first is there."""
+    states = empty((length + 1, *first.shape), first.dtype)
+    states[0] = first
+    return states
+
+
+def _in_lines(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The arrays, or copies of those that are read and whose rows lie apart."""
+    return tuple(x if x.strides[-1] == x.itemsize else np.ascontiguousarray(x) for x in arrays)
+
+
+def _before(first: np.ndarray, states: np.ndarray) -> np.ndarray:
+    return np.concatenate([first[np.newaxis], states[:-1]])
+
+
+def _ended(length: int, *shape: int, dtype: np.dtype) -> np.ndarray:
+    """Memory for the gradient of what each step's product gave, and for zeros from beyond the last step."""
+    gradients = empty((length + 1, *shape), dtype)
+    gradients[length] = 0
+    return gradients
+
+
+_ELMAN = {"rnn_tanh": "Tanh", "rnn_relu": "Relu"}
+
+
+def sequence_of(
+    cell: str, projected: np.ndarray, weight: np.ndarray, hidden: np.ndarray, *others: np.ndarray
+) -> tuple[Sequence, tuple[np.ndarray, ...]]:
+    """The steps forward, and the arrays that they fill (`recurrence` says which)."""
+    length, size = len(projected), hidden.shape[1]
+    states = _begun(hidden, length)
+    output, shape = states[1:], (length, len(hidden), 4 * size)
+    if cell in _ELMAN:
+        function, arrays, results = _ELMAN[cell], (projected, output), (output,)
+    elif cell == "lstm":
+        cells, gates = _begun(others[0], length), empty(shape, projected.dtype)
+        function, arrays = "LongShortTerm", (projected, cells, gates, cells[1:], output)
+        results = output, cells[1:], gates
+    else:
+        gates = empty(shape, projected.dtype)
+        function, arrays = "Gated", (projected, others[0], states, gates, output)
+        results = output, gates
+    return Sequence(function, states[:-1], weight.T, _in_lines(arrays), False, size), results
+
+
+def gradient_of(
+    cell: str, g: np.ndarray, weight: np.ndarray, output: np.ndarray, *others: np.ndarray
+) -> tuple[Sequence, tuple[np.ndarray, ...]]:
+    """The steps backward, and the arrays that they fill, as `recurrence_gradient` returns them; but the last one lacks
+    what the first step's product makes of the first of them that have parts for all products."""
+    (length, rows, size), dtype = output.shape, output.dtype
+    of_products = _ended(length, rows, len(weight), dtype=dtype)
+    behind = of_products[1:]
+    beside = np.zeros((rows, size), dtype)
+    if cell in _ELMAN:
+        function, arrays = _ELMAN[cell] + "Gradient", (g, output, of_products)
+        results: tuple[np.ndarray, ...] = (of_products[:-1],)
+    elif cell == "lstm":
+        of_cells, first, cells, gates = others
+        arrays = g, of_cells, beside, gates, cells, _before(first, cells), of_products, beside
+        function, results = "LongShortTermGradient", (of_products[:-1], beside)
+    else:
+        hidden, gates = others
+        of_sums = empty((length, rows, len(weight)), dtype)
+        arrays = g, beside, gates, _before(hidden, output), of_sums, of_products, beside
+        function, results = "GatedGradient", (of_products[:-1], of_sums, beside)
+    return Sequence(function, behind, weight, _in_lines(arrays), True, size), results
