@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.gathering import gathered, scattered
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -53,35 +54,33 @@ def _spread_reference(grad_output: Any, target: Any, shape: tuple[int, ...], ign
     return out
 
 
-def _places(target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Where in flattened scores of `shape` each target's class is, and which targets are ignored (None for none).
-
-    Ignored targets are given class 0. Raises IndexError for a target that is no class.
-    """
-    classes, count, ignored = target.astype(np.int64, copy=False), shape[min(1, len(shape) - 1)], None
-    if not count and target.size:
-        raise IndexError(f"expected at least one class, and got scores of shape {list(shape)}")
-    if 0 <= ignore_index < count or not _all_below(classes, count):
-        ignored = classes == ignore_index
-        classes = np.where(ignored, 0, classes)
-        if not _all_below(classes, count):
-            wrong = classes[(classes < 0) | (classes >= count)].flat[0]
-            raise IndexError(
-                f"Target {wrong} is out of bounds; expected a class from 0 to {count - 1}, "
-                f"or ignore_index={ignore_index}"
-            )
-    if len(shape) == 1:
-        return classes, ignored
-    places = (np.arange(shape[0]) * count).reshape((-1,) + (1,) * (len(shape) - 2)) + classes
-    if len(shape) > 2:
-        inner = math.prod(shape[2:])
-        places = places * inner + np.arange(inner).reshape(shape[2:])
-    return places, ignored
+def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarray:
+    """Scores of this shape, or what there is for each target, as (batch, parts, ...)."""
+    return array.reshape(shape[0] if len(shape) > 1 else 1, parts, math.prod(shape[2:]))
 
 
-def _all_below(classes: np.ndarray, count: int) -> bool:
-    """Whether all are from 0 to `count` - 1, in one pass: read as unsigned, negative numbers are large."""
-    return classes.size == 0 or int(classes.view(np.uint64).max()) < count
+def _named(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
+    """The classes that targets name for scores of this shape, and how many classes there are."""
+    return _as_lines(target.astype(np.int64, copy=False), shape, 1), shape[min(1, len(shape) - 1)]
+
+
+def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: bool = False) -> np.ndarray:
+    """Those of the targets' classes, or minus those; 0 where the target is ignored."""
+    classes, count = _named(target, input.shape)
+    out = gathered(_as_lines(input, input.shape, count), classes, skip=ignore_index, negative=negative)
+    if out is None:
+        raise _no_class(target, count, ignore_index)
+    return out.reshape(target.shape)
+
+
+def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
+    """For the first target that is none."""
+    if not count:
+        return IndexError("expected at least one class, and got scores of none")
+    wrong = target[((target < 0) | (target >= count)) & (target != ignore_index)].flat[0]
+    return IndexError(
+        f"Target {wrong} is out of bounds; expected a class from 0 to {count - 1}, or ignore_index={ignore_index}"
+    )
 
 
 @op(
@@ -93,10 +92,11 @@ def _all_below(classes: np.ndarray, count: int) -> bool:
 )
 def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
     """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
-    places, ignored = _places(target, shape, ignore_index)
-    out = np.zeros(shape, grad_output.dtype)
-    out.reshape(-1)[places] = -grad_output if ignored is None else np.where(ignored, 0, -grad_output)
-    return out
+    classes, count = _named(target, shape)
+    out = scattered(_as_lines(grad_output, shape, 1), classes, count, skip=ignore_index, negative=True)
+    if out is None:
+        raise _no_class(target, count, ignore_index)
+    return out.reshape(shape)
 
 
 @op(
@@ -111,9 +111,34 @@ def nll_terms(input: Array, target: Array, ignore_index: int = -100):
 
     input: (classes), (batch, classes) or (batch, classes, ...); target: integers of that shape without the classes.
     """
-    places, ignored = _places(target, input.shape, ignore_index)
-    loss = -input.reshape(-1)[places]
-    return loss if ignored is None else np.where(ignored, 0, loss)
+    return _scores(input, target, ignore_index, negative=True)
+
+
+def _mean_samples() -> Iterator[Sample]:
+    yield from _terms_samples()
+    yield sample(between(-2, 0, 3, 4), np.array([2, 7, 7]), 7)
+
+
+def _mean_reference(input: Any, target: Any, ignore_index: int = -100) -> Any:
+    with np.errstate(invalid="ignore"):
+        return np.divide(_terms_reference(input, target, ignore_index).sum(), _counted(target, ignore_index))
+
+
+def _counted(target: np.ndarray, ignore_index: int) -> int:
+    """How many targets count."""
+    return int(np.count_nonzero(target != ignore_index))
+
+
+def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], ignore_index: int) -> Tensor:
+    shares = (g / _counted(target._array, ignore_index)).expand(target.shape)
+    return nll_spread(shares, target, input_shape, ignore_index)
+
+
+@op(method=False, takes="if", input=_mean_gradient, reference=_mean_reference, samples=_mean_samples)
+def nll_mean(input: Array, target: Array, ignore_index: int = -100):
+    """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
+    total = np.add.reduce(_scores(input, target, ignore_index), None)
+    return np.asarray(-(total / _counted(target, ignore_index)))
 
 
 def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None) -> int:
@@ -196,6 +221,8 @@ def nll_loss(
 
 
 def _of_classes(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+    if weight is None and reduction == "mean":
+        return nll_mean(input, target, ignore_index)
     loss = nll_terms(input, target, ignore_index)
     if weight is None:
         return _reduced(loss, target, None, ignore_index, reduction)

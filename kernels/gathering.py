@@ -1,0 +1,73 @@
+"""Elements that an index names along one dimension, and elements put where it says, by all threads.
+
+Arrays are (outer, count, inner), an index (outer, wanted, inner) of int64. Elements have 1, 2, 4 or 8 bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from . import threading
+from .gemm.workspace import address_of, empty
+
+__all__ = ["gathered", "scattered", "takes"]
+
+_WORDS = {size: np.dtype(f"uint{8 * size}").type(0) for size in (1, 2, 4, 8)}
+
+_NUMBERS = 1 << 13
+"""That a thread takes at a time."""
+
+_NOTHING = -(1 << 63)
+"""No index that is skipped."""
+
+
+def takes(dtype: np.dtype) -> bool:
+    """Whether elements are of a size that loops are for."""
+    return dtype.itemsize in _WORDS
+
+
+def gathered(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative: bool = False) -> np.ndarray | None:
+    """x[o, index[o, w, i], i] for each place of the index, and 0 where that is `skip`; or minus that, of real x.
+    None where the index names no element."""
+    (outer, count, inner), wanted = x.shape, index.shape[1]
+    out = np.empty(index.shape, x.dtype) if index.size < _NUMBERS else empty(index.shape, x.dtype)
+    return out if _run("gather", x, index, out, (outer * wanted, wanted, count, inner), skip, negative) else None
+
+
+def scattered(
+    values: np.ndarray, index: np.ndarray, count: int, skip: int | None = None, negative: bool = False
+) -> np.ndarray | None:
+    """Zeros (outer, count, inner) with values[o, w, i] at [o, index[o, w, i], i], the last one of several, but none
+    where the index is `skip`; or minus that. None where the index names no element."""
+    outer, wanted, inner = index.shape
+    out = empty((outer, count, inner), values.dtype)
+    return out if _run("scatter", values, index, out, (outer, wanted, count, inner), skip, negative) else None
+
+
+def _run(
+    name: str, source: np.ndarray, index: np.ndarray, out: np.ndarray, sizes: tuple[int, ...], skip: int | None,
+    negative: bool,
+) -> bool:  # fmt: skip
+    """Whether all indices name elements."""
+    source, index = np.ascontiguousarray(source), np.ascontiguousarray(index)
+    size, wrong = source.itemsize, np.zeros(1, np.int64)
+    block = max(1, _NUMBERS * sizes[0] // max(out.size + index.size, 1))
+    pool = (0, 1) if sizes[0] <= block else threading.pool()
+    places = [address_of(each) for each in (source, index, out, wrong)]
+    by_sign = negative and source.dtype.kind not in "iu"
+    flip = type(_WORDS[size])(by_sign << (8 * size - 1))
+    skipped = _NOTHING if skip is None else skip
+    getattr(_loops(), name)(*pool, *places, *sizes, block, skipped, flip)
+    if negative and not by_sign:
+        np.negative(out, out=out)
+    return not wrong[0]
+
+
+@functools.cache
+def _loops() -> Any:
+    from . import gathering_loops
+
+    return gathering_loops

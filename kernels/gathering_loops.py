@@ -1,0 +1,97 @@
+"""The loops of `gathering`, over words of the size of elements: a sign is the highest bit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numba import carray
+
+from .jit import njit, subroutine
+from .launch import launch
+from .words import pointer, put
+
+__all__ = ["gather", "scatter"]
+
+
+class _Arguments(NamedTuple):
+    """Addresses; `lines` are what tasks share, `block` of them at a time; `flip` is the bit that negates, or 0."""
+
+    source: int
+    index: int
+    out: int
+    wrong: int
+    lines: int
+    wanted: int
+    count: int
+    inner: int
+    block: int
+    skip: int
+    flip: Any
+
+
+@subroutine
+def _arrays(of, lines_of_source, lines_of_out):
+    """The source, the index, which has as many numbers as the smaller of both, and the result."""
+    source = carray(pointer(of.source, of.flip), lines_of_source * of.inner)
+    index = carray(pointer(of.index, 0), min(lines_of_source, lines_of_out) * of.inner)
+    return source, index, carray(pointer(of.out, of.flip), lines_of_out * of.inner)
+
+
+@subroutine
+def _gather_task(task, worker, job):
+    of = job.of
+    source, index, out = _arrays(of, of.lines // of.wanted * of.count, of.lines)
+    wanted, count, inner, skip, flip, wrong = of.wanted, of.count, of.inner, of.skip, of.flip, 0
+    for line in range(task * of.block, min((task + 1) * of.block, of.lines)):
+        first = (line // wanted if wanted > 1 else line) * count * inner
+        for i in range(inner):
+            place = index[line * inner + i]
+            if 0 <= place < count and place != skip:
+                out[line * inner + i] = source[first + place * inner + i] ^ flip
+            else:
+                out[line * inner + i] = 0
+                wrong |= place != skip
+    if wrong:
+        put(of.wrong, 0, 1)
+
+
+class _Gather(NamedTuple):
+    of: _Arguments
+    run = _gather_task
+
+
+@njit
+def gather(pool, threads, source, index, out, wrong, lines, wanted, count, inner, block, skip, flip):
+    """A line is a part (inner) of the result."""
+    of = _Arguments(source, index, out, wrong, lines, wanted, count, inner, block, skip, flip)
+    launch(pool, threads, (lines + block - 1) // block, _Gather(of))
+
+
+@subroutine
+def _scatter_task(task, worker, job):
+    of = job.of
+    source, index, out = _arrays(of, of.lines * of.wanted, of.lines * of.count)
+    wanted, count, inner, skip, flip, wrong = of.wanted, of.count, of.inner, of.skip, of.flip, 0
+    for line in range(task * of.block, min((task + 1) * of.block, of.lines)):
+        first = line * count * inner
+        out[first : first + count * inner] = 0
+        for at in range(line * wanted * inner, (line + 1) * wanted * inner):
+            place = index[at]
+            if 0 <= place < count and place != skip:
+                out[first + place * inner + (at % inner if inner > 1 else 0)] = source[at] ^ flip
+            else:
+                wrong |= place != skip
+    if wrong:
+        put(of.wrong, 0, 1)
+
+
+class _Scatter(NamedTuple):
+    of: _Arguments
+    run = _scatter_task
+
+
+@njit
+def scatter(pool, threads, source, index, out, wrong, lines, wanted, count, inner, block, skip, flip):
+    """A line is a part (count, inner) of the result."""
+    of = _Arguments(source, index, out, wrong, lines, wanted, count, inner, block, skip, flip)
+    launch(pool, threads, (lines + block - 1) // block, _Scatter(of))
