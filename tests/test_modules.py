@@ -4,6 +4,7 @@ import copy
 import inspect
 import math
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,21 @@ from .module_calls import CALLS, inputs_of
 every_call = pytest.mark.parametrize(("name", "args", "options"), CALLS, ids=[str(each) for each in CALLS])
 
 
+NAMES = {
+    "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "CrossEntropyLoss": "cross_entropy", "LogSigmoid": "logsigmoid",
+    "LogSoftmax": "log_softmax", "LeakyReLU": "leaky_relu", "KLDivLoss": "kl_div", "MSELoss": "mse_loss",
+    "NLLLoss": "nll_loss", "PoissonNLLLoss": "poisson_nll_loss", "GaussianNLLLoss": "gaussian_nll_loss",
+    "SmoothL1Loss": "smooth_l1_loss", "L1Loss": "l1_loss",
+}  # fmt: skip
+"""Functions whose names do not follow from those of their modules."""
+
+
+def function_of(module: str) -> Any:
+    words = re.sub("(?<=[a-z])(?=[A-Z])", "_", module).lower()
+    return getattr(F, NAMES.get(module) or (words if hasattr(F, words) else module.lower()))
+
+
 def test_every_function_as_a_module_has_a_call() -> None:
     assert {each.__name__ for each in OfFunction.__subclasses__()} <= {name for name, *_ in CALLS}
 
@@ -29,7 +45,10 @@ def test_modules_are_functions_with_their_options(name: str, args: tuple, option
     module = kind(*args, **options)
     found = module(*operands)
     if issubclass(kind, OfFunction):
-        assert mt.equal(found, kind._function(*operands, *args, **{**kind._fixed, **options}))
+        named = dict(zip(inspect.signature(kind).parameters, args, strict=False))
+        assert mt.equal(found, function_of(name)(*operands, **named, **options))
+        names = list(inspect.signature(function_of(name)).parameters)[: len(operands)]
+        assert mt.equal(module(**dict(zip(names, operands, strict=True))), found)
     same = copy.deepcopy(pickle.loads(pickle.dumps(module)))
     assert mt.equal(same(*operands), found)
     assert repr(same) == repr(module)
@@ -44,6 +63,30 @@ def test_options_may_change_and_weights_are_buffers() -> None:
     assert list(loss.state_dict()) == ["weight"]
     assert not list(nn.BCEWithLogitsLoss().state_dict())
     assert loss.to(mt.float64).weight.dtype is mt.float64
+
+
+def test_modules_of_functions_are_classes_to_inherit_from() -> None:
+    class Focal(nn.CrossEntropyLoss):
+        def __init__(self) -> None:
+            super().__init__(reduction="none")
+
+        def forward(self, input: Any, target: Any) -> Any:
+            loss = super().forward(input, target)
+            return ((1 - (-loss).exp()) * loss).mean()
+
+    class Mine(nn.ReLU):
+        pass
+
+    class Frame(nn.ZeroPad2d):
+        pass
+
+    x, target = mt.randn(4, 3), mt.tensor([0, 2, 1, 1])
+    plain = F.cross_entropy(x, target, reduction="none")
+    assert mt.allclose(Focal()(x, target), ((1 - (-plain).exp()) * plain).mean())
+    assert mt.equal(Mine()(x), x.relu())
+    assert Frame(1)(mt.ones(1, 2, 2)).shape == (1, 4, 4)
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+        nn.ReLU()(x, True)
 
 
 def test_signatures_are_those_of_the_functions() -> None:
@@ -93,6 +136,7 @@ def test_dropout_of_channels(dims: int) -> None:
     assert abs((out[:, 0] == 0).mean() - 0.25) < 0.05
     assert np.allclose(np.unique(out), [0, 1 / 0.75])
     assert getattr(nn, f"Dropout{dims}d")().eval()(x) is x
+    assert set(F.dropout(mt.ones(99, dtype=mt.float64), 0.3).tolist()) <= {0.0, 1 / 0.7}
     with pytest.raises(RuntimeError, match=f"dropout{dims}d: Expected {dims + 1}D or {dims + 2}D"):
         getattr(F, f"dropout{dims}d")(mt.ones(2))
 
@@ -124,6 +168,10 @@ def test_parameter_list() -> None:
     assert held[2].shape == (4,)
     del held[0]
     assert [tuple(each.shape) for each in held] == [(3,), (4,)]
+    held += [mt.ones(5)]
+    assert len(held + held) == 6
+    assert held.pop().shape == (5,)
+    assert not len(nn.ParameterList(None))
     with pytest.raises(IndexError, match="the 2 parameters"):
         held[2]
     with pytest.raises(TypeError, match="expected parameters or tensors, and got int"):
@@ -142,6 +190,32 @@ def test_parameter_dict() -> None:
     assert list(held) == ["right"]
     with pytest.raises(KeyError, match="names of parameters"):
         held["a.b"] = mt.ones(1)
+    assert held.get("left") is None
+    assert held.setdefault("left", mt.ones(2)).shape == (2,)
+    assert list(reversed(held)) == ["left", "right"]
+    both = held | {"middle": mt.ones(1)}
+    assert list(both) == ["right", "left", "middle"]
+    assert both["left"] is held["left"]
+    assert both.popitem()[0] == "middle"
+    both.clear()
+    both |= held
+    assert len(both) == 2
+
+
+def test_a_module_dict_keeps_its_children() -> None:
+    held = nn.ModuleDict({"a": nn.Linear(2, 2)})
+    with pytest.raises(TypeError, match="ModuleDict: expected a Module, and got int"):
+        held["a"] = 3  # type: ignore[assignment]
+    assert len(held) == 1
+    with pytest.raises(KeyError, match="is empty"):
+        nn.ModuleDict(None).popitem()
+
+
+def test_parts_of_sequences_keep_their_names() -> None:
+    layers = nn.Sequential({"first": nn.Linear(2, 3), "second": nn.Tanh(), "third": nn.Linear(3, 1)})
+    assert list(layers[1:].state_dict()) == ["third.weight", "third.bias"]
+    assert list(nn.Sequential(nn.Tanh(), nn.Linear(2, 2))[1:].state_dict()) == ["1.weight", "1.bias"]
+    assert list(nn.ModuleList([nn.Tanh(), nn.Linear(2, 2)])[1:].state_dict()) == ["0.weight", "0.bias"]
 
 
 # Transformers
@@ -197,6 +271,23 @@ def test_a_transformer_learns_and_its_layers_are_copies() -> None:
     assert first.linear1.weight is not second.linear1.weight
 
 
+def test_transformers_are_pickled_and_take_parts_of_others() -> None:
+    class Encoder(nn.Module):
+        def forward(self, src: Any, **masks: Any) -> Any:
+            return src * 2
+
+    class Decoder(nn.Module):
+        def forward(self, tgt: Any, memory: Any, **masks: Any) -> Any:
+            return tgt + memory
+
+    x = mt.randn(3, 2, 8)
+    model = nn.Transformer(8, 2, custom_encoder=Encoder(), custom_decoder=Decoder())
+    assert mt.equal(model(x, x), x + x * 2)
+    for activation in ("relu", "gelu", nn.ReLU()):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation)
+        assert mt.equal(pickle.loads(pickle.dumps(layer))(x), layer(x))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
@@ -207,6 +298,7 @@ def test_a_transformer_learns_and_its_layers_are_copies() -> None:
         (lambda: nn.Softmax2d()(mt.ones(2, 3)), ValueError, "3D or 4D, got 2D"),
         (lambda: F.channel_shuffle(mt.ones(2, 6), 2), RuntimeError, "> 2 dims"),
         (lambda: F.channel_shuffle(mt.ones(2, 6, 1), 4), RuntimeError, "divide the 6 channels, and got 4"),
+        (lambda: F.feature_alpha_dropout(mt.ones(2), 0.5, True), RuntimeError, "at least 2 dimensions"),
         (lambda: F.alpha_dropout(mt.ones(2), 2.0, True), ValueError, "between 0 and 1"),
         (lambda: F.alpha_dropout(mt.ones(2).int(), 0.5, True), RuntimeError, "not implemented for"),
     ],

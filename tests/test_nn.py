@@ -834,7 +834,7 @@ def test_modules_by_name() -> None:
     assert list(modules.keys()) == ["first", "second"]
     with pytest.raises(KeyError):
         modules.pop("third")
-    with pytest.raises(TypeError, match="cannot add str as module"):
+    with pytest.raises(TypeError, match="expected a Module, and got str"):
         modules["third"] = "a"
     assert list(modules.state_dict()) == ["first.weight", "first.bias", "second.weight", "second.bias"]
 

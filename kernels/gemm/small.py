@@ -91,7 +91,8 @@ def refuses(isa: str) -> Callable[..., str | None]:
         most = min(m, n) if isa == "amx" or wide else max(m, n)
         if not (min(m, n) and most <= SIDE and 0 < k <= DEPTH and count):
             sides = "rows or columns" if isa == "amx" else "rows and columns"
-            return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} {sides} and a depth of 1 to {DEPTH}"
+            more = f", or up to {_WIDEST} columns beside {_FEWEST_ROWS_OF_WIDE} to {SIDE - 1} rows" * (isa == "avx2")
+            return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} {sides} and a depth of 1 to {DEPTH}{more}"
         exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
         if wide and exact and count * products < _LEAST_OF_WIDE:
             return f"leaves {products:,} products with more than {SIDE} columns to BLAS; faster from {_LEAST_OF_WIDE:,}"

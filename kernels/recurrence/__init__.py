@@ -46,62 +46,59 @@ Microseconds of a step on a Zen 3, forward and backward, here and by steps, of L
 (1, 512) 104, 94, 94, 110."""
 
 
-def _refuses(*specs: ArraySpec, precision: str = "ieee", products: str | None = None, **_: str) -> str | None:
+def _refuses(*specs: ArraySpec, precision: str = "ieee", **_: str) -> str | None:
     """Why the loop does not make the products."""
     (_, rows, _), weight = specs[0].shape, specs[1]
     if precision not in EXACT:
         return f"multiplies exactly, and {precision} was asked for"
-    if products is not None:
-        return f"leaves products to {products}, which was asked for"
     size = math.prod(weight.shape) * weight.dtype.itemsize
     if size > _MOST_BYTES or size * rows > _MOST_IN_ALL:
         return f"leaves {rows} rows times a weight of {size:,} bytes to products of matrices, which read it more rarely"
     return None
 
 
-def _keywords(precision: str, rounding: str, products: str | None) -> dict[str, Any]:
-    """Those of products of matrices."""
-    given = {"precision": precision, "rounding": rounding}
-    return given if products is None else {**given, "prefer": products}
-
-
 @recurrence.impl("resident", refuses=_refuses)
-def _resident(*arrays: np.ndarray, cell: str, **_: Any) -> tuple[np.ndarray, ...]:
+def _resident(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.ndarray, ...]:
     sequence, results = sequence_of(cell, *arrays)
     by_loop(sequence)
     return results
 
 
 @recurrence.impl("steps")
-def _steps(
-    *arrays: np.ndarray, cell: str, precision: str = "ieee", rounding: str = "rna", products: str | None = None
-) -> tuple[np.ndarray, ...]:
+def _steps(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = sequence_of(cell, *arrays)
-    by_steps(sequence, **_keywords(precision, rounding, products))
+    by_steps(sequence, **keywords)
     return results
 
 
+@recurrence.impl("blas")  # where the flags prefer it
+def _steps_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.ndarray, ...]:
+    return _steps(*arrays, **keywords, prefer="blas")
+
+
 @recurrence_gradient.impl("resident", refuses=_refuses)
-def _resident_gradient(*arrays: np.ndarray, cell: str, **_: Any) -> tuple[np.ndarray, ...]:
+def _resident_gradient(*arrays: np.ndarray, cell: str, **_: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
     by_loop(sequence)
     return _finished(cell, arrays[1], results)
 
 
 @recurrence_gradient.impl("steps")
-def _steps_gradient(
-    *arrays: np.ndarray, cell: str, precision: str = "ieee", rounding: str = "rna", products: str | None = None
-) -> tuple[np.ndarray, ...]:
+def _steps_gradient(*arrays: np.ndarray, cell: str, **keywords: str) -> tuple[np.ndarray, ...]:
     sequence, results = gradient_of(cell, *arrays)
-    keywords = _keywords(precision, rounding, products)
     by_steps(sequence, **keywords)
     return _finished(cell, arrays[1], results, **keywords)
+
+
+@recurrence_gradient.impl("blas")
+def _steps_gradient_by_blas(*arrays: np.ndarray, **keywords: str) -> tuple[np.ndarray, ...]:
+    return _steps_gradient(*arrays, **keywords, prefer="blas")
 
 
 def _finished(
     cell: str, weight: np.ndarray, results: tuple[np.ndarray, ...], **keywords: Any
 ) -> tuple[np.ndarray, ...]:
-    """The results with the gradient of the first state."""
+    """The results with the gradient of the first state, of what the first step's product was made of."""
     of_products, *others = results
     with unobserved():
         before = [matmul(each, weight, **keywords) for each in of_products[:1]]

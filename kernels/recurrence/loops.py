@@ -17,7 +17,7 @@ from ..gemm.tags import instance
 from ..jit import intrinsic, ir, njit, subroutine, types
 from ..launch import call_at, launch
 
-__all__ = ["PANEL", "ROWS", "WORDS", "Sequence", "Step", "run_sequence", "run_step"]
+__all__ = ["PANEL", "ROWS", "WORDS", "SequenceLeaf", "StepLeaf", "run_sequence", "run_step"]
 
 WORDS = 3
 """Of the table, for each array."""
@@ -114,7 +114,7 @@ def _step_leaf(leaf, of):
     _step(leaf.function, leaf.element, of.product, of.table, of.step, of.begin, of.end, of.columns)
 
 
-class Step(NamedTuple):
+class StepLeaf(NamedTuple):
     """Leaf: a function of `cells`, for arrays of a type of `gemm.sources`."""
 
     function: NamedTuple
@@ -276,7 +276,7 @@ def _sequence_leaf(leaf, of):
     )  # fmt: skip
 
 
-class Sequence(NamedTuple):
+class SequenceLeaf(NamedTuple):
     """Leaf: all steps of some rows."""
 
     function: NamedTuple

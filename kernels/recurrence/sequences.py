@@ -32,7 +32,7 @@ class Sequence(NamedTuple):
         states: (length, rows, depth), what each step's product is of.
         matrix: (depth, width), what they are multiplied by.
         arrays: what a step reads beside the product, and writes: those of three dimensions have a part for each step,
-            those of one dimension the same for all rows. The numbers of a row lie side by side.
+            those of two are the same in all steps, those of one for all rows, too. Numbers of a row lie side by side.
         backward: whether the last step is the first. The state of that one is 0.
         columns: numbers of a state.
     """
@@ -96,7 +96,7 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
         return
     states, block = sequence.states, max(1, _NUMBERS // sequence.columns)
     pool = (0, 1) if sequence.rows <= block else threading.pool()
-    leaf, table = _leaf("Step", sequence.function, states.dtype), _table(sequence)
+    leaf, table = _leaf("StepLeaf", sequence.function, states.dtype), _table(sequence)
     where = address_of(table)
     run, multiply = _loops().run_step, _multiplier(len(states), sequence.rows, sequence.matrix, **keywords)
     order = range(len(states))
@@ -119,7 +119,7 @@ def by_loop(sequence: Sequence) -> None:
     memory = take_workspace(pool[1] * memory_bytes)
     try:
         _loops().run_sequence(
-            *pool, _leaf("Sequence", sequence.function, states.dtype), address_of(panels), depth,
+            *pool, _leaf("SequenceLeaf", sequence.function, states.dtype), address_of(panels), depth,
             address_of(table), address_of(memory), memory_bytes, len(states), -1 if sequence.backward else 1, rows,
             sequence.columns, block,
         )  # fmt: skip
@@ -161,6 +161,38 @@ def _ended(length: int, *shape: int, dtype: np.dtype) -> np.ndarray:
     return gradients
 
 
+_PARTS = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
+"""Gates of each cell."""
+
+
+def _check(cell: str, arrays: tuple[np.ndarray, ...], expected: dict[str, tuple[int, ...]]) -> None:
+    """Raise RuntimeError for arrays of other shapes, or of several types: loops trust addresses."""
+    dtype = arrays[0].dtype
+    if dtype not in (np.float32, np.float64) or len(arrays) != len(expected):
+        raise RuntimeError(
+            f"{cell}: expected {len(expected)} arrays of float32 or float64, and got {len(arrays)} ({dtype})"
+        )
+    for (name, shape), array in zip(expected.items(), arrays, strict=True):
+        if array.shape != shape or array.dtype != dtype:
+            raise RuntimeError(
+                f"{cell}: expected {name} to be of shape {list(shape)} and {dtype}, and got {list(array.shape)} and "
+                f"{array.dtype}"
+            )
+
+
+def _sizes(cell: str, sequence: np.ndarray, state: np.ndarray, parts: int) -> tuple[int, int, int, int]:
+    """Steps, rows, numbers of a state, and those of all gates, for a sequence that has so many parts of a state."""
+    if cell not in _PARTS:
+        raise ValueError(f"{cell!r} is no recurrence; expected one of {', '.join(_PARTS)}")
+    if sequence.ndim != 3 or state.ndim < 2:
+        raise RuntimeError(
+            f"{cell}: expected a sequence (length, rows, {parts} x size) and states (rows, size), and got shapes "
+            f"{list(sequence.shape)} and {list(state.shape)}"
+        )
+    size = state.shape[-1]
+    return *sequence.shape[:2], size, _PARTS[cell] * size
+
+
 _ELMAN = {"rnn_tanh": "Tanh", "rnn_relu": "Relu"}
 
 
@@ -168,9 +200,12 @@ def sequence_of(
     cell: str, projected: np.ndarray, weight: np.ndarray, hidden: np.ndarray, *others: np.ndarray
 ) -> tuple[Sequence, tuple[np.ndarray, ...]]:
     """The steps forward, and the arrays that they fill (`recurrence` says which)."""
-    length, size = len(projected), hidden.shape[1]
+    length, rows, size, width = _sizes(cell, projected, hidden, _PARTS.get(cell, 1))
+    expected = {"projected": (length, rows, width), "weight": (width, size), "hidden": (rows, size)}
+    expected |= {"lstm": {"cell": (rows, size)}, "gru": {"bias": (width,)}}.get(cell, {})
+    _check(cell, (projected, weight, hidden, *others), expected)
     states = _begun(hidden, length)
-    output, shape = states[1:], (length, len(hidden), 4 * size)
+    output, shape = states[1:], (length, rows, 4 * size)
     if cell in _ELMAN:
         function, arrays, results = _ELMAN[cell], (projected, output), (output,)
     elif cell == "lstm":
@@ -187,10 +222,19 @@ def sequence_of(
 def gradient_of(
     cell: str, g: np.ndarray, weight: np.ndarray, output: np.ndarray, *others: np.ndarray
 ) -> tuple[Sequence, tuple[np.ndarray, ...]]:
-    """The steps backward, and the arrays that they fill, as `recurrence_gradient` returns them; but the last one lacks
-    what the first step's product makes of the first of them that have parts for all products."""
-    (length, rows, size), dtype = output.shape, output.dtype
-    of_products = _ended(length, rows, len(weight), dtype=dtype)
+    """The steps backward, and the arrays that they fill: the gradient of the products, that of a GRU's sums, and what a
+    GRU leaves for its first state beside the product, or an LSTM for its first cell."""
+    length, rows, size, width = _sizes(cell, g, output, 1)
+    states, dtype = (length, rows, size), output.dtype
+    expected = {"g": states, "weight": (width, size), "output": states}
+    if cell == "lstm":
+        expected |= {"the gradient of cells": states, "cell": states[1:], "cells": states}
+    if cell == "gru":
+        expected["hidden"] = states[1:]
+    if cell not in _ELMAN:
+        expected["gates"] = (length, rows, 4 * size)
+    _check(cell, (g, weight, output, *others), expected)
+    of_products = _ended(length, rows, width, dtype=dtype)
     behind = of_products[1:]
     beside = np.zeros((rows, size), dtype)
     if cell in _ELMAN:
@@ -202,7 +246,7 @@ def gradient_of(
         function, results = "LongShortTermGradient", (of_products[:-1], beside)
     else:
         hidden, gates = others
-        of_sums = empty((length, rows, len(weight)), dtype)
+        of_sums = empty((length, rows, width), dtype)
         arrays = g, beside, gates, _before(hidden, output), of_sums, of_products, beside
         function, results = "GatedGradient", (of_products[:-1], of_sums, beside)
     return Sequence(function, behind, weight, _in_lines(arrays), True, size), results

@@ -157,6 +157,11 @@ class _Duals:
     """What the general path of an op asks of forward mode while some thread is in a `dual_level`."""
 
     @staticmethod
+    def active() -> bool:
+        """Whether this thread or task is in one."""
+        return _level.get() is not None
+
+    @staticmethod
     def computed(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> None:
         """Give the results of an op on dual tensors their tangents."""
         current = _level.get()

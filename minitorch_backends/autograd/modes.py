@@ -107,12 +107,12 @@ def is_grad_enabled() -> bool:
 
 def derives() -> bool:
     """Whether what is computed here and now may be differentiated: it is recorded, or forward mode goes along."""
-    return _get().records or watch.duals is not None
+    return _get().records or (watch.duals is not None and watch.duals.active())
 
 
 def derives_from(tensor: Any) -> bool:
     """Whether what is computed from a tensor now is recorded, or may carry a tangent."""
-    return watch.duals is not None or (tensor.requires_grad and _get().records)
+    return (tensor.requires_grad and _get().records) or (watch.duals is not None and watch.duals.active())
 
 
 def is_inference_mode_enabled() -> bool:

@@ -61,6 +61,18 @@ class _Numbered(Module):
         values.insert(position, value)
         return self._fill(values)
 
+    def pop(self, position: int = -1) -> Any:
+        """Take one away, and return it."""
+        value = self[position]
+        del self[position]
+        return value
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def __add__(self, values: Iterable[Any]) -> Self:
+        return type(self)()._fill([*self, *values])
+
     def __len__(self) -> int:
         return len(self._names())
 
@@ -69,8 +81,11 @@ class _Numbered(Module):
 
     def __getitem__(self, position: Any) -> Any:
         if isinstance(position, slice):
-            return type(self)()._fill(self._items()[position])
+            return self._part(position)
         return getattr(self, self._place(position))
+
+    def _part(self, positions: slice) -> Self:
+        return type(self)()._fill(self._items()[positions])
 
     def __setitem__(self, position: int, value: Any) -> None:
         self._add(self._place(position), value)
@@ -96,12 +111,16 @@ class Sequential(_Numbered):
             input = value(input)
         return input
 
+    def _part(self, positions: slice) -> Self:
+        """Under their names."""
+        return type(self)({name: getattr(self, name) for name in self._names()[positions]})
+
 
 class ModuleList(_Numbered):
     """A list whose modules are children, so that their parameters are found."""
 
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
-        self.extend(modules)
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        self.extend(modules or ())
 
     def __repr__(self) -> str:
         """Equal neighbours in one line, as in torch: `(0-2): 3 x Linear(...)`."""
@@ -124,8 +143,8 @@ class ParameterList(_Numbered):
 
     _kind = Parameter
 
-    def __init__(self, values: Iterable[Tensor] = ()) -> None:
-        self.extend(values)
+    def __init__(self, values: Iterable[Tensor] | None = None) -> None:
+        self.extend(values or ())
 
     def _add(self, name: str, value: Any) -> None:
         setattr(self, name, _parameter(value))
@@ -142,11 +161,11 @@ class _Named(Module):
 
     _kind: ClassVar[type] = Module
 
-    def _add(self, name: str, value: Any) -> None:
-        if name in self:
-            setattr(self, name, value)
-        else:
-            self.add_module(name, value)
+    def _checked(self, value: Any) -> Any:
+        """What is held of a value. Raises TypeError for one that may not be."""
+        if not isinstance(value, Module):
+            raise TypeError(f"{type(self).__name__}: expected a Module, and got {type(value).__name__}")
+        return value
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """Add some, in place of those of the same names."""
@@ -160,10 +179,51 @@ class _Named(Module):
         return self._held()[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._add(name, value)
+        if name not in self:
+            self._refuse_name(name)
+        setattr(self, name, self._checked(value))
 
     def __delitem__(self, name: str) -> None:
         self.pop(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What has this name, or else the default."""
+        return self._held().get(name, default)
+
+    def setdefault(self, name: str, default: Any) -> Any:
+        """What has this name, which before is given to the default where nothing has it."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last one away. Raises KeyError where there is none."""
+        held = self._held()
+        if not held:
+            raise KeyError(f"{type(self).__name__} is empty")
+        name = list(held)[-1]
+        return name, self.pop(name)
+
+    def clear(self) -> None:
+        """Take all away."""
+        for name in self._held():
+            delattr(self, name)
+
+    def copy(self) -> Self:
+        """Another one with the same in it."""
+        return type(self)(self._held())  # type: ignore[call-arg]
+
+    def __or__(self, values: Mapping[str, Any]) -> Self:
+        made = self.copy()
+        made.update(values.items())
+        return made
+
+    def __ior__(self, values: Mapping[str, Any]) -> Self:
+        self.update(values.items())
+        return self
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._held())
 
     def pop(self, name: str) -> Any:
         """Take one away. Raises KeyError where there is none of the name."""
@@ -196,8 +256,8 @@ class _Named(Module):
 class ModuleDict(_Named):
     """A dict from names to modules that are children, so that their parameters are found."""
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
-        self.update(modules)
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
+        self.update(modules or ())
 
 
 class ParameterDict(_Named):
@@ -205,14 +265,11 @@ class ParameterDict(_Named):
 
     _kind = Parameter
 
-    def __init__(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] = ()) -> None:
-        self.update(parameters)
+    def __init__(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]] | None = None) -> None:
+        self.update(parameters or ())
 
-    def _add(self, name: str, value: Any) -> None:
-        if name in self:
-            setattr(self, name, _parameter(value))
-        else:
-            self.register_parameter(name, _parameter(value))
+    def _checked(self, value: Any) -> Parameter:
+        return _parameter(value)
 
     def __repr__(self) -> str:
         return _listed(self, self.items())

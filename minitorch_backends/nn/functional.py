@@ -170,6 +170,7 @@ def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return function(input, *args, **named)
         return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
 
+    call.__module__ = __name__  # where it is found by its name, as pickle does
     call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), inplace])  # type: ignore[attr-defined]
     return call
 

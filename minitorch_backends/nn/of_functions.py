@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -16,32 +17,38 @@ __all__ = [
     "CELU", "ELU", "GELU", "GLU", "SELU", "BCELoss", "BCEWithLogitsLoss", "ChannelShuffle", "CosineEmbeddingLoss",
     "CosineSimilarity", "CrossEntropyLoss", "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
     "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LeakyReLU", "LogSigmoid", "LogSoftmax", "MSELoss",
-    "MarginRankingLoss", "Mish", "NLLLoss", "OfFunction", "PReLU", "PairwiseDistance", "PixelShuffle",
+    "MarginRankingLoss", "Mish", "NLLLoss", "PReLU", "PairwiseDistance", "PixelShuffle",
     "PixelUnshuffle", "PoissonNLLLoss", "ReLU", "ReLU6", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss",
     "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
     "TripletMarginLoss",
 ]  # fmt: skip
 
-_NO_ANNOTATION = inspect.Parameter.empty
-
 
 class OfFunction(Module):
-    """A function as a module. A subclass names the function, and how many operands come first in its signature; its
-    constructor takes the other arguments, by the same names and with the same defaults, but those that it fixes.
-    Weights among them are buffers.
+    """A function as a module. A subclass names the function, how many operands come first in its signature, and which
+    options are `buffers`; its constructor takes the other arguments, by the same names and with the same defaults, but
+    those that it fixes. Without a function it is a class like any other that inherits.
     """
 
-    _function: ClassVar[Callable[..., Any]]
-    _operands: ClassVar[int]
     _options: ClassVar[inspect.Signature]
-    _fixed: ClassVar[dict[str, Any]]
+    _buffers: ClassVar[tuple[str, ...]]
+    _shown: ClassVar[tuple[str, ...]]
 
-    def __init_subclass__(cls, function: Callable[..., Any], operands: int = 1, **fixed: Any) -> None:
-        parameters = list(inspect.signature(function).parameters.values())[operands:]
-        options = [each.replace(annotation=_NO_ANNOTATION) for each in parameters if each.name not in fixed]
-        cls._function, cls._operands = staticmethod(function), operands
+    def __init_subclass__(
+        cls,
+        function: Callable[..., Any] | None = None,
+        operands: int = 1,
+        buffers: tuple[str, ...] = (),
+        shown: bool = True,
+        **fixed: Any,
+    ) -> None:
+        if function is None:
+            return
+        parameters = [each.replace(annotation=_EMPTY) for each in inspect.signature(function).parameters.values()]
+        options = [each for each in parameters[operands:] if each.name not in fixed]
         cls._options = cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        cls._fixed = fixed
+        cls._buffers, cls._shown = buffers, tuple(each.name for each in options if shown)
+        cls.forward = _forward(function, parameters[:operands], options, fixed)  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -50,20 +57,41 @@ class OfFunction(Module):
             raise TypeError(f"{type(self).__name__}{self._options}: {error}") from None
         given.apply_defaults()
         for name, value in given.arguments.items():
-            if name.endswith("weight"):
+            if name in self._buffers:
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)
 
-    def _given(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._options.parameters}
-
-    def forward(self, *operands: Any) -> Any:
-        return self._function(*operands, **self._given(), **self._fixed)
-
     def extra_repr(self) -> str:
-        shown = self._given() if self._operands == 1 else {}  # as in torch
+        shown = {name: getattr(self, name) for name in self._shown}
         return ", ".join(f"{name}={value!r}" for name, value in shown.items() if name != "inplace" or value)
+
+
+_EMPTY = inspect.Parameter.empty
+
+
+def _forward(function: Callable[..., Any], operands: list, options: list, fixed: dict[str, Any]) -> Callable[..., Any]:
+    """`forward` of a module, written out: to collect the options in each call took as long as a small function.
+
+    For LeakyReLU:
+
+    def forward(self, input): return (writing if self.inplace else plain)(input, self.negative_slope)
+    """
+    names = {"plain": function, **{f"_{name}": value for name, value in fixed.items()}}
+    given = [each.name for each in operands]
+    for each in options:
+        if each.name != "inplace":
+            keyword = f"{each.name}=" * (each.kind is inspect.Parameter.KEYWORD_ONLY)
+            given.append(f"{keyword}self.{each.name}")
+    given += [f"{name}=_{name}" for name in fixed]
+    called = "plain"
+    if any(each.name == "inplace" for each in options):
+        names["plain"] = function.__wrapped__  # type: ignore[attr-defined]
+        names["writing"] = functools.partial(function, inplace=True)
+        called = "(writing if self.inplace else plain)"
+    head = ", ".join(["self", *(each.name for each in operands)])
+    exec(f"def forward({head}): return {called}({', '.join(given)})", names)
+    return names["forward"]
 
 
 # Activations
@@ -200,78 +228,84 @@ class PReLU(Module):
 # Distances
 
 
-class CosineSimilarity(OfFunction, function=F.cosine_similarity, operands=2):
+class CosineSimilarity(OfFunction, function=F.cosine_similarity, operands=2, shown=False):
     """The cosine of the angle between vectors along `dim`."""
 
 
-class PairwiseDistance(OfFunction, function=F.pairwise_distance, operands=2):
+class PairwiseDistance(OfFunction, function=F.pairwise_distance, operands=2, shown=False):
     """The p-norm of differences of vectors."""
 
 
 # Losses
 
 
-class L1Loss(OfFunction, function=F.l1_loss, operands=2):
+class L1Loss(OfFunction, function=F.l1_loss, operands=2, shown=False):
     """Absolute differences."""
 
 
-class MSELoss(OfFunction, function=F.mse_loss, operands=2):
+class MSELoss(OfFunction, function=F.mse_loss, operands=2, shown=False):
     """Squared differences."""
 
 
-class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2):
+class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2, shown=False):
     """Absolute differences, squared ones up to `beta`."""
 
 
-class HuberLoss(OfFunction, function=F.huber_loss, operands=2):
+class HuberLoss(OfFunction, function=F.huber_loss, operands=2, shown=False):
     """Squared differences, absolute ones from `delta` on."""
 
 
-class NLLLoss(OfFunction, function=F.nll_loss, operands=2):
+class NLLLoss(OfFunction, function=F.nll_loss, operands=2, buffers=("weight",), shown=False):
     """The negative logarithms of probabilities at the labels."""
 
 
-class CrossEntropyLoss(OfFunction, function=F.cross_entropy, operands=2):
+class CrossEntropyLoss(OfFunction, function=F.cross_entropy, operands=2, buffers=("weight",), shown=False):
     """`NLLLoss` of `LogSoftmax`."""
 
 
-class BCELoss(OfFunction, function=F.binary_cross_entropy, operands=2):
+class BCELoss(OfFunction, function=F.binary_cross_entropy, operands=2, buffers=("weight",), shown=False):
     """The cross entropy of probabilities of two outcomes."""
 
 
-class BCEWithLogitsLoss(OfFunction, function=F.binary_cross_entropy_with_logits, operands=2):
+class BCEWithLogitsLoss(
+    OfFunction,
+    function=F.binary_cross_entropy_with_logits,
+    operands=2,
+    buffers=("weight", "pos_weight"),
+    shown=False,
+):
     """`BCELoss` of `Sigmoid`."""
 
 
-class KLDivLoss(OfFunction, function=F.kl_div, operands=2):
+class KLDivLoss(OfFunction, function=F.kl_div, operands=2, shown=False):
     """The divergence of S. Kullback and R. Leibler."""
 
 
-class PoissonNLLLoss(OfFunction, function=F.poisson_nll_loss, operands=2):
+class PoissonNLLLoss(OfFunction, function=F.poisson_nll_loss, operands=2, shown=False):
     """Of counts, whose means are given."""
 
 
-class GaussianNLLLoss(OfFunction, function=F.gaussian_nll_loss, operands=3):
+class GaussianNLLLoss(OfFunction, function=F.gaussian_nll_loss, operands=3, shown=False):
     """Of normal values, whose means and variances are given."""
 
 
-class SoftMarginLoss(OfFunction, function=F.soft_margin_loss, operands=2):
+class SoftMarginLoss(OfFunction, function=F.soft_margin_loss, operands=2, shown=False):
     """log(1 + exp(-target * input))."""
 
 
-class MarginRankingLoss(OfFunction, function=F.margin_ranking_loss, operands=3):
+class MarginRankingLoss(OfFunction, function=F.margin_ranking_loss, operands=3, shown=False):
     """max(0, -target * (input1 - input2) + margin)."""
 
 
-class HingeEmbeddingLoss(OfFunction, function=F.hinge_embedding_loss, operands=2):
+class HingeEmbeddingLoss(OfFunction, function=F.hinge_embedding_loss, operands=2, shown=False):
     """input where the label is 1, max(0, margin - input) where it is -1."""
 
 
-class CosineEmbeddingLoss(OfFunction, function=F.cosine_embedding_loss, operands=3):
+class CosineEmbeddingLoss(OfFunction, function=F.cosine_embedding_loss, operands=3, shown=False):
     """1 - cosine where the label is 1, max(0, cosine - margin) else."""
 
 
-class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3):
+class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3, shown=False):
     """max(0, distance to the positive - to the negative + margin)."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import ClassVar
 
 from ..tensor import Tensor
@@ -20,16 +21,16 @@ class _Pad(Module):
     """`functional.pad` of the last dimensions, by `padding`: one number for all sides, or (before, after) of the last
     dimension, then of the one before it, and so on."""
 
-    _dims: ClassVar[int]
-    _mode: ClassVar[str]
+    _dims: ClassVar[int] = 0
+    _mode: ClassVar[str] = "constant"
     value: float | None = None
 
-    def __init_subclass__(cls, dims: int, mode: str) -> None:
-        cls._dims, cls._mode = dims, mode
+    def __init_subclass__(cls, dims: int | None = None, mode: str | None = None) -> None:
+        cls._dims, cls._mode = dims or cls._dims, mode or cls._mode
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         count = 2 * self._dims
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        self.padding = tuple(padding) if isinstance(padding, Sequence) else (index(padding),) * count
         if len(self.padding) != count:
             raise ValueError(f"{type(self).__name__}: expected padding to be one number or {count}, and got {padding}")
 
@@ -76,7 +77,7 @@ class ReplicationPad3d(_Pad, dims=3, mode="replicate"):
     """Its outermost values, around volumes (N, C, D, H, W), or (C, D, H, W)."""
 
 
-class _ConstantPad(_Pad, dims=0, mode="constant"):
+class _ConstantPad(_Pad):
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
@@ -85,25 +86,25 @@ class _ConstantPad(_Pad, dims=0, mode="constant"):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad, dims=1, mode="constant"):
+class ConstantPad1d(_ConstantPad, dims=1):
     """A value around (N, C, L), or (C, L)."""
 
 
-class ConstantPad2d(_ConstantPad, dims=2, mode="constant"):
+class ConstantPad2d(_ConstantPad, dims=2):
     """A value around images (N, C, H, W), or (C, H, W)."""
 
 
-class ConstantPad3d(_ConstantPad, dims=3, mode="constant"):
+class ConstantPad3d(_ConstantPad, dims=3):
     """A value around volumes (N, C, D, H, W), or (C, D, H, W)."""
 
 
-class ZeroPad1d(_Pad, dims=1, mode="constant"):
+class ZeroPad1d(_Pad, dims=1):
     """Zeros around (N, C, L), or (C, L)."""
 
 
-class ZeroPad2d(_Pad, dims=2, mode="constant"):
+class ZeroPad2d(_Pad, dims=2):
     """Zeros around images (N, C, H, W), or (C, H, W)."""
 
 
-class ZeroPad3d(_Pad, dims=3, mode="constant"):
+class ZeroPad3d(_Pad, dims=3):
     """Zeros around volumes (N, C, D, H, W), or (C, D, H, W)."""

@@ -4,6 +4,7 @@ relatives."""
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -61,6 +62,7 @@ class _Recurrent(Module):
         """One layer in one direction over an input (length, batch, size): the states of every step, and those after the
         last one."""
         of = _Weights._make(getattr(self, name + suffix, None) for name in _Weights._fields)
+        self._check_parameters(of, input, *before)
         return self._layer(input, of, before)
 
     def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
@@ -73,11 +75,14 @@ class _Recurrent(Module):
             init.uniform_(parameter, -bound, bound)
 
     def _check_sizes(self) -> None:
-        if self.hidden_size <= 0:
-            raise ValueError(f"hidden_size must be greater than zero, and got {self.hidden_size}")
+        for name in ("input_size", "hidden_size"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be greater than zero, and got {getattr(self, name)}")
 
     def _check_input(self, input: Tensor, dims: tuple[int, int]) -> None:
         name = type(self).__name__
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}: expected input to be a Tensor, and got {type(input).__name__}")
         if input.ndim not in dims:
             raise ValueError(f"{name}: Expected input to be {dims[0]}D or {dims[1]}D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:
@@ -87,11 +92,24 @@ class _Recurrent(Module):
 
     def _given(self, hx: Any) -> States:
         """The states that a call gave."""
-        states = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        states = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
         if len(states) != self._states or not all(isinstance(each, Tensor) for each in states):
             wanted = "a tensor" if self._states == 1 else f"{self._states} tensors, the hidden and the cell state"
-            raise RuntimeError(f"{type(self).__name__}: expected hx to be {wanted}, and got {hx!r}")
+            got = ", ".join(type(each).__name__ for each in states)
+            raise RuntimeError(f"{type(self).__name__}: expected hx to be {wanted}, and got {got}")
         return states
+
+    def _check_parameters(self, of: _Weights, *others: Tensor) -> None:
+        name, rows = type(self).__name__, self._gates * self.hidden_size
+        for each in (*others, *of):
+            if each is not None and each.dtype is not of.weight_hh.dtype:
+                raise RuntimeError(
+                    f"{name}: expected input, states, weights and biases to have one dtype, and got {each.dtype!r} "
+                    f"beside weight_hh of {of.weight_hh.dtype!r}; convert with .to(dtype)"
+                )
+        for field, each in of._asdict().items():
+            if each is not None and each.shape[:1] != (rows,):
+                raise RuntimeError(f"{name}: expected {field} to have {rows} rows, and got {list(each.shape)}")
 
     def _result(self, states: States) -> Any:
         return states[0] if self._states == 1 else states
@@ -103,7 +121,7 @@ class _Recurrent(Module):
 class _Elman(_Recurrent):
     nonlinearity: str
 
-    def _take(self, nonlinearity: str) -> None:
+    def _take_nonlinearity(self, nonlinearity: str) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity {nonlinearity!r}; expected 'tanh' or 'relu'")
         self.nonlinearity = nonlinearity
@@ -145,16 +163,29 @@ class _Layers(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, float(dropout), bidirectional
+        self.proj_size = proj_size
         self._check_sizes()
+        if proj_size:
+            raise NotImplementedError(
+                f"{type(self).__name__}: states are not projected here, and got proj_size={proj_size}; put a Linear "
+                "behind the layer"
+            )
         if num_layers <= 0:
             raise ValueError(f"num_layers must be greater than zero, and got {num_layers}")
-        if not 0 <= dropout <= 1:
-            raise ValueError(f"dropout should be a probability from 0 to 1, and got {dropout}")
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(f"dropout should be a number in range [0, 1], a probability, and got {dropout}")
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"{type(self).__name__}: dropout is between layers, so that dropout={dropout} does nothing for "
+                "num_layers=1",
+                stacklevel=3,
+            )
         for layer, suffix in self._suffixes():
             self._add(suffix, input_size if layer == 0 else hidden_size * self._directions, device, dtype)
         self.reset_parameters()
@@ -168,6 +199,17 @@ class _Layers(_Recurrent):
         for layer in range(self.num_layers):
             for direction in ("", "_reverse")[: self._directions]:
                 yield layer, f"_l{layer}{direction}"
+
+    @property
+    def mode(self) -> str:
+        """The kind, as torch names it."""
+        return type(self).__name__
+
+    @property
+    def all_weights(self) -> list[list[Tensor]]:
+        """The parameters of each layer and direction."""
+        names = _Weights._fields if self.bias else _Weights._fields[:2]
+        return [[getattr(self, name + suffix) for name in names] for _, suffix in self._suffixes()]
 
     def flatten_parameters(self) -> None:
         """Nothing: it is for memory of GPUs."""
@@ -245,8 +287,15 @@ class RNN(_Elman, _Layers):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        self._take(nonlinearity)
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
+        self._take_nonlinearity(nonlinearity)
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
+
+    @property
+    def mode(self) -> str:
+        """The kind, as torch names it."""
+        return f"RNN_{self.nonlinearity.upper()}"
 
 
 class LSTM(_LongShortTerm, _Layers):
@@ -277,6 +326,8 @@ class _Cell(_Recurrent):
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self._check_sizes()
         self._add("", input_size, device, dtype)
+        if not bias:
+            self.bias_ih = self.bias_hh = None
         self.reset_parameters()
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
@@ -292,7 +343,8 @@ class _Cell(_Recurrent):
                     f"{type(self).__name__}: expected states of shape {list(shape if batched else shape[1:])}, and got "
                     f"{list(state.shape if batched else state.shape[1:])}"
                 )
-        after = self._one(rows.unsqueeze(0), "", states)[1]
+        # Copies, which may be written to without harm to what is saved for the backward pass.
+        after = tuple(each.clone() for each in self._one(rows.unsqueeze(0), "", states)[1])
         return self._result(after if batched else tuple(each.squeeze(0) for each in after))
 
     def extra_repr(self) -> str:
@@ -307,8 +359,11 @@ class RNNCell(_Elman, _Cell):
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
         dtype: Any = None,
     ) -> None:  # fmt: skip
-        self._take(nonlinearity)
+        self._take_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, bias, device, dtype)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (f", nonlinearity={self.nonlinearity}" if self.nonlinearity != "tanh" else "")
 
 
 class LSTMCell(_LongShortTerm, _Cell):

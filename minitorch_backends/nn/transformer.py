@@ -149,9 +149,9 @@ class _Stack(Module):
         self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 
-    def _run(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def _run(self, x: Tensor, *memory: Tensor, **masks: Any) -> Tensor:
         for layer in self.layers:
-            x = layer(x, *args, **kwargs)
+            x = layer(x, *memory, **masks)
         return x if self.norm is None else self.norm(x)
 
 
@@ -176,7 +176,7 @@ class TransformerEncoder(_Stack):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        return self._run(src, mask, src_key_padding_mask, is_causal=bool(is_causal))
+        return self._run(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
 
 
 class TransformerDecoder(_Stack):
@@ -196,8 +196,16 @@ class TransformerDecoder(_Stack):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        masks = tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
-        return self._run(tgt, memory, *masks, bool(tgt_is_causal), memory_is_causal)
+        return self._run(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=bool(tgt_is_causal),
+            memory_is_causal=memory_is_causal,
+        )
 
 
 # Both
@@ -231,12 +239,13 @@ class Transformer(Module):
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
-        self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*sizes, *options), num_encoder_layers, norm()
-        )
-        self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*sizes, *options), num_decoder_layers, norm()
-        )
+        self.encoder, self.decoder = custom_encoder, custom_decoder
+        if custom_encoder is None:
+            layer = TransformerEncoderLayer(*sizes, *options)
+            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+        if custom_decoder is None:
+            last = TransformerDecoderLayer(*sizes, *options)
+            self.decoder = TransformerDecoder(last, num_decoder_layers, norm())
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
         for parameter in self.parameters():
             if parameter.ndim > 1:
@@ -264,11 +273,17 @@ class Transformer(Module):
                 f"the feature number of src and tgt must be equal to d_model={self.d_model}, and got {src.shape} and "
                 f"{tgt.shape}"
             )
-        memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(
-            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
-            memory_is_causal,
-        )  # fmt: skip
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:

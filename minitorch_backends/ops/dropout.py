@@ -29,6 +29,8 @@ def _image_samples(dims: int) -> Callable[[], Iterator[Sample]]:
             yield sample(between(-2, 2, *shape), p, training=training)
             yield sample(between(-2, 2, *shape[::-1]).T, p, training=training)
         yield sample(between(-2, 2, 0, *shape[1:]), 1.0)
+        if dims > 1:
+            yield sample(between(-2, 2), 0.3, training=False)
 
     return samples
 
@@ -59,7 +61,8 @@ def _dropped(name: str, input: Tensor, p: float, training: bool, shape: tuple[in
         return input
     if p == 1:
         return input * adopt(np.zeros((), input._array.dtype))
-    return input * adopt(np.multiply(_kept(shape, p), 1 / (1 - p), dtype=np.float32)).to(input.dtype)
+    scale = np.multiply(_kept(shape, p), 1 / (1 - p), dtype=np.float64 if input._array.itemsize > 4 else np.float32)
+    return input * adopt(scale).to(input.dtype)
 
 
 @composite(method=False, reference=_reference, samples=_samples)
@@ -76,6 +79,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
     shape, name = input._array.shape, f"dropout{dims}d"
+    if not training and dims > 1:  # torch's dropout1d looks at the shape all the same
+        _check(name, input, p, training)
+        return input
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}: Expected {dims + 1}D or {dims + 2}D input, but received a {len(shape)}D input")
     channels = len(shape) - dims
@@ -132,13 +138,10 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     return _alpha_dropped("alpha_dropout", input, p, training, input._array.shape)
 
 
-def _feature_samples() -> Iterator[Sample]:
-    yield from _image_samples(2)()
-    yield sample(between(-2, 2), 1.0, training=True)
-
-
-@composite(method=False, reference=_alpha_reference, samples=_feature_samples)
+@composite(method=False, reference=_alpha_reference, samples=_image_samples(2))
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...)."""
     shape = input._array.shape
+    if training and len(shape) < 2:
+        raise RuntimeError(f"Feature dropout requires at least 2 dimensions in the input, and got {list(shape)}")
     return _alpha_dropped("feature_alpha_dropout", input, p, training, (*shape[:2], *(1,) * (len(shape) - 2)))

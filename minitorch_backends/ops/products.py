@@ -44,10 +44,9 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
 
 
 def call_of(dtype: np.dtype, precision: str | None, kind: str) -> tuple[str | None, dict[str, Any]]:
-    """Who decides, and the keywords of a kernel, for products of arrays of a dtype that are of this kind."""
-    state = current()
+    """Who decides, and the keywords, for a kernel that makes products of this kind of arrays of a dtype."""
     choice = choice_of(precision, kind) if dtype == _FLOAT32 else _EXACT
-    return choice.decided_by, _keywords(state, choice.precision)
+    return choice.decided_by, _keywords(current(), choice.precision)
 
 
 _Call = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -169,15 +168,15 @@ class _Plan(NamedTuple):
 
 def _plan(a: np.ndarray, precision: str | None = None, kind: str = "matmul") -> _Plan:
     """How a product of arrays of the dtype of `a` is called."""
-    state, choice = current(), _EXACT
+    state = current()
     if a.dtype == _FLOAT32:
         if precision is None and kind == "matmul":
             decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
             return _Plan(kernel, keywords, decided_by)
-        choice = choice_of(precision, kind)
     elif (sums := _half_sums(state, a.dtype.name)) is not None:
         return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
-    return _Plan(kernel, _keywords(state, choice.precision), choice.decided_by)
+    decided_by, keywords = call_of(a.dtype, precision, kind)
+    return _Plan(kernel, keywords, decided_by)
 
 
 def _keywords(state: State, precision: str) -> dict[str, Any]:

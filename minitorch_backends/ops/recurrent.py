@@ -2,20 +2,19 @@
 
 A layer's op takes `projected`, (length, batch, gates x hidden), which is weight_ih applied to the whole sequence in one
 product, and the matrix weight_hh, (gates x hidden, hidden), applied to the state before each step. Gates lie as torch's
-do. The gradients go backward through time in ops, so that they have gradients themselves; that of the weight is one
-product over all steps.
+do. The gradients go backward through time by a kernel, or in ops where they may be differentiated again; that of the
+weight is one product over all steps.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import watch
 from ..autograd.modes import derives
+from ..conversion import converted
 from ..kernels.recurrence import exact
 from ..kernels.recurrence import recurrence as kernel
 from ..kernels.recurrence import recurrence_gradient as kernel_gradient
@@ -30,7 +29,7 @@ from .products import call_of, product
 
 __all__ = ["gru_layer", "lstm_layer", "recurrent_product", "rnn_layer"]
 
-_KIND = "rnn"
+_KIND, _FLOAT32 = "rnn", np.dtype(np.float32)
 
 
 # The product
@@ -45,6 +44,7 @@ def _factors() -> Iterator[Sample]:
 @op(
     takes="f",
     method=False,
+    widen=False,
     product=_KIND,
     input=lambda g, weight, precision: recurrent_product(g, weight.mT, precision=precision),
     weight=lambda g, input, precision: recurrent_product(g.mT, input.mT, precision=precision),
@@ -67,35 +67,20 @@ def _of_weight(of_sums: Tensor, hidden: Tensor, output: Tensor, precision: str |
 
 
 def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = kernel) -> tuple[np.ndarray, ...]:
-    """The kernel's results, at the precision of the call or of the flags."""
-    decided_by, keywords = call_of(arrays[1].dtype, precision, _KIND)
-    if "prefer" in keywords:
-        keywords = {**keywords, "products": keywords["prefer"]}
-        del keywords["prefer"]
-    return of(*arrays, cell=cell, decided_by=decided_by, **keywords)
+    """The kernel's results, at the precision of the call or of the flags; half types are rounded at the end."""
+    for each in arrays:
+        refuse_mixed(each, arrays[1])
+    dtype = arrays[1].dtype
+    decided_by, keywords = call_of(dtype, precision, _KIND)
+    if dtype.itemsize > 2:
+        return of(*arrays, cell=cell, decided_by=decided_by, **keywords)
+    wide = of(*[converted(each, _FLOAT32) for each in arrays], cell=cell, decided_by=decided_by, **keywords)
+    return tuple(converted(each, dtype) for each in wide)
 
 
 def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tensor, ...]:
     arrays = [each._array for each in tensors]
     return tuple(map(adopt, _run(cell, *arrays, precision=precision, of=kernel_gradient)))
-
-
-def _widened(rule: Callable[..., tuple]) -> Callable[..., tuple]:
-    """A rule of gradients that computes those of half types in float32."""
-
-    @functools.wraps(rule)
-    def wide(g: Any, *saved: Any) -> tuple:
-        if saved[0].dtype.itemsize > 2:
-            return rule(g, *saved)
-        g = g.float() if isinstance(g, Tensor) else [each.float() for each in g]
-        return rule(g, *[each.float() if isinstance(each, Tensor) else each for each in saved])
-
-    return wide
-
-
-def _is_recorded() -> bool:
-    """Whether gradients may be differentiated again, for which they must be made of ops."""
-    return derives() or bool(watch.calls)
 
 
 def _sequences(gates: int, *states: str, bias: bool = False) -> Callable[[], Iterator[Sample]]:
@@ -121,11 +106,10 @@ def _rnn_reference(projected: Any, weight: Any, hidden: Any, nonlinearity: str =
     return exact.recurrence(projected, weight, hidden, cell=f"rnn_{nonlinearity}")[0]
 
 
-@_widened
 def _of_rnn(
     g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    if _is_recorded():
+    if derives():
         of_projected, of_hidden = _rnn_gradient(g, weight, hidden, out, nonlinearity, precision)
     else:
         of_projected, of_hidden = _run_back(f"rnn_{nonlinearity}", g, weight, out, precision=precision)
@@ -152,6 +136,7 @@ def _rnn_samples() -> Iterator[Sample]:
 @op(
     takes="f",
     method=False,
+    widen=False,
     product=_KIND,
     gradients=_of_rnn,
     reference=_rnn_reference,
@@ -179,12 +164,11 @@ def _lstm_reference(*arrays: Any) -> LongShortTermMemory:
     return LongShortTermMemory(*exact.recurrence(*arrays, cell="lstm"))
 
 
-@_widened
 def _of_lstm(
     g: Any, weight: Tensor, hidden: Tensor, cell: Tensor, output: Tensor, cells: Tensor, gates: Tensor,
     precision: str | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    if _is_recorded() or counts(g[2]):
+    if derives() or counts(g[2]):
         found = _lstm_gradient(g, weight, hidden, cell, output, cells, gates, precision)
     else:
         found = _run_back("lstm", g[0], weight, output, g[1], cell, cells, gates, precision=precision)
@@ -217,6 +201,7 @@ def _lstm_gradient(
 @op(
     takes="f",
     method=False,
+    widen=False,
     product=_KIND,
     gradients=_of_lstm,
     reference=_lstm_reference,
@@ -245,11 +230,10 @@ def _gru_reference(projected: Any, weight: Any, bias: Any, hidden: Any) -> Gated
     return GatedRecurrence(*exact.recurrence(projected, weight, hidden, bias, cell="gru"))
 
 
-@_widened
 def _of_gru(
     g: Any, weight: Tensor, hidden: Tensor, output: Tensor, gates: Tensor, precision: str | None
 ) -> tuple[Tensor, ...]:
-    if _is_recorded() or counts(g[1]):
+    if derives() or counts(g[1]):
         found = _gru_gradient(g, weight, hidden, output, gates, precision)
     else:
         found = _run_back("gru", g[0], weight, output, hidden, gates, precision=precision)
@@ -280,6 +264,7 @@ def _gru_gradient(
 @op(
     takes="f",
     method=False,
+    widen=False,
     product=_KIND,
     gradients=_of_gru,
     reference=_gru_reference,

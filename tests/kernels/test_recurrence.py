@@ -103,7 +103,6 @@ def test_the_loop_says_why_it_leaves_products_to_others() -> None:
     many = problem("rnn_tanh", (1, 600, 128), np.float32)
     for arrays, keywords, says in (
         (small, {"precision": "tf32"}, "multiplies exactly, and tf32 was asked for"),
-        (small, {"products": "blas"}, "leaves products to blas"),
         (large, {}, "leaves 1 rows times a weight of 1,440,000 bytes"),
         (many, {}, "leaves 600 rows"),
     ):
@@ -121,3 +120,23 @@ def test_steps_have_the_precision_that_is_asked_for(cell: str) -> None:
             found = kernel["steps"](*arrays, cell=cell, precision=precision)
             error = max(float(np.abs(one - other).max()) for one, other in zip(found, wanted, strict=True))
             assert least <= error <= most
+
+
+@every_cell
+def test_a_preferred_library_makes_the_products(cell: str) -> None:
+    arrays = problem(cell, (5, 6, 24), np.float32)
+    close(recurrence(*arrays, cell=cell, prefer="blas"), recurrence["resident"](*arrays, cell=cell), np.float32)
+    assert recurrence.decide(*arrays, cell=cell, prefer="blas").candidates[0].name == "blas"
+
+
+@every_cell
+@every_way
+def test_arrays_that_do_not_fit_are_refused(cell: str, way: str) -> None:
+    for kernel, make in ((recurrence, problem), (recurrence_gradient, gradient_problem)):
+        arrays = make(cell, (3, 2, 5), np.float32)
+        for place in range(len(arrays)):
+            for bad in (arrays[place].astype(np.float64), np.repeat(arrays[place], 2, -1), arrays[place][..., None]):
+                with pytest.raises(RuntimeError, match=f"{cell}: expected"):
+                    kernel.implementations[way].run(*arrays[:place], bad, *arrays[place + 1 :], cell=cell)
+        with pytest.raises(ValueError, match="'rnn' is no recurrence; expected one of rnn_tanh"):
+            kernel.implementations[way].run(*arrays, cell="rnn")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import matmul, small
-from minitorch_backends.kernels.registry import Refused
+from minitorch_backends.kernels.registry import ArraySpec, Refused
 
 from .. import reference
 
@@ -70,6 +70,19 @@ def test_every_size_has_the_bits_of_the_panels(isa, dtype):
     for size in SIZES:
         for m, k, n in ((size, 9, 33), (33, size, 9), (9, 33, size), (size, size, size)):
             assert_same(normal(m, k, seed=m, dtype=dtype), normal(k, n, seed=n, dtype=dtype), isa)
+
+
+@pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="no avx2")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("m", "k", "n"), [(24, 256, 256), (127, 65, 509)])
+def test_few_rows_and_a_wide_right_operand_have_the_bits_of_the_panels(dtype, m, k, n):
+    left, right = layouts(normal(m, k, dtype=dtype)), layouts(normal(k, n, seed=1, dtype=dtype))
+    for a, b in zip(left, right[::-1], strict=True):
+        assert_same(a, b, "avx2")
+    assert small.refuses("avx2")(ArraySpec((64, 128), np.dtype("f4")), ArraySpec((128, 512), np.dtype("f4"))) is None
+    for shapes in (((23, 128), (128, 512)), ((64, 128), (128, 513)), ((64, 129), (129, 512)), ((128, 9), (9, 129))):
+        refusal = small.refuses("avx2")(*[ArraySpec(shape, np.dtype("f4")) for shape in shapes])
+        assert "up to 512 columns beside 24 to 127 rows" in refusal
 
 
 @every_isa

@@ -27,13 +27,22 @@ def test_layers(kind: str, options: dict[str, Any]) -> None:
     theirs, ours = getattr(torch.nn, kind)(5, 7, **options), getattr(mt.nn, kind)(5, 7, **options)
     ours.load_state_dict({name: mt.tensor(value.numpy()) for name, value in theirs.state_dict().items()})
     assert repr(ours) == repr(theirs)
-    x = np.random.default_rng(0).standard_normal((4, 3, 5)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    x, batch = rng.standard_normal((4, 3, 5)).astype(np.float32), 4 if ours.batch_first else 3
+    rows = ours.num_layers * (1 + ours.bidirectional)
+    starts = [rng.standard_normal((rows, batch, 7)).astype(np.float32) for _ in range(1 + (kind == "LSTM"))]
     inputs = [torch.tensor(x, requires_grad=True), mt.tensor(x, requires_grad=True)]
-    for module, input in zip((theirs, ours), inputs, strict=True):
-        _loss(*module(input)).backward()
-    (wanted, wanted_states), (output, states) = theirs(inputs[0]), ours(inputs[1])
+    before = [tuple(make(each, requires_grad=True) for each in starts) for make in (torch.tensor, mt.tensor)]
+    calls = [
+        lambda module=module, x=x, hx=hx: module(x, hx if kind == "LSTM" else hx[0])
+        for module, x, hx in zip((theirs, ours), inputs, before, strict=True)
+    ]
+    for call in calls:
+        _loss(*call()).backward()
+    (wanted, wanted_states), (output, states) = (call() for call in calls)
     pairs = [(wanted, output), *zip(_tuple(wanted_states), _tuple(states), strict=True)]
     pairs += [(inputs[0].grad, inputs[1].grad)]
+    pairs += [(one.grad, other.grad) for one, other in zip(*before, strict=True)]
     pairs += [(one.grad, other.grad) for one, other in zip(theirs.parameters(), ours.parameters(), strict=True)]
     for one, other in pairs:
         assert np.allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-4, atol=1e-5)
