@@ -56,11 +56,13 @@ from .reduce import *  # noqa: F403
 from .rounding import *  # noqa: F403
 from .scan import *  # noqa: F403
 from .scatter import *  # noqa: F403
+from .search import *  # noqa: F403
 from .shape import *  # noqa: F403
 from .slices import *  # noqa: F403
 from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
 from .special import *  # noqa: F403
+from .statistics import *  # noqa: F403
 from .transpose import *  # noqa: F403
 from .trigonometric import *  # noqa: F403
 

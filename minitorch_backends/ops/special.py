@@ -8,11 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import FLOATING, get_default_dtype
 from ..kernels import elementwise
-from ..op import Array, op
-from ..samples import between, gapped, sample, unary_samples
+from ..op import Array, composite, op
+from ..samples import between, gapped, pairs, sample, unary_samples
+from ..tensor import Tensor
+from .floating import widened
+from .gradients import zero
 
-__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "polygamma"]
+__all__ = [
+    "copysign", "digamma", "erf", "erfc", "erfinv", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
+    "sinc",
+]  # fmt: skip
 
 
 @functools.cache
@@ -149,3 +156,108 @@ def polygamma(n, input: Array):
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, and got {n}; expected 0 for digamma, or more")
     return _special().polygamma(n, input).astype(input.dtype)
+
+
+# Signs, steps and scales
+
+
+@op(
+    input=lambda g, input, out: g * (out.sign() * input.sign()),
+    other=lambda g: zero(g),
+    promote="float",
+    takes="f",
+    ufunc=np.copysign,
+    inplace=True,
+    reference=np.copysign,
+    samples=pairs(0.2, 2, -2, 2.3),
+)
+def copysign(input: Array, other: Array):
+    """The magnitude of `input` with the sign of `other`, that of a zero too."""
+    return np.copysign(input, other)
+
+
+@op(
+    takes="bif",
+    reference=np.heaviside,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4), between(-2, 2, 4)),
+            sample(np.array([[-1.0, 0.0], [0.0, 2.0]]), between(-2, 2, 2)),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2)),
+            sample(between(-2, 2), between(-2, 2)),
+            sample(between(-2, 2, 0, 3), between(-2, 2, 3)),
+        ]
+    ),
+)
+def heaviside(input: Array, values: Array):
+    """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is."""
+    if input.dtype != values.dtype:
+        raise RuntimeError(
+            f"heaviside is not implemented for tensors with different dtypes, and got {input.dtype} and {values.dtype}"
+        )
+    step = np.where(input == 0, values, (input > 0).astype(input.dtype))
+    return np.where(input != input, input, step)
+
+
+def _logit_reference(input: np.ndarray, eps: float | None = None) -> np.ndarray:
+    p = input if eps is None else np.clip(input, eps, 1 - eps)
+    return np.log(p / (1 - p))
+
+
+@composite(
+    takes="bif",
+    reference=_logit_reference,
+    samples=lambda: iter(
+        [
+            sample(between(0.1, 0.9, 3, 4)),
+            sample(between(0, 1, 4, 6)[::2, ::-2].T, 0.3),
+            sample(between(0.1, 0.9)),
+            sample(between(0, 1, 0, 3)),
+        ]
+    ),
+)
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(p / (1 - p)), the inverse of `sigmoid`; with `eps` of p within eps and 1 - eps."""
+    if input.dtype.category < FLOATING:
+        input = input.to(get_default_dtype())
+    if input.dtype.category != FLOATING:
+        raise RuntimeError(f"logit() is not implemented for {input.dtype!r}; expected real tensors")
+    p = widened(input)
+    p = p if eps is None else p.clamp(eps, 1 - eps)
+    return (p / (1 - p)).log().to(input.dtype)
+
+
+def _sinc_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
+    away = input.where(input != 0, 1)
+    return g * (((input * math.pi).cos() - out) / away)
+
+
+@op(
+    input=_sinc_gradient,
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=np.sinc,
+    samples=unary_samples(0.2, 2.5),
+)
+def sinc(input: Array):
+    """sin(pi x) / (pi x), and 1 at 0."""
+    return np.sinc(input)
+
+
+@composite(
+    takes="bifc",
+    reference=lambda input, other: input * 2.0**other,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4), np.array([1, 2, 0, 3])),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, np.array([[1], [2]]).repeat(3, 0)[:3]),
+            sample(between(-2, 2), np.array(2)),
+            sample(between(-2, 2, 0, 3), np.array([1, 2, 3])),
+        ]
+    ),
+)
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """`input * 2 ** other`."""
+    dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
+    return input * (other.to(dtype) if other.dtype.category < FLOATING else other).exp2()

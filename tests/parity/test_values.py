@@ -58,6 +58,7 @@ REFUSED_HERE = {
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     **dict.fromkeys(("index_add", "einsum"), "b"),
     "vander": "b",
+    **dict.fromkeys(("searchsorted", "bucketize", "sinc"), "c"),
     "median": "bic",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
@@ -74,13 +75,22 @@ ACCEPTED_HERE = {
     "sub": "a boolean tensor and a number, which are brought to the number's type",
     "rsub": "a boolean tensor and a number, which are brought to the number's type",
     "hardtanh": "unsigned integers and negative limits",
+    **dict.fromkeys(("quantile", "nanquantile"), "half types"),
     "scatter": "a negative number for unsigned integers, which wraps around",
     "linalg_svd": "a driver, which torch takes on GPUs only",
     **dict.fromkeys(HALVES_IN_LINALG.split(), "half types, whose matrices are factored in float32"),
 }
 """What torch refuses and is accepted here."""
 
-NO_GRADIENT = {"linalg_ldl_factor_ex", "linalg_ldl_factor", "linalg_ldl_solve", "geqrf"}
+NO_GRADIENT = {
+    "heaviside",
+    "unique",
+    "unique_consecutive",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_factor",
+    "linalg_ldl_solve",
+    "geqrf",
+}
 """Whose results require gradients in torch, where backward refuses to find them; here they do not."""
 
 WRONG_IN_TORCH: dict[tuple[str, Any], str] = {

@@ -1,0 +1,96 @@
+"""What quantiles, counts, covariances and searches do beyond the values that `test_ops.py` checks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+
+x = np.random.default_rng(0).standard_normal((4, 7))
+gap = np.where(x > 1.2, np.nan, x)
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "midpoint", "nearest"])
+@pytest.mark.parametrize(("dim", "keepdim"), [(None, False), (0, True), (-1, False), (None, True)])
+def test_several_quantiles_make_the_first_dimension(dim: int | None, keepdim: bool, interpolation: Any) -> None:
+    q, options = np.array([0.1, 0.5, 0.9]), {"interpolation": interpolation}
+    for function, definition in ((mt.quantile, np.quantile), (mt.nanquantile, np.nanquantile)):
+        for array in (x, gap):
+            wanted = definition(array, q, axis=dim, keepdims=keepdim, method=interpolation)
+            found = function(mt.tensor(array), mt.tensor(q), dim, keepdim, **options)
+            assert found.shape == wanted.shape
+            assert np.allclose(found, wanted, equal_nan=True)
+
+
+def test_quantiles_of_nothing_but_nan_and_their_gradients() -> None:
+    nothing = mt.full((3,), float("nan"))
+    assert mt.nanquantile(nothing, 0.5).isnan()
+    leaf = mt.tensor([4.0, 1.0, 3.0, 2.0]).requires_grad_()
+    mt.quantile(leaf, 0.25).backward()
+    assert leaf.grad.tolist() == [0.0, 0.25, 0.0, 0.75]
+
+
+def test_weights_of_counts() -> None:
+    numbers = mt.tensor([0, 3, 3, 1])
+    assert mt.bincount(numbers, mt.tensor([0.5, 1.0, 2.0, 4.0])).tolist() == [0.5, 4.0, 0.0, 3.0]
+    assert mt.bincount(numbers, mt.tensor([1.0] * 4)).dtype is mt.float32
+    assert mt.bincount(numbers, mt.tensor([1] * 4)).dtype is mt.float64
+
+
+def test_covariances_with_both_weights() -> None:
+    often, heavy = np.array([1, 2, 0, 1, 3, 1, 1]), np.linspace(0.5, 2, 7)
+    found = mt.cov(mt.tensor(x), fweights=mt.tensor(often), aweights=mt.tensor(heavy), correction=2)
+    assert np.allclose(found, np.cov(x, ddof=2, fweights=often, aweights=heavy))
+
+
+def test_numbers_are_searched_for() -> None:
+    edges = mt.tensor([1.0, 3.0, 5.0])
+    assert mt.searchsorted(edges, 3.0).item() == 1
+    assert mt.searchsorted(edges, 3.0, right=True).item() == 2
+    assert mt.bucketize(3.0, edges).item() == 1
+    assert mt.isin(mt.tensor([1, 2]), 2).tolist() == [False, True]
+    rows = mt.tensor([[3.0, 1.0], [2.0, 4.0]])
+    assert mt.searchsorted(rows, mt.tensor([[2.0], [3.0]]), sorter=rows.argsort(-1)).tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1, -1])
+def test_distinct_parts_and_where_they_are(dim: int | None) -> None:
+    array = np.random.default_rng(1).integers(0, 2, (6, 3, 2))
+    for function in (mt.unique, mt.unique_consecutive):
+        values, inverse, counts = function(mt.tensor(array), return_inverse=True, return_counts=True, dim=dim)
+        again = values[inverse] if dim is None else values.index_select(dim, inverse)
+        assert np.array_equal(again, array)
+        assert np.array_equal(mt.bincount(inverse.reshape(-1)), counts)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: mt.quantile(mt.ones(3), 1.5), r"q values must be in the range \[0, 1\], and got 1.5"),
+        (lambda: mt.quantile(mt.ones(3), mt.ones(1, dtype=mt.float64)), "same dtype as the input"),
+        (lambda: mt.quantile(mt.ones(0), 0.5), "must be non-empty"),
+        (lambda: mt.quantile(mt.ones(3), 0.5, interpolation="cubic"), "must be one of linear, lower"),
+        (lambda: mt.quantile(mt.ones(3).int(), 0.5), "not implemented for mt.int32"),
+        (lambda: mt.bincount(mt.tensor([1, -1])), "1-d non-negative integral inputs"),
+        (lambda: mt.bincount(mt.tensor([1]), mt.ones(2)), r"shape \[1\] of the input, not \[2\]"),
+        (lambda: mt.bincount(mt.tensor([1]), None, -1), "minlength should be >= 0"),
+        (lambda: mt.histc(mt.ones(3), 0), "bins must be > 0"),
+        (lambda: mt.histc(mt.ones(3), 3, 2, 1), "max must be larger than min"),
+        (lambda: mt.histc(mt.tensor([1.0, float("inf")]), 3), "is not finite"),
+        (lambda: mt.cov(mt.ones(2, 2, 2)), "two or fewer dimensions but got 3"),
+        (lambda: mt.cov(mt.ones(2, 3), fweights=mt.ones(3)), "fweights to be 3 numbers from 0, integers"),
+        (lambda: mt.corrcoef(mt.ones(2, 2, 2)), "two or fewer dimensions but got 3"),
+        (lambda: mt.trapezoid(mt.ones(3), mt.ones(4)), "one `x` value for each sample point, 3, and got 4"),
+        (lambda: mt.searchsorted(mt.ones(2, 3), mt.ones(3, 3)), "first N-1 dimensions"),
+        (lambda: mt.searchsorted(mt.ones(3), mt.ones(3), sorter=mt.tensor([0])), "must have the same size"),
+        (lambda: mt.searchsorted(mt.ones(3), mt.ones(3), side="up"), "side must be 'left' or 'right'"),
+        (lambda: mt.bucketize(mt.ones(3), mt.ones(2, 2)), "must be 1 dimension"),
+        (lambda: mt.isin(mt.ones(3) > 0, 1), "not implemented for bool"),
+        (lambda: mt.unique(mt.ones(3) * 1j), "not implemented for mt.complex64"),
+        (lambda: mt.heaviside(mt.ones(3), mt.ones(3).int()), "different dtypes"),
+    ],
+)
+def test_refusals(call: Any, says: str) -> None:
+    with pytest.raises(RuntimeError, match=says):
+        call()
