@@ -16,7 +16,7 @@ from minitorch_backends.tensor import adopt
 
 OPS = tuple(registry)
 HALVES = (mt.float16, mt.bfloat16)
-NO_HALVES = frozenset(name for name in mt.fft.__all__ if not name.endswith(("shift", "freq")))
+NO_HALVES = frozenset({"istft", "stft"}.union(each for each in mt.fft.__all__ if not each.endswith(("shift", "freq"))))
 """Functions of floating tensors that refuse half types, as torch's do on CPUs."""
 
 

@@ -58,6 +58,7 @@ from .scan import *  # noqa: F403
 from .scatter import *  # noqa: F403
 from .search import *  # noqa: F403
 from .shape import *  # noqa: F403
+from .short_time import *  # noqa: F403
 from .slices import *  # noqa: F403
 from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
@@ -65,6 +66,7 @@ from .special import *  # noqa: F403
 from .statistics import *  # noqa: F403
 from .transpose import *  # noqa: F403
 from .trigonometric import *  # noqa: F403
+from .window_functions import *  # noqa: F403
 
 _module = type(loss)
 __all__ = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _module)]
