@@ -229,32 +229,29 @@ def cov(
         raise RuntimeError(f"cov() is not implemented for {input.dtype!r}; expected integer, floating, complex tensors")
     input = input.to(get_default_dtype()) if input.dtype.category < FLOATING else input
     rows = input.reshape(1, -1) if input.ndim < 2 else input
-    count, weights = rows.shape[1], None
-    for name, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is None:
-            continue
-        if (
-            given.shape != (count,)
-            or bool((given < 0).any())
-            or (name == "fweights" and given.dtype.category >= FLOATING)
-        ):
-            raise RuntimeError(
-                f"cov(): expected {name} to be {count} numbers from 0"
-                f"{', integers,' * (name == 'fweights')} and got {given.dtype!r}{list(given.shape)}"
-            )
-        weights = given if weights is None else weights * given
     dtype = rows.real.dtype if rows.is_complex() else rows.dtype
-    w = None if weights is None else weights.to(dtype)
-    total = count if w is None else w.sum()
-    mean = rows.mean(1, keepdim=True) if w is None else (rows * w).sum(1, keepdim=True) / total
-    if aweights is None or w is None:
-        norm = total - correction
-    else:
-        norm = total - correction * (w * aweights.to(dtype)).sum() / total
-    norm = max(float(norm), 0.0)
-    apart = rows - mean
-    products = (apart if w is None else apart * w) @ (apart.mH if apart.is_complex() else apart.mT)
-    return (products / norm).reshape(() if input.ndim < 2 else products.shape)
+    weights = _of_observations(rows.shape[1], fweights, aweights).to(dtype)
+    total = weights.sum()
+    share = 1 if aweights is None else (weights * aweights.to(dtype)).sum() / total
+    apart = rows - (rows * weights).sum(1, keepdim=True) / total
+    products = (apart * weights) @ (apart.mH if apart.is_complex() else apart.mT)
+    return (products / (total - correction * share).clamp(0)).reshape(() if input.ndim < 2 else products.shape)
+
+
+def _of_observations(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:
+    """What each observation weighs."""
+    weights = adopt(np.ones(count))
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None:
+            fits = given.shape == (count,) and not bool((given < 0).any())
+            whole = name == "fweights"
+            if not fits or (whole and given.dtype.category >= FLOATING):
+                raise RuntimeError(
+                    f"cov(): expected {name} to be {count} numbers from 0{', integers,' * whole} and got "
+                    f"{given.dtype!r}{list(given.shape)}"
+                )
+            weights = weights * given
+    return weights
 
 
 def _correlation_samples() -> Iterator[Sample]:
