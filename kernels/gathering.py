@@ -13,20 +13,15 @@ import numpy as np
 from . import threading
 from .gemm.workspace import address_of, empty
 
-__all__ = ["gathered", "scattered", "takes"]
+__all__ = ["gathered", "scattered"]
 
-_WORDS = {size: np.dtype(f"uint{8 * size}").type(0) for size in (1, 2, 4, 8)}
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 _NUMBERS = 1 << 13
 """That a thread takes at a time."""
 
 _NOTHING = -(1 << 63)
 """No index that is skipped."""
-
-
-def takes(dtype: np.dtype) -> bool:
-    """Whether elements are of a size that loops are for."""
-    return dtype.itemsize in _WORDS
 
 
 def gathered(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative: bool = False) -> np.ndarray | None:
@@ -58,7 +53,7 @@ def _run(
     pool = (0, 1) if sizes[0] <= block else threading.pool()
     places = [address_of(each) for each in (source, index, out, wrong)]
     by_sign = negative and source.dtype.kind not in "iu"
-    flip = type(_WORDS[size])(by_sign << (8 * size - 1))
+    flip = _WORDS[size](by_sign << (8 * size - 1))
     skipped = _NOTHING if skip is None else skip
     getattr(_loops(), name)(*pool, *places, *sizes, block, skipped, flip)
     if negative and not by_sign:
