@@ -323,6 +323,18 @@ def test_sizes_that_do_not_meet(shapes: Any, options: Any, match: str) -> None:
         attend(*tensors(*shapes), **options)
 
 
+@pytest.mark.parametrize("add_zero_attn", [False, True])
+def test_masks_that_do_not_fit_are_refused(add_zero_attn: bool) -> None:
+    module, x = mt.nn.MultiheadAttention(8, 2, add_zero_attn=add_zero_attn), mt.randn(3, 4, 8)
+    for shape in ((2, 2), (3, 2), (3, 4), (4, 3, 3), (8, 3, 2)):
+        for need_weights in (True, False):
+            with pytest.raises(RuntimeError, match=r"attn_mask is .*, but should be \[3, 3\] or \[8, 3, 3\]"):
+                module(x, x, x, attn_mask=mt.zeros(*shape), need_weights=need_weights)
+    for shape in ((3, 3), (4, 2), (4, 4)):
+        with pytest.raises(AssertionError, match=r"key_padding_mask shape of \[4, 3\], but got"):
+            module(x, x, x, key_padding_mask=mt.zeros(*shape))
+
+
 def test_bad_arguments() -> None:
     q, k, v = tensors(*[(1, 2, 3, 4)] * 3)
     with pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"):

@@ -92,6 +92,14 @@ def test_modules_of_functions_are_classes_to_inherit_from() -> None:
 def test_signatures_are_those_of_the_functions() -> None:
     assert str(inspect.signature(nn.Softplus)) == "(beta=1.0, threshold=20.0)"
     assert "inplace=False" in str(inspect.signature(nn.Hardtanh))
+    assert str(inspect.signature(nn.MSELoss().forward)) == "(input, target)"
+
+    class Scaled(nn.ELU):
+        def __init__(self, scale: float) -> None:
+            super().__init__(alpha=scale)
+
+    assert list(inspect.signature(Scaled).parameters) == ["scale"]
+    assert mt.equal(Scaled(0.5)(mt.tensor([-1.0])), F.elu(mt.tensor([-1.0]), 0.5))
     for call, says in (
         (nn.Softmax, r"Softmax\(dim\): missing a required argument: 'dim'"),
         (lambda: nn.Softplus(1, 2, 3), "too many positional arguments"),

@@ -70,3 +70,8 @@ def test_complex_signals() -> None:
 def test_refusals(call: Any, says: str) -> None:
     with pytest.raises(RuntimeError, match=says):
         call()
+
+
+def test_a_length_that_is_no_integer() -> None:
+    with pytest.raises(TypeError, match=r"^hann_window\(\): argument 'window_length' must be int, not float"):
+        mt.hann_window(2.5)

@@ -1,5 +1,6 @@
 """What quantiles, counts, covariances and searches do beyond the values that `test_ops.py` checks."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,30 @@ def test_distinct_parts_and_where_they_are(dim: int | None) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
+        (lambda: mt.searchsorted([1, 2], mt.ones(2)), "'sorted_sequence' must be Tensor, not list"),
+        (lambda: mt.searchsorted(mt.ones(3), "a"), "'input' must be a Tensor or a number, not str"),
+        (lambda: mt.isin(1, 2), "expected a Tensor among"),
+    ],
+)
+def test_what_is_no_tensor(call: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e-5, 1e-3, 0.1, 0.16, 0.5, 2.3, -0.02])
+def test_the_slope_of_sinc_is_exact_where_its_terms_cancel(size: float) -> None:
+    for dtype in (mt.float32, mt.float64):
+        leaf = mt.tensor(size, dtype=dtype).requires_grad_()
+        mt.sinc(leaf).backward()
+        t = math.pi * leaf.item()
+        wanted = math.pi * sum((-1) ** k * 2 * k * t ** (2 * k - 1) / math.factorial(2 * k + 1) for k in range(1, 40))
+        assert leaf.grad.item() == pytest.approx(wanted, rel=8 * float(np.finfo(dtype.dtype).eps))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: mt.bincount(mt.tensor([1 << 60])), "more elements than memory has addresses"),
         (lambda: mt.quantile(mt.ones(3), 1.5), r"q values must be in the range \[0, 1\], and got 1.5"),
         (lambda: mt.quantile(mt.ones(3), mt.ones(1, dtype=mt.float64)), "same dtype as the input"),
         (lambda: mt.quantile(mt.ones(0), 0.5), "must be non-empty"),

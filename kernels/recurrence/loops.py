@@ -155,7 +155,7 @@ class _Product:
 
     def __init__(self, v: Vectors, matrix: ir.Value, depth: ir.Value, width: ir.Value) -> None:
         builder = v.builder
-        self.v, self.matrix, self.depth = v, matrix, depth
+        self.v, self.matrix, self.depth, self.width = v, matrix, depth, width
         self.row_bytes = builder.mul(width, I64(v.element.size))
         self.panel_bytes = I64(PANEL * v.element.size)
         self.panels = builder.sdiv(width, I64(PANEL))
@@ -210,6 +210,11 @@ class _Product:
 
         columns.each(vector)
 
+    def clear(self, results: ir.Value, rows: ir.Value) -> None:
+        """Zeros for so many rows, where there are no states; an infinite weight times zeros would be NaN."""
+        numbers = _Columns(self.v, self.v.builder.mul(self.width, rows))
+        numbers.each(lambda number, mask: self.v.write(self.v.number(0.0), numbers.place(results, number), mask))
+
     def rows(self, states: ir.Value, of_state: ir.Value, results: ir.Value, begin: ir.Value, end: ir.Value) -> None:
         """Of rows from `begin` to `end`; results begin with that of the first of them."""
         builder, count = self.v.builder, self.v.builder.sub(end, begin)
@@ -229,7 +234,8 @@ class _Product:
 
 @intrinsic
 def _sequence(typingctx, function, element, matrix, depth, table, results, length, direction, begin, end, columns):
-    """All steps for rows from `begin` to `end`: from the first on, or, where `direction` is -1, from the last back."""
+    """All steps for rows from `begin` to `end`: from the first on, or, where `direction` is -1, from the last one back,
+    whose product is 0."""
 
     def codegen(context, builder, signature, arguments):
         matrix, depth, table, results, length, direction, begin, end, columns = arguments[2:]
@@ -242,8 +248,12 @@ def _sequence(typingctx, function, element, matrix, depth, table, results, lengt
 
         def one(turn, _):
             step = builder.add(first, builder.mul(turn, direction))
-            states, of_state = _start(builder, table, count, step)
-            product.rows(states, of_state, results, begin, end)
+            last = builder.and_(back, builder.icmp_signed("==", turn, I64(0)))
+            with builder.if_else(last) as (nothing, something):
+                with nothing:
+                    product.clear(results, builder.sub(end, begin))
+                with something:
+                    product.rows(*_start(builder, table, count, step), results, begin, end)
             starts = [_start(builder, table, array, step) for array in range(count)]
             before = builder.mul(begin, product.row_bytes)
             starts[0] = offset(builder, results, builder.sub(I64(0), before)), product.row_bytes

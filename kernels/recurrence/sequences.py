@@ -33,7 +33,7 @@ class Sequence(NamedTuple):
         matrix: (depth, width), what they are multiplied by.
         arrays: what a step reads beside the product, and writes: those of three dimensions have a part for each step,
             those of two are the same in all steps, those of one for all rows, too. Numbers of a row lie side by side.
-        backward: whether the last step is the first. The state of that one is 0.
+        backward: whether the last step is the first. The product of that one is 0, whatever its state.
         columns: numbers of a state.
     """
 
@@ -102,7 +102,10 @@ def by_steps(sequence: Sequence, **keywords: Any) -> None:
     order = range(len(states))
     with unobserved():
         for number in reversed(order) if sequence.backward else order:
-            product = np.ascontiguousarray(multiply(states[number]))
+            if sequence.backward and number == len(states) - 1:
+                product = np.zeros((sequence.rows, sequence.matrix.shape[1]), states.dtype)
+            else:
+                product = np.ascontiguousarray(multiply(states[number]))
             run(*pool, leaf, address_of(product), where, number, sequence.rows, sequence.columns, block)
 
 
@@ -152,13 +155,6 @@ def _in_lines(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
 
 def _before(first: np.ndarray, states: np.ndarray) -> np.ndarray:
     return np.concatenate([first[np.newaxis], states[:-1]])
-
-
-def _ended(length: int, *shape: int, dtype: np.dtype) -> np.ndarray:
-    """Memory for the gradient of what each step's product gave, and for zeros from beyond the last step."""
-    gradients = empty((length + 1, *shape), dtype)
-    gradients[length] = 0
-    return gradients
 
 
 _PARTS = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
@@ -234,8 +230,7 @@ def gradient_of(
     if cell not in _ELMAN:
         expected["gates"] = (length, rows, 4 * size)
     _check(cell, (g, weight, output, *others), expected)
-    of_products = _ended(length, rows, width, dtype=dtype)
-    behind = of_products[1:]
+    of_products = empty((length + 1, rows, width), dtype)  # the last one stands for what is beyond the sequence
     beside = np.zeros((rows, size), dtype)
     if cell in _ELMAN:
         function, arrays = _ELMAN[cell] + "Gradient", (g, output, of_products)
@@ -249,4 +244,4 @@ def gradient_of(
         of_sums = empty((length, rows, width), dtype)
         arrays = g, beside, gates, _before(hidden, output), of_sums, of_products, beside
         function, results = "GatedGradient", (of_products[:-1], of_sums, beside)
-    return Sequence(function, behind, weight, _in_lines(arrays), True, size), results
+    return Sequence(function, of_products[1:], weight, _in_lines(arrays), True, size), results

@@ -24,15 +24,39 @@ __all__ = [
 ]  # fmt: skip
 
 
+class _Signature:
+    """The signature of a kind whose constructor is that of its function's options, when somebody asks."""
+
+    def __get__(self, instance: Any, kind: Any) -> inspect.Signature:
+        if kind is OfFunction or kind.__init__ is not OfFunction.__init__:
+            raise AttributeError("__signature__")
+        return _parameters(kind)[1]
+
+
+class _Forward:
+    """The `forward` of a kind, written when it is first looked up: for all kinds that would take 2 ms at import."""
+
+    def __init__(self, kind: type[OfFunction]) -> None:
+        self.kind = kind
+
+    def __get__(self, instance: Any, kind: type) -> Callable[..., Any]:
+        written = _written(self.kind)
+        self.kind.forward = written  # type: ignore[method-assign]
+        return written.__get__(instance, kind)
+
+
 class OfFunction(Module):
     """A function as a module. A subclass names the function, how many operands come first in its signature, and which
     options are `buffers`; its constructor takes the other arguments, by the same names and with the same defaults, but
     those that it fixes. Without a function it is a class like any other that inherits.
     """
 
-    _options: ClassVar[inspect.Signature]
+    _function: ClassVar[Callable[..., Any]]
+    _operands: ClassVar[int]
     _buffers: ClassVar[tuple[str, ...]]
-    _shown: ClassVar[tuple[str, ...]]
+    _shown: ClassVar[bool]
+    _fixed: ClassVar[dict[str, Any]]
+    __signature__ = _Signature()
 
     def __init_subclass__(
         cls,
@@ -42,19 +66,16 @@ class OfFunction(Module):
         shown: bool = True,
         **fixed: Any,
     ) -> None:
-        if function is None:
-            return
-        parameters = [each.replace(annotation=_EMPTY) for each in inspect.signature(function).parameters.values()]
-        options = [each for each in parameters[operands:] if each.name not in fixed]
-        cls._options = cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        cls._buffers, cls._shown = buffers, tuple(each.name for each in options if shown)
-        cls.forward = _forward(function, parameters[:operands], options, fixed)  # type: ignore[method-assign]
+        if function is not None:
+            cls._function, cls._operands, cls._fixed = staticmethod(function), operands, fixed
+            cls._buffers, cls._shown, cls.forward = buffers, shown, _Forward(cls)  # type: ignore[assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        options = self._options()
         try:
-            given = self._options.bind(*args, **kwargs)
+            given = options.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{type(self).__name__}{self._options}: {error}") from None
+            raise TypeError(f"{type(self).__name__}{options}: {error}") from None
         given.apply_defaults()
         for name, value in given.arguments.items():
             if name in self._buffers:
@@ -62,35 +83,43 @@ class OfFunction(Module):
             else:
                 setattr(self, name, value)
 
+    def _options(self) -> inspect.Signature:
+        kind: Any = type(self)
+        return _parameters(kind)[1]
+
     def extra_repr(self) -> str:
-        shown = {name: getattr(self, name) for name in self._shown}
+        shown = {name: getattr(self, name) for name in self._options().parameters if self._shown}
         return ", ".join(f"{name}={value!r}" for name, value in shown.items() if name != "inplace" or value)
 
 
-_EMPTY = inspect.Parameter.empty
+@functools.cache
+def _parameters(kind: Any) -> tuple[list[str], inspect.Signature]:
+    """The names of the operands of a kind's function, and the signature of the options."""
+    parameters = inspect.signature(kind._function).parameters.values()
+    given = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
+    options = [each for each in given[kind._operands :] if each.name not in kind._fixed]
+    return [each.name for each in given[: kind._operands]], inspect.Signature(options)
 
 
-def _forward(function: Callable[..., Any], operands: list, options: list, fixed: dict[str, Any]) -> Callable[..., Any]:
-    """`forward` of a module, written out: to collect the options in each call took as long as a small function.
+def _written(kind: Any) -> Callable[..., Any]:
+    """`forward` as text, compiled: to collect the options in each call took as long as a small function.
 
     For LeakyReLU:
 
     def forward(self, input): return (writing if self.inplace else plain)(input, self.negative_slope)
     """
-    names = {"plain": function, **{f"_{name}": value for name, value in fixed.items()}}
-    given = [each.name for each in operands]
-    for each in options:
-        if each.name != "inplace":
-            keyword = f"{each.name}=" * (each.kind is inspect.Parameter.KEYWORD_ONLY)
-            given.append(f"{keyword}self.{each.name}")
-    given += [f"{name}=_{name}" for name in fixed]
-    called = "plain"
-    if any(each.name == "inplace" for each in options):
-        names["plain"] = function.__wrapped__  # type: ignore[attr-defined]
-        names["writing"] = functools.partial(function, inplace=True)
-        called = "(writing if self.inplace else plain)"
-    head = ", ".join(["self", *(each.name for each in operands)])
-    exec(f"def forward({head}): return {called}({', '.join(given)})", names)
+    operands, options = _parameters(kind)
+    names: dict[str, Any] = {"plain": kind._function, **{f"_{name}": value for name, value in kind._fixed.items()}}
+    given, called = [*operands], "plain"
+    for name, each in options.parameters.items():
+        if name == "inplace":
+            names["plain"] = kind._function.__wrapped__
+            names["writing"] = functools.partial(kind._function, inplace=True)
+            called = "(writing if self.inplace else plain)"
+        else:
+            given.append(f"{name}=" * (each.kind is inspect.Parameter.KEYWORD_ONLY) + f"self.{name}")
+    given += [f"{name}=_{name}" for name in kind._fixed]
+    exec(f"def forward({', '.join(['self', *operands])}): return {called}({', '.join(given)})", names)
     return names["forward"]
 
 

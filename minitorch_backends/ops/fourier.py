@@ -45,7 +45,7 @@ def scaling_of(norm: Any, forward: bool) -> str:
 def floating(name: str, input: Any) -> Tensor:
     """The input with a floating or complex type. Raises TypeError for what is no tensor, RuntimeError for halves."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"fft_{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
     if input.dtype.category <= INTEGER:
         return input.to(default_floating(input.dtype))
     if input.dtype.itemsize < 4:
@@ -75,16 +75,16 @@ def complex_input(name: str, input: Any) -> Tensor:
 def whole(name: str, argument: str, value: Any) -> int:
     """An argument as an int. Raises TypeError for what is none."""
     if isinstance(value, bool):
-        raise TypeError(f"fft_{name}(): argument '{argument}' must be int, not bool")
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not bool")
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"fft_{name}(): argument '{argument}' must be int, not {type(value).__name__}") from None
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}") from None
 
 
 def dim_of(name: str, input: Tensor, dim: Any) -> int:
     """A dim counted from the front. Raises IndexError where there is none."""
-    dim = whole(name, "dim", dim)
+    dim = whole(f"fft_{name}", "dim", dim)
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions; transforms take at least one")
     return wrap_dim(dim, input.ndim)
@@ -109,13 +109,13 @@ def resized(input: Tensor, lengths: dict[int, int]) -> Tensor:
 
 def spectrum_length(name: str, n: Any, size: int) -> tuple[int, int]:
     """The length of the real result, 2 * (size - 1) unless it is given, and how many frequencies it needs."""
-    last = 2 * (size - 1) if n is None else whole(name, "n", n)
+    last = 2 * (size - 1) if n is None else whole(f"fft_{name}", "n", n)
     refuse_length(last)
     return last, last // 2 + 1
 
 
 def _length(name: str, n: Any, size: int) -> int:
-    length = size if n is None else whole(name, "n", n)
+    length = size if n is None else whole(f"fft_{name}", "n", n)
     refuse_length(length)
     return length
 

@@ -25,7 +25,7 @@ Dims = tuple[int, ...]
 
 
 def _wholes(name: str, argument: str, value: Any) -> list[int]:
-    return [whole(name, argument, each) for each in (value if isinstance(value, (tuple, list)) else (value,))]
+    return [whole(f"fft_{name}", argument, each) for each in (value if isinstance(value, (tuple, list)) else (value,))]
 
 
 def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, list[int | None]]:

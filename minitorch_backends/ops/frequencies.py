@@ -21,7 +21,7 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def _frequencies(
     name: str, numbers: Any, n: Any, d: float, out: Any, dtype: Any, device: Any, requires_grad: bool
 ) -> Tensor:
-    n, kind = whole(name, "n", n), get_default_dtype() if dtype is None else to_dtype(dtype)
+    n, kind = whole(f"fft_{name}", "n", n), get_default_dtype() if dtype is None else to_dtype(dtype)
     if kind.category < FLOATING:
         raise RuntimeError(f"{name} requires a floating point or complex dtype, and got {kind!r}; expected mt.float32")
     if kind.category > FLOATING:

@@ -99,6 +99,8 @@ def multi_head_attention_forward(
     if not batched:
         query, key, value = (each.unsqueeze(1) for each in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length = key.shape[0] if static_k is None else static_k.shape[1]
+    _check_masks(attn_mask, key_padding_mask, (query.shape[1], num_heads, query.shape[0], length))
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, separate)
     q, k, v = _heads(q, k, v, num_heads, bias_k, bias_v, static_k, static_v, add_zero_attn)
@@ -115,6 +117,18 @@ def multi_head_attention_forward(
         return (out if batched else out.squeeze(1)), None
     weights = weights.mean(1) if average_attn_weights else weights
     return (out, weights) if batched else (out.squeeze(1), weights.squeeze(0))
+
+
+def _check_masks(mask: Tensor | None, padding: Tensor | None, sizes: tuple[int, int, int, int]) -> None:
+    """Refuse masks of other shapes than those of all queries and of the keys that are given."""
+    batch, heads, queries, keys = sizes
+    if mask is not None and mask.shape not in ((queries, keys), (batch * heads, queries, keys)):
+        raise RuntimeError(
+            f"The shape of the {mask.ndim}D attn_mask is {list(mask.shape)}, but should be {[queries, keys]} or "
+            f"{[batch * heads, queries, keys]}"
+        )
+    if padding is not None and padding.shape != (batch, keys):
+        raise AssertionError(f"expecting key_padding_mask shape of {[batch, keys]}, but got {list(padding.shape)}")
 
 
 def _projected(

@@ -22,7 +22,7 @@ from ..kernels.registry import Kernel
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .gradients import counts
+from .gradients import counts, zero
 from .join import cat, stack
 from .matmul import refuse_mixed
 from .products import call_of, product
@@ -83,16 +83,16 @@ def _run_back(cell: str, *tensors: Tensor, precision: str | None) -> tuple[Tenso
     return tuple(map(adopt, _run(cell, *arrays, precision=precision, of=kernel_gradient)))
 
 
-def _sequences(gates: int, *states: str, bias: bool = False) -> Callable[[], Iterator[Sample]]:
+def _sequences(gates: int, states: int, bias: bool = False) -> Callable[[], Iterator[Sample]]:
     """Samples of a layer's op: a sequence, one step, and a batch of nothing."""
 
     def samples() -> Iterator[Sample]:
         for length, rows, size in ((3, 2, 3), (1, 1, 2), (2, 0, 2)):
             weight = between(-1, 1, gates * size, size, seed=1)
             further = [between(-1, 1, gates * size, seed=2)] if bias else []
-            start = [between(-1, 1, rows, size, seed=3 + each) for each in range(len(states))]
+            start = [between(-1, 1, rows, size, seed=3 + each) for each in range(states)]
             yield sample(between(-2, 2, length, rows, gates * size), weight, *further, *start)
-        turned = [between(-1, 1, 2, 2, seed=3 + each).T for each in range(len(states))]
+        turned = [between(-1, 1, 2, 2, seed=3 + each).T for each in range(states)]
         weight = between(-1, 1, 2, 2 * gates, seed=1).T
         yield sample(between(-2, 2, 2 * gates, 2, 3).T, weight, *further, *turned)
 
@@ -120,7 +120,7 @@ def _rnn_gradient(
     g: Tensor, weight: Tensor, hidden: Tensor, out: Tensor, nonlinearity: str, precision: str | None
 ) -> tuple[Tensor, Tensor]:
     slopes = 1 - out * out if nonlinearity == "tanh" else (out > 0).to(out.dtype)
-    carried, of_sums = hidden * 0, []
+    carried, of_sums = zero(hidden), []
     for step in reversed(range(len(out))):
         of_sums.append((g[step] + carried) * slopes[step])
         carried = recurrent_product(of_sums[-1], weight.mT, precision=precision)
@@ -128,7 +128,7 @@ def _rnn_gradient(
 
 
 def _rnn_samples() -> Iterator[Sample]:
-    for args, _ in _sequences(1, "hidden")():
+    for args, _ in _sequences(1, 1)():
         yield sample(*args)
         yield sample(*args, "relu")
 
@@ -187,7 +187,7 @@ def _lstm_gradient(
     of_cell_to_gates = cat([candidate, before, entered], -1) * slopes[..., : 3 * size]
     of_hidden_to_last, of_hidden_to_cell = bent * slopes[..., 3 * size :], shown - shown * bent * bent
     direct = of_gates * slopes
-    of_hidden, of_cell, of_sums = hidden * 0, cell * 0, []
+    of_hidden, of_cell, of_sums = zero(hidden), zero(cell), []
     for step in reversed(range(len(output))):
         of_hidden = of_output[step] + of_hidden
         of_cell = of_cells[step] + of_cell + of_hidden * of_hidden_to_cell[step]
@@ -205,7 +205,7 @@ def _lstm_gradient(
     product=_KIND,
     gradients=_of_lstm,
     reference=_lstm_reference,
-    samples=_sequences(4, "hidden", "cell"),
+    samples=_sequences(4, 2),
 )
 def lstm_layer(
     projected: Array, weight: Array, hidden: Array, cell: Array, *, precision: str | None = None
@@ -248,7 +248,7 @@ def _gru_gradient(
     reset, kept, new, given = gates.chunk(4, -1)
     before, size = cat([hidden.unsqueeze(0), output[:-1]]), hidden.shape[1]
     bends, slopes = 1 - new * new, gates[..., : 2 * size] * (1 - gates[..., : 2 * size])
-    of_hidden, of_sums, of_products = hidden * 0, [], []
+    of_hidden, of_sums, of_products = zero(hidden), [], []
     for step in reversed(range(len(output))):
         of_hidden, direct = of_output[step] + of_hidden, of_gates[step].chunk(4, 1)
         of_new = (of_hidden * (1 - kept[step]) + direct[2]) * bends[step]
@@ -268,7 +268,7 @@ def _gru_gradient(
     product=_KIND,
     gradients=_of_gru,
     reference=_gru_reference,
-    samples=_sequences(3, "hidden", bias=True),
+    samples=_sequences(3, 1, bias=True),
 )
 def gru_layer(
     projected: Array, weight: Array, bias: Array, hidden: Array, *, precision: str | None = None

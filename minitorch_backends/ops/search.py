@@ -95,6 +95,12 @@ def searchsorted(
     sorted_sequence: (n), or (..., n) beside input (..., m); `sorter` are the places that sort it. The result has the
     input's shape, of int64 or int32. Raises RuntimeError for shapes that do not go together.
     """
+    if not isinstance(sorted_sequence, Tensor):
+        raise TypeError(
+            f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}"
+        )
+    if not isinstance(input, (Tensor, bool, int, float, np.generic)):
+        raise TypeError(f"searchsorted(): argument 'input' must be a Tensor or a number, not {type(input).__name__}")
     values = input if isinstance(input, Tensor) else adopt(np.asarray(input, sorted_sequence._array.dtype))
     return places_in_order(
         sorted_sequence,

@@ -12,7 +12,7 @@ from ..dtypes import FLOATING, get_default_dtype
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .dims import wrap_dim
+from .dims import addressable, wrap_dim
 from .floating import widened
 
 __all__ = [
@@ -144,6 +144,7 @@ def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
         )
     if minlength < 0:
         raise RuntimeError(f"minlength should be >= 0, and got {minlength}")
+    addressable((max(minlength, int(input.max()) + 1 if input.size else 0),))
     if weights is None:
         return np.bincount(input, None, minlength)
     if weights.shape != input.shape:
@@ -324,10 +325,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     return (sums * widths).sum(dim) / 2
 
 
-@composite(takes="ifc", method=False, reference=_area_reference, samples=_area_samples)
-def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """`trapezoid`."""
-    return trapezoid(y, x, dx=dx, dim=dim)
+trapz = trapezoid
 
 
 def _running_area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> np.ndarray:

@@ -98,6 +98,14 @@ def test_infinities_and_nan_come_through(cell: str, way: str) -> None:
         assert np.allclose(one, each, rtol=1e-5, atol=1e-30, equal_nan=True)
 
 
+@every_way
+def test_nothing_comes_from_beyond_the_last_step(way: str) -> None:
+    g, weight, output = gradient_problem("rnn_relu", (1, 3, 5), np.float32)
+    weight[:] = np.inf
+    of_products = recurrence_gradient[way](g, weight, output, cell="rnn_relu")[0]
+    assert np.array_equal(of_products, np.where(output > 0, g, 0))
+
+
 def test_the_loop_says_why_it_leaves_products_to_others() -> None:
     small, large = problem("rnn_tanh", (2, 3, 4), np.float32), problem("rnn_tanh", (1, 1, 600), np.float32)
     many = problem("rnn_tanh", (1, 600, 128), np.float32)
