@@ -75,8 +75,11 @@ class Sweeps(Vectors):
         """The largest number, NaN aside; -inf of nothing."""
         return self.reduced(float("-inf"), self._larger, 1, lambda x: [x], array)[0]
 
-    def write_running(self, out: ir.Value, array: ir.Value) -> None:
-        """Write the sums up to each number, which are made in float64; a row is one segment."""
+    def write_running(
+        self, out: ir.Value, array: ir.Value, start: float, join: Callable, in_pairs: bool = True
+    ) -> None:
+        """Write what the numbers up to each one are joined to, in float64; `start` is nothing to join. A row is one
+        segment, whose numbers may be joined with one another first if `in_pairs`."""
         raise NotImplementedError
 
     def _wide(self, value: ir.Value) -> ir.Value:
@@ -209,25 +212,35 @@ class Row(Sweeps):
             chains = [[join(*each) for each in zip(*pair, strict=True)] for pair in pairs]
         return chains[0]
 
-    def write_running(self, out: ir.Value, array: ir.Value) -> None:
-        builder, nothing, size = self.builder, splat(F64, -0.0, self.lanes), self.element.size
+    def write_running(
+        self, out: ir.Value, array: ir.Value, start: float, join: Callable, in_pairs: bool = True
+    ) -> None:
+        builder, nothing, size = self.builder, splat(F64, start, self.lanes), self.element.size
         last = ir.Constant(ir.VectorType(I32, self.lanes), [self.lanes - 1] * self.lanes)
 
-        def within(value: ir.Value) -> ir.Value:
+        def one_by_one(value: ir.Value, before: ir.Value) -> ir.Value:
+            number, found = builder.extract_element(before, I32(0)), value
+            for lane in range(self.lanes):
+                number = join(number, builder.extract_element(value, I32(lane)))
+                found = builder.insert_element(found, number, I32(lane))
+            return found
+
+        def pairwise(value: ir.Value, before: ir.Value) -> ir.Value:
             distance = 1
             while distance < self.lanes:
                 order = [lane if lane < distance else self.lanes + lane - distance for lane in range(self.lanes)]
                 order = ir.Constant(ir.VectorType(I32, self.lanes), order)
-                value = builder.fadd(value, builder.shuffle_vector(nothing, value, order))
+                value = join(value, builder.shuffle_vector(nothing, value, order))
                 distance *= 2
-            return value
+            return join(value, before)
 
         def some(index: ir.Value, before: ir.Value, mask: ir.Value) -> list[ir.Value]:
-            sums = builder.fadd(within(self._wide(self.read(self._place(array, index, size), mask))), before)
-            self.write(self._narrow(sums), self._place(out, index, size), mask)
-            return [builder.shuffle_vector(sums, sums, last)]
+            value = self._wide(self.read(self._place(array, index, size), mask))
+            found = pairwise(value, before) if in_pairs else one_by_one(value, before)
+            self.write(self._narrow(found), self._place(out, index, size), mask)
+            return [builder.shuffle_vector(found, found, last)]
 
-        [before] = loop_of_any(builder, self.whole, [nothing], lambda index, sums: some(index, sums[0], self.all))
+        [before] = loop_of_any(builder, self.whole, [nothing], lambda index, found: some(index, found[0], self.all))
         with builder.if_then(builder.icmp_signed(">", self.left, I64(0))):
             some(self.whole, before, self.first(self.left))
 
@@ -298,13 +311,15 @@ class Strip(Sweeps):
         blocks = builder.sdiv(builder.add(self.numbers, I64(_BLOCK - 1)), I64(_BLOCK))
         return loop(builder, blocks, nothing, block)
 
-    def write_running(self, out: ir.Value, array: ir.Value) -> None:
+    def write_running(
+        self, out: ir.Value, array: ir.Value, start: float, join: Callable, in_pairs: bool = True
+    ) -> None:
         def one(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            total = self.builder.fadd(before[0], self._wide(self._reader(array, index)()))
-            self.write(self._narrow(total), offset(self.builder, out, self.builder.mul(index, self.stride)))
-            return [total]
+            found = join(before[0], self._wide(self._reader(array, index)()))
+            self.write(self._narrow(found), offset(self.builder, out, self.builder.mul(index, self.stride)))
+            return [found]
 
-        loop(self.builder, self.numbers, [splat(F64, -0.0, self.lanes)], one)
+        loop(self.builder, self.numbers, [splat(F64, start, self.lanes)], one)
 
     def every(self, at: ir.Value) -> ir.Value:
         """A number that is kept for each row."""

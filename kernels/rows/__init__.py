@@ -9,6 +9,7 @@ the definition. Overflow, and rows of nothing, give what NumPy gives.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,10 +25,11 @@ __all__ = [
     "StandardizeGradients",
     "Standardized",
     "exponentials",
-    "extreme",
+    "joined",
     "log_softmax",
     "log_softmax_gradient",
     "log_sum_exp",
+    "running_products",
     "running_sums",
     "softmax",
     "softmax_gradient",
@@ -137,11 +139,11 @@ def exponentials(x: np.ndarray) -> Exponentials:
 
 # One number for each row
 
-_LEAST_REDUCED, _MOST_SUMMED, _PART = 1 << 16, 1 << 13, 1 << 13
-"""Numbers from which they take threads, columns up to which sums lose no more digits than NumPy's, and numbers of all
-that a thread looks through for the largest."""
+_LEAST_REDUCED, _LEAST_MULTIPLIED, _MOST_SUMMED, _PART = 1 << 16, 1 << 12, 1 << 13, 1 << 12
+"""Numbers from which they take threads, and products, which NumPy makes one by one; columns up to which sums lose no
+more digits than NumPy's; numbers of all that a thread joins."""
 
-_EXTREMES = {"Largest": np.maximum, "Smallest": np.minimum}
+_JOINS = {"Largest": np.maximum, "Smallest": np.minimum, "Product": np.multiply}
 
 
 def total(x: np.ndarray, dim: Dim) -> np.ndarray | None:
@@ -156,24 +158,26 @@ def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
     return _reduced("LogSumExp", x, dim)
 
 
-def extreme(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
-    """The "Largest" or "Smallest" numbers of several rows, in dimensions of size 1, or that of all, NaN where there is
-    one; None for arrays that NumPy looks through as well."""
-    if dim is not None:
-        found = _reduced(name, x, dim)
-        return None if found is None else found.astype(x.dtype, copy=False)
-    if x.size < _LEAST_REDUCED or not x.flags.c_contiguous:
+def joined(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
+    """The "Largest" or "Smallest" number or the "Product" of each of several rows, in dimensions of size 1, or of all,
+    NaN where there is one; None for arrays that NumPy joins as well."""
+    least = _LEAST_MULTIPLIED if name == "Product" else _LEAST_REDUCED
+    if x.size < least or not x.flags.c_contiguous:
         return None
+    sizes = [] if dim is None else kept_sizes(x, dim)
+    if math.prod(sizes) > 1:
+        found = _reduced(name, x, dim, least)
+        return None if found is None else found.astype(x.dtype, copy=False)
     flat, whole = x.reshape(-1), x.size // _PART * _PART
-    found = _reduced(name, flat[:whole].reshape(-1, _PART), -1)
+    found = _reduced(name, flat[:whole].reshape(-1, _PART), -1, least)
     if found is None:
         return None
     candidates = np.concatenate([found.reshape(-1), flat[whole:]], dtype=found.dtype)
-    return np.asarray(_EXTREMES[name].reduce(candidates)).astype(x.dtype)
+    return np.asarray(_JOINS[name].reduce(candidates)).astype(x.dtype).reshape(sizes)
 
 
-def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
-    fits = x.size >= _LEAST_REDUCED and x.flags.c_contiguous
+def _reduced(name: str, x: np.ndarray, dim: Dim, least: int = _LEAST_REDUCED) -> np.ndarray | None:
+    fits = x.size >= least and x.flags.c_contiguous
     shape = shape_of(dim, x.shape, x.dtype, True) if fits else None
     if shape is None or shape.rows == 1 or (name == "Total" and shape.columns > _MOST_SUMMED):
         return None
@@ -182,18 +186,24 @@ def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
     return out
 
 
-# Sums of all that is before
+# All that is before, joined: in float64, rounded once
 
 
 def running_sums(x: np.ndarray, dim: int) -> np.ndarray | None:
-    """The sums along a dimension up to each number, made in float64 and rounded once; None for arrays that NumPy sums
-    as well, and where sums of float64 overflow, which are made in pairs here and one by one there."""
+    """The sums along a dimension up to each number; None for arrays that NumPy sums as well, and where sums of float64
+    overflow, which are made in pairs here and one by one there."""
     shape = shape_along(dim, x) if x.flags.c_contiguous else None
     if shape is None:
         return None
     out = run(plan(("RunningSums",), shape, x.dtype), x)
     overflows = x.dtype.itemsize == 8 and not shape.strips and not np.isfinite(out[..., -1]).all()
     return None if overflows else out
+
+
+def running_products(x: np.ndarray, dim: int) -> np.ndarray | None:
+    """The products along a dimension up to each number; None for arrays that NumPy multiplies as well."""
+    shape = shape_along(dim, x) if x.flags.c_contiguous else None
+    return None if shape is None else run(plan(("RunningProducts",), shape, x.dtype), x)
 
 
 _declared(exponentials, _exponentials)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..elementwise.sweeps import Sweeps
+from ..gemm.emit import F64
 from ..jit import ir
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "LogSoftmax",
     "LogSoftmaxGradient",
     "Places",
+    "Product",
+    "RunningProducts",
     "RunningSums",
     "Smallest",
     "Softmax",
@@ -80,12 +83,29 @@ class Smallest(NamedTuple):
         row.keep(row.extreme(at.first, "<"), at.one)
 
 
+class Product(NamedTuple):
+    """one = the product of first."""
+
+    @staticmethod
+    def emit(row: Sweeps, at: Places) -> None:
+        row.keep(row.reduced(1.0, row.times, 1, lambda x: [x], at.first)[0], at.one)
+
+
 class RunningSums(NamedTuple):
     """out = the sums of first up to each number."""
 
     @staticmethod
     def emit(row: Sweeps, at: Places) -> None:
-        row.write_running(at.out, at.first)
+        row.write_running(at.out, at.first, -0.0, row.plus)
+
+
+class RunningProducts(NamedTuple):
+    """out = the products of first up to each number. A product of some float64 could overflow, or vanish, where that of
+    all does not."""
+
+    @staticmethod
+    def emit(row: Sweeps, at: Places) -> None:
+        row.write_running(at.out, at.first, 1.0, row.times, in_pairs=row.element.working is not F64)
 
 
 class SoftmaxGradient(NamedTuple):

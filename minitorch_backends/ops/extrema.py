@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels.elementwise import in_order
-from ..kernels.rows import extreme
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
@@ -17,7 +16,7 @@ from .comparison import maximum, minimum
 from .dims import wrap_dim
 from .gradients import axes_of, shared_among_ties
 from .order import ValuesIndices, of_selected
-from .reduce import reductions
+from .reduce import joined, reductions
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin", "max", "min"]
 
@@ -43,24 +42,14 @@ def refuse_empty(name: str, input: np.ndarray, axes: tuple[int, ...] | None) -> 
 # Values
 
 
-def _extreme(name: str, better: np.ufunc, input: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
-    """np.maximum.reduce or np.minimum.reduce, by all threads where that gains."""
-    found = extreme(name, input, axis)
-    if found is None:
-        return better.reduce(input, axis=axis, keepdims=keepdims)
-    if axis is None:
-        return found.reshape((1,) * input.ndim) if keepdims else found
-    return found if keepdims else found.squeeze(axis)
-
-
 def _largest(input: np.ndarray) -> np.ndarray:
     refuse_empty("amax", input, None)
-    return _extreme("Largest", np.maximum, input)
+    return joined("Largest", np.maximum, input)
 
 
 def _smallest(input: np.ndarray) -> np.ndarray:
     refuse_empty("amin", input, None)
-    return _extreme("Smallest", np.minimum, input)
+    return joined("Smallest", np.minimum, input)
 
 
 def _full(samples: Any, empty: bool = True) -> Any:
@@ -96,7 +85,7 @@ def amax(input: Array, dim=(), keepdim=False):
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amax", input, axes)
-    return _extreme("Largest", np.maximum, input, axes, keepdim)
+    return joined("Largest", np.maximum, input, axes, keepdim)
 
 
 @op(
@@ -116,7 +105,7 @@ def amin(input: Array, dim=(), keepdim=False):
     """
     axes = axes_of(dim, input.ndim)
     refuse_empty("amin", input, axes)
-    return _extreme("Smallest", np.minimum, input, axes, keepdim)
+    return joined("Smallest", np.minimum, input, axes, keepdim)
 
 
 # Values and places along one dimension
@@ -174,7 +163,7 @@ def _first_reference(values: Any, arg: Any) -> Any:
 )
 def max_along(input: Array, dim, keepdim=False):
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
-    return _first(functools.partial(_extreme, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
+    return _first(functools.partial(joined, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
 @op(
@@ -188,7 +177,7 @@ def max_along(input: Array, dim, keepdim=False):
 )
 def min_along(input: Array, dim, keepdim=False):
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
-    return _first(functools.partial(_extreme, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
+    return _first(functools.partial(joined, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
 
 
 def _three_forms() -> Iterator[Sample]:

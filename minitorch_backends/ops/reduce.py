@@ -13,6 +13,7 @@ from ..conversion import converted
 from ..dtypes import FLOATING, int64, to_dtype
 from ..kernels import elementwise
 from ..kernels.elementwise.arrays import is_half
+from ..kernels.rows import joined as joined_rows
 from ..kernels.rows import total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -49,6 +50,16 @@ def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.nda
     if axes is None and not keepdims:
         return elementwise.summed(array)
     return np.add.reduce(array, axis=axis, keepdims=keepdims)
+
+
+def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
+    """`join.reduce`, which `kernels.rows` calls `name`, by all threads where that gains."""
+    found = joined_rows(name, array, axis)
+    if found is None:
+        return join.reduce(array, axis=axis, keepdims=keepdims)
+    if axis is None:
+        return found.reshape((1,) * array.ndim) if keepdims else found
+    return found if keepdims else found.squeeze(axis)
 
 
 def _summed_rows(rows: np.ndarray) -> np.ndarray:

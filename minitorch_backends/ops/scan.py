@@ -9,7 +9,7 @@ import numpy as np
 
 from ..conversion import converted
 from ..kernels.elementwise.arrays import is_half
-from ..kernels.rows import running_sums
+from ..kernels.rows import running_products, running_sums
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -18,7 +18,7 @@ from .exponential import logaddexp
 from .gradients import conjugated, restored
 from .join import cat
 from .order import ValuesIndices
-from .reduce import prepared, reductions
+from .reduce import joined, prepared, reductions
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod"]
 
@@ -170,9 +170,11 @@ def cumprod(input: Array, dim, *, dtype=None):
     unless `dtype` says otherwise."""
     array, result = prepared(input, dtype)
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
-    rows = rows.astype(np.float64) if array.dtype.kind == "f" else rows  # which is faster than to accumulate in it
-    found = np.multiply.accumulate(rows, axis=axis).reshape(input.shape)
-    return found if found.dtype == result else converted(found, result)
+    found = running_products(rows, axis)
+    if found is None:
+        rows = rows.astype(np.float64) if array.dtype.kind == "f" else rows  # which is faster than to accumulate in it
+        found = np.multiply.accumulate(rows, axis=axis)
+    return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
 
 
 def _others(input: Tensor, dim: int) -> Tensor:
@@ -199,7 +201,7 @@ def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     array, result = prepared(input, dtype)
     axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
     axis = axis if input.ndim else ()
-    return np.multiply.reduce(array, axis=axis, keepdims=keepdim).astype(result, copy=False)
+    return joined("Product", np.multiply, array, axis, keepdim).astype(result, copy=False)
 
 
 # Logarithms of sums

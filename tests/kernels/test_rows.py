@@ -220,8 +220,8 @@ def test_other_sums_are_left_to_numpy() -> None:
         (x.astype(int), (1,)),
     ):
         assert rows.total(other, dim) is None
-    assert rows.extreme("Largest", x.T, None) is None
-    assert rows.extreme("Largest", x[:9], (1,)) is None
+    assert rows.joined("Largest", x.T, None) is None
+    assert rows.joined("Largest", x[:9], (1,)) is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
@@ -244,7 +244,7 @@ def test_extremes_are_numpys(shape: tuple, dim: tuple | None, dtype: Any) -> Non
     hostile.reshape(-1)[rng.integers(0, x.size, 20)] = -np.inf
     for array in (x, hostile, np.full_like(x, -np.inf), np.full_like(x, np.nan)):
         for name, function in (("Largest", np.max), ("Smallest", np.min)):
-            found = rows.extreme(name, array, dim)
+            found = rows.joined(name, array, dim)
             if not readable(np.dtype(dtype)):
                 assert found is None
                 continue
@@ -268,6 +268,64 @@ def test_running_sums_are_rounded_once(shape: tuple, dim: int, dtype: Any) -> No
     unit = {np.float32: 2.0**-24, np.float64: 0, np.float16: 2.0**-11}.get(dtype, 2.0**-8)
     lost = 1e-13 * np.cumsum(np.abs(x).astype(np.float64), dim)
     assert np.all(np.abs(found - wanted) <= 1.01 * unit * np.abs(wanted) + lost)
+
+
+def factors(shape: tuple, dtype: Any) -> np.ndarray:
+    """Numbers of which many have a product that is neither 0 nor infinite, of both signs."""
+    rng = np.random.default_rng(0)
+    return (np.exp(rng.standard_normal(shape) / 50) * rng.choice([-1, 1], shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((70, 1000), (1,)), ((16, 64, 8, 9), (0, 2, 3)), ((1000, 70), (0,)), ((70, 1001), None), ((70_001,), (0,))],
+)
+def test_products_of_rows(shape: tuple, dim: tuple | None, dtype: Any) -> None:
+    x = factors(shape, dtype)
+    found = rows.joined("Product", x, dim)
+    if not readable(np.dtype(dtype)):
+        assert found is None
+        return
+    with np.errstate(all="ignore"):
+        wanted = np.prod(x.astype(np.longdouble), axis=dim, keepdims=dim is not None)
+        limit = wanted.astype(found.dtype)
+    unit = {np.float64: 2.0**-53, np.float32: 2.0**-24, np.float16: 2.0**-11}.get(dtype, 2.0**-8)
+    of_chain = x.size / found.size * min(unit, 2.0**-24)
+    within = np.abs(found - wanted) <= (unit + of_chain) * np.abs(wanted) + float(np.finfo(np.float32).tiny)
+    assert np.all(within | (found == limit))
+
+
+@every_dtype
+def test_products_of_hostile_values(dtype: Any) -> None:
+    x = np.ones((300, 400), dtype)
+    x[:6, 3:5] = [[math.inf, 0], [-math.inf, 2], [math.nan, 0], [-0.0, 3], [0, -3], [math.inf, math.nan]]
+    with np.errstate(all="ignore"):
+        for dim, array in ((1, x), (0, x.T.copy())):
+            found, wanted = rows.joined("Product", array, dim), np.prod(array, dim, keepdims=True)
+            assert np.array_equal(found, wanted, equal_nan=True)
+            assert np.array_equal(np.signbit(found) & ~np.isnan(found), np.signbit(wanted) & ~np.isnan(wanted))
+            assert np.array_equal(rows.running_products(array, dim), np.cumprod(array, dim), equal_nan=True)
+    large, small = np.finfo(dtype).max / 2, np.finfo(dtype).tiny
+    x = np.ones((200, 100), dtype)
+    x[:2, :4] = [[small, large, large, small], [large, small, small, large]]
+    found = rows.running_products(x, 1)[:2]
+    assert np.array_equal(found, np.cumprod(x[:2].astype(np.longdouble), 1).astype(dtype))
+    assert np.all(np.isfinite(found) & (found != 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("shape", "dim"), [((70, 1000), 1), ((300, 17), 1), ((1000, 70), 0), ((130, 3, 21), 0)])
+def test_running_products_are_rounded_once(shape: tuple, dim: int, dtype: Any) -> None:
+    x = factors(shape, dtype)
+    found = rows.running_products(x, dim)
+    if not readable(np.dtype(dtype)):
+        assert found is None
+        return
+    wanted = np.cumprod(x.astype(np.longdouble), dim)
+    assert (found.dtype, found.shape) == (dtype, shape)
+    unit = {np.float32: 2.0**-24, np.float64: 0, np.float16: 2.0**-11}.get(dtype, 2.0**-8)
+    assert np.all(np.abs(found - wanted) <= (1.01 * unit + shape[dim] * 2.0**-52) * np.abs(wanted))
 
 
 @every_dtype
