@@ -268,17 +268,19 @@ def strip(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
 
 _MOST_BY_COLUMNS, _SUMS_BYTES = 320, 1 << 19
 """Rows up to which a thread packs the columns that it multiplies, and bytes of their sums, which its L2 cache holds
-beside a step of both operands. Milliseconds of 32, 64, 128, 256, 384 rows with a matrix of 4096 x 4096 on a Zen 4,
+beside a step of both operands. Vectors take every such product in this way that no strips divide: 8 to 64 rows with
+[64, 256], [256, 256], [128, 1024], [512, 512] took 0.86, 0.85, 0.90 and 0.91 of the time of packing before, on a
+Zen 3. Milliseconds of 32, 64, 128, 256, 384 rows with a matrix of 4096 x 4096 on a Zen 4,
 packed before and in this way: ieee 13.5, 10.5, 18.6, 15.4, 29.3, 26.5, 47.8, 44.9, 69.5, 71.2, bf16 10.5, 7.3, 12.8,
 10.9, 16.8, 16.0, 25.8, 24.1, 38.0, 38.6; of a transposed matrix bf16 14.8, 9.1, 12.3, 10.1, 18.4, 16.0, 28.4, 27.3."""
 
 
 @functools.lru_cache(4096)
 def columns(plan: Plan, m: int, n: int, k: int, threads: int) -> int:
-    """How many columns a thread packs and multiplies at a time (`strips.py`), where rows are few and the right operand
-    is larger than caches; 0 where it is packed before."""
+    """How many columns a thread packs and multiplies at a time (`strips.py`), where rows are few and, for tiles, the
+    right operand is larger than caches; 0 where it is packed before."""
     kernel = plan.scheme.kernel
-    shared = _MOST_SHARED if plan.in_parts else _MOST_SHARED_BY_VECTORS
+    shared = _MOST_SHARED if plan.in_parts else 0
     if m > _MOST_BY_COLUMNS or n * k * kernel.b_bytes // kernel.nr <= shared:
         return 0
     most = min(plan.scheme.nc, _SUMS_BYTES // (up(m, kernel.mr) * kernel.size) // kernel.nr * kernel.nr)

@@ -180,26 +180,31 @@ def test_batches(isa, shape_a, shape_b):
 @every_isa
 @pytest.mark.parametrize("layout", ["rows", "columns", "both strided"])
 def test_strips_of_columns_have_the_same_bits(isa, layout, monkeypatch):
-    """Few rows with a matrix beyond caches, of which each thread packs the columns that it multiplies."""
+    """Few rows with a matrix of which each thread packs the columns that it multiplies, or all is packed before."""
     from minitorch_backends.kernels.gemm import plans, strips
     from minitorch_backends.kernels.gemm import product as gemm_product
 
     a, b = held(isa, normal(40, 600, seed=1), normal(600, 415, seed=2))
     addend, places = normal(415, seed=3), layouts(b)[layout]
-    expected = product(a, b, isa=isa), product(a, b, isa=isa, alpha=0.5, addend=addend)
     monkeypatch.setattr(plans, "_MOST_SHARED", 0)
-    monkeypatch.setattr(plans, "_MOST_SHARED_BY_VECTORS", 0)
     caches = plans.columns, plans.strip, gemm_product._divided
-    for cache in caches:
-        cache.cache_clear()
     calls, run = [], strips.multiply_columns
     monkeypatch.setattr(strips, "multiply_columns", lambda *arguments: calls.append(1) or run(*arguments))
+
+    def products(right, most_by_columns):
+        monkeypatch.setattr(plans, "_MOST_BY_COLUMNS", most_by_columns)
+        for cache in caches:
+            cache.cache_clear()
+        return product(a, right, isa=isa), product(a, right, isa=isa, alpha=0.5, addend=addend)
+
     try:
-        found = product(a, places, isa=isa), product(a, places, isa=isa, alpha=0.5, addend=addend)
+        expected = products(b, 0)
+        assert not calls
+        found = products(places, 320)
+        assert len(calls) == 2
     finally:
         for cache in caches:
             cache.cache_clear()
-    assert len(calls) == 2
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
