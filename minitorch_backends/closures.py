@@ -22,7 +22,7 @@ from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .backends.permission import recorded as recorded_arguments
-from .kernels.elementwise import LARGE, in_rows, is_half, threaded
+from .kernels.elementwise import in_rows, is_half, least_of, threaded
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
 from .written import written
@@ -240,7 +240,7 @@ def writing(op: Any) -> Callable[..., Tensor]:
 def _large(op: Any) -> tuple[Any, float]:
     """What computes it for large arrays, and the number of elements from which it does."""
     large = threaded(op.ufunc) if "f" in op.takes else None
-    return large, math.inf if large is None else LARGE
+    return large, math.inf if large is None else least_of(op.ufunc)
 
 
 def _quiet(op: Any, forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -65,12 +65,12 @@ def leaf_of(tag: str, dtype: np.dtype) -> int | None:
     """The address of a function's loops over arrays of a dtype; None for dtypes that there are none for."""
     from ..gemm.loops import leaf_address
     from ..gemm.sources import ELEMENTS
-    from . import angles, functions, mathematics
+    from . import angles, functions, gamma, mathematics
     from .maps import Map
 
     if dtype.name not in ELEMENTS or not readable(dtype):
         return None
-    [function] = [getattr(module, tag) for module in (functions, mathematics, angles) if tag in module.__all__]
+    [function] = [getattr(module, tag) for module in (functions, mathematics, angles, gamma) if tag in module.__all__]
     return leaf_address(Map(function(), ELEMENTS[dtype.name]))
 
 

@@ -17,12 +17,16 @@ from .arrays import LENGTH, PART, back, cast_leaf, is_half, leaf_of, mapped, mem
 from .turned import in_order
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
-__all__ = ["LARGE", "each", "everything", "summed", "threaded"]
+__all__ = ["LARGE", "each", "everything", "least_of", "summed", "threaded"]
 
 LARGE = 1 << 16
 """Numbers from which others are worth waking. Callers of `threaded` compare sizes themselves, since for small arrays
 one more call would be felt. Microseconds of a product of float32 by NumPy, and here on two cores: 16,384 numbers 5, 7;
 65,536 18, 12; 262,144 120, 60; 1,048,576 650, 290; 2,097,152 1300, 580."""
+
+_LEAST_IN_VECTORS = 1 << 12
+"""Numbers from which vectors are worth calling, for what NumPy computes number by number: 4096 remainders of float32
+take 90 us there, and 11 here."""
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 _TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
@@ -80,7 +84,7 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
     * an array and a Python number.
 
     `out` may be the first array, unless the second overlaps it. Half types are computed with in float32, and rounded
-    once.
+    once. `least_of` says what is large.
     """
     if isinstance(function, np.ufunc):
         return functools.partial(_applied, function) if function.nout == 1 and function.nin in (1, 2) else None
@@ -91,9 +95,17 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
     return functools.partial(_mapped, _TAGS[function]) if function in _TAGS else None
 
 
+@functools.cache
+def least_of(function: Any) -> int:
+    """Numbers of an array from which `threaded` takes a function of it."""
+    ufunc = np.power if function is operator.pow else function
+    in_vectors = any((ufunc, size) in _IN_VECTORS for size in _EITHER) and cpu.capability() != "portable"
+    return _LEAST_IN_VECTORS if in_vectors else LARGE
+
+
 def each(ufunc: np.ufunc, x: np.ndarray, *operands: Any, out: np.ndarray | None = None) -> np.ndarray:
     """ufunc(x, *operands, out=out), where `out` may be x, by all threads where that gains."""
-    found = _applied(ufunc, x, *operands, out=out) if x.size >= LARGE else None
+    found = _applied(ufunc, x, *operands, out=out) if x.size >= least_of(ufunc) else None
     return ufunc(x, *operands, out=out) if found is None else found
 
 
@@ -142,7 +154,7 @@ def _applied(ufunc: np.ufunc, x: np.ndarray, y: Any = None, out: np.ndarray | No
         second = x if y is None else y if isinstance(y, np.ndarray) else np.full(x.shape, _number(y, x.dtype))
         if second.shape == x.shape and second.dtype is x.dtype and (out is None or _apart(second, out)):
             return _mapped(tag, x, second, out)
-    return _looped(ufunc, x, y, out)
+    return _looped(ufunc, x, y, out) if x.size >= LARGE else None
 
 
 def _looped(ufunc: np.ufunc, x: np.ndarray, y: Any, out: np.ndarray | None) -> np.ndarray | None:

@@ -374,15 +374,23 @@ class Vectors:
 
     def one_by_one(self, where: ir.Value, value: ir.Value, make: Callable[..., ir.Value], *operands: Any) -> ir.Value:
         """`value`, but in some lanes, which are few, what `make` makes of the list of their numbers."""
+
+        def lanes() -> ir.Value:
+            found = value
+            for lane in range(self.lanes):
+                number = make([self.builder.extract_element(each, I32(lane)) for each in operands])
+                found = self.builder.insert_element(found, number, I32(lane))
+            return found
+
+        return self.where_any(where, value, lanes)
+
+    def where_any(self, where: ir.Value, value: ir.Value, make: Callable[[], ir.Value]) -> ir.Value:
+        """`value`, but in some lanes what `make` makes, which is emitted where no vector without such lanes comes."""
         builder, mask = self.builder, ir.IntType(self.lanes)
         before = builder.block
         some = builder.icmp_unsigned("!=", builder.bitcast(where, mask), mask(0))
         with builder.if_then(some, likely=False):
-            found = value
-            for lane in range(self.lanes):
-                number = make([builder.extract_element(each, I32(lane)) for each in operands])
-                found = builder.insert_element(found, number, I32(lane))
-            found = builder.select(where, found, value)
+            found = builder.select(where, make(), value)
             inside = builder.block
         result = builder.phi(self.kind)
         result.add_incoming(value, before)

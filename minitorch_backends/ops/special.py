@@ -95,7 +95,7 @@ def erfinv(input: Array):
 )
 def lgamma(input: Array):
     """The logarithm of the absolute value of the gamma function."""
-    return np.where(input == -np.inf, np.inf, _special().gammaln(input))
+    return elementwise.lgamma(input)
 
 
 def _polygamma_reference(n: int, input: Any) -> np.ndarray:
@@ -136,7 +136,7 @@ def _digamma_reference(input: Any) -> np.ndarray:
 )
 def digamma(input: Array):
     """The derivative of `lgamma`."""
-    return _special().digamma(input)
+    return elementwise.digamma(input)
 
 
 @op(

@@ -46,7 +46,8 @@ def defined(name: str, *arrays: np.ndarray) -> np.ndarray:
 def assert_right(got: np.ndarray, wanted: np.ndarray, magnitude: np.ndarray, units: float) -> None:
     """Within some units in the last place of `magnitude`, or some of the smallest number."""
     name = got.dtype.name
-    wide, limit = got.astype(np.float64), wanted.astype(got.dtype).astype(np.float64)
+    with np.errstate(over="ignore"):
+        wide, limit = got.astype(np.float64), wanted.astype(got.dtype).astype(np.float64)
     same = (wide == limit) | (np.isnan(wide) & np.isnan(limit))
     with np.errstate(invalid="ignore"):
         near = np.abs(wide - wanted) <= units * ERROR[name] * magnitude + units * LEAST[name]
@@ -393,6 +394,41 @@ def test_ufuncs_in_vectors_are_right_to_three_units(ufunc: np.ufunc, dtype: np.d
     out = operands[0].copy()
     assert threaded(ufunc)(out, *operands[1:], out=out) is out
     assert np.array_equal(out, found, equal_nan=True)
+
+
+@pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations NumPy's own loops take it")
+@pytest.mark.parametrize("ufunc", [np.remainder, np.exp, np.power])
+def test_vectors_begin_where_they_gain(ufunc: np.ufunc) -> None:
+    """Of what NumPy computes number by number long before threads do, of the rest with them."""
+    least = elementwise.least_of(ufunc)
+    assert (least, elementwise.least_of(np.add)) == (1 << 12, LARGE)
+    x = np.random.default_rng(0).uniform(0.1, 9, least).astype(np.float32)
+    operands = (x, x[::-1].copy())[: ufunc.nin]
+    by_op = {np.remainder: mt.remainder, np.exp: mt.exp, np.power: mt.pow}[ufunc]
+    expected = threaded(ufunc)(*operands)
+    assert by_op(*map(mt.tensor, operands)).numpy().tobytes() == expected.tobytes()
+    assert elementwise.each(ufunc, *operands).tobytes() == expected.tobytes()
+    assert threaded(np.add)(x, x) is None
+    few = [operand[:-1].copy() for operand in operands]
+    assert by_op(*map(mt.tensor, few)).numpy().tobytes() == ufunc(*few).tobytes()
+
+
+@pytest.mark.skipif(cpu.capability() == "portable", reason="without fused operations SciPy's passes take it")
+def test_the_gamma_function_next_to_its_zeros() -> None:
+    """By the series around 1 and 2 and the zero of digamma, where the definition loses digits."""
+    euler, t = 0.57721566490153286061, np.geomspace(1e-12, 1e-6, elementwise._LEAST)
+    for sign in (-1, 1):
+        x = 1 + sign * t
+        t_exact = x - 1
+        wanted = t_exact * (-euler + t_exact * (math.pi**2 / 12 - t_exact * 1.2020569031595942854 / 3))
+        assert np.all(np.abs(elementwise.lgamma(x) - wanted) <= 4 * np.spacing(np.abs(wanted)))
+        t_exact = (x := 2 + sign * t) - 2
+        wanted = t_exact * (1 - euler + t_exact * ((math.pi**2 / 6 - 1) / 2 - t_exact * 0.2020569031595942854 / 3))
+        assert np.all(np.abs(elementwise.lgamma(x) - wanted) <= 4 * np.spacing(np.abs(wanted)))
+    zero = 1.4616321449683622, 9.549995429965697e-17
+    x = zero[0] + np.arange(elementwise._LEAST) * 2.0**-45
+    wanted = ((x - zero[0]) - zero[1]) * (0.96767224544762117 + (x - zero[0]) * -0.4427631689524)
+    assert np.all(np.abs(elementwise.digamma(x) - wanted) <= 1e-14 * np.abs(wanted))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
