@@ -1,4 +1,4 @@
-"""Optimisers: SGD, Adam and AdamW, with torch's formulas, options and state dicts.
+"""What all optimisers are: groups of parameters, options, state dicts, and how a step is made.
 
 A step writes to the arrays of the parameters and of the state, by the formulas of `kernels.updates`, and nothing is
 recorded. Half types are updated in float32 and rounded once; complex numbers count as pairs of real ones,
@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .autograd.modes import enable_grad
-from .inplace import about_to_write, bump
-from .kernels import updates
-from .nn.module import clear_grad
-from .tensor import Tensor, adopt
+from ..autograd.modes import enable_grad
+from ..inplace import about_to_write, bump
+from ..kernels import updates
+from ..nn.module import clear_grad
+from ..tensor import Tensor, adopt
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
-
-
-_NUMBERS = (int, float, np.number, Tensor)
+__all__ = ["NUMBERS", "Formula", "Optimizer"]
 
 
-class _Formula(NamedTuple):
+NUMBERS = (int, float, np.number, Tensor)
+
+
+class Formula(NamedTuple):
     """A formula of `updates`, a None for each buffer that it does without, its constants, and what else the state
     remembers."""
 
@@ -34,7 +34,7 @@ class _Formula(NamedTuple):
     remembered: dict[str, Any]
 
     @classmethod
-    def of(cls, function: Callable[..., tuple], absent: tuple[None, ...], constants: Any, remembered: dict) -> _Formula:
+    def of(cls, function: Callable[..., tuple], absent: tuple[None, ...], constants: Any, remembered: dict) -> Formula:
         """With constants, which users may give as tensors or NumPy's numbers, as Python's floats."""
         return cls(function, absent, constants._make(map(float, constants)), remembered)
 
@@ -46,6 +46,7 @@ class Optimizer:
         param_groups: one dict per group, with its "params" and options, which may be changed between steps.
         state: parameter -> dict of what the optimiser remembers.
         defaults: the options of groups that do not give their own.
+        stepped: whether a step was made.
 
     Many parameters are updated by one launch of loops, which torch's options `foreach` and `fused` ask for. A group in
     which one of them is False and the other not True has all updated one after the other, to the same bits.
@@ -57,6 +58,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; expected an iterable of Tensors or of dicts, [tensor] for example")
         self.defaults, self.state, self.param_groups = defaults, {}, []  # type: ignore[var-annotated]
+        self.stepped = False
         if not isinstance(params, Iterable):
             raise TypeError(f"params is {params!r}; expected an iterable of Tensors or of dicts, model.parameters()")
         groups = list(params)
@@ -100,6 +102,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self.stepped = True
         planned = [each for group in self.param_groups for each in self._planned(group)]
         for _, move, _, _ in planned:
             updates.refuse_unfit(*move.arrays)
@@ -124,7 +127,7 @@ class Optimizer:
         """Raise ValueError for options out of range; subclasses add their own."""
         for name in ("lr", "eps", "momentum", "weight_decay"):
             value = group.get(name, 0)
-            if not isinstance(value, _NUMBERS):
+            if not isinstance(value, NUMBERS):
                 raise TypeError(f"invalid {name}: {value!r}; expected a number that is at least 0")
             if not value >= 0:
                 raise ValueError(f"invalid {name}: {value}; expected a number that is at least 0")
@@ -138,14 +141,14 @@ class Optimizer:
         """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
         raise NotImplementedError
 
-    def _formula(self, group: dict[str, Any], step: int, first: bool) -> _Formula:
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         """What makes a step of parameters that have made so many; `first` says that the buffers have just been made."""
         raise NotImplementedError
 
     def _planned(self, group: dict[str, Any]) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
         """For each parameter with a gradient what a step does with it, its state, and what will change in that."""
         names = self._buffers(group)
-        wanted, nothing, formulas = set(names), dict[str, Any](), dict[tuple, _Formula]()
+        wanted, nothing, formulas = set(names), dict[str, Any](), dict[tuple, Formula]()
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
@@ -225,151 +228,3 @@ def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
                 )
             copied[name] = adopt(array.astype(parameter._array.dtype)) if name != "step" else int(array)
     return copied
-
-
-class SGD(Optimizer):
-    """Stochastic gradient descent: p -= lr * d, where d is the gradient, plus weight_decay * p.
-
-    With `momentum`, a buffer b = momentum * b + (1 - dampening) * d takes the place of d (b = d in the first step), or,
-    with `nesterov`, d + momentum * b does. `maximize` ascends.
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-            },
-        )
-
-    def _check(self, group: dict[str, Any]) -> None:
-        super()._check(group)
-        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise ValueError(
-                "Nesterov momentum requires a momentum above 0 and zero dampening, "
-                f"and got momentum={group['momentum']}, dampening={group['dampening']}"
-            )
-
-    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("momentum_buffer",) if group["momentum"] else ()
-
-    def _formula(self, group: dict[str, Any], step: int, first: bool) -> _Formula:
-        constants = updates.SgdConstants(
-            lr=group["lr"],
-            sign=-1 if group["maximize"] else 1,
-            weight_decay=group["weight_decay"],
-            momentum=group["momentum"],
-            kept=1 if first else 1 - group["dampening"],
-            nesterov=group["nesterov"],
-        )
-        return _Formula.of(updates.sgd, () if group["momentum"] else (None,), constants, {})
-
-
-class Adam(Optimizer):
-    """Adam (Kingma and Ba, 2014): p -= lr * m / (sqrt(v) + eps), m and v being means of the gradient and of its square.
-
-    The means, which start at 0, are corrected for that. `betas` are the weights of the past in m and v. `weight_decay`
-    adds weight_decay * p to the gradient. With `amsgrad` v is the largest so far (Reddi et al., 2018). `maximize`
-    ascends.
-    """
-
-    decoupled = False
-    """Whether weights decay beside the gradient (AdamW) rather than as a part of it."""
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-            },
-        )
-
-    def _check(self, group: dict[str, Any]) -> None:
-        super()._check(group)
-        betas = group["betas"]
-        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(isinstance(b, _NUMBERS) for b in betas):
-            raise TypeError(f"invalid betas: {betas!r}; expected two numbers, (0.9, 0.999) for example")
-        for index, beta in enumerate(betas):
-            if not 0 <= beta < 1:
-                raise ValueError(
-                    f"invalid beta parameter at index {index}: {beta}; expected at least 0 and less than 1"
-                )
-
-    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
-
-    def _formula(self, group: dict[str, Any], step: int, first: bool) -> _Formula:
-        step += 1
-        lr, weight_decay = group["lr"], group["weight_decay"]
-        beta1, beta2 = group["betas"]
-        constants = updates.AdamConstants(
-            size=lr / (1 - beta1**step),
-            scale=1 / (1 - beta2**step) ** 0.5,
-            eps=group["eps"],
-            sign=-1 if group["maximize"] else 1,
-            decay=1 - lr * weight_decay if self.decoupled else 1,
-            weight_decay=0 if self.decoupled else weight_decay,
-            rise=1 - beta1,
-            beta2=beta2,
-            rise_of_squares=1 - beta2,
-        )
-        return _Formula.of(updates.adam, () if group["amsgrad"] else (None,), constants, {"step": step})
-
-
-class AdamW(Adam):
-    """`Adam` whose weights decay by the factor 1 - lr * weight_decay in each step (Loshchilov and Hutter, 2017)."""
-
-    decoupled = True
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        foreach: bool | None = None,
-        maximize: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, fused=fused)

@@ -1,0 +1,159 @@
+"""Optimisers: SGD, Adam and AdamW, with torch's formulas and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..kernels import updates
+from .optimizer import NUMBERS, Formula, Optimizer
+
+__all__ = ["SGD", "Adam", "AdamW"]
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent: p -= lr * d, where d is the gradient, plus weight_decay * p.
+
+    With `momentum`, a buffer b = momentum * b + (1 - dampening) * d takes the place of d (b = d in the first step), or,
+    with `nesterov`, d + momentum * b does. `maximize` ascends.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+                "foreach": foreach,
+                "fused": fused,
+            },
+        )
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise ValueError(
+                "Nesterov momentum requires a momentum above 0 and zero dampening, "
+                f"and got momentum={group['momentum']}, dampening={group['dampening']}"
+            )
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        constants = updates.SgdConstants(
+            lr=group["lr"],
+            sign=-1 if group["maximize"] else 1,
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            kept=1 if first else 1 - group["dampening"],
+            nesterov=group["nesterov"],
+        )
+        return Formula.of(updates.sgd, () if group["momentum"] else (None,), constants, {})
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2014): p -= lr * m / (sqrt(v) + eps), m and v being means of the gradient and of its square.
+
+    The means, which start at 0, are corrected for that. `betas` are the weights of the past in m and v. `weight_decay`
+    adds weight_decay * p to the gradient. With `amsgrad` v is the largest so far (Reddi et al., 2018). `maximize`
+    ascends.
+    """
+
+    decoupled = False
+    """Whether weights decay beside the gradient (AdamW) rather than as a part of it."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "foreach": foreach,
+                "fused": fused,
+            },
+        )
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        betas = group["betas"]
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(isinstance(b, NUMBERS) for b in betas):
+            raise TypeError(f"invalid betas: {betas!r}; expected two numbers, (0.9, 0.999) for example")
+        for index, beta in enumerate(betas):
+            if not 0 <= beta < 1:
+                raise ValueError(
+                    f"invalid beta parameter at index {index}: {beta}; expected at least 0 and less than 1"
+                )
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        step += 1
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        beta1, beta2 = group["betas"]
+        constants = updates.AdamConstants(
+            size=lr / (1 - beta1**step),
+            scale=1 / (1 - beta2**step) ** 0.5,
+            eps=group["eps"],
+            sign=-1 if group["maximize"] else 1,
+            decay=1 - lr * weight_decay if self.decoupled else 1,
+            weight_decay=0 if self.decoupled else weight_decay,
+            rise=1 - beta1,
+            beta2=beta2,
+            rise_of_squares=1 - beta2,
+        )
+        return Formula.of(updates.adam, () if group["amsgrad"] else (None,), constants, {"step": step})
+
+
+class AdamW(Adam):
+    """`Adam` whose weights decay by the factor 1 - lr * weight_decay in each step (Loshchilov and Hutter, 2017)."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, fused=fused)

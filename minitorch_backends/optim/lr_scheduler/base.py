@@ -1,0 +1,119 @@
+"""What all schedules are, and the values that are given one for each group."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ...tensor import Tensor
+from ..optimizer import Optimizer
+
+__all__ = ["LRScheduler", "assign", "for_each_group", "groups_of", "number", "whole"]
+
+_Value = TypeVar("_Value")
+
+
+class LRScheduler:
+    """The base of all schedules, which a subclass makes by defining `get_lr`.
+
+    Attributes:
+        optimizer: whose groups it acts on. Each keeps its first rate as "initial_lr".
+        base_lrs: those rates.
+        last_epoch: how often `step` was called. To go on after that many, give it and an optimiser with its state.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        for index, group in enumerate(groups_of(optimizer)):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", float(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{index}] when resuming an optimizer; "
+                    "load its state dict before the scheduler is made, or begin with last_epoch=-1"
+                )
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self._last_lr: list[float] = []
+        self.step()
+
+    def get_lr(self) -> list[float]:
+        """The rates of the groups for `last_epoch`, from those in force."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that were set last."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Set the rates for the next epoch, or for this one, as if no other had been before."""
+        plain = type(self.optimizer).step is Optimizer.step
+        if self.last_epoch == 0 and epoch is None and plain and not self.optimizer.stepped:
+            warnings.warn(
+                "Detected call of lr_scheduler.step() before optimizer.step(): the first rate is skipped; call the "
+                "optimizer's step first",
+                UserWarning,
+                stacklevel=2,
+            )
+        if not (epoch is None or isinstance(epoch, (int, float))):
+            raise TypeError(f"expected a number as an epoch, and got {epoch!r}")
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._set(self.get_lr() if epoch is None else self._at_epoch())
+
+    def _at_epoch(self) -> list[float]:
+        """The rates for `last_epoch`, whatever is in force."""
+        return self.get_lr()
+
+    def _rates(self) -> list[float]:
+        """Those in force."""
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def _set(self, rates: Sequence[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            assign(group, "lr", rate)
+        self._last_lr = self._rates()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers: all attributes but the optimiser."""
+        return {name: value for name, value in vars(self).items() if name != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what a scheduler of the same type remembered. The optimiser's rates are in its own state."""
+        vars(self).update({name: value for name, value in state_dict.items() if name != "optimizer"})
+
+
+def groups_of(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """The groups of an optimiser. Raises TypeError for what is none."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer; a scheduler sets the rates of one")
+    return optimizer.param_groups
+
+
+def assign(group: dict[str, Any], name: str, value: float) -> None:
+    """Set an option of a group; where that is a tensor, write to it."""
+    if isinstance(group[name], Tensor):
+        group[name].fill_(value)
+    else:
+        group[name] = value
+
+
+def for_each_group(optimizer: Optimizer, name: str, value: _Value | Sequence[_Value]) -> list[_Value]:
+    """`value` once for each group, or the values of a list, one for each. Raises ValueError for another number."""
+    count = len(groups_of(optimizer))
+    if not isinstance(value, (list, tuple)):
+        return [value] * count  # type: ignore[list-item]
+    if len(value) != count:
+        raise ValueError(f"expected {count} values for {name}, one for each parameter group, and got {len(value)}")
+    return list(value)
+
+
+def number(name: str, value: Any, expected: str, fits: bool) -> None:
+    """Raise ValueError, with what is expected of an option, where its value does not fit."""
+    if not fits:
+        raise ValueError(f"invalid {name}: {value!r}; expected {expected}")
+
+
+def whole(name: str, value: Any, least: int = 1) -> None:
+    """The same for whole numbers of at least `least`."""
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    number(name, value, f"an integer of at least {least}", fits)
