@@ -83,6 +83,10 @@ def adam(p: Any, g: Any, m: Any, v: Any, largest: Any, c: AdamConstants) -> tupl
     return p * c.decay - c.size * (m / (np.sqrt(top) * c.scale + c.eps)), m, v, largest
 
 
+_LOOPED = (sgd, adam)
+"""Formulas that there are loops of."""
+
+
 class Move(NamedTuple):
     """What a step does with one parameter: by a formula, with arrays of one shape, which are the parameter, its
     gradient, which is only read, and what is remembered (or None), and with constants, which are Python's floats."""
@@ -153,7 +157,7 @@ def _divided(moves: Sequence[Move]) -> tuple[list[_Launch], list[Move]]:
     alone = []
     for move in moves:
         parameter = move.arrays[0]
-        if parameter.dtype in _FLOATS and _lie_alike(*move.arrays):
+        if move.formula in _LOOPED and parameter.dtype in _FLOATS and _lie_alike(*move.arrays):
             groups.setdefault((move.formula, parameter.dtype, move.arrays[-1] is None), []).append(move)
         else:
             alone.append(move)
@@ -206,7 +210,7 @@ def _step_alone(move: Move) -> None:
 def _step_flat(move: Move) -> None:
     """A step of float32 or float64 by loops, or by NumPy where it is small or its buffers are of another dtype."""
     parameter, _, *remembered = move.arrays
-    if parameter.size >= LARGE and _lie_alike(*move.arrays):
+    if move.formula in _LOOPED and parameter.size >= LARGE and _lie_alike(*move.arrays):
         _loops().run(*_launch([move]))
         return
     results = move.formula(*move.arrays, move.constants)

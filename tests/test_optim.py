@@ -63,6 +63,80 @@ def adamw(*args: Any, weight_decay: float = 1e-2, **options: Any) -> float:
     return adam(*args, weight_decay=weight_decay, decoupled=True, **options)
 
 
+def rmsprop(
+    p: float, gradients: list[float], lr: float, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
+    momentum: float = 0, centered: bool = False, maximize: bool = False,
+) -> float:  # fmt: skip
+    v = mean = buffer = 0.0
+    for g in gradients:
+        g = (-g if maximize else g) + weight_decay * p
+        v, mean = alpha * v + (1 - alpha) * g * g, alpha * mean + (1 - alpha) * g
+        buffer = momentum * buffer + g / (math.sqrt(v - mean * mean * centered) + eps)
+        p -= lr * buffer
+    return p
+
+
+def adagrad(
+    p: float, gradients: list[float], lr: float, lr_decay: float = 0, weight_decay: float = 0,
+    initial_accumulator_value: float = 0, eps: float = 1e-10, maximize: bool = False,
+) -> float:  # fmt: skip
+    s = initial_accumulator_value
+    for step, g in enumerate(gradients):
+        g = (-g if maximize else g) + weight_decay * p
+        s += g * g
+        p -= lr / (1 + step * lr_decay) * g / (math.sqrt(s) + eps)
+    return p
+
+
+def adadelta(
+    p: float, gradients: list[float], lr: float, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+    maximize: bool = False,
+) -> float:  # fmt: skip
+    v = u = 0.0
+    for g in gradients:
+        g = (-g if maximize else g) + weight_decay * p
+        v = rho * v + (1 - rho) * g * g
+        move = math.sqrt(u + eps) / math.sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * move * move
+        p -= lr * move
+    return p
+
+
+def adamax(
+    p: float, gradients: list[float], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+    weight_decay: float = 0, maximize: bool = False,
+) -> float:  # fmt: skip
+    m = u = 0.0
+    for step, g in enumerate(gradients, 1):
+        g = (-g if maximize else g) + weight_decay * p
+        m, u = betas[0] * m + (1 - betas[0]) * g, max(betas[1] * u, abs(g) + eps)
+        p -= lr / (1 - betas[0] ** step) * m / u
+    return p
+
+
+def radam(
+    p: float, gradients: list[float], lr: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+    weight_decay: float = 0, decoupled_weight_decay: bool = False, maximize: bool = False,
+) -> float:  # fmt: skip
+    m = v = 0.0
+    longest = 2 / (1 - betas[1]) - 1
+    for step, g in enumerate(gradients, 1):
+        g = -g if maximize else g
+        if decoupled_weight_decay:
+            p *= 1 - lr * weight_decay
+        else:
+            g += weight_decay * p
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g * g
+        power = betas[1] ** step
+        length = longest - 2 * step * power / (1 - power)
+        move = m / (1 - betas[0] ** step)
+        if length > 5:
+            rest = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+            move *= math.sqrt(rest) * math.sqrt(1 - power) / (math.sqrt(v) + eps)
+        p -= lr * move
+    return p
+
+
 CASES: list[tuple[type[optim.Optimizer], Callable[..., Any], dict[str, Any]]] = [
     (optim.SGD, sgd, {"lr": 0.1}),
     (optim.SGD, sgd, {"lr": 0.1, "weight_decay": 0.3}),
@@ -74,6 +148,18 @@ CASES: list[tuple[type[optim.Optimizer], Callable[..., Any], dict[str, Any]]] = 
     (optim.Adam, adam, {"lr": 0.1, "amsgrad": True, "betas": (0.5, 0.5), "maximize": True}),
     (optim.AdamW, adamw, {"lr": 0.1}),
     (optim.AdamW, adamw, {"lr": 0.1, "weight_decay": 0.5, "amsgrad": True}),
+    (optim.RMSprop, rmsprop, {"lr": 0.1}),
+    (optim.RMSprop, rmsprop, {"lr": 0.1, "alpha": 0.5, "eps": 0.1, "centered": True, "weight_decay": 0.2}),
+    (optim.RMSprop, rmsprop, {"lr": 0.1, "momentum": 0.9, "centered": True, "eps": 0.01, "maximize": True}),
+    (optim.Adagrad, adagrad, {"lr": 0.1}),
+    (optim.Adagrad, adagrad, {"lr": 0.1, "lr_decay": 0.2, "initial_accumulator_value": 0.3, "weight_decay": 0.2}),
+    (optim.Adadelta, adadelta, {"lr": 1.0}),
+    (optim.Adadelta, adadelta, {"lr": 0.5, "rho": 0.5, "eps": 0.01, "weight_decay": 0.2, "maximize": True}),
+    (optim.Adamax, adamax, {"lr": 0.1}),
+    (optim.Adamax, adamax, {"lr": 0.1, "betas": (0.5, 0.6), "weight_decay": 0.2, "maximize": True}),
+    (optim.RAdam, radam, {"lr": 0.1}),
+    (optim.RAdam, radam, {"lr": 0.1, "betas": (0.5, 0.9), "weight_decay": 0.2, "decoupled_weight_decay": True}),
+    (optim.RAdam, radam, {"lr": 0.1, "betas": (0.5, 0.99), "weight_decay": 0.2, "maximize": True}),
 ]
 every_case = pytest.mark.parametrize(
     ("make", "formula", "options"), CASES, ids=[f"{c[0].__name__} {c[2]}" for c in CASES]

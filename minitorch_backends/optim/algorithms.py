@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import updates
-from .optimizer import NUMBERS, Formula, Optimizer
+from .optimizer import Formula, Optimizer
 
 __all__ = ["SGD", "Adam", "AdamW"]
 
@@ -53,8 +53,8 @@ class SGD(Optimizer):
                 f"and got momentum={group['momentum']}, dampening={group['dampening']}"
             )
 
-    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("momentum_buffer",) if group["momentum"] else ()
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return ("momentum_buffer" if group["momentum"] else None,)
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         constants = updates.SgdConstants(
@@ -65,7 +65,7 @@ class SGD(Optimizer):
             kept=1 if first else 1 - group["dampening"],
             nesterov=group["nesterov"],
         )
-        return Formula.of(updates.sgd, () if group["momentum"] else (None,), constants, {})
+        return Formula.of(updates.sgd, constants, {})
 
 
 class Adam(Optimizer):
@@ -106,19 +106,8 @@ class Adam(Optimizer):
             },
         )
 
-    def _check(self, group: dict[str, Any]) -> None:
-        super()._check(group)
-        betas = group["betas"]
-        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(isinstance(b, NUMBERS) for b in betas):
-            raise TypeError(f"invalid betas: {betas!r}; expected two numbers, (0.9, 0.999) for example")
-        for index, beta in enumerate(betas):
-            if not 0 <= beta < 1:
-                raise ValueError(
-                    f"invalid beta parameter at index {index}: {beta}; expected at least 0 and less than 1"
-                )
-
-    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         step += 1
@@ -135,7 +124,7 @@ class Adam(Optimizer):
             beta2=beta2,
             rise_of_squares=1 - beta2,
         )
-        return Formula.of(updates.adam, () if group["amsgrad"] else (None,), constants, {"step": step})
+        return Formula.of(updates.adam, constants, {"step": step})
 
 
 class AdamW(Adam):

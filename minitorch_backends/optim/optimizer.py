@@ -25,18 +25,16 @@ NUMBERS = (int, float, np.number, Tensor)
 
 
 class Formula(NamedTuple):
-    """A formula of `updates`, a None for each buffer that it does without, its constants, and what else the state
-    remembers."""
+    """A formula of `updates`, its constants, and what else the state remembers."""
 
     function: Callable[..., tuple]
-    absent: tuple[None, ...]
     constants: NamedTuple
     remembered: dict[str, Any]
 
     @classmethod
-    def of(cls, function: Callable[..., tuple], absent: tuple[None, ...], constants: Any, remembered: dict) -> Formula:
+    def of(cls, function: Callable[..., tuple], constants: Any, remembered: dict) -> Formula:
         """With constants, which users may give as tensors or NumPy's numbers, as Python's floats."""
-        return cls(function, absent, constants._make(map(float, constants)), remembered)
+        return cls(function, constants._make(map(float, constants)), remembered)
 
 
 class Optimizer:
@@ -125,20 +123,35 @@ class Optimizer:
 
     def _check(self, group: dict[str, Any]) -> None:
         """Raise ValueError for options out of range; subclasses add their own."""
-        for name in ("lr", "eps", "momentum", "weight_decay"):
+        for name in ("lr", "eps", "momentum", "weight_decay", "alpha", "lr_decay", "initial_accumulator_value"):
             value = group.get(name, 0)
             if not isinstance(value, NUMBERS):
                 raise TypeError(f"invalid {name}: {value!r}; expected a number that is at least 0")
             if not value >= 0:
                 raise ValueError(f"invalid {name}: {value}; expected a number that is at least 0")
+        self._check_shares(group)
         for name in ("foreach", "fused"):
             if group.get(name) not in (None, True, False):
                 raise TypeError(f"invalid {name}: {group[name]!r}; expected True, False or None")
         if group.get("foreach") and group.get("fused"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together; one of them is enough")
 
-    def _buffers(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """The names of the tensors in a parameter's state: like the parameter, and zero before the first step."""
+    def _check_shares(self, group: dict[str, Any]) -> None:
+        """The weights of the past."""
+        rho, betas = group.get("rho", 0), group.get("betas", (0, 0))
+        if not isinstance(rho, NUMBERS) or not 0 <= rho <= 1:
+            raise ValueError(f"invalid rho: {rho!r}; expected a number between 0 and 1")
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2 or not all(isinstance(b, NUMBERS) for b in betas):
+            raise TypeError(f"invalid betas: {betas!r}; expected two numbers, (0.9, 0.999) for example")
+        for index, beta in enumerate(betas):
+            if not 0 <= beta < 1:
+                raise ValueError(
+                    f"invalid beta parameter at index {index}: {beta}; expected at least 0 and less than 1"
+                )
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        """The names of the tensors in a parameter's state, in the order in which the formula takes them: like the
+        parameter, and zero before the first step; None for one that it does without."""
         raise NotImplementedError
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
@@ -148,7 +161,8 @@ class Optimizer:
     def _planned(self, group: dict[str, Any]) -> Iterator[tuple[Tensor, updates.Move, dict[str, Any], dict[str, Any]]]:
         """For each parameter with a gradient what a step does with it, its state, and what will change in that."""
         names = self._buffers(group)
-        wanted, nothing, formulas = set(names), dict[str, Any](), dict[tuple, Formula]()
+        present = [name for name in names if name is not None]
+        wanted, nothing, formulas = set(present), dict[str, Any](), dict[tuple, Formula]()
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
@@ -156,12 +170,12 @@ class Optimizer:
             state = self.state.get(parameter, nothing)
             first = not wanted <= state.keys()
             if first or state is nothing:
-                made = {name: adopt(np.zeros_like(parameter._array)) for name in names if name not in state}
+                made = {name: adopt(np.zeros_like(parameter._array)) for name in present if name not in state}
                 state = {**state, **made}
             key = state.get("step", 0), first
             formula = formulas.get(key) or formulas.setdefault(key, self._formula(group, *key))
-            buffers = [state[name]._array for name in names] if names else ()
-            arrays = parameter._array, gradient._array, *buffers, *formula.absent
+            buffers = [None if name is None else state[name]._array for name in names]
+            arrays = parameter._array, gradient._array, *buffers
             yield parameter, updates.Move(formula.function, arrays, formula.constants), state, formula.remembered
 
     # State

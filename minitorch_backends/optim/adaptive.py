@@ -1,0 +1,195 @@
+"""Optimisers with a rate for each number: RMSprop, Adagrad, Adadelta, Adamax and RAdam, with torch's formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..kernels import update_formulas as formulas
+from .optimizer import Formula, Optimizer
+
+__all__ = ["Adadelta", "Adagrad", "Adamax", "RAdam", "RMSprop"]
+
+
+def _sign(group: dict[str, Any]) -> int:
+    return -1 if group["maximize"] else 1
+
+
+class RMSprop(Optimizer):
+    """p -= lr * g / (sqrt(v) + eps), v being a mean of squares of the gradient g (G. Hinton, "Neural networks for
+    machine learning", lecture 6, 2012).
+
+    `alpha` is the weight of the past in v; `centered` subtracts the square of the mean from it. With `momentum` a
+    buffer b = momentum * b + g / (sqrt(v) + eps) is taken. `weight_decay` adds weight_decay * p to the gradient.
+    `maximize` ascends.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        options = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
+        super().__init__(params, options | {"centered": centered, "foreach": foreach, "maximize": maximize})
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        momentum = "momentum_buffer" if group["momentum"] else None
+        return "square_avg", momentum, "grad_avg" if group["centered"] else None
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        constants = formulas.RMSpropConstants(
+            group["lr"], _sign(group), group["weight_decay"], group["alpha"], group["eps"], group["momentum"]
+        )
+        return Formula.of(formulas.rmsprop, constants, {"step": step + 1})
+
+
+class Adagrad(Optimizer):
+    """p -= lr * g / (sqrt(s) + eps), s being the sum of squares of the gradient g (J. Duchi, E. Hazan and Y. Singer,
+    "Adaptive subgradient methods for online learning and stochastic optimization", 2011).
+
+    The rate of step t is lr / (1 + (t - 1) * lr_decay), and s begins at `initial_accumulator_value`. `weight_decay`
+    adds weight_decay * p to the gradient. `maximize` ascends.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        options = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps, "foreach": foreach}
+        start = {"initial_accumulator_value": initial_accumulator_value}
+        super().__init__(params, options | start | {"maximize": maximize})
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return ("sum",)
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        start = group["initial_accumulator_value"] if first else 0
+        lr = group["lr"] / (1 + step * group["lr_decay"])
+        constants = formulas.AdagradConstants(lr, _sign(group), group["weight_decay"], group["eps"], start)
+        return Formula.of(formulas.adagrad, constants, {"step": step + 1})
+
+
+class Adadelta(Optimizer):
+    """p -= lr * sqrt(u + eps) / sqrt(v + eps) * g, v and u being means of squares of the gradient g and of what is
+    subtracted, over lr (M. Zeiler, "ADADELTA: an adaptive learning rate method", 2012).
+
+    `rho` is the weight of the past in both. `weight_decay` adds weight_decay * p to the gradient. `maximize` ascends.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "foreach": foreach}
+        super().__init__(params, options | {"maximize": maximize})
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "square_avg", "acc_delta"
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        constants = formulas.AdadeltaConstants(
+            group["lr"], _sign(group), group["weight_decay"], group["rho"], group["eps"]
+        )
+        return Formula.of(formulas.adadelta, constants, {"step": step + 1})
+
+
+class Adamax(Optimizer):
+    """`Adam` with the largest gradient, which fades, in place of the root of the mean of squares (D. Kingma and J. Ba,
+    "Adam: a method for stochastic optimization", 2014, section 7)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach}
+        super().__init__(params, options | {"maximize": maximize})
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "exp_avg", "exp_inf"
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        beta1, beta2 = group["betas"]
+        size = group["lr"] / (1 - beta1 ** (step + 1))
+        constants = formulas.AdamaxConstants(size, _sign(group), group["weight_decay"], 1 - beta1, beta2, group["eps"])
+        return Formula.of(formulas.adamax, constants, {"step": step + 1})
+
+
+class RAdam(Optimizer):
+    """`Adam` that divides by the root of the mean of squares as far as that is certain, and in the first steps not at
+    all (L. Liu et al., "On the variance of the adaptive learning rate and beyond", 2019).
+
+    With `decoupled_weight_decay` weights decay by the factor 1 - lr * weight_decay in each step.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach}
+        super().__init__(params, options | {"maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay})
+
+    def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "exp_avg", "exp_avg_sq"
+
+    def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
+        step += 1
+        beta1, beta2 = group["betas"]
+        lr, weight_decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
+        longest, left = 2 / (1 - beta2) - 1, 1 - beta2**step
+        length = longest - 2 * step * beta2**step / left
+        certain = length > 5
+        rectified = 1.0
+        if certain:
+            ratio = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+            rectified = math.sqrt(ratio * left)
+        constants = formulas.RAdamConstants(
+            size=lr / (1 - beta1**step),
+            scale=rectified,
+            sign=_sign(group),
+            decay=1 - lr * weight_decay if decoupled else 1,
+            weight_decay=0 if decoupled else weight_decay,
+            rise=1 - beta1,
+            beta2=beta2,
+            eps=group["eps"],
+            certain=certain,
+        )
+        return Formula.of(formulas.radam, constants, {"step": step})
