@@ -3,8 +3,9 @@
 from . import lr_scheduler
 from .adaptive import Adadelta, Adagrad, Adamax, RAdam, RMSprop
 from .algorithms import SGD, Adam, AdamW
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 
 __all__ = [
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Optimizer", "RAdam", "RMSprop", "lr_scheduler",
+    "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Optimizer", "RAdam", "RMSprop", "lr_scheduler",
 ]  # fmt: skip

@@ -1,0 +1,228 @@
+"""L-BFGS: Newton's method with a Hessian from the last steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.modes import enable_grad
+from ..inplace import about_to_write, bump
+from ..kernels import updates
+from ..tensor import Tensor, adopt
+from .line_search import Point, strong_wolfe
+from .optimizer import Optimizer
+
+__all__ = ["LBFGS"]
+
+_LEAST_CURVATURE = 1e-10
+"""Products of a step and the change of the gradient up to which they are not remembered: the Hessian stays positive."""
+
+
+class LBFGS(Optimizer):
+    """Steps along -H g, H being an inverse Hessian that the last `history_size` steps and changes of the gradient g
+    make up (J. Nocedal, "Updating quasi-Newton matrices with limited storage", 1980).
+
+    `step(closure)` makes up to `max_iter` iterations with up to `max_eval` calls of the closure (5/4 of `max_iter`),
+    until no element of g is above `tolerance_grad`, or steps or the loss change by less than `tolerance_change`. Each
+    goes `lr` times the direction, or as far as `line_search_fn` "strong_wolfe" finds. All parameters are one group.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
+        tolerances = {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
+        super().__init__(
+            params, options | tolerances | {"history_size": history_size, "line_search_fn": line_search_fn}
+        )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add the only group. Raises ValueError for a second one."""
+        if self.param_groups:
+            raise ValueError("LBFGS doesn't support per-parameter options; give all parameters as one group")
+        super().add_param_group(param_group)
+
+    def _check(self, group: dict[str, Any]) -> None:
+        super()._check(group)
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(f"invalid line_search_fn: {group['line_search_fn']!r}; expected 'strong_wolfe' or None")
+        if group["history_size"] < 1:
+            raise ValueError(f"invalid history_size: {group['history_size']}; expected at least 1")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to `max_iter` iterations. The closure clears the gradients, computes the loss, calls its `backward` and
+        returns it; the first loss is returned. Raises TypeError without one."""
+        if closure is None:
+            raise TypeError("LBFGS.step() needs a closure that computes the loss and its gradients, and got none")
+        self.stepped = True
+        [group] = self.param_groups
+        parameters = group["params"]
+        for parameter in parameters:
+            updates.refuse_unfit(parameter._array)
+        run = _Run(closure, parameters)
+        state = self.state.setdefault(parameters[0], {"n_iter": 0, "func_evals": 0})
+        loss = run.evaluate()
+        try:
+            if _largest(run.gradient) > group["tolerance_grad"]:
+                _iterate(run, group, state)
+        finally:
+            state["func_evals"] += run.calls
+        return loss
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state and options. Tensors are copied. Raises ValueError where sizes differ."""
+        parameters = self.param_groups[0]["params"]
+        found = state_dict.get("state", {}).get(0, {}) if isinstance(state_dict, dict) else {}
+        state = _copied(found, parameters)
+        super().load_state_dict(state_dict | {"state": {}} if isinstance(state_dict, dict) else state_dict)
+        self.state = {parameters[0]: state} if state else {}
+
+
+class _Run:
+    """A closure and parameters as a function of one vector.
+
+    Attributes:
+        value, gradient: what was found last, at the place where the parameters are.
+        calls: of the closure.
+    """
+
+    def __init__(self, closure: Callable[[], Any], parameters: list[Tensor]) -> None:
+        self.closure, self.parameters, self.calls = closure, parameters, 0
+        self.value, self.gradient = 0.0, np.empty(0)
+
+    def evaluate(self) -> Any:
+        """Call the closure."""
+        with enable_grad():
+            loss = self.closure()
+        self.calls += 1
+        self.value = float(loss)
+        self.gradient = self._flat([parameter.grad for parameter in self.parameters])
+        return loss
+
+    def place(self) -> np.ndarray:
+        """A copy of the parameters."""
+        return self._flat(self.parameters)
+
+    def move(self, place: np.ndarray) -> None:
+        """Write the parameters."""
+        for parameter in self.parameters:
+            about_to_write(parameter)
+        begin = 0
+        for parameter in self.parameters:
+            array = parameter._array
+            count = array.size * (2 if array.dtype.kind == "c" else 1)
+            part = place[begin : begin + count]
+            array[...] = (part.view(array.dtype) if array.dtype.kind == "c" else part).reshape(array.shape)
+            bump(parameter)
+            begin += count
+
+    def _flat(self, tensors: Iterable[Any]) -> np.ndarray:
+        """All numbers in one vector, complex ones as pairs; zeros for what is None."""
+        parts = []
+        for tensor, parameter in zip(tensors, self.parameters, strict=True):
+            array = np.zeros_like(parameter._array) if tensor is None else tensor._array
+            array = np.ascontiguousarray(array).reshape(-1)
+            array = array.view(array.real.dtype) if array.dtype.kind == "c" else array
+            parts.append(array.astype(np.float32) if array.dtype.itemsize == 2 else array)
+        return np.concatenate(parts)
+
+
+def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
+    """The iterations of a step, from where the gradient is known."""
+    least = group["tolerance_change"]
+    for left in reversed(range(group["max_iter"])):
+        state["n_iter"] += 1
+        direction = _direction(run.gradient, group, state)
+        slope, value = float(run.gradient @ direction), run.value
+        if slope > -least:
+            return
+        length = group["lr"]
+        if state["n_iter"] == 1:
+            length *= min(1.0, 1 / float(np.abs(run.gradient).sum()))
+        before = run.gradient
+        if left or group["line_search_fn"]:
+            length = _moved(run, direction, slope, length, group)
+        else:  # what is there the next step will ask
+            run.move(run.place() + length * direction)
+        state["prev_flat_grad"], state["move"] = adopt(before), adopt(length * direction)
+        if not left:
+            return
+        flat = _largest(run.gradient) <= group["tolerance_grad"]
+        still = length * _largest(direction) <= least or abs(run.value - value) < least
+        if flat or still or run.calls >= group["max_eval"] or not np.isfinite(run.value):
+            return
+
+
+def _moved(run: _Run, direction: np.ndarray, slope: float, length: float, group: dict[str, Any]) -> float:
+    """How far the parameters were moved along the direction."""
+    origin = run.place()
+
+    def at(step: float) -> Point:
+        run.move(origin + origin.dtype.type(step) * direction)
+        run.evaluate()
+        return Point(step, run.value, run.gradient, float(run.gradient @ direction))
+
+    if group["line_search_fn"] is None:
+        at(length)
+        return length
+    start = Point(0.0, run.value, run.gradient, slope)
+    found, _ = strong_wolfe(at, start, length, group["tolerance_change"] / max(_largest(direction), 1e-300))
+    run.move(origin + origin.dtype.type(found.step) * direction)
+    run.value, run.gradient = found.value, found.gradient
+    return found.step
+
+
+def _direction(gradient: np.ndarray, group: dict[str, Any], state: dict[str, Any]) -> np.ndarray:
+    """-H g, by the two loops over what is remembered, to which the last step is added first."""
+    steps, changes = state.setdefault("old_stps", []), state.setdefault("old_dirs", [])
+    if "move" in state:
+        step, change = state["move"]._array, gradient - state["prev_flat_grad"]._array
+        if float(step @ change) > _LEAST_CURVATURE:
+            steps.append(adopt(step))
+            changes.append(adopt(change))
+            del steps[: -group["history_size"]], changes[: -group["history_size"]]
+    pairs = [(step._array, change._array) for step, change in zip(steps, changes, strict=True)]
+    direction, shares = -gradient, []
+    for step, change in reversed(pairs):
+        share = (step @ direction) / (step @ change)
+        direction = direction - share * change
+        shares.append(share)
+    if pairs:
+        step, change = pairs[-1]
+        direction = direction * ((step @ change) / (change @ change))
+    for (step, change), share in zip(pairs, reversed(shares), strict=True):
+        direction = direction + (share - (change @ direction) / (step @ change)) * step
+    return direction
+
+
+def _largest(vector: np.ndarray) -> float:
+    return float(np.abs(vector).max(initial=0))
+
+
+def _copied(state: dict[str, Any], parameters: list[Tensor]) -> dict[str, Any]:
+    """Raises ValueError for vectors of another length than the parameters have numbers."""
+    count = sum(each._array.size * (2 if each._array.dtype.kind == "c" else 1) for each in parameters)
+
+    def copy(value: Any) -> Any:
+        if isinstance(value, list):
+            return [copy(each) for each in value]
+        if not isinstance(value, Tensor):
+            return value
+        if value._array.size != count:
+            raise ValueError(
+                f"the loaded state has vectors of {value._array.size} numbers, and the parameters {count}; load the "
+                "state of an optimizer of the same parameters"
+            )
+        return adopt(np.array(value._array))
+
+    return {name: copy(value) for name, value in state.items()}
