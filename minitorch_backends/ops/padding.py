@@ -15,7 +15,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .slices import narrow
 
-__all__ = ["constant_pad", "pad", "pairs_of"]
+__all__ = ["constant_pad", "mirrored_pad", "pad", "pairs_of"]
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -54,12 +54,17 @@ def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndar
 )
 def constant_pad(input: Array, pairs: Pairs, value: float = 0.0):
     """`input` with `value` before and after it, as many as the pairs say, one for each dimension."""
-    shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))
-    order = sorted(range(input.ndim), key=lambda dim: -abs(input.strides[dim]))  # laid out as the input is
-    out = np.empty([shape[dim] for dim in order], input.dtype).transpose(np.argsort(order))
+    out = _wider(input, pairs)
     out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value else value
     out[_inside(input.shape, pairs)] = input
     return out
+
+
+def _wider(input: Array, pairs: Pairs) -> np.ndarray:
+    """Memory for an array with so many values more around it, laid out as it is."""
+    shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))
+    order = sorted(range(input.ndim), key=lambda dim: -abs(input.strides[dim]))
+    return np.empty([shape[dim] for dim in order], input.dtype).transpose(np.argsort(order))
 
 
 def pairs_of(padding: Sequence[int], ndim: int) -> Pairs:
@@ -78,6 +83,51 @@ def _indices(size: int, before: int, after: int, mode: str) -> np.ndarray:
     if mode == "circular":
         return places % size
     return size - 1 - np.abs(size - 1 - np.abs(places))
+
+
+def _folded(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
+    for dim, ((before, after), size) in reversed(list(enumerate(zip(pairs, input_shape, strict=True)))):
+        if before or after:
+            shape = *g._array.shape[:dim], size, *g._array.shape[dim + 1 :]
+            zeros = adopt(np.zeros(shape, g._array.dtype))
+            g = zeros.index_add(dim, adopt(_indices(size, before, after, mode)), g)
+    return g
+
+
+def _mirrored_samples() -> Iterator[Sample]:
+    for mode in _MODES:
+        yield sample(between(-2, 2, 3, 4), ((2, 1), (0, 3)), mode)
+        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, ((0, 2), (1, 0)), mode)
+        yield sample(between(-2, 2, 0, 3), ((0, 0), (1, 1)), mode)
+
+
+_NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@op(
+    row_major=True,
+    method=False,
+    widen=False,
+    warns=False,
+    input=_folded,
+    reference=lambda input, pairs, mode: np.pad(input, pairs, mode=_NUMPY_MODES[mode]),
+    samples=_mirrored_samples,
+)
+def mirrored_pad(input: Array, pairs: Pairs, mode: str):
+    """`input` with its own values before and after it, as many as the pairs say, one for each dimension."""
+    out, inside = _wider(input, pairs), _inside(input.shape, pairs)
+    out[inside] = input
+    for dim, ((before, after), size) in enumerate(zip(pairs, input.shape, strict=True)):
+        if before or after:
+            made, end = out[(*(slice(None),) * (dim + 1), *inside[dim + 1 :])].swapaxes(0, dim), before + size
+            if mode == "reflect":
+                left, right = made[before + 1 : 2 * before + 1][::-1], made[end - 1 - after : end - 1][::-1]
+            elif mode == "replicate":
+                left, right = made[before : before + 1], made[end - 1 : end]
+            else:
+                left, right = made[size:end], made[before : before + after]
+            made[:before], made[end:] = left, right
+    return out
 
 
 def _pad_samples() -> Iterator[Sample]:
@@ -153,8 +203,7 @@ def _mirrored(input: Tensor, widths: Pairs, mode: str) -> Tensor:
                     f"pad: mode {mode!r} takes at most {most if size else 0} values on each side of dimension {dim} of "
                     f"{list(input.shape)}, and got {(before, after)}"
                 )
-            input = input.index_select(dim, adopt(_indices(size, before, after, mode)))
-    return input
+    return mirrored_pad(input, widths, mode) if any(map(any, widths)) else input
 
 
 def _without_ends(input: Tensor, pairs: Pairs) -> Tensor:
