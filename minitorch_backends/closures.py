@@ -220,7 +220,7 @@ def writing(op: Any) -> Callable[..., Tensor]:
         unrecorded = (self._node is None and behind is None) or not _mode().records
         if not plain or alone or not unrecorded or type(self._cell) is InferenceCell:
             return apply((self, *args), named, self)
-        written = ufunc is not None and not named and x.size >= least and large(x, *operands, out=x) is not None
+        written = not named and x.size >= least and large(x, *operands, out=x) is not None
         if not written and not usual:
             return apply((self, *args), named, self)
         if not written and ufunc is not None and not named:

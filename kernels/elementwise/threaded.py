@@ -220,10 +220,10 @@ def _through_float32(
     return out
 
 
-def _power(x: np.ndarray, y: Any) -> np.ndarray | None:
+def _power(x: np.ndarray, y: Any, out: np.ndarray | None = None) -> np.ndarray | None:
     if isinstance(y, np.ndarray):
-        return _applied(np.power, x, y) if y.ndim else None
-    return _applied(_POWERS[y], x) if y in _POWERS else _applied(np.power, x, y)
+        return _applied(np.power, x, y, out) if y.ndim else None
+    return _applied(_POWERS[y], x, out=out) if y in _POWERS else _applied(np.power, x, y, out)
 
 
 def _apart(y: np.ndarray, out: np.ndarray) -> bool:
