@@ -36,6 +36,7 @@ from ..ops.distance import (
 from ..ops.embedding import embedding, one_hot
 from ..ops.exponential import sigmoid
 from ..ops.gated import gelu
+from ..ops.grid_sample import affine_grid, grid_sample
 from ..ops.linear import linear
 from ..ops.loss import (
     binary_cross_entropy,
@@ -65,6 +66,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -94,6 +96,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "hardshrink",
     "hardsigmoid",
