@@ -25,8 +25,8 @@ _PADDINGS = ("zeros", "border", "reflection")
 class _Tap(NamedTuple):
     """Whole numbers that count values along a dimension, and what each counts for."""
 
-    index: Tensor
-    weight: Tensor | float
+    at: Tensor
+    weight: Tensor
 
 
 def _reflected(place: Tensor, size: int, align_corners: bool) -> Tensor:
@@ -49,17 +49,19 @@ def _inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) ->
 def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[_Tap]:
     """The values around each place along one dimension; those of zeros count for nothing."""
     place = place * ((size - 1) / 2) + (size - 1) / 2 if align_corners else place * (size / 2) + (size - 1) / 2
+    if padding_mode != "reflection":  # so far outside that no value counts, and not infinite
+        place = place.clamp(-4, size + 3)
     if mode != "bicubic":
         place = _inside(place, size, padding_mode, align_corners)
-    first = place.detach().round() if mode == "nearest" else place.detach().floor()
+    first = place.round() if mode == "nearest" else place.detach().floor()
     share = place - first
-    if mode == "nearest":
-        taps = [_Tap(first, 1.0)]
+    if mode == "nearest":  # whose weight has a gradient, of zeros
+        taps = [_Tap(first, first.masked_fill(adopt(~np.isnan(first._array)), 1.0))]
     elif mode == "bilinear":
         taps = [_Tap(first, 1 - share), _Tap(first + 1, share)]
     else:
         taps = [_Tap(first + step, _cubic((share - step).abs())) for step in (-1, 0, 1, 2)]
-        taps = [tap._replace(index=_inside(tap.index, size, padding_mode, align_corners).floor()) for tap in taps]
+        taps = [tap._replace(at=_inside(tap.at, size, padding_mode, align_corners).floor()) for tap in taps]
     return [_counted(tap, size) for tap in taps]
 
 
@@ -71,12 +73,12 @@ def _cubic(distance: Tensor) -> Tensor:
 
 
 def _counted(tap: _Tap, size: int) -> _Tap:
-    """A tap with an index in the image: what is beside it, and what is no number, counts as the first value, times 0 or
-    by a weight that is no number either."""
-    beside = adopt(~((tap.index._array >= 0) & (tap.index._array <= size - 1)))
-    index = tap.index.masked_fill(beside, 0).long()
-    weight = tap.index * 0 + tap.weight if isinstance(tap.weight, float) else tap.weight
-    return _Tap(index, weight.masked_fill(beside & ~weight.isnan(), 0))
+    """A tap with an index in the image: what is beside it counts as the first value times 0, and what is no number by a
+    weight that is none either."""
+    beside = adopt(~((tap.at._array >= 0) & (tap.at._array <= size - 1)))
+    index = tap.at.masked_fill(beside, 0).long()
+    nothing = adopt(beside._array & ~np.isnan(tap.at._array))
+    return _Tap(index, tap.weight.masked_fill(nothing, 0))
 
 
 def _grid_samples() -> Iterator[Sample]:
@@ -167,7 +169,7 @@ def grid_sample(
         index: Any = 0
         weight: Any = 1.0
         for tap, size in zip(taps, sizes, strict=True):
-            index, weight = index * size + tap.index, tap.weight * weight
+            index, weight = index * size + tap.at, tap.weight * weight
         part = gather(flat, 2, index.expand(count, channels, points)) * weight
         total = part if total is None else total + part
     result = total.reshape(count, channels, *grid.shape[1:-1])

@@ -101,7 +101,7 @@ def _mirrored_samples() -> Iterator[Sample]:
         yield sample(between(-2, 2, 0, 3), ((0, 0), (1, 1)), mode)
 
 
-_NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+_NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 @op(
