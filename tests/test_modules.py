@@ -25,7 +25,8 @@ NAMES = {
     "CrossEntropyLoss": "cross_entropy", "LogSigmoid": "logsigmoid",
     "LogSoftmax": "log_softmax", "LeakyReLU": "leaky_relu", "KLDivLoss": "kl_div", "MSELoss": "mse_loss",
     "NLLLoss": "nll_loss", "PoissonNLLLoss": "poisson_nll_loss", "GaussianNLLLoss": "gaussian_nll_loss",
-    "SmoothL1Loss": "smooth_l1_loss", "L1Loss": "l1_loss",
+    "SmoothL1Loss": "smooth_l1_loss", "L1Loss": "l1_loss", "LPPool1d": "lp_pool1d", "LPPool2d": "lp_pool2d",
+    "LPPool3d": "lp_pool3d",
 }  # fmt: skip
 """Functions whose names do not follow from those of their modules."""
 

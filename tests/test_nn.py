@@ -850,3 +850,30 @@ def test_hooks_of_fused_modules_are_called() -> None:
 
 def test_padding_keeps_the_sign_of_zero() -> None:
     assert F.pad(mt.ones(1), (1, 0), value=-0.0).signbit().tolist() == [True, False]
+
+
+def test_places_that_are_infinite_are_outside_and_those_that_are_no_number_give_none() -> None:
+    image = mt.arange(6.0).reshape(1, 1, 2, 3)
+    grid = mt.tensor([[[[float("inf"), 0.0], [0.0, -float("inf")], [float("nan"), 0.0], [0.0, 0.0]]]])
+    for mode in ("bilinear", "nearest", "bicubic"):
+        zeros = F.grid_sample(image, grid, mode).numpy().ravel()
+        assert zeros[:2].tolist() == [0, 0]
+        assert np.isnan(zeros).tolist() == [False, False, True, False]
+        border = F.grid_sample(image, grid, mode, "border", align_corners=True).numpy().ravel()
+        assert np.isfinite(border).tolist() == [True, True, False, True]
+    assert F.grid_sample(image, grid, "nearest", "border").numpy().ravel()[1] == 1
+
+
+def test_bilinear_layers() -> None:
+    """Draw weights within their bound, and sum over both inputs."""
+    layer = nn.Bilinear(3, 4, 5)
+    assert float(layer.weight.abs().max()) <= 1 / math.sqrt(3)
+    assert repr(layer) == "Bilinear(in1_features=3, in2_features=4, out_features=5, bias=True)"
+    first, second = randn(2, 6, 3), randn(2, 6, 4)
+    wanted = np.einsum("abi,oij,abj->abo", first.numpy(), layer.weight.detach().numpy(), second.numpy())
+    assert np.allclose(layer(first, second).detach().numpy(), wanted + layer.bias.detach().numpy(), atol=1e-5)
+    assert nn.Bilinear(3, 4, 5, bias=False).bias is None
+    with pytest.raises(RuntimeError, match=r"got \[2, 3\], \[3, 4\]"):
+        layer(randn(2, 3), randn(3, 4))
+    with pytest.raises(ValueError, match="in1_features must be > 0"):
+        nn.Bilinear(0, 4, 5)

@@ -21,6 +21,7 @@ from ..ops.adaptive import (
     adaptive_max_pool3d,
 )
 from ..ops.attention import scaled_dot_product_attention
+from ..ops.bilinear import bilinear
 from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
 from ..ops.columns import unfold_images as unfold
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
@@ -38,6 +39,7 @@ from ..ops.exponential import sigmoid
 from ..ops.gated import gelu
 from ..ops.grid_sample import affine_grid, grid_sample
 from ..ops.linear import linear
+from ..ops.local import local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d
 from ..ops.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -72,6 +74,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
@@ -111,8 +114,12 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "local_response_norm",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",

@@ -16,7 +16,8 @@ from .module import Module
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "SELU", "BCELoss", "BCEWithLogitsLoss", "ChannelShuffle", "CosineEmbeddingLoss",
     "CosineSimilarity", "CrossEntropyLoss", "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LeakyReLU", "LogSigmoid", "LogSoftmax", "MSELoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LPPool1d", "LPPool2d", "LPPool3d",
+    "LeakyReLU", "LocalResponseNorm", "LogSigmoid", "LogSoftmax", "MSELoss",
     "MarginRankingLoss", "Mish", "NLLLoss", "PReLU", "PairwiseDistance", "PixelShuffle",
     "PixelUnshuffle", "PoissonNLLLoss", "ReLU", "ReLU6", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss",
     "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
@@ -339,6 +340,30 @@ class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3, 
 
 
 # Images
+
+
+class LPPool1d(OfFunction, function=F.lp_pool1d):
+    """The p-norm of each window of (N, C, L), or (C, L)."""
+
+
+class LPPool2d(OfFunction, function=F.lp_pool2d):
+    """The p-norm of each window of images (N, C, H, W), or (C, H, W)."""
+
+
+class LPPool3d(OfFunction, function=F.lp_pool3d):
+    """The p-norm of each window of volumes (N, C, D, H, W), or (C, D, H, W)."""
+
+
+class LocalResponseNorm(OfFunction, function=F.local_response_norm):
+    """Values over a power of the mean of squares of the channels around them."""
+
+    size: int
+    alpha: float
+    beta: float
+    k: float
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class PixelShuffle(OfFunction, function=F.pixel_shuffle):

@@ -222,11 +222,11 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """The places of `grid_sample` for images of this `size`, (N, C, H, W), that the maps `theta` (N, 2, 3) take them
     to, as (N, H, W, 2); for volumes (N, C, D, H, W) `theta` is (N, 3, 4). Sums of products at full precision.
 
-    Raises RuntimeError for shapes that do not fit.
+    Raises ValueError for shapes that do not fit.
     """
     dims = len(size) - 2
     if dims not in (2, 3) or tuple(theta.shape) != (size[0], dims, dims + 1) or min(size[1:]) < 1:
-        raise RuntimeError(
+        raise ValueError(
             f"affine_grid(): expected a size of 4 or 5 numbers above 0 and maps of shape (N, 2, 3) or (N, 3, 4), and "
             f"got {list(size)} and {list(theta.shape)}"
         )

@@ -172,7 +172,7 @@ def _avg_pool(
     return mean.squeeze(0) if unbatched else mean
 
 
-def _avg_reference(dims: int) -> Callable[..., np.ndarray]:
+def avg_reference(dims: int) -> Callable[..., np.ndarray]:
     def reference(
         input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
@@ -251,7 +251,7 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
 
     pool_largest.__name__ = max_name
     largest_of = floating_composite(takes="if", reference=max_reference(dims), samples=_max_samples(dims))(pool_largest)
-    mean = floating_composite(reference=_avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
+    mean = floating_composite(reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
     return largest_of, mean
 
 
