@@ -54,6 +54,7 @@ from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
 from .printing import set_printoptions
+from .questions import *
 from .random import *
 from .size import Size
 from .tensor import Tensor

@@ -30,8 +30,9 @@ from .ops.dims import addressable, shape_of
 from .tensor import Tensor, adopt, array_from
 
 __all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like", "linspace",
-    "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
+    "linspace", "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 
@@ -89,6 +90,21 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
         return made(from_numpy(data)._array, device, False)
     return tensor(data, dtype=dtype, device=device)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """`as_tensor(obj)`, outside any graph unless `requires_grad` says otherwise; with `copy=True` always in memory of
+    its own, with False never: ValueError where that cannot be."""
+    found = as_tensor(obj.detach() if isinstance(obj, Tensor) else obj, dtype, device)
+    memory = obj._array if isinstance(obj, Tensor) else obj
+    shared = isinstance(memory, np.ndarray) and np.may_share_memory(found._array, memory)
+    if copy is False and not shared:
+        raise ValueError(
+            f"asarray(): {type(obj).__name__} of this type cannot be a tensor without a copy; use copy=None"
+        )
+    return made(found._array.copy() if copy and shared else found._array, None, requires_grad)
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:

@@ -98,6 +98,8 @@ class Tensor:
         """The number of dimensions."""
         return self._array.ndim
 
+    ndimension = dim
+
     def numel(self) -> int:
         """The number of elements."""
         return self._array.size
@@ -143,6 +145,14 @@ class Tensor:
     @property
     def device(self) -> str:
         return "cpu"
+
+    @property
+    def is_cpu(self) -> bool:
+        return True
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point

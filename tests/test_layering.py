@@ -39,6 +39,7 @@ RANKS = {
     "ops": 4,
     "factories": 4,
     "random": 4,
+    "questions": 4,
     "fft": 5,
     "func": 5,
     "linalg": 5,

@@ -6,6 +6,7 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 from . import (  # noqa: F401
     adaptive,
     attention,
+    bilinear,
     columns,
     convolution,
     cross_entropy,
@@ -15,8 +16,10 @@ from . import (  # noqa: F401
     fourier,
     fourier_many,
     frequencies,
+    grid_sample,
     history,
     linear,
+    local,
     loss,
     multihead,
     normalization,

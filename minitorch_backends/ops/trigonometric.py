@@ -263,3 +263,6 @@ def rad2deg(input: Array):
 
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
 arcsinh, arccosh, arctanh = asinh, acosh, atanh
+for _name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2"):
+    for _end in ("", "_"):
+        setattr(Tensor, f"arc{_name}{_end}", getattr(Tensor, f"a{_name}{_end}"))

@@ -1,0 +1,65 @@
+"""What can be asked of tensors and of element types, under torch's names."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+from .dtypes import DType, result_dtype, scalar_dtype, to_dtype
+from .tensor import Tensor
+
+__all__ = [
+    "can_cast", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "result_type",
+]  # fmt: skip
+
+
+def _tensor(name: str, input: Any) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
+    return input
+
+
+def is_tensor(obj: Any) -> TypeGuard[Tensor]:
+    """Whether it is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether its elements are floating point numbers."""
+    return _tensor("is_floating_point", input).is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether its elements are complex numbers."""
+    return _tensor("is_complex", input).is_complex()
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether its only element is not zero. Raises RuntimeError for another number of elements."""
+    if _tensor("is_nonzero", input).numel() != 1:
+        raise RuntimeError(f"is_nonzero(): expected a tensor of one element, and got shape {list(input.shape)}")
+    return bool(input)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return _tensor("numel", input).numel()
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The type of the sum of two tensors or numbers: numbers, and tensors without dimensions, yield to tensors with
+    some unless they are of a higher category."""
+    groups: tuple[list[DType], ...] = ([], [], [])
+    for each in (tensor1, tensor2):
+        if isinstance(each, Tensor):
+            groups[0 if each.ndim else 1].append(each.dtype)
+        elif isinstance(each, (bool, int, float, complex)):
+            groups[2].append(scalar_dtype(each))
+        else:
+            raise TypeError(f"result_type(): expected tensors or numbers, and got {type(each).__name__}")
+    return result_dtype(*map(tuple, groups))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether a result may be brought to a type, as `out=` and in-place ops do: not to one of a lower category, of
+    boolean, integer, floating and complex ones."""
+    return to_dtype(to).category >= to_dtype(from_).category
