@@ -121,3 +121,12 @@ def test_the_own_cap_wins() -> None:
 def test_an_unknown_cap_of_torchs_is_an_error() -> None:
     code = "from minitorch_backends import backends as b; b.cpu.get_cpu_capability()"
     assert "ATEN_CPU_CAPABILITY='avx3' is not a CPU capability" in python(code, ATEN_CPU_CAPABILITY="avx3").error
+
+
+def test_importing_asks_for_no_instructions() -> None:
+    """The capability is read by the first kernel, so that a program may set the variable after its imports."""
+    code = (
+        "import minitorch_backends\nfrom minitorch_backends.kernels import cpu\n"
+        "print(cpu.capability.cache_info().currsize, cpu.hardware.cache_info().currsize)"
+    )
+    assert python(code).out.split() == ["0", "0"]

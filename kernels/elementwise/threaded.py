@@ -97,10 +97,10 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
 
 @functools.cache
 def least_of(function: Any) -> int:
-    """Numbers of an array from which `threaded` takes a function of it."""
+    """Numbers of an array from which `threaded` may take a function of it. The same for all CPUs: ops are declared with
+    it, and which instructions may be used is asked no sooner than by the first kernel."""
     ufunc = np.power if function is operator.pow else function
-    in_vectors = any((ufunc, size) in _IN_VECTORS for size in _EITHER) and cpu.capability() != "portable"
-    return _LEAST_IN_VECTORS if in_vectors else LARGE
+    return _LEAST_IN_VECTORS if any((ufunc, size) in _IN_VECTORS for size in _EITHER) else LARGE
 
 
 def each(ufunc: np.ufunc, x: np.ndarray, *operands: Any, out: np.ndarray | None = None) -> np.ndarray:
