@@ -14,7 +14,6 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .floating import floating_composite, widened
 from .resize import _CUBIC
-from .scatter import gather
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -160,19 +159,20 @@ def grid_sample(
     sizes, align = input.shape[2:], bool(align_corners)
     count, channels, points = input.shape[0], input.shape[1], math.prod(grid.shape[1:-1])
     around = [
-        _taps(places[..., dim].reshape(count, 1, points), size, mode, padding_mode, align)
+        _taps(places[..., dim].reshape(count * points, 1), size, mode, padding_mode, align)
         for dim, size in zip(reversed(range(len(sizes))), sizes, strict=True)
     ]
-    flat = values.reshape(count, channels, math.prod(sizes))
+    rows = values.movedim(1, -1).reshape(count * math.prod(sizes), channels)  # one for each place in each image
+    image = adopt(np.arange(count).repeat(points)[:, None])
     total: Any = None
     for taps in itertools.product(*around):
-        index: Any = 0
+        index: Any = image
         weight: Any = 1.0
         for tap, size in zip(taps, sizes, strict=True):
             index, weight = index * size + tap.at, tap.weight * weight
-        part = gather(flat, 2, index.expand(count, channels, points)) * weight
+        part = rows.index_select(0, index.reshape(-1)) * weight
         total = part if total is None else total + part
-    result = total.reshape(count, channels, *grid.shape[1:-1])
+    result = total.reshape(count, *grid.shape[1:-1], channels).movedim(-1, 1).contiguous()
     return result.to(input.dtype) if result.dtype is not input.dtype else result
 
 
