@@ -104,7 +104,9 @@ def asarray(
         raise ValueError(
             f"asarray(): {type(obj).__name__} of this type cannot be a tensor without a copy; use copy=None"
         )
-    return made(found._array.copy() if copy and shared else found._array, None, requires_grad)
+    if copy and shared:
+        found = adopt(found._array.copy())
+    return found.requires_grad_(requires_grad)
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:

@@ -76,6 +76,9 @@ def test_as_an_array() -> None:
     assert again.requires_grad
     assert again.is_leaf
     assert again.data_ptr() == leaf.data_ptr()
+    given = mt.ones(2)
+    mt.asarray(given).add_(1)
+    assert (given.tolist(), given._version) == ([2, 2], 1)  # autograd sees the write
     assert mt.asarray([1, 2], dtype=mt.float64, copy=True).dtype is mt.float64
     for given, dtype in (([1], None), (array, mt.float32)):
         with pytest.raises(ValueError, match="cannot be a tensor without a copy"):

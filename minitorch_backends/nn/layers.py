@@ -20,6 +20,14 @@ __all__ = ["Bilinear", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"
 # With parameters
 
 
+def _draw(weight: Tensor, bias: Tensor | None, inputs: int) -> None:
+    """Numbers uniform within 1 / sqrt(inputs)."""
+    bound = 1 / math.sqrt(inputs) if inputs else 0.0
+    for each in (weight, bias):
+        if each is not None:
+            init.uniform_(each, -bound, bound)
+
+
 class Linear(Module):
     """input @ weight.T + bias, for inputs (..., in_features).
 
@@ -40,10 +48,7 @@ class Linear(Module):
 
     def reset_parameters(self) -> None:
         """Draw weights and biases anew."""
-        bound = 1 / math.sqrt(self.in_features) if self.in_features else 0.0
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
+        _draw(self.weight, self.bias, self.in_features)
 
     def forward(self, input: Tensor) -> Tensor:
         if derives():
@@ -82,10 +87,7 @@ class Bilinear(Module):
 
     def reset_parameters(self) -> None:
         """Draw weights and biases anew."""
-        bound = 1 / math.sqrt(self.in1_features)
-        init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            init.uniform_(self.bias, -bound, bound)
+        _draw(self.weight, self.bias, self.in1_features)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)

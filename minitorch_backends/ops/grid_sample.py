@@ -13,7 +13,7 @@ import numpy as np
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .floating import floating_composite, widened
-from .resize import _CUBIC
+from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -59,16 +59,9 @@ def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners:
     elif mode == "bilinear":
         taps = [_Tap(first, 1 - share), _Tap(first + 1, share)]
     else:
-        taps = [_Tap(first + step, _cubic((share - step).abs())) for step in (-1, 0, 1, 2)]
+        taps = [_Tap(first + step, weight) for step, weight in zip((-1, 0, 1, 2), cubic_weights(share), strict=True)]
         taps = [tap._replace(at=_inside(tap.at, size, padding_mode, align_corners).floor()) for tap in taps]
     return [_counted(tap, size) for tap in taps]
-
-
-def _cubic(distance: Tensor) -> Tensor:
-    """The weight of a value at a distance of up to 2 (R. Keys, 1981)."""
-    near = ((_CUBIC + 2) * distance - (_CUBIC + 3)) * distance * distance + 1
-    far = ((distance - 5) * distance + 8) * distance * _CUBIC - 4 * _CUBIC
-    return near.where(distance.detach() <= 1, far)
 
 
 def _counted(tap: _Tap, size: int) -> _Tap:
@@ -110,7 +103,7 @@ def _along(place: float, size: int, mode: str, padding_mode: str, align: bool) -
     elif mode == "bilinear":
         found = [(first, 1 - (x - first)), (first + 1, x - first)]
     else:
-        a, found = _CUBIC, []
+        a, found = -0.75, []
         for k in range(first - 1, first + 3):
             d = abs(x - k)
             near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a

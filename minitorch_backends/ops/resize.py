@@ -16,7 +16,7 @@ from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_poo
 from .floating import floating_composite, widened
 from .resample import Neighbours, resample
 
-__all__ = ["channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
+__all__ = ["channel_shuffle", "cubic_weights", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
 _DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
 """The modes that interpolate between values, and of how many spatial dimensions."""
@@ -54,14 +54,19 @@ def _weighted(size: int, count: int, scale: float | None, align_corners: bool, c
         share = place - first
         return Neighbours(size, np.stack([first, np.minimum(first + 1, size - 1)]), np.stack([1 - share, share]))
     first = np.floor(place).astype(np.int64)
-    t, a = place - first, _CUBIC
-    shares = (
+    shares = cubic_weights(place - first)
+    return Neighbours(size, np.stack([(first + k).clip(0, size - 1) for k in (-1, 0, 1, 2)]), np.stack(shares))
+
+
+def cubic_weights(t: Any) -> tuple[Any, Any, Any, Any]:
+    """Of the values at -1, 0, 1 and 2 for places at t from 0 to 1, arrays or tensors."""
+    a = _CUBIC
+    return (
         ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
         ((a + 2) * t - (a + 3)) * t * t + 1,
         ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
         ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
     )
-    return Neighbours(size, np.stack([(first + k).clip(0, size - 1) for k in (-1, 0, 1, 2)]), np.stack(shares))
 
 
 def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
