@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .kept import Kept, array_of
 from .shapes import Steps, output_size, padded, steps
 
 __all__ = ["exact_conv", "exact_input_gradient", "exact_weight_gradient"]
@@ -27,7 +28,7 @@ def _taps(kernel: Sequence[int], output: Sequence[int], at: Steps) -> Iterator[t
 
 def exact_conv(
     x: np.ndarray,
-    weight: np.ndarray,
+    weight: np.ndarray | Kept,
     bias: np.ndarray | None = None,
     *,
     stride: Sequence[int] = (),
@@ -41,13 +42,14 @@ def exact_conv(
     kernel = weight.shape[2:]
     at = steps(len(kernel), stride, padding, dilation)
     output = output_size(x.shape[2:], kernel, at)
-    wide, weights = padded(_wide(x), at.padding), _wide(weight)
+    wide, weights = padded(_wide(x), at.padding), _wide(array_of(weight))
     wide = wide.reshape(len(x), groups, x.shape[1] // groups, *wide.shape[2:])
-    weights = weights.reshape(groups, len(weight) // groups, *weight.shape[1:])
-    y = np.zeros((len(x), groups, len(weight) // groups, *output), np.result_type(wide, weights))
+    outputs = weight.shape[0]
+    weights = weights.reshape(groups, outputs // groups, *weight.shape[1:])
+    y = np.zeros((len(x), groups, outputs // groups, *output), np.result_type(wide, weights))
     for tap, seen in _taps(kernel, output, at):
         y += np.einsum("ngc...,goc->ngo...", wide[seen], weights[(..., *tap)])
-    y = y.reshape(len(x), len(weight), *output)
+    y = y.reshape(len(x), outputs, *output)
     if bias is not None:
         y += _wide(bias).reshape(len(bias), *(1,) * len(kernel))
     return np.maximum(y, 0) if relu else y

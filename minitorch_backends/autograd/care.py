@@ -1,4 +1,5 @@
-"""Visiting a node with care: its hooks are called, what goes wrong is explained, and NaN is found where it arises."""
+"""Visiting a node with care: its hooks are called, what goes wrong is explained, NaN is found where it arises, and
+records of kernel calls know the module."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from ..tensor import Tensor
 from .accumulation import fitted
 from .anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
 from .nodes import Node, hooks_if_any
+from .trail import computing_for
 
 __all__ = ["Recorder", "propagate_with_care"]
 
@@ -44,7 +46,8 @@ def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
         return
     recorder, diagnosing = Recorder(edges, flow.create_graph), is_anomaly_enabled()
     try:
-        node.op.propagate(node, edges, g, recorder)
+        with computing_for(node):
+            node.op.propagate(node, edges, g, recorder)
     except Exception:
         if diagnosing:
             warn_of_forward(node)

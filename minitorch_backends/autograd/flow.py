@@ -20,6 +20,7 @@ from .hooks import running, watched_leaves
 from .modes import grad_mode
 from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
 from .reach import leading_to, reachable, without_gaps
+from .trail import is_followed
 
 __all__ = ["Flow"]
 
@@ -29,7 +30,7 @@ class Flow:
 
     Attributes:
         accumulates: whether leaves add what arrives to their `.grad`; else it is collected for the wanted nodes only.
-        careful: whether every node is visited with care: hooks, diagnosis, recorded flags.
+        careful: whether every node is visited with care: for diagnosis, or since the modules of nodes are followed.
         relevant: the nodes that lead to a wanted one; None stands for all.
         found: the gradients of the wanted nodes.
         awaited: for each leaf with hooks, how many visits to nodes it still waits for.
@@ -62,7 +63,7 @@ class Flow:
         self.relevant: set[Node] | None = None
         self.reached: set[Node] | None = None
         self.awaited: dict[Node, int] | None = None
-        self.careful = is_anomaly_enabled()
+        self.careful = is_anomaly_enabled() or is_followed()
         if wanted is not None:
             self.relevant = leading_to(wanted, [node for node, _ in roots])
             for node in wanted:

@@ -4,11 +4,13 @@ the gradients of both."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from ..autograd.function import Function
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import is_grad_enabled
+from ..scopes import Scope
 from ..tensor import Tensor
 
 __all__ = ["ModuleHooks"]
@@ -105,6 +107,7 @@ class ModuleHooks:
     Attributes:
         before, after: pairs of a function of a call, and whether it sees keyword arguments.
         backward_pre, backward: functions of the gradients of what came out, and of both.
+        scopes: what holds while a call, and all of the above but gradients, runs.
     """
 
     def __init__(self) -> None:
@@ -112,6 +115,7 @@ class ModuleHooks:
         self.after: dict[int, tuple[Callable[..., Any], bool]] = {}
         self.backward_pre: dict[int, Callable[..., Any]] = {}
         self.backward: dict[int, Callable[..., Any]] = {}
+        self.scopes: dict[int, Scope] = {}
 
     def add(self, kind: str, entry: Any, prepend: bool) -> RemovableHandle:
         hooks = getattr(self, kind)
@@ -122,7 +126,15 @@ class ModuleHooks:
         return handle
 
     def called(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What calling the module gives: its forward, between its hooks."""
+        """What calling the module gives: its forward, between its hooks, in its scopes."""
+        if not self.scopes:
+            return self._between(module, args, kwargs)
+        with ExitStack() as scopes:
+            for scope in self.scopes.values():
+                scopes.enter_context(scope)
+            return self._between(module, args, kwargs)
+
+    def _between(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for fn, with_kwargs in list(self.before.values()):
             found = fn(module, args, kwargs) if with_kwargs else fn(module, args)
             if found is not None and with_kwargs:

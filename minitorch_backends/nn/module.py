@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
+from ..autograd import trail
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import no_grad
 from ..dtypes import bfloat16, float16, float32, float64
@@ -39,9 +40,10 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, ...)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooks is None:
+        if self._hooks is None and not trail.following:
             return self.forward(*args, **kwargs)
-        return self._hooks.called(self, args, kwargs)
+        with trail.entered(self):
+            return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.called(self, args, kwargs)
 
     # Hooks
 

@@ -1,18 +1,23 @@
-"""Helpers for training and inference: gradients kept within bounds, layers joined."""
+"""Helpers for training and inference: gradients kept within bounds, layers joined, and layers under their own flags."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import ExitStack
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..scopes import Scope
 from ..tensor import Tensor, adopt
 from .fusion import fuse
+from .module import Module
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "fuse"]
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "fuse", "run_under"]
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
@@ -51,3 +56,33 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """Bring every element of the gradients into [-clip_value, clip_value], in place."""
     for each in _gradients(parameters):
         each.clamp_(-clip_value, clip_value)
+
+
+def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
+    """Have parts of a model run under flags, or another scope, of their own from now on.
+
+    Each forward of `module`, or of the modules in it whose dotted names match one of `names` (as file names match
+    "encoder.*.attention"), runs in `scope`: `backends.flags(...)`, a snapshot, `no_grad()`. What is returned takes that
+    back, by `close()` or at the end of a `with` block. A scope inside another goes before it.
+
+    Gradients run under the flags in force in `backward()`; `backends.backward_precision = "recorded"` gives them the
+    precision of the forward pass. A module whose parameters its owner computes with, without calling it (`out_proj` of
+    `MultiheadAttention`), runs under what holds for the owner.
+
+    Raises TypeError for what is no scope, ValueError for a name that no module has.
+    """
+    if not isinstance(scope, Scope):
+        raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), and got {scope!r}")
+    known = dict(module.named_modules())
+    chosen = {"": module} if not names else {}
+    for name in names:
+        found = {path: each for path, each in known.items() if fnmatchcase(path, name)}
+        if not found:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; named_modules() lists them"
+            raise ValueError(f"no module of this {type(module).__name__} has a name like {name!r}{hint}")
+        chosen |= found
+    handles = ExitStack()
+    for each in chosen.values():
+        handles.enter_context(each._add_hook("scopes", scope, prepend=False))
+    return handles

@@ -1,0 +1,112 @@
+"""What would run: the answer of the dispatcher itself, without running anything."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd.modes import no_grad
+from ..declared import registry
+from ..factories import from_numpy
+from ..kernels.registry import planned
+from ..ops.einsum import einsum_plan
+from ..ops.einsum.plan import Plan
+from ..ops.einsum.programs import KEPT, cache, tally
+from .records import as_text
+
+__all__ = ["Answer", "Contractions", "EinsumCache", "einsum", "einsum_cache", "why"]
+
+
+class Answer(NamedTuple):
+    """How a call would run.
+
+    Attributes:
+        kernel: the kernel that would be called.
+        precision, decided_by: the precision, and the flag, argument or rule that chose it.
+        implementations: those that would run, best first; the later ones if the earlier refuse the data.
+        refusals: pairs of an implementation and the sentence with which it refuses shapes, dtypes or this CPU.
+        options: the kernel's other keywords.
+        shapes: of the arguments.
+    """
+
+    kernel: str
+    precision: str
+    decided_by: str | None
+    implementations: tuple[str, ...]
+    refusals: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, Any], ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    def __str__(self) -> str:
+        first, *others = self.implementations or ("nothing",)
+        lines = [f"{self.kernel} of {as_text(self.shapes)} runs by {first} at {self.precision}: {self.decided_by}"]
+        lines += [f"    not {name}: {sentence}" for name, sentence in self.refusals]
+        lines += [f"    {name}={value!r}" for name, value in self.options]
+        return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
+
+
+def why(name: str, *arguments: Any, **options: Any) -> Answer:
+    """How the first kernel that an op calls would run for these tensors (or arrays), here and now.
+
+    The op is called by its public name ("matmul", "linear", "linalg.solve"), without recording, and stopped where it
+    calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no op, and
+    for an op that calls no kernel.
+    """
+    function = registry.get(name) or registry.get(name.replace(".", "_")) or registry.get(name.rpartition(".")[2])
+    if function is None:
+        raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
+    tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
+    with no_grad():
+        call = planned(lambda: function.public(*tensors, **options))
+    if call is None:
+        raise ValueError(f"explain.why has no answer for {name!r}, which calls no kernel for these arguments")
+    others = {name: value for name, value in call.keywords.items() if name != "precision"}
+    return Answer(
+        kernel=call.kernel.name,
+        precision=call.keywords.get("precision", "ieee"),
+        decided_by=call.decided_by,
+        implementations=tuple(each.name for each in call.decision.candidates),
+        refusals=call.decision.refusals,
+        options=tuple(others.items()),
+        shapes=call.shapes,
+    )
+
+
+def _nearest(name: str) -> str:
+    near = get_close_matches(name, registry, n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+class Contractions(NamedTuple):
+    """The plan of an einsum, and those of the gradients of its operands, which are einsums as well."""
+
+    forward: Plan
+    cotangents: tuple[Plan, ...]
+
+    def __str__(self) -> str:
+        parts = [str(self.forward)]
+        parts += [f"Gradient of operand {index}: {plan}" for index, plan in enumerate(self.cotangents)]
+        return "\n\n".join(parts)
+
+
+def einsum(*args: Any, **options: Any) -> Contractions:
+    """How an einsum and its gradients would be contracted; the arguments are those of `einsum_plan`."""
+    plan = einsum_plan(*args, **options)
+    return Contractions(plan, plan.cotangents())
+
+
+class EinsumCache(NamedTuple):
+    """What is known of earlier einsums, in the terms of `functools`: calls that found their plan, calls that made one,
+    how many plans may be kept, and how many are."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+def einsum_cache() -> EinsumCache:
+    """The cache of plans, which are kept by equation, shapes, dtypes and strategy; the oldest goes first."""
+    return EinsumCache(tally.hits, tally.misses, KEPT, len(cache))

@@ -1,0 +1,184 @@
+"""What ran: every kernel call of a block, as a table or as JSON, and where two runs part."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from ..autograd.modes import is_in_backward
+from ..autograd.trail import current_module, follow_modules
+from ..kernels.errors import errors_of
+from ..kernels.registry import Call, kernels, observe
+
+__all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record"]
+
+
+class Record(NamedTuple):
+    """One kernel call.
+
+    Attributes:
+        kernel: the task, "matmul".
+        shapes, dtypes: of the array arguments.
+        precision: what the kernel was asked for.
+        options: its other keywords, as pairs of a name and a value.
+        implementation: which of the kernel's implementations ran.
+        refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
+        decided_by: the flag, argument or rule that chose the precision.
+        direction: "forward" or "backward".
+        seconds: wall time of the implementation.
+        module: the dotted name of the `nn.Module` whose forward, or whose gradients, made the call, in the outermost
+            module that was called ("" for that one itself); None outside of modules.
+    """
+
+    kernel: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    precision: str
+    options: tuple[tuple[str, Any], ...]
+    implementation: str
+    refusals: tuple[tuple[str, str], ...]
+    decided_by: str | None
+    direction: str
+    seconds: float
+    module: str | None = None
+
+    def __str__(self) -> str:
+        return "  ".join(filter(None, _cells(self)))
+
+
+_HEADER = ("kernel", "shapes", "dtype", "precision", "implementation", "direction", "ms", "module", "decided by")
+
+
+class Log(list[Record]):
+    """The records of a block, in the order in which the kernels ran."""
+
+    def table(self, refusals: bool = False) -> str:
+        """The records as aligned text, one line each; with `refusals`, each refused candidate below its call."""
+        lines = []
+        for line, entry in zip(aligned(self._cells()), (None, *self), strict=True):
+            lines.append(line)
+            if refusals and entry is not None:
+                lines += [f"    not {name}: {sentence}" for name, sentence in entry.refusals]
+        return "\n".join(lines)
+
+    __str__ = table
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """The head of the table and its rows; without the column of modules where there are none."""
+        cells, place = [_HEADER, *map(_cells, self)], _HEADER.index("module")
+        named = any(entry.module is not None for entry in self)
+        return cells if named else [(*row[:place], *row[place + 1 :]) for row in cells]
+
+    def to_json(self) -> str:
+        """The records as JSON: a list of objects with the attributes of `Record`."""
+        return json.dumps([entry._asdict() for entry in self], indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Log:
+        """What `to_json` wrote, in another process perhaps."""
+        return cls(Record(**{name: _tuples(value) for name, value in entry.items()}) for entry in json.loads(text))
+
+    def _repr_html_(self) -> str:
+        """The table for a notebook, with the refusals as a tip on the implementation."""
+        names, *described = self._cells()
+        head, place = "".join(f"<th>{html.escape(name)}</th>" for name in names), names.index("implementation")
+        rows = []
+        for entry, row in zip(self, described, strict=True):
+            tip = html.escape("; ".join(f"not {name}: {sentence}" for name, sentence in entry.refusals))
+            cells = [f"<td>{html.escape(cell)}</td>" for cell in row]
+            cells[place] = cells[place].replace("<td>", f'<td title="{tip}">', 1)
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, whose columns are as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def as_text(shapes: Iterable[tuple[int, ...]]) -> str:
+    return " @ ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
+
+
+def _cells(entry: Record) -> tuple[str, ...]:
+    dtypes = ", ".join(dict.fromkeys(entry.dtypes))
+    options = "".join(f" {name}={value}" for name, value in entry.options)
+    described = (entry.kernel, as_text(entry.shapes), dtypes, entry.precision + options, entry.implementation)
+    return (*described, entry.direction, f"{entry.seconds * 1e3:.3f}", entry.module or "", entry.decided_by or "")
+
+
+@contextmanager
+def record(residuals: bool = False) -> Iterator[Log]:
+    """List every kernel call that this thread or task makes while the block runs: `with explain.record() as log:`.
+
+    With `residuals`, the options of a call also say how far its result is from what its own arguments ask for: of
+    products, convolutions, attention and recurrences `relative_error`, in the Frobenius norm, against float64; of
+    factorisations and solutions backward errors, in units of roundoff. That takes as long as to do it in float64.
+    """
+    log = Log()
+    with follow_modules(), observe(lambda call: log.append(_record(call, residuals))):
+        yield log
+
+
+def _record(call: Call, residuals: bool) -> Record:
+    described = kernels[call.kernel].describe(call)
+    if residuals:
+        errors = {f"{measure}_error": float(f"{error:.3g}") for measure, error in errors_of(call).items()}
+        described = {**described, **errors}
+    options = {name: value for name, value in described.items() if name != "precision"}
+    return Record(
+        kernel=call.kernel,
+        shapes=call.shapes,
+        dtypes=call.dtypes,
+        precision=call.keywords.get("precision", "ieee"),
+        options=tuple(options.items()),
+        implementation=call.implementation,
+        refusals=call.refusals,
+        decided_by=call.decided_by,
+        direction="backward" if is_in_backward() else "forward",
+        seconds=call.seconds,
+        module=current_module(),
+    )
+
+
+class Difference(NamedTuple):
+    """Where two recorded runs part.
+
+    Attributes:
+        number: of the first call that differs, from 0.
+        fields: the attributes in which it differs; none where one run has ended.
+        first, second: the two calls; None where a run has ended.
+    """
+
+    number: int
+    fields: tuple[str, ...]
+    first: Record | None
+    second: Record | None
+
+    def __str__(self) -> str:
+        how = f" differs in {', '.join(self.fields)}" if self.fields else ": one run has ended"
+        lines = [f"call {self.number}{how}"]
+        for name, entry in (("first", self.first), ("second", self.second)):
+            lines.append(f"  {name}: {entry if entry is not None else 'no more calls'}")
+            lines += [f"    {field}: {getattr(entry, field)!r}" for field in self.fields]
+        return "\n".join(lines)
+
+
+def diff(first: Sequence[Record], second: Sequence[Record]) -> Difference | None:
+    """The first call in which two recorded runs differ in anything but time; None when there is none."""
+    for index, (a, b) in enumerate(zip_longest(first, second)):
+        if a is None or b is None:
+            return Difference(index, (), a, b)
+        fields = tuple(name for name in Record._fields if name != "seconds" and getattr(a, name) != getattr(b, name))
+        if fields:
+            return Difference(index, fields, a, b)
+    return None

@@ -1,0 +1,155 @@
+"""Which layers of a model bear a lower precision: one of them at a time runs at it, and the answers are compared."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..autograd.modes import no_grad
+from ..backends import Snapshot, snapshot
+from ..backends.permission import FAMILIES
+from ..flags import rows
+from ..kernels.precision import named as known_precision
+from ..kernels.registry import kernels
+from ..nn.module import Module
+from ..nn.utils import run_under
+from ..tensor import Tensor
+from .records import Log, Record, aligned, record
+
+__all__ = ["LayerError", "Sensitivity", "sensitivity"]
+
+_PRECISIONS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
+"""The flags that have a say in the precision of a product, of which `fp32_precision` alone is set here."""
+
+_HEADER = ("module", "precision", "calls", "local error", "error of answers", "flips")
+
+
+class LayerError(NamedTuple):
+    """What one layer does to the answers of a model.
+
+    Attributes:
+        module: its dotted name; "" stands for what the model computes outside of its parts, None for all of it at once.
+        precision: at which its products ran.
+        calls: how many of its kernel calls ran at that precision.
+        local: the largest error of one of those calls, against float64 on its own arguments.
+        error: of the answers, relative to those without the change, both by their Frobenius norms.
+        flips: the share of rows whose largest entry is another; NaN where the answers are not rows of several.
+    """
+
+    module: str | None
+    precision: str
+    calls: int
+    local: float
+    error: float
+    flips: float
+
+    def _cells(self) -> tuple[str, ...]:
+        name = "(all of it)" if self.module is None else self.module or "(itself)"
+        return (name, self.precision, str(self.calls), f"{self.local:.1e}", f"{self.error:.1e}", f"{self.flips:.2%}")
+
+
+class Sensitivity(list[LayerError]):
+    """The layers of a model in the order of their first call, at one precision after another."""
+
+    def worst_first(self) -> Sensitivity:
+        """The same with the largest error of the answers first."""
+        return Sensitivity(sorted(self, key=lambda each: -each.error))
+
+    def __str__(self) -> str:
+        return "\n".join(aligned([_HEADER, *(each._cells() for each in self)]))
+
+    def to_json(self) -> str:
+        """The rows as JSON: a list of objects with the attributes of `LayerError`."""
+        return json.dumps([each._asdict() for each in self], indent=1)
+
+
+@no_grad()
+def sensitivity(
+    model: Module,
+    *inputs: Any,
+    precisions: Sequence[str] = ("tf32", "bf16"),
+    progress: Callable[[str], None] | None = None,
+    **named: Any,
+) -> Sensitivity:
+    """What each layer of `model`, at each of `precisions` alone, does to the answers `model(*inputs, **named)`.
+
+    A layer is a module in whose own forward products, convolutions, attention, recurrences or factorisations of float32
+    tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of the model at
+    it. Answers are a tensor, or several in a tuple or list. The model is called twice, and once for each row;
+    `progress`, if there is one, is called with a line of text before each.
+
+    Raises ValueError for what is no precision and for a model in which none acts, RuntimeError for answers that are no
+    tensors, or differ from one call to the next (put the model in evaluation mode).
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"sensitivity expects a Module, whose parts have names, and got {type(model).__name__}")
+    wanted = [known_precision(each).name for each in precisions]
+    with record() as log:
+        answers = _answers(model(*inputs, **named))
+    held = {name for name, _ in model.named_modules()}
+    layers = list(dict.fromkeys(each.module for each in log if each.module in held and _acted_on(each)))
+    if not layers:
+        raise ValueError(f"sensitivity: no precision acts in this {type(model).__name__} for these inputs")
+    again = _answers(model(*inputs, **named))
+    if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(answers, again, strict=True)):
+        raise RuntimeError("sensitivity: two calls of the model give different answers; put it in evaluation mode")
+    found = Sensitivity()
+    for precision in wanted:
+        for layer in (*layers, None):
+            if progress is not None:
+                progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {precision}")
+            with _alone(model, layer, layers, precision), record(residuals=True) as log:
+                changed = _answers(model(*inputs, **named))
+            found.append(_row(layer, precision, log, answers, changed))
+    return found
+
+
+def _acted_on(call: Record) -> bool:
+    return "float32" in call.dtypes and kernels[call.kernel].bound.keys() != {"ieee"}
+
+
+@contextmanager
+def _alone(model: Module, layer: str | None, layers: Iterable[str | None], precision: str) -> Iterator[None]:
+    """Have one layer run at a precision, and the layers inside it as they did; or the whole model, for None."""
+    before = snapshot()
+    kept = [(path, value) for path, value in before.values if path not in _PRECISIONS]
+    lowered = Snapshot([*kept, ("fp32_precision", precision)])
+    with ExitStack() as scopes:
+        scopes.enter_context(run_under(model, lowered, *([glob.escape(layer)] if layer else [])))
+        for other in layers if layer is not None else ():
+            if other and other != layer and other.startswith(f"{layer}." if layer else ""):
+                scopes.enter_context(run_under(model, before, glob.escape(other)))
+        yield
+
+
+def _answers(result: Any) -> list[np.ndarray]:
+    """Copies of the tensors that a model returned."""
+    several = result if isinstance(result, (tuple, list)) else (result,)
+    tensors = [each for each in several if isinstance(each, Tensor)]
+    if not tensors:
+        raise RuntimeError(f"sensitivity expects a model that returns tensors, and got {type(result).__name__}")
+    return [each._array.astype(np.complex128 if each.is_complex() else np.float64) for each in tensors]
+
+
+def _row(
+    layer: str | None, precision: str, log: Log, answers: Sequence[np.ndarray], changed: Sequence[np.ndarray]
+) -> LayerError:
+    lowered = [dict(each.options) for each in log if each.precision == precision and _acted_on(each)]
+    local = max((options.get("relative_error", 0.0) for options in lowered), default=0.0)
+    distance, size = (
+        float(np.sqrt(sum(np.linalg.norm(each) ** 2 for each in arrays)))
+        for arrays in ([b - a for a, b in zip(answers, changed, strict=True)], answers)
+    )
+    error = distance / size if size else float("inf") if distance else 0.0
+    return LayerError(layer, precision, len(lowered), local, error, _flips(answers[0], changed[0]))
+
+
+def _flips(answer: np.ndarray, changed: np.ndarray) -> float:
+    if answer.ndim < 2 or answer.shape[-1] < 2 or not answer.size or answer.dtype.kind == "c":
+        return float("nan")
+    return float(np.mean(answer.argmax(-1) != changed.argmax(-1)))
