@@ -90,10 +90,10 @@ def _standardize_gradient(
 
 
 def _summed_to(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The sums over all dimensions along which an array of this shape was repeated."""
+    """The sums over all dimensions along which an array of this shape was repeated: never the array's own memory."""
     padded = (1,) * (array.ndim - len(shape)) + tuple(shape)
     repeated = tuple(dim for dim, size in enumerate(padded) if size != array.shape[dim])
-    return np.add.reduce(array, repeated, keepdims=True).reshape(shape) if repeated else array.reshape(shape)
+    return np.add.reduce(array, repeated, keepdims=True).reshape(shape)
 
 
 # In vectors

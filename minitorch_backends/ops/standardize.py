@@ -114,6 +114,7 @@ def _standardize_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2, 2, 3, 4), between(0.5, 2, 3, 1), between(-1, 1, 3, 1), (0, 2), 1e-5, "moments")
     yield sample(between(-2, 2, 2, 3, 4), between(0.5, 2, 3, 1), between(-1, 1, 3, 1), (0, 2), 0.0, "nothing")
     yield sample(between(-2, 2, 3, 4), between(0.5, 2), between(-1, 1), (0,), 1e-5, "moments")
+    yield sample(between(-2, 2, 1, 4), between(0.5, 2, 4), between(-1, 1, 4), (1,), 1e-5, "moments")
     yield sample(between(-2, 2, 0, 3), between(0.5, 2, 3), between(-1, 1, 3), (1,), 1e-5, "moments")
 
 
