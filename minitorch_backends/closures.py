@@ -125,6 +125,7 @@ def binary(op: Any) -> Callable[..., Any]:
     with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded, strided, numbers = with_first or with_second, op.strided, op.numbers
     large, least = _large(op)
+    compares = op.compares
 
     def call(input: Any = ABSENT, other: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
@@ -144,7 +145,7 @@ def binary(op: Any) -> Callable[..., Any]:
                 return general(*_given(input, other))
             behind = other._node
         elif numbers and (kind is float or kind is int):
-            y, behind = other, None
+            y, behind = float(dtype.type(other)) if compares and is_half(dtype) else other, None
         else:
             return general(*_given(input, other, *rest), **named)
         try:
@@ -223,10 +224,13 @@ def writing(op: Any) -> Callable[..., Tensor]:
         written = not named and x.size >= least and large(x, *operands, out=x) is not None
         if not written and not usual:
             return apply((self, *args), named, self)
-        if not written and ufunc is not None and not named:
-            ufunc(x, *operands, x)
-        elif not written:
-            x[...] = forward(x, *operands, **named)
+        try:
+            if not written and ufunc is not None and not named:
+                ufunc(x, *operands, x)
+            elif not written:
+                x[...] = forward(x, *operands, **named)
+        except ValueError:  # read-only memory, which the general path refuses in its own words
+            return apply((self, *args), named, self)
         cell = self._cell
         if cell is None:
             self._cell = [1]

@@ -18,12 +18,13 @@ from .autograd.rules import compiled, fields_of_result, rule_of
 from .autograd.views import View, made_view
 from .backends.permission import recorded
 from .conversion import converted
-from .dtypes import FLOATING, INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
+from .dtypes import FLOATING, DType, dtype_of
 from .inplace import refuse_unwritable, write
 from .kernels.elementwise import in_rows
 from .kernels.quiet import restore, silence
+from .operands import EVERY_CATEGORY, arrays_of
 from .out import written_out
-from .tensor import Tensor, adopt, as_array
+from .tensor import Tensor, adopt
 
 __all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
 
@@ -39,22 +40,14 @@ _new = object.__new__
 _ndarray = np.ndarray
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
-EVERY_CATEGORY = "bifc"
-"""The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
-
-_CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex"}
-
-_NUMBERS = (bool, int, float, complex, np.generic)
-
-_HALVES = {float16, bfloat16}
-
 
 class Op:
     """A declared op. Calling it runs the general path, which is the readable definition of what its fast closure does.
 
     An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
     the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
-    gradients of all inputs.
+    gradients of all inputs; `compares`, that a number is rounded to the other operand's half type, and not kept in
+    float32, in which other ops compute.
     """
 
     promote: Any
@@ -64,6 +57,7 @@ class Op:
     variadic: str | None
     ufunc: Callable[..., Any] | None
     takes: str
+    booleans: bool
     scalar: Callable[..., Any] | None
     row_major: bool
     warns: bool
@@ -90,6 +84,7 @@ class Op:
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         self.numbers = len(self.inputs) == 2 and self.promote in (True, "float") and self.ufunc is not None
+        self.compares = isinstance(self.ufunc, np.ufunc) and "ff->?" in self.ufunc.types
         self.joint = "gradients" in rules
         if self.joint:
             self.rules = (rule_of(self, rules.pop("gradients")),) * len(self.inputs)
@@ -232,76 +227,7 @@ class Op:
             )
         return list(value)
 
-    def arrays(self, values: list[Any]) -> tuple[list[Any], DType | None]:
-        """The inputs as arrays of the promoted type, half types widened to float32, and the half type to round to (or
-        None).
-        """
-        if (plain := self._plain(values)) is not None:
-            return plain, None
-        flags = self.promoted * len(values) if self.listed else self.promoted
-        dtype = (
-            self._common([value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
-        )
-        arrays = [self._array(index, value, dtype if flags[index] else None) for index, value in enumerate(values)]
-        if self.takes != EVERY_CATEGORY:
-            self._refuse_dtypes(arrays)
-        if not self.widen:
-            return arrays, None
-        halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & _HALVES
-        if halves:
-            arrays = [_widened(array) for array in arrays]
-        return arrays, halves.pop() if len(halves) == 1 else None
-
-    def _plain(self, values: list[Any]) -> list[np.ndarray] | None:
-        """The arrays, when all inputs are tensors of one type that needs no promotion; None asks for a closer look."""
-        arrays, dtype = [], None
-        for value in values:
-            if not isinstance(value, Tensor):
-                return None
-            array = value._array
-            if dtype is None:
-                dtype = array.dtype
-            if array.dtype is not dtype:
-                return None
-            arrays.append(array)
-        return arrays if dtype in (_FLOAT32, _FLOAT64) and "f" in self.takes else None
-
-    def _refuse_dtypes(self, arrays: list[Any]) -> None:
-        for array in arrays:
-            if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in self.takes:
-                names = ", ".join(_CATEGORIES[letter] for letter in self.takes)
-                raise RuntimeError(
-                    f"{self.called}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
-                )
-
-    def _common(self, values: list[Any]) -> DType | None:
-        """The type to which torch promotes these operands, or None when none of them is one."""
-        groups: tuple[list[DType], ...] = ([], [], [])
-        for value in values:
-            if isinstance(value, (Tensor, _ndarray)):
-                array = as_array(value)
-                groups[array.ndim == 0].append(dtype_of(array))
-            elif isinstance(value, _NUMBERS):
-                groups[2].append(scalar_dtype(value))
-        dtype = result_dtype(*map(tuple, groups))
-        return default_floating(dtype) if self.promote == "float" and dtype is not None else dtype
-
-    def _array(self, index: int, value: Any, dtype: DType | None) -> np.ndarray | None:
-        if isinstance(value, Tensor):
-            array = value._array
-        elif type(value) is _ndarray:
-            array = value
-        elif dtype is not None and not self.listed and isinstance(value, _NUMBERS):
-            if self.scalar is not None and dtype.category == INTEGER:
-                return self.scalar(value, dtype, index)
-            return converted(np.asarray(value), _FLOAT32 if self.widen and dtype in _HALVES else dtype.dtype)
-        else:
-            name = self.inputs[0 if self.listed else index]
-            if value is None and name in self.defaults:
-                return None
-            expected = "a Tensor" if dtype is None or self.listed else "a Tensor or a number"
-            raise TypeError(f"{self.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
-        return array if dtype is None or array.dtype is dtype.dtype else array.astype(dtype.dtype)
+    arrays = arrays_of
 
     def refusal(self, arrays: Sequence[Any], error: ValueError) -> Exception:
         """What to raise when NumPy has refused the arrays of an op that broadcasts: torch's error, with the sizes."""
@@ -414,7 +340,3 @@ def _tensor(out: Any) -> Tensor:
 def _rounded(out: Any, dtype: DType) -> Any:
     out = np.asarray(out)
     return converted(out, dtype.dtype) if out.dtype == np.float32 else out
-
-
-def _widened(array: Any) -> Any:
-    return converted(array, _FLOAT32) if array is not None and dtype_of(array) in _HALVES else array

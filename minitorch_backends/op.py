@@ -122,6 +122,7 @@ def op(
     variadic: str | None = None,
     ufunc: Callable[..., Any] | None = None,
     takes: str = EVERY_CATEGORY,
+    booleans: bool = True,
     scalar: Callable[..., Any] | None = None,
     row_major: bool = False,
     warns: bool = True,
@@ -149,6 +150,7 @@ def op(
         variadic: the argument that takes the rest of the positional ones, `x.reshape(2, 3)`.
         ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
+        booleans: False refuses boolean operands also where they would be promoted.
         scalar: what makes an array of a Python int that meets integer tensors, of it, their dtype and the index of the
             input; by default it wraps around.
         row_major: results lie in row-major order, as torch's do, however inputs lie; but images may have channels last.
@@ -179,6 +181,7 @@ def op(
             "variadic": variadic,
             "ufunc": ufunc,
             "takes": takes,
+            "booleans": booleans,
             "scalar": scalar,
             "row_major": row_major,
             "warns": warns,

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import watch
 from .conversion import converted, fitted
-from .dtypes import COMPLEX, DType, canonical, dtype_of, scalar_dtype, to_dtype
+from .dtypes import COMPLEX, DType, bfloat16, canonical, dtype_of, result_dtype, scalar_dtype, to_dtype
 from .size import Size
 
 __all__ = ["Parameter", "State", "Tensor", "adopt", "array_from", "as_array", "sharing"]
@@ -302,6 +302,11 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """Without its gradient, as in torch."""
+        result = memo[id(self)] = _rebuild(type(self), self._array.copy("K"), self.requires_grad)
+        return result
+
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:
             data = Tensor()
@@ -360,8 +365,9 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         data = list(data)
     elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
         return array_from(np.asarray(data), dtype)
+    kinds: dict[Any, Any] = {}
     try:
-        array = np.array(_plain(data))
+        array = np.array(_plain(data, kinds))
     except ValueError as error:
         raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
     if array.dtype.kind not in "biufc":
@@ -369,12 +375,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
     if wanted is None:
-        first, wanted = _first(data), scalar_dtype(array.flat[0] if array.size else 0.0)
-        if (
-            isinstance(first, (Tensor, np.ndarray, np.generic))
-            and dtype_of(np.asarray(_plain(first))).category == wanted.category
-        ):
-            wanted = dtype_of(np.asarray(_plain(first)))
+        wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
     elif array.dtype.kind == "c" and wanted.category < COMPLEX:
         raise TypeError(f"{wanted!r} holds real numbers, and got {array.flat[0]}; use a complex dtype")
     return fitted(array, wanted)
@@ -389,15 +390,21 @@ def _refuse_elements(array: np.ndarray) -> None:
     raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got {wrong[0]!r}")
 
 
-def _plain(data: Any) -> Any:
-    """Nested sequences with tensors in them as nested sequences of numbers."""
-    if isinstance(data, Tensor):
-        return data._array
-    return [_plain(item) for item in data] if isinstance(data, (list, tuple, range)) else data
+def _plain(data: Any, kinds: dict[Any, Any]) -> Any:
+    """Nested sequences with tensors in them as nested sequences of numbers; `kinds` gets one of each kind: the dtypes
+    of tensors and arrays, and a number of each class."""
+    if isinstance(data, (list, tuple, range)):
+        return [_plain(item, kinds) for item in data]
+    if not isinstance(data, (Tensor, np.ndarray)):
+        kinds.setdefault(type(data), data)
+        return data
+    array = data._array if isinstance(data, Tensor) else data
+    dtype = dtype_of(array)
+    kinds[dtype] = dtype
+    return array.astype(np.float32) if dtype is bfloat16 else array
 
 
-def _first(data: Any) -> Any:
-    """The first number in nested sequences."""
-    while isinstance(data, (list, tuple, range)) and len(data):
-        data = data[0]
-    return data
+def _kind(number: Any) -> DType:
+    if isinstance(number, DType):
+        return number
+    return dtype_of(np.asarray(number)) if isinstance(number, np.generic) else scalar_dtype(number)

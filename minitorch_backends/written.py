@@ -19,6 +19,7 @@ from .autograd.views import made_view
 from .dtypes import FLOATING, dtypes
 from .kernels.elementwise import in_rows
 from .kernels.quiet import restore, silence
+from .operands import array_of, common
 from .tensor import Parameter, Tensor, adopt
 
 __all__ = ["written"]
@@ -94,7 +95,7 @@ def _compiled(op: Any) -> Callable[..., Any]:
         "_real": _REAL,
         "_exact": 1 << 53,
         "_allowed": _allowed(op),
-        "_alone": lambda index, value: op._array(index, value, op._common([value])),
+        "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
         "_silence": silence,
         "_restore": restore,
         "_failures": (*FAILURES, OverflowError),

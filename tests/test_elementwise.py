@@ -324,3 +324,111 @@ def test_gradients_beside_branch_cuts_and_of_negative_bases() -> None:
     base = mt.tensor([-1.5], dtype=mt.float64)
     exponent = mt.tensor([0.5 + 1j], dtype=mt.complex128, requires_grad=True)
     assert gradcheck(lambda exponent: base**exponent, exponent)
+
+
+def test_integers_are_divided_as_floats_whatever_their_types() -> None:
+    T = mt.tensor
+    for a, b, expected in (
+        (T([7, 200], dtype=mt.uint8), T(-2), [-3.5, -100.0]),
+        (T([1, 100], dtype=mt.int8), T(1000), [0.001, 0.1]),
+        (T([1.0]), T(4), [0.25]),
+        (T(300), T([2, 8], dtype=mt.int8), [150.0, 37.5]),
+    ):
+        assert (a / b).tolist() == pytest.approx(expected)
+    assert (T([7], dtype=mt.int32) / T(2**33)).item() == pytest.approx(7 / 2**33)
+    x = T([300, -7])
+    assert x.div(True, rounding_mode="floor").tolist() == x.div(True, rounding_mode="trunc").tolist() == [300, -7]
+    assert T([7.0, -7.0]).div_(2, rounding_mode="trunc").tolist() == [3.0, -3.0]
+    with pytest.raises(RuntimeError, match="an integer divisor is 0"):
+        x.div(False, rounding_mode="floor")
+    with pytest.raises(RuntimeError, match=r"not implemented for mt\.bool"):
+        T([True]).div(T([True]), rounding_mode="trunc")
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16])
+@pytest.mark.parametrize("size", [2, 1 << 17])
+def test_numbers_that_meet_half_types(dtype: Any, size: int) -> None:
+    """They are not rounded for arithmetic, which goes by float32; they are for comparisons."""
+    x = mt.full((size,), 60000.0).to(dtype)
+    for number in (1e5, 1e-9, 0.1):
+        for operation in (operator.mul, operator.truediv):
+            exact = operation(x.float(), mt.tensor(number)).to(dtype)
+            assert operation(x, number).equal(exact)
+            assert operation(x, mt.tensor(number)).equal(exact)
+    x = mt.full((size,), 0.1).to(dtype)
+    for number in (0.1, mt.tensor(0.1)):
+        assert (x == number).all()
+        assert not (x < number).any()
+        assert (x >= number).all()
+
+
+def test_isclose_of_integers_does_not_wrap_around() -> None:
+    T = mt.tensor
+    assert not mt.allclose(T([127], dtype=mt.int8), T([-1], dtype=mt.int8))
+    assert not mt.allclose(T([2**63 - 1]), T([-1]))
+    assert mt.allclose(T([200], dtype=mt.uint8), T([201], dtype=mt.uint8), rtol=0, atol=2)
+    assert not mt.allclose(T([200], dtype=mt.uint8), T([203], dtype=mt.uint8), rtol=0, atol=2)
+    assert mt.allclose(T([100], dtype=mt.uint8), T([101], dtype=mt.uint8), rtol=0.02)
+
+
+def test_integers_beyond_64_bits() -> None:
+    big = 2**63
+    assert mt.zeros(1).fill_(big).item() == mt.ones(1).masked_fill(mt.tensor([True]), big).item() == float(big)
+    assert (mt.tensor([5.0]) + 2**70).item() == pytest.approx(2.0**70)
+    assert not (mt.tensor([-big]) == big).item()
+    assert (mt.tensor([1]) < big).item()
+    for call in (
+        lambda: mt.zeros(1, dtype=mt.int64).fill_(big),
+        lambda: mt.tensor([True]) * big,
+        lambda: mt.tensor([1]) + 2**64,
+    ):
+        with pytest.raises(RuntimeError, match=r"64 bits|without overflow"):
+            call()
+
+
+def test_subtraction_refuses_booleans() -> None:
+    flag = mt.tensor([True])
+    for call in (
+        lambda: flag - 2, lambda: 2 - flag, lambda: flag - flag, lambda: mt.tensor([1]) - flag,
+        lambda: mt.tensor([1.0]) - True, lambda: mt.tensor([1]).sub_(flag),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match=r"sub\(\) is not implemented for booleans; use \^"):
+            call()
+
+
+def test_integer_powers_of_negative_tensors() -> None:
+    T = mt.tensor
+    assert (T([2, 1, -1]) ** T(-1)).tolist() == [0, 1, -1]
+    assert mt.pow(2, T([-128, -1, 0, 3, 7, 127], dtype=mt.int8)).tolist() == [0, 0, 1, 8, -128, 0]
+    with pytest.raises(RuntimeError, match="negative integer powers are not allowed, and got -1"):
+        T([2]) ** -1
+
+
+def test_complex_log1p_keeps_small_numbers() -> None:
+    z = [1e-10 + 1e-10j, 1e-12, -0.5 + 0.1j, 3 + 4j]
+    for dtype, tolerance in ((mt.complex64, 1e-6), (mt.complex128, 1e-9)):
+        found = mt.tensor(z, dtype=dtype).log1p().tolist()
+        exact = [1e-10 + 1e-10j, 1e-12, *(np.log(1 + np.array(z[2:])))]
+        assert [abs(a - b) <= tolerance * abs(b) for a, b in zip(found, exact, strict=True)] == [True] * 4
+
+
+def test_ldexp_overflows_where_its_result_does() -> None:
+    found = mt.ldexp(mt.tensor([1e-30, 0.0, 1e30]), mt.tensor([200, 200, -150])).tolist()
+    assert found == pytest.approx([1e-30 * 2.0**200, 0.0, 1e30 * 2.0**-150], rel=1e-6)
+
+
+def test_gradients_of_logit_at_and_beyond_its_ends() -> None:
+    x = leaf(0.0, -0.5, 1.0, 2.0, 0.5)
+    for eps, expected in ((None, [math.inf, math.nan, math.inf, math.nan, 4.0]), (0.2, [0.0, 0.0, 0.0, 0.0, 4.0])):
+        (found,) = mt.autograd.grad(mt.logit(x, eps).sum(), x)
+        assert found.tolist() == pytest.approx(expected, nan_ok=True)
+
+
+def test_read_only_memory_is_refused_in_words() -> None:
+    memory = np.zeros(4, np.float32)
+    memory.flags.writeable = False
+    x = mt.from_numpy(memory)
+    for call in (lambda: x.add_(1), x.relu_, x.exp_, lambda: x.mul_(x)):
+        with pytest.raises(RuntimeError, match="is read-only"):
+            call()
+    assert x._version == 0

@@ -506,3 +506,30 @@ def test_numbers_for_nan_and_infinities_are_the_limits_of_the_dtype() -> None:
         assert found.dtype == dtype
     with pytest.raises(RuntimeError, match=r"1e\+300 would be infinite"):
         mt.zeros(1).nan_to_num(posinf=1e300)
+
+
+def test_the_type_of_a_list_is_that_of_all_its_numbers() -> None:
+    T = mt.tensor
+    for data, dtype, values in (
+        ([T(1, dtype=mt.uint8), T(-1, dtype=mt.int8)], mt.int16, [1, -1]),
+        ([T(1.0, dtype=mt.float16), T(1e6)], mt.float32, [1.0, 1e6]),
+        ([2.5, T(3.0, dtype=mt.float64)], mt.float64, [2.5, 3.0]),
+        ([T(1, dtype=mt.uint8), T(1000)], mt.int64, [1, 1000]),
+        ([1, T(2.5, dtype=mt.bfloat16)], mt.bfloat16, [1.0, 2.5]),
+        ([[T(1.0, dtype=mt.bfloat16)]], mt.bfloat16, [[1.0]]),
+        ([np.int8(1), 2], mt.int64, [1, 2]),
+        ([True, np.int8(1)], mt.int8, [1, 1]),
+        ([1.0, np.float64(2)], mt.float64, [1.0, 2.0]),
+        ([np.array([1, 2], np.int8), np.array([1, 2], np.int16)], mt.int16, [[1, 2], [1, 2]]),
+    ):
+        found = T(data)
+        assert (found.dtype, found.tolist()) == (dtype, values)
+
+
+def test_each_element_is_drawn_whatever_the_shape_of_the_probabilities() -> None:
+    mt.manual_seed(0)
+    assert 0.4 < mt.empty(1000).bernoulli_(mt.tensor(0.5)).mean() < 0.6
+    means = mt.empty(1000, 3).bernoulli_(mt.tensor([0.1, 0.5, 0.9])).mean(0)
+    assert means.tolist() == pytest.approx([0.1, 0.5, 0.9], abs=0.06)
+    with pytest.raises(RuntimeError, match="must match the existing size"):
+        mt.empty(4).bernoulli_(mt.tensor([0.1, 0.5, 0.9]))

@@ -391,3 +391,31 @@ def test_index_fill_converts_the_tensor_it_fills_with() -> None:
     assert value.grad.dtype is mt.float64
     assert value.grad.item() == 1.0
     assert mt.zeros(2, dtype=mt.int64).index_fill(0, mt.tensor([1]), mt.tensor(2.5)).tolist() == [0, 2]
+
+
+def test_one_value_of_another_type_behind_a_mask() -> None:
+    for value in (mt.tensor(0), mt.tensor([0]), mt.tensor(0.0, dtype=mt.float64)):
+        x = mt.tensor([1.0, -2.0])
+        x[x < 0] = value
+        assert x.tolist() == [1.0, 0.0]
+    x = mt.tensor([[1, 2], [3, 4]])
+    x[mt.tensor([False, True])] = mt.tensor(7.9)
+    assert x.tolist() == [[1, 2], [7, 7]]
+    with pytest.raises(RuntimeError, match="source and destination dtypes match"):
+        x[x > 5] = mt.tensor([1.0, 2.0])
+    y = mt.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    value = mt.tensor([4.0], requires_grad=True)
+    z = y * 1
+    z[z > 1.5] = value
+    z.sum().backward()
+    assert (y.grad.tolist(), value.grad.tolist()) == ([1.0, 0.0, 0.0], [2.0])
+
+
+def test_places_in_tensors_without_dimensions_and_from_the_end() -> None:
+    with pytest.raises(IndexError, match="too many indices"):
+        mt.tensor(5)[mt.tensor([-1, 0])]
+    with pytest.raises(RuntimeError, match="does not fit 2 positions"):
+        mt.index_add(mt.tensor(1.0), 0, mt.tensor([0, 0]), mt.tensor(1.0))
+    assert mt.arange(4.0).index_fill(0, mt.tensor([-1, 0]), 9).tolist() == [9.0, 1.0, 2.0, 9.0]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        mt.arange(4.0).index_fill(0, mt.tensor([-5]), 9)

@@ -35,6 +35,7 @@ RANKS = {
     "printing": 3,
     "autograd": 3,
     "op": 3,
+    "operands": 3,
     "out": 3,
     "ops": 4,
     "factories": 4,

@@ -877,3 +877,105 @@ def test_bilinear_layers() -> None:
         layer(randn(2, 3), randn(3, 4))
     with pytest.raises(ValueError, match="in1_features must be > 0"):
         nn.Bilinear(0, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.LayerNorm(3), (1, 3)),
+        (nn.RMSNorm(3), (3,)),
+        (nn.GroupNorm(2, 4), (1, 4)),
+        (nn.GroupNorm(32, 256), (1, 256, 1, 1)),
+        (nn.BatchNorm1d(3).eval(), (1, 3)),
+    ],
+)
+def test_gradients_of_scales_over_one_row(layer: Any, shape: tuple[int, ...]) -> None:
+    """Nothing is summed there. The gradient is that of a scale of 1, whatever the scale."""
+    mt.manual_seed(0)
+    x, weights = mt.randn(*shape), mt.randn(*shape)
+    found = []
+    for scale in (1.0, 5.0):
+        nn.init.constant_(layer.weight, scale)
+        layer.zero_grad()
+        (layer(x) * weights).sum().backward()
+        found.append(layer.weight.grad)
+    assert mt.allclose(*found)
+
+
+def test_training_mode_goes_from_module_to_module() -> None:
+    class Frozen(nn.Module):
+        def __init__(self) -> None:
+            self.norm = nn.BatchNorm1d(2)
+
+        def train(self, mode: bool = True) -> Any:
+            super().train(mode)
+            self.norm.eval()
+            return self
+
+    model = nn.Sequential(Frozen())
+    model.train()
+    assert (model.training, model[0].training, model[0].norm.training) == (True, True, False)
+
+
+def test_places_of_parameters_modules_and_buffers() -> None:
+    layer = nn.Linear(2, 2, bias=False)
+    with pytest.raises(TypeError, match="cannot assign Tensor as parameter 'bias'"):
+        layer.bias = mt.zeros(2)
+    layer.bias = nn.Parameter(mt.zeros(2))
+    assert list(layer.state_dict()) == ["weight", "bias"]
+    module = nn.Module()
+    module.child = layer
+    with pytest.raises(TypeError, match="cannot assign int as child module 'child'"):
+        module.child = 3
+    module.register_parameter("p", None)
+    with pytest.raises(TypeError, match="cannot assign Tensor as parameter 'p'"):
+        module.p = mt.ones(1)
+    module.register_buffer("a", mt.ones(1))
+    module.a = nn.Parameter(mt.ones(1))
+    assert ([name for name, _ in module.named_buffers()], "a" in dict(module.named_parameters())) == ([], True)
+    module.register_buffer("b", mt.ones(1))
+    del module.b
+    module.b = 3
+    assert "b" not in module.state_dict()
+
+
+def test_lists_of_modules_keep_the_places_of_none() -> None:
+    modules = nn.ModuleList([None, nn.ReLU()])
+    assert (len(modules), modules[0], type(modules[1])) == (2, None, nn.ReLU)
+    with pytest.raises(TypeError, match="not callable"):
+        nn.Sequential(nn.ReLU(), None)(mt.ones(1))
+
+
+def test_copies_of_parameters_have_no_gradients() -> None:
+    layer = nn.Linear(1, 1)
+    layer(mt.ones(1, 1)).sum().backward()
+    assert copy.deepcopy(layer).weight.grad is None
+    assert layer.weight.grad is not None
+
+
+def test_running_variances_far_below_eps() -> None:
+    layer = nn.BatchNorm1d(1, momentum=1.0)
+    for scale in (1e-6, 1e-8):
+        layer(mt.tensor([[-1.0], [1.0], [3.0], [-3.0]]) * scale)
+        assert layer.running_var.item() == pytest.approx(20 / 3 * scale**2, rel=1e-5)
+    with pytest.raises(ValueError, match="eps must not be negative"):
+        nn.BatchNorm1d(1, eps=-1.0)(mt.zeros(2, 1))
+
+
+def test_losses_of_short_vectors_and_wrong_variances() -> None:
+    found = F.cosine_embedding_loss(mt.tensor([[1e-6, 0.0]]), mt.tensor([[1.0, 0.0]]), mt.tensor([1.0]))
+    assert found.item() == pytest.approx(1 - 0.5**0.5, rel=1e-4)
+    for variance in (mt.ones(4, 1), mt.ones(5, 4)):
+        with pytest.raises(ValueError, match="var is of incorrect size"):
+            F.gaussian_nll_loss(mt.zeros(4), mt.zeros(4), variance)
+    two = F.gaussian_nll_loss(mt.zeros(4, 2), mt.ones(4, 2), mt.arange(1.0, 5.0))
+    assert two.item() == pytest.approx(
+        F.gaussian_nll_loss(mt.zeros(4, 2), mt.ones(4, 2), mt.arange(1.0, 5.0)[:, None]).item()
+    )
+
+
+def test_clipping_by_the_largest_gradient_by_name() -> None:
+    x, empty = nn.Parameter(mt.ones(2)), nn.Parameter(mt.ones(0))
+    x.grad, empty.grad = mt.tensor([3.0, -4.0]), mt.ones(0)
+    assert nn.utils.clip_grad_norm_([x, empty], 1.0, "inf").item() == 4.0
+    assert x.grad.tolist() == pytest.approx([0.75, -1.0], rel=1e-5)

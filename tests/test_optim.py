@@ -641,3 +641,51 @@ def test_a_step_inside_allow_mutation_keeps_what_backward_needs() -> None:
         assert weight.tolist() == [0.0, 1.0]
         (gradient,) = mt.autograd.grad(loss, weight)
     assert gradient.tolist() == [2.0, 4.0]
+
+
+def test_rates_in_tensors_stay_the_users() -> None:
+    rate, x = mt.tensor(0.1, dtype=mt.float64), parameter([1.0, 2.0, 3.0])
+    optimizer = optim.LBFGS([x], lr=rate)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert rate.item() == 0.1
+    other = parameter([1.0, 2.0, 3.0])
+    optimizer = optim.LBFGS([other], lr=0.1)
+    x = other
+    optimizer.step(closure)
+    assert x.tolist() == pytest.approx([0.1328, 0.2657, 0.3985], abs=1e-4)
+    first, second = optim.SGD([x], lr=mt.tensor(0.1)), optim.SGD([x], lr=0.5)
+    second.load_state_dict(first.state_dict())
+    first.param_groups[0]["lr"].fill_(9.0)
+    assert float(second.param_groups[0]["lr"]) == pytest.approx(0.1)
+
+
+def test_an_optimizer_of_the_users_own() -> None:
+    class Averaging(optim.Optimizer):
+        def __init__(self, params: Any, lr: float = 0.1) -> None:
+            super().__init__(params, {"lr": lr})
+
+        @mt.no_grad()
+        def step(self, closure: Any = None) -> None:
+            for group in self.param_groups:
+                for each in group["params"]:
+                    state = self.state[each]
+                    state["n"] = state.get("n", 0) + 1
+                    state["mean"] = state.get("mean", mt.zeros(())) + each.grad.mean()
+                    each.add_(each.grad, alpha=-group["lr"])
+
+    x = parameter([1.0, 1.0])
+    optimizer = Averaging([x])
+    (x * x).sum().backward()
+    optimizer.step()
+    assert x.tolist() == pytest.approx([0.8, 0.8])
+    loaded = Averaging([x])
+    loaded.load_state_dict(optimizer.state_dict())
+    optimizer.state[x]["mean"].zero_()
+    assert (loaded.state[x]["n"], loaded.state[x]["mean"].item()) == (1, 2.0)

@@ -440,3 +440,23 @@ def test_logarithms_of_sums_over_many_rows(dtype: Any, shape: tuple[int, ...], d
         found = mt.tensor(x).logsumexp(dim, keepdim).numpy()
         assert found.shape == np.sum(np.zeros(shape), axis=dim, keepdims=keepdim).shape
         np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=4 * np.finfo(dtype).eps, atol=1e-6)
+
+
+def test_norms_of_one_number_and_of_none() -> None:
+    assert mt.norm(mt.tensor([[1e25], [1e-30]]), dim=1).tolist() == pytest.approx([1e25, 1e-30])
+    assert gradient(mt.norm, [3e-200]) == [1.0]
+    assert gradient(lambda x: mt.norm(x, -1), [0.0, 2.0, 5.0]) == [0.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match="has no value where nothing lies"):
+        mt.linalg.vector_norm(mt.zeros(0), -1)
+    assert mt.linalg.matrix_norm(mt.zeros(2, 0, 3), 2).tolist() == [0.0, 0.0]
+    assert mt.linalg.matrix_norm(mt.zeros(0, 0), 1).item() == 0.0
+    with pytest.raises(RuntimeError, match="nothing has a smallest value"):
+        mt.linalg.matrix_norm(mt.zeros(0, 0), -1)
+    with pytest.raises(RuntimeError, match="Order 'foo' not supported"):
+        mt.linalg.cond(mt.zeros(0, 0), "foo")
+    with pytest.raises(RuntimeError, match="k out of range, 0 of 1"):
+        mt.topk(mt.tensor(1.0), 0)
+
+
+def test_outer_products_of_booleans() -> None:
+    assert mt.outer(mt.tensor([True, False]), mt.tensor([True])).tolist() == [[True], [False]]

@@ -119,3 +119,38 @@ def test_the_slope_of_sinc_is_exact_where_its_terms_cancel(size: float) -> None:
 def test_refusals(call: Any, says: str) -> None:
     with pytest.raises(RuntimeError, match=says):
         call()
+
+
+def test_ranks_beside_infinity() -> None:
+    inf = math.inf
+    for values, q, how, expected in (
+        ([1.0, inf], 1.0, "lower", inf),
+        ([-inf, 2.0], 0.2, "lower", -inf),
+        ([1.0, 2.0, inf, inf], 0.5, "nearest", inf),
+        ([1.0, math.nan], 0.5, "higher", math.nan),
+    ):
+        found = mt.quantile(mt.tensor(values), q, interpolation=how).item()
+        assert found == pytest.approx(expected, nan_ok=True)
+    assert mt.quantile(mt.tensor(2.0), 0.5, dim=0, keepdim=True).shape == ()
+
+
+def test_a_sorter_names_places() -> None:
+    values, wanted = mt.tensor([3.0, 1.0, 2.0]), mt.tensor([2.0, 0.0])
+    assert mt.searchsorted(values, wanted, sorter=mt.tensor([1, 2, 0])).tolist() == [1, 0]
+    for sorter in ([1, 2, 7], [1, 2, -1]):
+        with pytest.raises(RuntimeError, match="sorter index out of range: expected 0 to 2"):
+            mt.searchsorted(values, wanted, sorter=mt.tensor(sorter))
+    with pytest.raises(RuntimeError, match=r"sorter must be a tensor of mt\.int64, and got mt\.float32"):
+        mt.searchsorted(values, wanted, sorter=mt.tensor([1.0, 2.0, 0.0]))
+
+
+def test_distinct_parts() -> None:
+    nan = math.nan
+    values, counts = mt.unique(mt.tensor([nan, nan, 1.0]), return_counts=True)
+    assert (values.tolist(), counts.tolist()) == (pytest.approx([1.0, nan, nan], nan_ok=True), [1, 1, 1])
+    assert mt.unique_consecutive(mt.zeros(2, 0, 3), dim=1).shape == (2, 0, 3)
+    for function in (mt.unique, mt.unique_consecutive):
+        with pytest.raises(IndexError, match="has no dimensions"):
+            function(mt.tensor(1.0), dim=0)
+        with pytest.raises(RuntimeError, match=r"the parts of \[2, 0, 3\] along dim=0 have no elements"):
+            function(mt.zeros(2, 0, 3), dim=0)

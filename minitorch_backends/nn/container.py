@@ -18,7 +18,7 @@ class _Numbered(Module):
     _kind: ClassVar[type] = Module
 
     def _items(self) -> list[Any]:
-        return [value for value in vars(self).values() if isinstance(value, self._kind)]
+        return [vars(self)[name] for name in self._names()]
 
     def _place(self, position: Any) -> str:
         """The name of what is at `position`, which may count from the end. Raises IndexError where there is nothing."""
@@ -33,7 +33,9 @@ class _Numbered(Module):
         return self._kind.__name__.lower()
 
     def _names(self) -> list[str]:
-        return [name for name, value in vars(self).items() if isinstance(value, self._kind)]
+        """Those of what is held; None may stand at a number."""
+        held = vars(self).items()
+        return [name for name, value in held if isinstance(value, self._kind) or (value is None and name.isdigit())]
 
     def _add(self, name: str, value: Any) -> None:
         self.add_module(name, value)

@@ -7,6 +7,7 @@ Python, and a subclass need not call `super().__init__()`. Only buffers, which a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -34,6 +35,8 @@ class Module:
     _hooks: ModuleHooks | None = None
     _persistence: Mapping[str, bool] = {}
     """For each buffer, whether it is part of the state dict."""
+    _empty: frozenset[str] = frozenset()
+    """The names of parameters that are None."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""
@@ -83,14 +86,39 @@ class Module:
     # Attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if value is not None and not isinstance(value, Parameter) and isinstance(vars(self).get(name), Parameter):
-            raise TypeError(
-                f"cannot assign {type(value).__name__} as parameter {name!r}; expected a Parameter or None. "
-                f"Write its values with {name}.copy_(...) under no_grad(), or del it first"
-            )
-        if name in self._persistence and value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r}; expected a Tensor or None")
+        held = vars(self).get(name)
+        if value is not None and not isinstance(value, (Parameter, Module)):
+            if (
+                isinstance(held, Parameter)
+                or name in self._empty
+                or (name in vars(self) and name in _declared(type(self)))  # type: ignore[arg-type]
+            ):
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as parameter {name!r}; expected a Parameter or None. "
+                    f"Write its values with {name}.copy_(...) under no_grad(), or del it first"
+                )
+            if isinstance(held, Module):
+                raise TypeError(
+                    f"cannot assign {type(value).__name__} as child module {name!r}; expected a Module or None, or del "
+                    "it first"
+                )
+            if name in self._persistence and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r}; expected a Tensor or None")
+        elif value is not None:
+            self._forget(name)
         object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """That the name is one of a buffer, or of a parameter that is None."""
+        if name in self._persistence:
+            kept = {each: persistent for each, persistent in self._persistence.items() if each != name}
+            object.__setattr__(self, "_persistence", kept)
+        if name in self._empty:
+            object.__setattr__(self, "_empty", self._empty - {name})
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Assign a parameter as attribute `name`; None holds its place."""
@@ -100,6 +128,8 @@ class Module:
             )
         self._refuse_name(name)
         setattr(self, name, param)
+        if param is None:
+            object.__setattr__(self, "_empty", self._empty | {name})
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Assign a tensor that is state but not learned. `persistent=False` leaves it out of the state dict."""
@@ -249,8 +279,9 @@ class Module:
         """Put this module and all below it in training mode, or in evaluation mode."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be True or False, and got {mode!r}")
-        for module in self.modules():
-            module.training = mode
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
         return self
 
     def eval(self) -> Self:
@@ -310,6 +341,13 @@ class Module:
 
     def __repr__(self) -> str:
         return _tree(self, [(name, repr(value)) for name, value in vars(self).items() if isinstance(value, Module)])
+
+
+@functools.cache
+def _declared(kind: Any) -> frozenset[str]:
+    """The attributes that classes of this package annotate as `Parameter | None`."""
+    annotations = (vars(each).get("__annotations__", {}) for each in kind.__mro__)
+    return frozenset(name for each in annotations for name, text in each.items() if text == "Parameter | None")
 
 
 def clear_grad(tensor: Any, set_to_none: bool) -> None:

@@ -27,13 +27,17 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
 
 @no_grad()
 def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float | str = 2.0,
+    error_if_nonfinite: bool = False,
 ) -> Tensor:
     """Scale all gradients, in place, so that their norm, taken over all of them together, is at most `max_norm`.
 
     Returns the norm that they had. Raises RuntimeError for a norm of Inf or NaN with `error_if_nonfinite`.
     """
-    gradients = _gradients(parameters)
+    norm_type = float(norm_type)  # which may be "inf"
+    gradients = [each for each in _gradients(parameters) if each._array.size]
     norms = [
         np.linalg.norm(each._array.reshape(-1).astype(np.result_type(each._array, np.float32)), norm_type)
         for each in gradients

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..conversion import fitted
-from ..dtypes import DType, dtype_of, get_default_dtype
+from ..dtypes import dtype_of
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -87,6 +88,7 @@ def add(input: Array, other: Array, *, alpha=1):
     ufunc=np.subtract,
     warns=False,
     takes="ifc",
+    booleans=False,
     inplace=True,
     operators=("__sub__", "__isub__"),
     reference=lambda input, other, alpha=1: input - alpha * other,
@@ -104,6 +106,7 @@ def sub(input: Array, other: Array, *, alpha=1):
     ufunc=lambda input, other: np.subtract(other, input),
     warns=False,
     takes="ifc",
+    booleans=False,
     method=False,
     reference=lambda input, other, alpha=1: other - alpha * input,
     samples=_also(pairs(), alpha=3),
@@ -164,64 +167,6 @@ def _refuse_zero(name: str, input: np.ndarray, divisor: np.ndarray) -> None:
         )
 
 
-def _truncated(input: np.ndarray, other: np.ndarray) -> np.ndarray:
-    _refuse_zero("div", input, other)
-    return (
-        np.floor_divide(input - np.fmod(input, other), other)
-        if input.dtype.kind in "iu"
-        else np.trunc(np.divide(input, other))
-    )
-
-
-def _div_reference(input: Any, other: Any, rounding_mode: str | None = None) -> Any:
-    quotient = np.true_divide(input, other)
-    return {None: np.positive, "floor": np.floor, "trunc": np.trunc}[rounding_mode](quotient)
-
-
-def _refuse_complex(name: str, array: np.ndarray) -> None:
-    if array.dtype.kind == "c":
-        raise RuntimeError(f"{name}() is not implemented for {array.dtype}, which has no order; expected real tensors")
-
-
-def _as_it_is(value: int, dtype: DType, index: int) -> np.ndarray:
-    """Since true division is of floating types, to which no integer needs to fit another one's."""
-    return np.asarray(value if abs(value) < 2**63 else float(value))
-
-
-@op(
-    input=lambda g, other, rounding_mode: zero(g) if rounding_mode else g / conjugated(other),
-    other=lambda g, input, other, rounding_mode: zero(g) if rounding_mode else -g * conjugated(input / other / other),
-    promote=True,
-    scalar=_as_it_is,
-    ufunc=np.divide,
-    inplace=True,
-    operators=("__truediv__", "__rtruediv__", "__itruediv__"),
-    reference=_div_reference,
-    samples=pairs(-2, 2.3, 0.5, 3),
-)
-def div(input: Array, other: Array, *, rounding_mode=None):
-    """`input / other`, where integers give the default dtype; `rounding_mode` "floor" or "trunc" rounds in their type.
-
-    Raises RuntimeError for another mode, and for integers divided by zero and rounded.
-    """
-    if rounding_mode is None:
-        quotient = np.true_divide(input, other)
-        return quotient.astype(get_default_dtype().dtype) if input.dtype.kind in "biu" else quotient
-    if rounding_mode not in ("floor", "trunc"):
-        raise RuntimeError(
-            f"div expected rounding_mode to be one of None, 'trunc', or 'floor', and got {rounding_mode!r}"
-        )
-    _refuse_complex("div", input)
-    common = min(input.dtype, other.dtype, key=lambda dtype: dtype.itemsize)  # an int has the dtype of the tensor
-    input, other = input.astype(common, copy=False), other.astype(common, copy=False)
-    return _truncated(input, other) if rounding_mode == "trunc" else _floored(input, other)
-
-
-def _floored(input: np.ndarray, other: np.ndarray) -> np.ndarray:
-    _refuse_zero("floor_divide", input, other)
-    return np.floor_divide(input, other)
-
-
 @op(
     input=zero,
     other=zero,
@@ -235,7 +180,66 @@ def _floored(input: np.ndarray, other: np.ndarray) -> np.ndarray:
 )
 def floor_divide(input: Array, other: Array):
     """`floor(input / other)`, in the inputs' type. Raises RuntimeError for integers divided by zero."""
-    return _floored(input, other)
+    _refuse_zero("floor_divide", input, other)
+    return np.floor_divide(input, other)
+
+
+@op(
+    input=zero,
+    other=zero,
+    promote=True,
+    name="div_trunc",
+    called="div",
+    takes="if",
+    inplace=True,
+    method=False,
+    reference=lambda input, other: np.trunc(np.true_divide(input, other)),
+    samples=pairs(-7, 7.3, 0.5, 3),
+)
+def truncated(input: Array, other: Array):
+    """`div` with the rounding mode "trunc"."""
+    _refuse_zero("div", input, other)
+    if input.dtype.kind in "iu":
+        return np.floor_divide(input - np.fmod(input, other), other)
+    return np.trunc(np.divide(input, other))
+
+
+def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncated: Callable[..., Any]) -> Any:
+    """What users call: `quotient` where no `rounding_mode` is given."""
+    modes = {None: quotient, "floor": floored, "trunc": truncated}
+
+    @functools.wraps(quotient)
+    def divided(*args: Any, rounding_mode: str | None = None, **named: Any) -> Any:
+        if rounding_mode not in modes:
+            raise RuntimeError(
+                f"div expected rounding_mode to be one of None, 'trunc', or 'floor', and got {rounding_mode!r}"
+            )
+        return modes[rounding_mode](*args, **named)
+
+    return divided
+
+
+@op(
+    input=lambda g, other: g / conjugated(other),
+    other=lambda g, input, other: -g * conjugated(input / other / other),
+    promote="float",
+    ufunc=np.divide,
+    inplace=True,
+    operators=("__truediv__", "__rtruediv__", "__itruediv__"),
+    reference=np.true_divide,
+    samples=pairs(-2, 2.3, 0.5, 3),
+)
+def div(input: Array, other: Array):
+    """`input / other`, where integers give the default dtype; `rounding_mode` "floor" or "trunc" rounds in their type.
+
+    Raises RuntimeError for another mode, and for integers divided by zero and rounded.
+    """
+    return np.true_divide(input, other)
+
+
+div = _by_mode(div, floor_divide, truncated)
+Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined]
+del Tensor.div_trunc_  # type: ignore[attr-defined]
 
 
 @op(
@@ -341,7 +345,7 @@ def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value=1):
 
 divide = true_divide = div
 multiply, subtract, negative = mul, sub, neg
-Tensor.divide = Tensor.true_divide = div  # type: ignore[attr-defined]
+Tensor.div = Tensor.divide = Tensor.true_divide = div  # type: ignore[attr-defined]
 Tensor.multiply, Tensor.subtract, Tensor.negative, Tensor.__pos__ = mul, sub, neg, positive  # type: ignore[attr-defined]
 # A number on the left: the tensor comes first here too, since the fast path begins with one.
 Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub

@@ -174,6 +174,9 @@ def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, 
             raise RuntimeError(f"isclose(): {name} must be at least 0, and got {tolerance}")
     if input.dtype.kind == "b":
         return input == other
+    if input.dtype.kind in "iu":  # differences as unsigned integers, which hold all of them
+        distance = np.subtract(np.maximum(input, other), np.minimum(input, other)).view(f"u{input.itemsize}")
+        return distance <= atol + rtol * np.abs(other.astype(np.float64))
     finite = np.isfinite(other)
     close = (input == other) | (finite & (np.abs(np.subtract(input, other)) <= atol + rtol * np.abs(other)))
     return close | (np.isnan(input) & np.isnan(other)) if equal_nan else close

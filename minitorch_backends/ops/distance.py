@@ -145,6 +145,7 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """With the cosine c of the vectors: 1 - c where the target is 1, max(0, c - margin) where it is -1, else 0.
 
+    To the squares of their lengths 1e-12 is added.
     input1, input2: (batch, size) or (size); target: (batch) or (). Raises RuntimeError for other numbers of dimensions.
     """
     if not 1 <= input1.ndim == input2.ndim == target.ndim + 1 <= 2:
@@ -153,7 +154,8 @@ def cosine_embedding_loss(
             "cosine_embedding_loss: expected (batch, size) twice and (batch), or without batches, "
             f"and got shapes {shapes}"
         )
-    cosine = cosine_similarity(input1, input2, input1.ndim - 1)
+    squares = [(each.square().sum(-1) + 1e-12) for each in (input1, input2)]
+    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
     far = (cosine - margin).clamp(min=0).where(target == -1, 0)
     return reduced((1 - cosine).where(target == 1, far), reduction)
 

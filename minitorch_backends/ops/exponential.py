@@ -108,6 +108,13 @@ def log10(input: Array):
     return np.log10(input)
 
 
+def _complex_log1p(z: np.ndarray) -> np.ndarray:
+    """NumPy's loses the real part of small numbers: |1 + z|^2 is 1 + x (2 + x) + y^2."""
+    x, y = z.real.astype(np.float64), z.imag.astype(np.float64)
+    near, direct = np.abs(z) < 0.5, np.log1p(z)
+    return np.where(near, (np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x)).astype(z.dtype), direct)
+
+
 @op(
     input=lambda g, input: g / conjugated(input + 1),
     promote="float",
@@ -118,7 +125,7 @@ def log10(input: Array):
 )
 def log1p(input: Array):
     """log(1 + input), exact to the last digits near 0."""
-    return np.log1p(input)
+    return _complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
 
 
 @op(

@@ -28,6 +28,11 @@ def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
     return fitted_number(value, dtype)
 
 
+def _whole(value: int, dtype: DType, index: int) -> np.ndarray:
+    """As a float where 64 bits do not hold it, which floating tensors may be filled with."""
+    return np.asarray(value if -(2**63) <= value < 2**63 else float(value))
+
+
 def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tensor:
     """A Python or NumPy number as a 0-dim tensor of the dtype of `like`.
 
@@ -86,6 +91,7 @@ def _fill_samples() -> Any:
     input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
     value=lambda g: g,
     promote=("value",),
+    scalar=_whole,
     mutates=True,
     inplace=True,
     method=False,
@@ -125,6 +131,7 @@ def _masked_samples() -> Any:
     input=lambda g, mask: masked_fill(g, mask, 0),
     value=lambda g, mask: masked_fill(g, mask.logical_not(), 0),
     promote=("value",),
+    scalar=_whole,
     inplace=True,
     widen=False,
     warns=False,

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch import _CATEGORIES, EVERY_CATEGORY
 from ..dtypes import dtype_of
 from ..op import composite
+from ..operands import CATEGORIES, EVERY_CATEGORY
 from ..tensor import Tensor
 
 __all__ = ["floating_composite", "widened"]
@@ -25,7 +25,7 @@ def floating_composite(
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         name, first = function.__name__, next(iter(inspect.signature(function).parameters))
-        kinds = ", ".join(_CATEGORIES[letter] for letter in takes)
+        kinds = ", ".join(CATEGORIES[letter] for letter in takes)
 
         @functools.wraps(function)
         def checked(*args: Any, **named: Any) -> Any:

@@ -176,6 +176,16 @@ def _mask_of(key: Any, array: np.ndarray) -> np.ndarray | None:
     return key._array if key._array.dtype.kind == "b" else None
 
 
+def _leading_mask(key: Any, array: np.ndarray) -> Tensor | None:
+    """A mask of all elements or of the first dimensions, as it broadcasts to the array; None for other keys."""
+    if type(key) is not Tensor or key._array.dtype.kind != "b" or not key._array.ndim:
+        return None
+    shape = key._array.shape
+    if shape != array.shape[: len(shape)]:
+        return None
+    return key if len(shape) == array.ndim else reshape(key, (*shape, *(1,) * (array.ndim - len(shape))))
+
+
 def _getitem(self: Tensor, key: Any) -> Tensor:
     """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or
     lists.
@@ -197,8 +207,8 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """
     if not isinstance(value, Tensor):
         value = number_as(value, self, "value", finite=False)
-    if _mask_of(key, self._array) is not None and not value._array.ndim and value._array.dtype == self._array.dtype:
-        self.masked_fill_(key, value)
+    if value._array.size == 1 and (mask := _leading_mask(key, self._array)) is not None:
+        self.masked_fill_(mask, value if not value._array.ndim else reshape(value, ()))
         return
     basic, arrays = parsed(key, self._array.shape)
     view = self

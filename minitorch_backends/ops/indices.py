@@ -31,7 +31,7 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
     """
     if type(index) is Tensor and index._array.ndim:
         array = index._array
-        if array.dtype.kind == "i":
+        if array.dtype.kind == "i" and shape:
             return None, (array,)
         if array.dtype.kind == "b" and array.shape == shape[: array.ndim]:
             return None, array.nonzero()

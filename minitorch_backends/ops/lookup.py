@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import bool_
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
@@ -37,6 +37,13 @@ def _along(name: str, input: Tensor, dim: int, index: Tensor, error: type[Except
             f"{name}(): Index is supposed to be a vector, and got shape {list(index.shape)}; use flatten, or gather"
         )
     return (*(slice(None),) * dim, positions.reshape(-1))
+
+
+def _from_front(index: Any, size: int) -> Any:
+    """Positions that count from the end as such that count from the front."""
+    if not isinstance(index, Tensor) or index._array.dtype.kind != "i":
+        return index
+    return adopt(np.where(index._array < 0, index._array + size, index._array))
 
 
 def _select_samples() -> Any:
@@ -74,7 +81,7 @@ def _refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: An
     dim = wrap_dim(dim, input._array.ndim)
     wanted = list(input.shape)
     wanted[dim : dim + 1] = [index._array.size] if wanted else []
-    if list(source.shape) != wanted:
+    if list(source.shape) != wanted or (not wanted and index._array.size != 1):
         raise RuntimeError(
             f"{name}(): source of shape {list(source.shape)} does not fit {index._array.size} positions of dimension "
             f"{dim} of {list(input.shape)}; expected {wanted}"
@@ -138,14 +145,16 @@ def _fill_reference(input: np.ndarray, dim: int, index: np.ndarray, value: Any) 
 
 @assigning(reference=_fill_reference, samples=_fill_samples)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
-    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` of dimension `dim`."""
+    """A copy with `value`, a number or a 0-dim tensor, at the positions `index` of dimension `dim`, which may be
+    negative."""
     if isinstance(value, Tensor) and value._array.ndim:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
         )
+    size = (input._array.shape or (1,))[wrap_dim(dim, input.ndim)]
     return (
         (value.to(input.dtype) if isinstance(value, Tensor) else number_as(value, input, "value")),
-        _along("index_fill", input, dim, index),
+        _along("index_fill", input, dim, _from_front(index, size)),
         False,
     )
 

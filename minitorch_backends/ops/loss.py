@@ -325,11 +325,18 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """The negative log likelihood of `target` under normal distributions of mean `input` and variance `var`.
 
-    `eps` bounds the variance without touching its gradient. `full` adds the constant log(2 pi) / 2.
+    `eps` bounds the variance without touching its gradient. `full` adds the constant log(2 pi) / 2. Raises ValueError
+    for negative variances, and for sizes that do not go together.
     """
     spread = var if isinstance(var, Tensor) else input.detach() * 0 + var
-    if spread.ndim and spread.ndim == input.ndim - 1:
+    size, given = input._array.shape, spread._array.shape
+    if given != size and given == size[:-1]:
         spread = spread.unsqueeze(-1)
+    elif given != size and (len(given) != len(size) or [b for a, b in zip(size, given, strict=True) if a != b] != [1]):
+        raise ValueError(
+            f"gaussian_nll_loss: var is of incorrect size {list(given)} for an input of {list(size)}; expected that "
+            "size, that without the last dimension, or with one of 1"
+        )
     if (spread._array < 0).any():
         raise ValueError("gaussian_nll_loss: var has negative entries; expected variances, which are at least 0")
     bounded = spread + (spread.detach().clamp(min=eps) - spread.detach())

@@ -255,7 +255,6 @@ def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tenso
 
 
 @composite(
-    takes="ifc",
     reference=np.outer,
     samples=lambda: iter(
         [
@@ -270,4 +269,5 @@ def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tenso
     if input._array.dtype is not vec2._array.dtype:
         dtype = promote_types(input.dtype, vec2.dtype)
         input, vec2 = input.to(dtype), vec2.to(dtype)
-    return matmul(input.unsqueeze(1), vec2.unsqueeze(0), precision=precision)
+    column, row = input.unsqueeze(1), vec2.unsqueeze(0)
+    return matmul(column, row, precision=precision) if input.dtype.category else column & row

@@ -264,7 +264,8 @@ def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> T
         ties = input.abs() == out
         return g * input.sgn() * ties / ties.sum(dim, True)
     ratio = (input.abs() / length).where(input != 0, 1)
-    return g * input.sgn() * ratio ** (order - 1)
+    found = g * input.sgn() * ratio ** (order - 1)
+    return found if order > 0 else found.masked_fill(out == 0, 0)  # beside a 0, with which no other counts
 
 
 def _norm_samples() -> Iterator[Sample]:
@@ -313,7 +314,8 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
     """sum(|input|^p)^(1/p) of vectors that lie along `dim`, an int or several; of all elements by default.
 
     `p` is 2 by default ("fro"); inf and -inf give the largest and the smallest absolute value, 0 counts what is not 0.
-    The gradient is 0 where the norm is. Raises RuntimeError for integers, and for the infinite norms of nothing.
+    The gradient is 0 where the norm is. Raises RuntimeError for integers, and for infinite and negative norms of
+    nothing.
     """
     order, axes = _order(p), axes_of(dim, input.ndim)
     if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:
@@ -321,17 +323,18 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
     if dtype is not None and to_dtype(dtype).category < FLOATING:
         raise RuntimeError(f"norm(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
     input = input if dtype is None else converted(input, to_dtype(dtype).dtype)
-    size = input if order == 2 and input.dtype.kind == "f" else np.abs(input)
+    count = counted(input.shape, axes)
+    if not count and (order < 0 or math.isinf(order)):
+        raise RuntimeError(
+            f"norm() with p={p} has no value where nothing lies along {dim=} of {list(input.shape)}; use another p"
+        )
+    size = input if order == 2 and count != 1 and input.dtype.kind == "f" else np.abs(input)
     if order == 0:
         return np.add.reduce(size != 0, axis=axes, keepdims=keepdim, dtype=size.dtype)
-    if order == 1:
+    if order == 1 or count == 1:
         return summed(size, axes, keepdim)
     if order == 2:
         return np.sqrt(_sum_of_squares(size, axes, keepdim))
     if math.isinf(order):
-        if not counted(input.shape, axes):
-            raise RuntimeError(
-                f"norm() with p={p} has no value where nothing lies along {dim=} of {list(input.shape)}; use another p"
-            )
         return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
     return summed(size**order, axes, keepdim) ** (1 / order)

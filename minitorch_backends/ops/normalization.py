@@ -145,14 +145,17 @@ def _check_channels(name: str, input: Tensor, **given: Tensor | None) -> None:
 
 
 def _track(
-    running_mean: Tensor | None, running_var: Tensor | None, mean: np.ndarray, deviation: np.ndarray, eps: float,
-    size: int, momentum: float,
+    running_mean: Tensor | None, running_var: Tensor | None, input: Tensor, dim: tuple[int, ...], mean: np.ndarray,
+    deviation: np.ndarray, eps: float, size: int, momentum: float,
 ) -> None:  # fmt: skip
     """Move running statistics towards those of an input, averaged over the batch: mean and unbiased variance. Those of
     no values leave them."""
     if size == 0:
         return
-    var = np.maximum(np.square(deviation, dtype=np.float64) - eps, 0) * (size / max(size - 1, 1))
+    var = np.square(deviation, dtype=np.float64) - eps
+    if var.min(initial=np.inf) < eps * 2.0**-10:  # of which the rounded deviation knows little
+        var = np.var(input._array, dim, np.float64).reshape(var.shape)
+    var *= size / max(size - 1, 1)
     with no_grad():
         for running, now in ((running_mean, mean), (running_var, var)):
             if running is not None and now.size:
@@ -208,8 +211,11 @@ def batch_norm(
 
     In training with the statistics of the input, of which `momentum` parts go into the running ones, in place and
     unrecorded (the variance unbiased); otherwise with the running statistics. Raises RuntimeError where these are
-    missing or of another shape, ValueError for one value per channel in training.
+    missing or of another shape, ValueError for one value per channel in training, and for an `eps` that is negative or,
+    in training, 0.
     """
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(f"batch_norm: eps must not be negative, nor 0 in training, and got {eps}")
     if input.ndim < 2:
         raise RuntimeError(
             "batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
@@ -233,7 +239,7 @@ def batch_norm(
             f"and got an input of size {list(input.shape)}"
         )
     output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
-    _track(running_mean, running_var, mean._array, deviation._array, eps, size, momentum)
+    _track(running_mean, running_var, input, dim, mean._array, deviation._array, eps, size, momentum)
     return output
 
 
@@ -330,7 +336,7 @@ def instance_norm(
     )
     like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), tuple(range(2, input.ndim))
     output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
-    _track(running_mean, running_var, mean._array, deviation._array, eps, size, momentum)
+    _track(running_mean, running_var, input, dim, mean._array, deviation._array, eps, size, momentum)
     return output
 
 

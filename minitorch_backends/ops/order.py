@@ -259,7 +259,7 @@ def topk(input: Array, k: int, dim=-1, largest=True, sorted=True):
     Raises RuntimeError for a k that is negative, or larger than the dimension.
     """
     axis, array, k = wrap_dim(dim, input.ndim), np.atleast_1d(input), as_int(k)
-    if not 0 <= k <= array.shape[axis]:
+    if not 0 <= k <= array.shape[axis] or (not k and not input.ndim):
         raise RuntimeError(
             f"topk(): selected index k out of range, {k} of {array.shape[axis]} along {dim=}; pass 0 to its size"
         )

@@ -101,6 +101,17 @@ def _mirrored_samples() -> Iterator[Sample]:
         yield sample(between(-2, 2, 0, 3), ((0, 0), (1, 1)), mode)
 
 
+def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
+    for dim, ((before, after), size) in enumerate(zip(pairs, shape, strict=True)):
+        if before or after:
+            most = {"reflect": size - 1, "circular": size, "replicate": max(before, after)}[mode]
+            if max(before, after) > most or size == 0:
+                raise RuntimeError(
+                    f"pad: mode {mode!r} takes at most {most if size else 0} values on each side of dimension {dim} of "
+                    f"{list(shape)}, and got {(before, after)}"
+                )
+
+
 _NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
@@ -114,7 +125,11 @@ _NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circ
     samples=_mirrored_samples,
 )
 def mirrored_pad(input: Array, pairs: Pairs, mode: str):
-    """`input` with its own values before and after it, as many as the pairs say, one for each dimension."""
+    """`input` with its own values before and after it, as many as the pairs say, one for each dimension.
+
+    Raises RuntimeError where it has not so many.
+    """
+    _refuse_too_many(input.shape, pairs, mode)
     out, inside = _wider(input, pairs), _inside(input.shape, pairs)
     out[inside] = input
     for dim, ((before, after), size) in enumerate(zip(pairs, input.shape, strict=True)):
@@ -185,24 +200,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             )
     widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
     if mode in ("reflect", "replicate"):  # what is taken away is seen in the mirror
-        return _without_ends(_mirrored(input, widths, mode), pairs)
+        return _without_ends(mirrored_pad(input, widths, mode) if any(map(any, widths)) else input, pairs)
     input = _without_ends(input, pairs)
     if mode == "constant":
         return constant_pad(input, widths, 0.0 if value is None else value)
-    return _mirrored(input, widths, mode)
-
-
-def _mirrored(input: Tensor, widths: Pairs, mode: str) -> Tensor:
-    """The tensor with its own values around it."""
-    for dim, (before, after) in enumerate(widths):
-        if before or after:
-            size = input.shape[dim]
-            most = {"reflect": size - 1, "circular": size, "replicate": max(before, after)}[mode]
-            if max(before, after) > most or size == 0:
-                raise RuntimeError(
-                    f"pad: mode {mode!r} takes at most {most if size else 0} values on each side of dimension {dim} of "
-                    f"{list(input.shape)}, and got {(before, after)}"
-                )
     return mirrored_pad(input, widths, mode) if any(map(any, widths)) else input
 
 

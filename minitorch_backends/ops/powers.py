@@ -62,11 +62,13 @@ def _pow_samples() -> Iterator[Sample]:
 
 
 def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
-    """An exponent may not wrap around."""
+    """An exponent may not wrap around, nor be negative (as a tensor it may)."""
     if index == 0:
         return np.asarray(value).astype(dtype.dtype)
     if value < 0 and not np.iinfo(dtype.dtype).min:
         raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {value} is negative")
+    if value < 0:
+        raise RuntimeError(f"integers to negative integer powers are not allowed, and got {value}; use a floating type")
     return fitted(np.asarray(value), dtype)
 
 
@@ -84,17 +86,13 @@ def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
 def pow(input: Array, exponent: Array):
     """`input ** exponent`. Of integers to negative powers the integer part, which is 0 but for 1 and -1.
 
-    Raises RuntimeError for integers to one negative integer power.
+    Raises RuntimeError for integers to a negative Python integer.
     """
     if input.dtype.kind == "b":
         return input | ~exponent
     if exponent.dtype.kind == "i" and (negative := exponent < 0).any():
-        if exponent.ndim == 0:
-            raise RuntimeError(
-                f"integers to negative integer powers are not allowed, and got {exponent}; use a floating type"
-            )
         whole = np.where(input == 1, 1, np.where(input == -1, 1 - 2 * (exponent % 2), 0))
-        return np.where(negative, whole, input ** np.abs(exponent)).astype(input.dtype)
+        return np.where(negative, whole, input ** np.where(negative, 0, exponent)).astype(input.dtype)
     # As a Python number, an exponent of 2 or 0.5 gives a square or a square root, at a third of the time.
     return input ** (exponent.item() if exponent.ndim == 0 else exponent)
 

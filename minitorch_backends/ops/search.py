@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import dtype_of
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor, adopt
@@ -70,6 +71,13 @@ def places_in_order(
             f"searchsorted(): boundary and sorter must have the same size, and got {list(sorted_sequence.shape)} and "
             f"{list(order.shape)}"
         )
+    if order is not None and order.dtype != np.int64:
+        raise RuntimeError(f"searchsorted(): sorter must be a tensor of mt.int64, and got {dtype_of(order)!r}")
+    if order is not None and order.size and not 0 <= order.min() <= order.max() < order.shape[-1]:
+        raise RuntimeError(
+            f"searchsorted(): sorter index out of range: expected 0 to {order.shape[-1] - 1}, and got {order.min()} to "
+            f"{order.max()}"
+        )
     if side is not None and (side not in ("left", "right") or (side == "left" and right)):
         raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', as right says, and got {side!r}, {right}")
     where: Any = "right" if right or side == "right" else "left"
@@ -93,7 +101,8 @@ def searchsorted(
     """Where values would have to stand for a sequence to stay sorted: before equal ones, or with `right` behind them.
 
     sorted_sequence: (n), or (..., n) beside input (..., m); `sorter` are the places that sort it. The result has the
-    input's shape, of int64 or int32. Raises RuntimeError for shapes that do not go together.
+    input's shape, of int64 or int32. Raises RuntimeError for shapes that do not go together, and for a sorter that is
+    not of places.
     """
     if not isinstance(sorted_sequence, Tensor):
         raise TypeError(
@@ -191,8 +200,21 @@ def _chosen(made: tuple[np.ndarray, ...], return_inverse: bool, return_counts: b
     return wrap(chosen[0]) if len(chosen) == 1 else tuple(map(wrap, chosen))
 
 
+def _dim_of_parts(name: str, input: Tensor, dim: int | None) -> int | None:
+    """From the front. Raises IndexError for a tensor without dimensions, RuntimeError for parts without elements."""
+    if dim is None:
+        return None
+    shape = input._array.shape
+    axis = wrap_dim(dim, len(shape))
+    if not shape:
+        raise IndexError(f"{name}(): dim={dim} of a tensor that has no dimensions; leave dim out")
+    if 0 in shape[:axis] + shape[axis + 1 :]:
+        raise RuntimeError(f"{name}(): the parts of {list(shape)} along {dim=} have no elements; expected some")
+    return axis
+
+
 def _unique(input: np.ndarray, dim: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    values, inverse, counts = np.unique(input, return_inverse=True, return_counts=True, axis=dim)
+    values, inverse, counts = np.unique(input, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     return values, inverse.reshape(input.shape if dim is None else -1), counts
 
 
@@ -209,15 +231,24 @@ def unique(
     dim: int | None = None,
 ) -> Any:  # fmt: skip
     """The distinct elements in order, or the distinct parts along `dim`; with `return_inverse` also which of them each
-    element is, with `return_counts` how often each occurs. They are sorted whatever `sorted` says."""
+    element is, with `return_counts` how often each occurs. They are sorted whatever `sorted` says; NaN equals nothing.
+
+    Raises RuntimeError for parts without elements.
+    """
     _refuse_complex("unique", input)
     array = input._array if input._array.dtype.kind != "V" else input.float()._array
-    values, inverse, counts = _unique(array, None if dim is None else wrap_dim(dim, input.ndim))
+    values, inverse, counts = _unique(array, _dim_of_parts("unique", input, dim))
     return _chosen((values.astype(input._array.dtype), inverse, counts), return_inverse, return_counts, adopt)
 
 
+def _parts(input: np.ndarray, dim: int) -> np.ndarray:
+    """Those along a dimension, as rows."""
+    count = input.shape[dim]
+    return np.moveaxis(input, dim, 0).reshape(count, input.size // max(count, 1))
+
+
 def _runs(input: np.ndarray, dim: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rows = input.reshape(-1, 1) if dim is None else np.moveaxis(input, dim, 0).reshape(input.shape[dim], -1)
+    rows = input.reshape(-1, 1) if dim is None else _parts(input, dim)
     begins = np.ones(len(rows), bool)
     begins[1:] = (rows[1:] != rows[:-1]).any(1)
     firsts = np.flatnonzero(begins)
@@ -260,5 +291,5 @@ def unique_consecutive(
 ) -> Any:
     """The first of each run of equal elements, or of equal parts along `dim`; `unique` says what else is returned."""
     _refuse_complex("unique_consecutive", input)
-    made = _runs(input._array, None if dim is None else wrap_dim(dim, input.ndim))
+    made = _runs(input._array, _dim_of_parts("unique_consecutive", input, dim))
     return _chosen(made, return_inverse, return_counts, adopt)

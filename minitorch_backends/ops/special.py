@@ -13,7 +13,6 @@ from ..kernels import elementwise
 from ..op import Array, composite, op
 from ..samples import between, gapped, pairs, sample, unary_samples
 from ..tensor import Tensor
-from .floating import widened
 from .gradients import zero
 
 __all__ = [
@@ -204,8 +203,15 @@ def _logit_reference(input: np.ndarray, eps: float | None = None) -> np.ndarray:
     return np.log(p / (1 - p))
 
 
-@composite(
-    takes="bif",
+def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
+    found, low = g / (input * (1 - input)), 0.0 if eps is None else eps
+    return found.where((input >= low) & (input <= 1 - low), math.nan if eps is None else 0.0)
+
+
+@op(
+    input=_logit_gradient,
+    promote="float",
+    takes="f",
     reference=_logit_reference,
     samples=lambda: iter(
         [
@@ -216,15 +222,13 @@ def _logit_reference(input: np.ndarray, eps: float | None = None) -> np.ndarray:
         ]
     ),
 )
-def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """log(p / (1 - p)), the inverse of `sigmoid`; with `eps` of p within eps and 1 - eps."""
-    if input.dtype.category < FLOATING:
-        input = input.to(get_default_dtype())
-    if input.dtype.category != FLOATING:
-        raise RuntimeError(f"logit() is not implemented for {input.dtype!r}; expected real tensors")
-    p = widened(input)
-    p = p if eps is None else p.clamp(eps, 1 - eps)
-    return (p / (1 - p)).log().to(input.dtype)
+def logit(input: Array, eps: float | None = None):
+    """log(p / (1 - p)), the inverse of `sigmoid`; with `eps` of p within eps and 1 - eps.
+
+    It is NaN elsewhere, and so is its gradient.
+    """
+    p = input if eps is None else np.clip(input, eps, 1 - eps)
+    return np.log(p / (1 - p))
 
 
 _SINC_SERIES = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 9)]
@@ -268,6 +272,8 @@ def sinc(input: Array):
     ),
 )
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """`input * 2 ** other`."""
+    """`input * 2 ** other`, which may be a number where `2 ** other` is not one."""
     dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
-    return input * (other.to(dtype) if other.dtype.category < FLOATING else other).exp2()
+    exponent = other.to(dtype) if other.dtype.category < FLOATING else other
+    half = ((exponent.detach().real if exponent.is_complex() else exponent.detach()) / 2).floor()
+    return input * half.exp2() * (exponent - half).exp2()

@@ -52,7 +52,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
     x, ndim = widened(input), input.ndim
     rows = x.reshape(-1) if dim is None or not ndim else x.movedim(wrap_dim(dim, ndim), -1)
     found = _at_ranks(rows.sort(-1).values, parts.reshape(-1), how, skip_nan).to(input.dtype)
-    if keepdim:
+    if keepdim and ndim:
         found = found.reshape([1] * ndim + [-1]) if dim is None else found.unsqueeze(wrap_dim(dim, ndim))
     return found.movedim(-1, 0) if parts.ndim else found.squeeze(-1)
 
@@ -77,6 +77,7 @@ def _at_ranks(rows: Tensor, parts: np.ndarray, how: str, skip_nan: bool) -> Tens
     ranks = parts * np.maximum(last - missing, 0) if skip_nan else np.where(missing, last, parts * last)
     if how != "linear" and how != "midpoint":
         ranks = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}[how](ranks)
+        return rows.gather(-1, adopt(ranks.astype(np.int64)))
     below = np.floor(ranks)
     weights = np.full_like(ranks, 0.5) if how == "midpoint" else ranks - below
     lower, upper = (rows.gather(-1, adopt(each.astype(np.int64))) for each in (below, np.ceil(ranks)))

@@ -85,7 +85,7 @@ class LBFGS(Optimizer):
         found = state_dict.get("state", {}).get(0, {}) if isinstance(state_dict, dict) else {}
         state = _copied(found, parameters)
         super().load_state_dict(state_dict | {"state": {}} if isinstance(state_dict, dict) else state_dict)
-        self.state = {parameters[0]: state} if state else {}
+        self.state.update({parameters[0]: state} if state else {})
 
 
 class _Run:
@@ -146,7 +146,7 @@ def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
         slope, value = float(run.gradient @ direction), run.value
         if slope > -least:
             return
-        length = group["lr"]
+        length = float(group["lr"])
         if state["n_iter"] == 1:
             length *= min(1.0, 1 / float(np.abs(run.gradient).sum()))
         before = run.gradient

@@ -7,6 +7,8 @@ as in torch.
 
 from __future__ import annotations
 
+import copy
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -49,13 +51,14 @@ class Optimizer:
     Many parameters are updated by one launch of loops, which torch's options `foreach` and `fused` ask for. A group in
     which one of them is False and the other not True has all updated one after the other, to the same bits.
 
-    A subclass defines `_buffers` and `_formula`.
+    A subclass defines `_buffers` and `_formula`; or `step`, and keeps in `state[parameter]`, a dict, what it likes.
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; expected an iterable of Tensors or of dicts, [tensor] for example")
-        self.defaults, self.state, self.param_groups = defaults, {}, []  # type: ignore[var-annotated]
+        self.defaults, self.param_groups = defaults, []  # type: ignore[var-annotated]
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.stepped = False
         if not isinstance(params, Iterable):
             raise TypeError(f"params is {params!r}; expected an iterable of Tensors or of dicts, model.parameters()")
@@ -206,12 +209,18 @@ class Optimizer:
             )
         numbers = [number for group in groups for number in group["params"]]
         parameters = dict(zip(numbers, (parameter for _, parameter in self._parameters()), strict=True))
-        state = {
-            parameters[number]: _loaded(values, parameters[number]) for number, values in state_dict["state"].items()
-        }
+        kept = {each: self._kept(group) for group, each in self._parameters()}
+        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        for number, values in state_dict["state"].items():
+            parameter = parameters[number]
+            state[parameter] = _loaded(values, parameter, kept[parameter])
         for group, given in zip(self.param_groups, groups, strict=True):
-            group.update({name: value for name, value in given.items() if name != "params"})
+            group.update({name: copy.deepcopy(value) for name, value in given.items() if name != "params"})
         self.state = state
+
+    def _kept(self, group: dict[str, Any]) -> set[str | None]:
+        """The names of buffers, which are like the parameter; none of a subclass with a step of its own."""
+        return set() if type(self).step is not Optimizer.step else set(self._buffers(group))
 
     def __repr__(self) -> str:
         lines = []
@@ -229,16 +238,20 @@ def _together(group: dict[str, Any]) -> bool:
     return True in wanted or False not in wanted
 
 
-def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
-    """A parameter's state: tensors copied in its dtype, and the step as an int (torch keeps it in a tensor)."""
+def _loaded(values: dict[str, Any], parameter: Tensor, buffers: set[str | None]) -> dict[str, Any]:
+    """A parameter's state: copies, buffers in its dtype, and the step as an int (torch keeps it in a tensor)."""
     copied: dict[str, Any] = {}
     for name, value in values.items():
-        if value is not None:
+        if name == "step":
+            copied[name] = int(value)
+        elif name not in buffers or value is None:
+            copied |= {} if value is None else {name: copy.deepcopy(value)}
+        else:
             array = np.array(value.detach() if isinstance(value, Tensor) else value)
-            if name != "step" and array.shape != parameter._array.shape:
+            if array.shape != parameter._array.shape:
                 raise ValueError(
                     f"the loaded {name} has the shape {list(array.shape)}, and its parameter "
                     f"{list(parameter._array.shape)}; load the state of an optimizer of the same parameters"
                 )
-            copied[name] = adopt(array.astype(parameter._array.dtype)) if name != "step" else int(array)
+            copied[name] = adopt(array.astype(parameter._array.dtype))
     return copied

@@ -267,9 +267,10 @@ def _random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: 
 def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write 1 with probability `p`, a number or a tensor of probabilities, else 0.
 
-    Raises RuntimeError unless in [0, 1].
+    Raises RuntimeError unless in [0, 1], and for probabilities that do not broadcast to this tensor.
     """
-    chances = p if isinstance(p, Tensor) else adopt(np.full(self._array.shape, p, np.float64))
+    shape = self._array.shape
+    chances = p.expand(shape) if isinstance(p, Tensor) else adopt(np.full(shape, p, np.float64))
     return _filled(self, bernoulli(chances, generator=generator)._array)
 
 

@@ -22,6 +22,7 @@ __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 
 _BY_VALUES = ("nuc", 2, -2)
 _BY_SUMS = (1, -1, math.inf, -math.inf)
+_ORDERS = ("fro", *_BY_VALUES, *_BY_SUMS)
 
 
 def _vector_samples() -> Iterator[Sample]:
@@ -48,7 +49,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
     """sum(|x|^ord)^(1/ord) over `dim`, an int or several, all of them by default; real.
 
     inf and -inf give the largest and smallest absolute value, 0 counts what is not 0. Raises RuntimeError for integers
-    and for the infinite norms of nothing.
+    and for infinite and negative norms of nothing.
     """
     tensor_argument("vector_norm", "x", x)
     if not isinstance(ord, (int, float)):
@@ -84,15 +85,14 @@ def matrix_norm(
 
     `ord`: "fro" (root of the sum of squares), "nuc" (sum of singular values), 2 and -2 (largest and smallest singular
     value), 1 and -1 (largest and smallest sum of a column's absolute values), inf and -inf (of a row's). Raises
-    RuntimeError for other orders and for dimensions that are no two.
+    RuntimeError for other orders, for negative ones of nothing, and for dimensions that are no two.
     """
     of_matrices("matrix_norm", tensor_argument("matrix_norm", "A", A))
     dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), A.ndim)
     if len(dims) != 2 or dims[0] == dims[1]:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple of different dimensions. Got {dim!r}")
-    known = ("fro", *_BY_VALUES, *_BY_SUMS)
-    if ord not in known:
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord!r} not supported; expected one of {known}")
+    if ord not in _ORDERS:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord!r} not supported; expected one of {_ORDERS}")
     A = of_floating("matrix_norm", A if dtype is None else A.to(dtype))
     if ord == "fro":
         return norm_of_elements(A, 2, dims, keepdim)
@@ -106,7 +106,11 @@ def matrix_norm(
 
 
 def _extreme(values: Tensor, ord: Any, dim: int) -> Tensor:
-    """The largest for positive orders, the smallest for negative ones."""
+    """The largest for positive orders, 0 of none; the smallest for negative ones."""
+    if not values._array.shape[dim]:
+        if ord < 0:
+            raise RuntimeError(f"linalg.matrix_norm: nothing has a smallest value, of which order {ord} is the norm")
+        return values.sum(dim)
     return values.amax(dim) if ord > 0 else values.amin(dim)
 
 
@@ -177,6 +181,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     inf for a singular matrix and another p. A: (..., m, n). Raises RuntimeError for orders that `matrix_norm` has not.
     """
     of_matrices("cond", tensor_argument("cond", "A", A))
+    if p is not None and p not in _ORDERS:
+        raise RuntimeError(f"linalg.cond: Order {p!r} not supported; expected None or one of {_ORDERS}")
     if p in (None, 2, -2) and 0 not in A._array.shape[-2:]:
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
