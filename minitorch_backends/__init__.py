@@ -8,6 +8,8 @@ Nothing is defined here: this module is the list of public names.
 # ruff: noqa: E402, F403, I001  (the first statement must run before NumPy is loaded, and the order of the rest is the
 # layering)
 
+from math import e, inf, nan, pi
+
 from .kernels.blas_environment import stop_spinning
 
 stop_spinning()

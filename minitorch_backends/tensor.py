@@ -171,12 +171,13 @@ class Tensor:
 
     # Out into the world
 
-    def numpy(self) -> np.ndarray:
-        """The array itself, sharing its memory. Raises RuntimeError for a tensor that requires gradients."""
-        if self.requires_grad:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself, sharing its memory. Raises RuntimeError for a tensor that requires gradients, unless with
+        `force`."""
+        if self.requires_grad and not force:
             raise RuntimeError(
                 "can't call numpy() on a Tensor that requires grad, since writes to the array would go unrecorded; "
-                "use tensor.detach().numpy()"
+                "use tensor.detach().numpy(), or numpy(force=True)"
             )
         return self._array
 

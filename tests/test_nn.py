@@ -979,3 +979,50 @@ def test_clipping_by_the_largest_gradient_by_name() -> None:
     x.grad, empty.grad = mt.tensor([3.0, -4.0]), mt.ones(0)
     assert nn.utils.clip_grad_norm_([x, empty], 1.0, "inf").item() == 4.0
     assert x.grad.tolist() == pytest.approx([0.75, -1.0], rel=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 2, 3)])
+def test_orthogonal_starting_values(shape: tuple[int, ...]) -> None:
+    mt.manual_seed(0)
+    found = nn.init.orthogonal_(mt.empty(*shape), gain=2.0).reshape(shape[0], -1)
+    gram = found @ found.mT if found.shape[0] <= found.shape[1] else found.mT @ found
+    assert mt.allclose(gram, 4 * mt.eye(len(gram)), atol=1e-5)
+
+
+def test_other_starting_values() -> None:
+    mt.manual_seed(0)
+    found = nn.init.trunc_normal_(mt.empty(10_000), mean=1.0, std=2.0, a=-1.0, b=3.0)
+    assert (found.min().item(), found.max().item()) == pytest.approx((-1.0, 3.0), abs=0.01)
+    assert (found.mean().item(), found.std().item()) == pytest.approx((1.0, 1.0795), abs=0.03)
+    assert nn.init.eye_(mt.empty(2, 3)).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    images = mt.randn(2, 4, 5)
+    weight = nn.init.dirac_(mt.empty(4, 2, 3), groups=2)
+    assert F.conv1d(images, weight, padding=1, groups=2).equal(images)
+    for wrong in (
+        lambda: nn.init.eye_(mt.empty(2)),
+        lambda: nn.init.orthogonal_(mt.empty(2)),
+        lambda: nn.init.dirac_(mt.empty(2, 2)),
+        lambda: nn.init.dirac_(mt.empty(3, 2, 3), groups=2),
+    ):
+        with pytest.raises(ValueError, match=r"expects a tensor of|cannot be divided"):
+            wrong()
+
+
+def test_parameters_as_one_vector() -> None:
+    layer = nn.Linear(2, 2)
+    vector = nn.utils.parameters_to_vector(layer.parameters())
+    nn.utils.vector_to_parameters(vector * 0 + mt.arange(6.0), layer.parameters())
+    assert (layer.weight.tolist(), layer.bias.tolist()) == ([[0.0, 1.0], [2.0, 3.0]], [4.0, 5.0])
+    with pytest.raises(RuntimeError, match="a vector of 6 numbers"):
+        nn.utils.vector_to_parameters(mt.ones(3), layer.parameters())
+    assert layer.get_parameter("weight") is layer.weight
+    assert nn.Sequential(nn.BatchNorm1d(2)).get_buffer("0.running_var").tolist() == [1.0, 1.0]
+    with pytest.raises(AttributeError, match="no buffer 'weight'"):
+        layer.get_buffer("weight")
+    assert layer.weight.numpy(force=True) is layer.weight.detach().numpy()
+
+
+def test_states_from_before_batches_were_counted() -> None:
+    layer = nn.BatchNorm1d(2)
+    state = {name: value for name, value in layer.state_dict().items() if name != "num_batches_tracked"}
+    assert layer.load_state_dict(state).missing_keys == []

@@ -9,15 +9,20 @@ import math
 from typing import Any
 
 from ..autograd.modes import no_grad
+from ..linalg import qr
 from ..tensor import Tensor
 
 __all__ = [
     "calculate_gain",
     "constant_",
+    "dirac_",
+    "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -51,6 +56,66 @@ def zeros_(tensor: Tensor) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Ones."""
     return constant_(tensor, 1.0)
+
+
+def _of_matrix(name: str, tensor: Tensor) -> None:
+    if tensor.ndim != 2:
+        raise ValueError(f"{name} expects a tensor of 2 dimensions, and got shape {list(tensor.shape)}")
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """Ones on the diagonal of a matrix, and zeros beside it. Raises ValueError for other dimensions than two."""
+    _of_matrix("eye_", tensor)
+    zeros_(tensor).diagonal().fill_(1)
+    return tensor
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The weight of a convolution that hands on as many channels as it can, in each of `groups`.
+
+    Raises ValueError for other than three to five dimensions, and for channels that groups do not divide.
+    """
+    if not 3 <= tensor.ndim <= 5:
+        raise ValueError(f"dirac_ expects a tensor of 3, 4 or 5 dimensions, and got shape {list(tensor.shape)}")
+    if tensor.shape[0] % groups:
+        raise ValueError(f"dirac_: {tensor.shape[0]} output channels cannot be divided into {groups} groups")
+    outputs, middle = tensor.shape[0] // groups, tuple(size // 2 for size in tensor.shape[2:])
+    zeros_(tensor)
+    for group in range(groups):
+        for channel in range(min(outputs, tensor.shape[1])):
+            tensor[(group * outputs + channel, channel, *middle)] = 1
+    return tensor
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Normal values between `a` and `b`, as if others had been drawn again: the inverse of the distribution function,
+    of uniform numbers."""
+    low, high = ((1 + math.erf((end - mean) / std / math.sqrt(2))) / 2 for end in (a, b))
+    tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
+    return tensor.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(a, b)
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """`gain` times a matrix with orthonormal rows or columns, the fewer of both, uniformly distributed: the Q of a
+    normal matrix, whose R has a positive diagonal (Saxe et al., 2013). Dimensions from the second on count as columns.
+
+    Raises ValueError for fewer than two dimensions.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_ expects a tensor of at least 2 dimensions, and got shape {list(tensor.shape)}")
+    if not tensor.numel():
+        return tensor
+    flat = normal_(tensor.detach().clone(), generator=generator).reshape(tensor.shape[0], -1)
+    wide = flat.shape[0] < flat.shape[1]
+    Q, R = qr(flat.mT if wide else flat)
+    Q = Q * R.diagonal().sign()
+    return tensor.copy_((Q.mT if wide else Q).reshape(tensor.shape)).mul_(gain)
 
 
 _GAINS = {

@@ -208,6 +208,21 @@ class Module:
                 raise AttributeError(f"{type(self).__name__} has no module {target!r}; named_modules() lists them")
         return module
 
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with the dotted name `target`; raises AttributeError where there is none."""
+        return self._named_attribute(target, Module._own_parameters, "parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with the dotted name `target`; raises AttributeError where there is none."""
+        return self._named_attribute(target, Module._own_buffers, "buffer")
+
+    def _named_attribute(self, target: str, own: Callable[[Module], dict[str, Any]], kind: str) -> Any:
+        path, _, name = target.rpartition(".")
+        held = own(self.get_submodule(path))
+        if name not in held:
+            raise AttributeError(f"{type(self).__name__} has no {kind} {target!r}; named_{kind}s() lists them")
+        return held[name]
+
     def _own_parameters(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Parameter)}
 
@@ -244,7 +259,8 @@ class Module:
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected a dict of names and tensors, and got {state_dict!r}")
         state = self._state()
-        missing = [name for name in state if name not in state_dict]
+        # What torch did not count before 0.4 is no reason to refuse what it saved.
+        missing = [name for name in state if name not in state_dict and not name.endswith("num_batches_tracked")]
         unexpected = [name for name in state_dict if name not in state]
         errors = []
         if strict and unexpected:

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..ops.join import cat
 from ..scopes import Scope
 from ..tensor import Tensor, adopt
 from .fusion import fuse
 from .module import Module
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "fuse", "run_under"]
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "fuse", "parameters_to_vector", "run_under", "vector_to_parameters",
+]  # fmt: skip
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Any]:
@@ -60,6 +63,24 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """Bring every element of the gradients into [-clip_value, clip_value], in place."""
     for each in _gradients(parameters):
         each.clamp_(-clip_value, clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All numbers of the parameters, one after the other; gradients of it reach them."""
+    return cat([each.reshape(-1) for each in parameters])
+
+
+@no_grad()
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the numbers of a vector to the parameters, one after the other. Raises RuntimeError unless it has as many."""
+    held = list(parameters)
+    if vec.ndim != 1 or vec.numel() != sum(each.numel() for each in held):
+        raise RuntimeError(
+            f"vector_to_parameters: expected a vector of {sum(each.numel() for each in held)} numbers, one for each of "
+            f"the parameters', and got shape {list(vec.shape)}"
+        )
+    for each, part in zip(held, vec.split([each.numel() for each in held]), strict=True):
+        each.copy_(part.reshape(each.shape))
 
 
 def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
