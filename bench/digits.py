@@ -29,6 +29,9 @@ HIDDEN = 128
 CLASSES = 10
 BATCH = 64
 EPOCHS, QUICK_EPOCHS = 40, 10
+LOWERED = ("tf32", "bf16", "bf16x3")
+"""The precisions at which one layer at a time runs."""
+
 DEFAULT_FLAGS = Snapshot(())
 """In force while this part runs, so that a flag of the user's (an environment variable) does not widen a permission."""
 
@@ -77,7 +80,9 @@ def compared(
             report(0.7 + 0.04 * done, f"{precision} (the first call may compile)")
             logits[precision], how = _classify(model, inputs, precision)
             rows.append(_compare(precision, logits[precision], logits["ieee"], exact, labels[held_out]) | how)
-        report(0.9, "timing")
+        report(0.88, "layer by layer")
+        alone = mt.explain.sensitivity(model, inputs, precisions=LOWERED)
+        report(0.92, "timing")
         timings = interleaved(
             {precision: Timer(lambda p=precision: _forward(model, inputs, p)) for precision in PRECISIONS},
             seconds=0.3 if lab.quick else 2.0,
@@ -94,7 +99,13 @@ def compared(
         "rms_of_logits": float(np.sqrt(np.mean(exact**2))),
         "margins": np.sort(ordered[:, -1] - ordered[:, -2]).tolist(),
         "precisions": rows,
+        "layers_alone": [each._asdict() | {"layer": _described(model, each.module)} for each in alone],
     }
+
+
+def _described(model: nn.Module, name: str | None) -> str:
+    """A layer's name and kind."""
+    return "all of it" if name is None else f"{name} {type(model.get_submodule(name)).__name__}"
 
 
 def _trained(
@@ -168,7 +179,22 @@ def tables(result: dict[str, Any]) -> list[Table]:
         )
         for row in result["precisions"]
     ]
-    return [Table(f"{result['held_out']} held-out digits, once for each precision", columns, rows)]
+    return [
+        Table(f"{result['held_out']} held-out digits, once for each precision", columns, rows),
+        _layers(result["layers_alone"]),
+    ]
+
+
+def _layers(alone: list[dict[str, Any]]) -> Table:
+    found = {(row["layer"], row["precision"]): row for row in alone}
+    columns = ("layer", *(f"{precision}, {what}" for precision in LOWERED for what in ("error", "changed")))
+    rows = []
+    for layer in dict.fromkeys(row["layer"] for row in alone):
+        cells = [found[layer, precision] for precision in LOWERED]
+        rows.append((layer, *(text for row in cells for text in (error(row["error"]), percent(row["flips"])))))
+    return Table(
+        "One layer at a time at a lower precision: relative error of the logits, answers changed", columns, rows
+    )
 
 
 def summary(result: dict[str, Any]) -> list[str]:

@@ -83,6 +83,12 @@ def test_digits_are_classified_at_each_precision(results, name):
         assert row["changed_answers"] <= row["within_reach"]
         assert row["median_seconds"] >= row["minimum_seconds"] > 0
         assert name in row["decided_by"] or name == "ieee"
+    alone = {(row["layer"], row["precision"]): row["error"] for row in part["layers_alone"]}
+    assert len(alone) == len(part["layers_alone"]) >= 3 * 4
+    for precision in ("tf32", "bf16"):
+        whole = alone["all of it", precision]
+        assert 0 < whole < 1.5 * sum(error for (_, name), error in alone.items() if name == precision) - whole
+        assert whole * part["rms_of_logits"] == pytest.approx(rows[precision]["rms_error"], rel=0.05)
 
 
 def test_products_have_the_error_that_theory_predicts(results):
@@ -198,8 +204,9 @@ def test_report_stands_by_itself(quick):
     page = (quick / "report.html").read_text(encoding="utf-8")
     pictures = sorted(path.name for path in quick.glob("*.png"))
     assert pictures == [
-        "attention.png", "conv-algorithms.png", "digits-accuracy.png", "digits-margins.png", "einsum-strategies.png",
-        "fft-speed.png", "linalg-speed.png", "products-error.png", "products-speed.png", "tf32-note.png",
+        "attention.png", "conv-algorithms.png", "digits-accuracy.png", "digits-cnn-layers.png", "digits-margins.png",
+        "einsum-strategies.png", "fft-speed.png", "linalg-speed.png", "products-error.png", "products-speed.png",
+        "tf32-note.png",
     ]  # fmt: skip
     assert page.count('src="data:image/png;base64,') == len(pictures)
     loaded = re.findall(r"""(?:src|href)\s*=\s*["']([^"']*)|url\(([^)]*)|@import""", page)

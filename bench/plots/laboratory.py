@@ -100,6 +100,28 @@ def _margins(figure: Figure, result: dict[str, Any]) -> None:
     axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor="none")
 
 
+def _layers(figure: Figure, result: dict[str, Any]) -> None:
+    axes = figure.subplots()
+    rows = result["layers_alone"]
+    layers = list(dict.fromkeys(row["layer"] for row in rows))
+    for precision in dict.fromkeys(row["precision"] for row in rows):
+        colour, marker = MARKS[precision]
+        own = [row for row in rows if row["precision"] == precision]
+        places = [layers.index(row["layer"]) for row in own]
+        axes.plot(
+            places, [row["error"] for row in own], marker, color=colour, markersize=9, label=f"answers, {precision}"
+        )
+        beside = [place + 0.14 for place in places]
+        axes.plot(beside, [row["local"] for row in own], marker, color=colour, markersize=9, markerfacecolor="white")
+    axes.plot([], [], "o", color="#555555", markerfacecolor="white", markersize=8, label="the layer's own results")
+    axes.axvline(len(layers) - 1.5, color="#999999", linestyle="--", linewidth=1)
+    axes.set(title="One layer at a time at a lower precision", ylabel="relative error", yscale="log")
+    axes.set_xticks(range(len(layers)), layers)
+    axes.set_xlim(-0.5, len(layers) - 0.5)
+    axes.grid(visible=False, axis="x")
+    figure.legend(loc="outside right upper")
+
+
 # Bare products
 
 
@@ -263,6 +285,14 @@ PLOTS: dict[str, list[Plot]] = {
             "Answers in the order of their margin. Only answers left of a dashed line can change at that precision.",
             (10, 4.4),
             _margins,
+        ),
+    ],
+    "digits-cnn": [
+        Plot(
+            "digits-cnn-layers",
+            "Which layers make the error of the answers (filled), beside the error of their own results (open).",
+            (10, 4.4),
+            _layers,
         ),
     ],
     "products": [

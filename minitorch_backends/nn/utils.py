@@ -72,7 +72,10 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 @no_grad()
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the numbers of a vector to the parameters, one after the other. Raises RuntimeError unless it has as many."""
+    """Write the numbers of a vector to the parameters, one after the other.
+
+    Raises RuntimeError unless it has as many.
+    """
     held = list(parameters)
     if vec.ndim != 1 or vec.numel() != sum(each.numel() for each in held):
         raise RuntimeError(
