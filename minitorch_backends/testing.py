@@ -1,0 +1,172 @@
+"""Comparisons for tests, with tolerances by type, or by what a precision is expected to cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .backends.permission import precision_of
+from .dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
+from .kernels.precision import predicted_error
+from .limits import finfo
+from .tensor import Tensor
+
+__all__ = ["assert_close"]
+
+_TOLERANCES = {
+    float16: (1e-3, 1e-5),
+    bfloat16: (1.6e-2, 1e-5),
+    float32: (1.3e-6, 1e-5),
+    float64: (1e-7, 1e-7),
+    complex64: (1.3e-6, 1e-5),
+    complex128: (1e-7, 1e-7),
+}
+"""Relative and absolute ones, torch's; 0 for other types. Of two types the larger ones."""
+
+_MARGIN = 2.0
+"""Times the largest error that is expected of normal operands."""
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+class _Allowed(NamedTuple):
+    rtol: float
+    atol: float
+    why: str
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_dtype: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+    k: int | None = None,
+    precision: str | None = None,
+    scale: float | None = None,
+) -> None:
+    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
+
+    Both are tensors, arrays, numbers, or sequences or mappings of such. Without `rtol` and `atol`, which are given
+    together, tolerances are torch's, by type.
+
+    With `k` they are those of a sum of k products: twice the largest error that normal operands are expected to have
+    at `precision`, by default the one at which the flags in force let float32 products run. So a test that passes in
+    ieee also passes under TF32, and no wrong result does that is off by more. Errors are relative to `scale`, the size
+    of a sum of products with random signs, by default the root mean square of `expected`: give sqrt(k) times the root
+    mean squares of both operands where sums cancel more.
+
+    `msg` replaces the message, or makes one of it. Raises TypeError for what cannot be compared, ValueError for
+    tolerances that do not go together.
+    """
+    if (rtol is None) != (atol is None):
+        raise ValueError(f"assert_close: rtol and atol are given together or not at all, and got {rtol=}, {atol=}")
+    if k is None and (precision is not None or scale is not None):
+        raise ValueError("assert_close: precision and scale say what sums of k products may be off; give k as well")
+    if k is not None and rtol is not None:
+        raise ValueError("assert_close: k says what is allowed, and so do rtol and atol; give one of them")
+
+    def allowed(a: np.ndarray, b: np.ndarray) -> _Allowed:
+        if rtol is not None and atol is not None:
+            return _Allowed(rtol, atol, "")
+        return _by_type(a, b) if k is None else _of_products(b, k, precision, scale)
+
+    for path, a, b in _pairs(actual, expected, ""):
+        found = _difference(a, b, allowed, equal_nan, check_dtype, check_stride)
+        if found is not None:
+            text = found + (f"\n\nThis is item {path}." if path else "")
+            raise AssertionError(text if msg is None else msg if isinstance(msg, str) else msg(text))
+
+
+def _by_type(a: np.ndarray, b: np.ndarray) -> _Allowed:
+    rtol, atol = map(max, *(_TOLERANCES.get(dtype_of(each), (0.0, 0.0)) for each in (a, b)))
+    return _Allowed(rtol, atol, "")
+
+
+def _of_products(expected: np.ndarray, k: int, precision: str | None, scale: float | None) -> _Allowed:
+    chosen = precision_of("matmul").precision if precision is None else precision
+    largest = predicted_error(chosen, k, entries=max(expected.size, 2)).maximum / math.sqrt(max(k, 1))
+    wide, dtype = expected.astype(np.complex128), dtype_of(expected)
+    size = float(np.linalg.norm(wide)) / math.sqrt(max(wide.size, 1)) if scale is None else scale
+    unit = finfo(dtype).eps / 2 if dtype.category >= FLOATING else 0.0
+    return _Allowed(unit, _MARGIN * largest * size, f", as expected of sums of {k} products at {chosen}")
+
+
+def _pairs(actual: Any, expected: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """What is compared with what, and where it was."""
+    if isinstance(expected, (Tensor, np.ndarray, *_NUMBERS)) and isinstance(actual, (Tensor, np.ndarray, *_NUMBERS)):
+        yield path, actual, expected
+    elif isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        if actual.keys() != expected.keys():
+            raise AssertionError(
+                f"The mappings have different keys{path and ' at ' + path}: {sorted(map(str, actual.keys()))} and "
+                f"{sorted(map(str, expected.keys()))}."
+            )
+        for key in expected:
+            yield from _pairs(actual[key], expected[key], f"{path}[{key!r}]")
+    elif _is_sequence(expected) and _is_sequence(actual):
+        if len(actual) != len(expected):
+            raise AssertionError(
+                f"The sequences have different lengths{path and ' at ' + path}: {len(actual)} and {len(expected)}."
+            )
+        for place, (a, b) in enumerate(zip(actual, expected, strict=True)):
+            yield from _pairs(a, b, f"{path}[{place}]")
+    else:
+        raise TypeError(
+            f"assert_close compares tensors, arrays, numbers, and sequences and mappings of these, and got "
+            f"{type(actual).__name__} and {type(expected).__name__}{path and ' at ' + path}"
+        )
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _difference(
+    actual: Any,
+    expected: Any,
+    allowed: Callable[[np.ndarray, np.ndarray], _Allowed],
+    equal_nan: bool,
+    check_dtype: bool,
+    check_stride: bool,
+) -> str | None:
+    """In which way the two differ; None if they do not."""
+    a, b = (each._array if isinstance(each, Tensor) else np.asarray(each) for each in (actual, expected))
+    if a.shape != b.shape:
+        return f"The shapes differ: {list(a.shape)} is not {list(b.shape)}."
+    if check_dtype and a.dtype != b.dtype:
+        return f"The types differ: {dtype_of(a)!r} is not {dtype_of(b)!r}; check_dtype=False compares values alone."
+    if check_stride and a.strides != b.strides:
+        return f"The strides differ: {a.strides} is not {b.strides}, in bytes."
+    limits = allowed(a, b)
+    wide = np.complex128 if "c" in a.dtype.kind + b.dtype.kind else np.float64
+    exact = a.dtype.kind in "biu" and b.dtype.kind in "biu"
+    with np.errstate(all="ignore"):
+        x, y = a.astype(wide), b.astype(wide)
+        distance, size = np.abs(x - y), np.abs(y)
+        same = (a == b) | (np.isnan(x) & np.isnan(y) if equal_nan else False)
+        close = same | (
+            np.isfinite(y) & (distance <= limits.atol + limits.rtol * size) & (not exact or limits.atol > 0)
+        )
+        if close.all():
+            return None
+        relative = np.divide(distance, size)
+    wrong = ~close
+    lines = [f"{int(wrong.sum())} of {close.size} elements differ by more than is allowed{limits.why}."]
+    for name, values, most in (("absolute", distance, limits.atol), ("relative", relative, limits.rtol)):
+        place = np.unravel_index(int(np.argmax(np.where(wrong & ~same, values, -1))), values.shape)
+        lines.append(f"Largest {name} difference: {values[place]:.3g}{_at(place)}; allowed are {most:.3g}.")
+        if name == "absolute":
+            lines[-1] += f" There {a[place]} was found, and {b[place]} expected."
+    return "\n".join(lines)
+
+
+def _at(place: tuple[Any, ...]) -> str:
+    return f" at {[int(each) for each in place]}" if place else ""
