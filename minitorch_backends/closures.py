@@ -125,7 +125,7 @@ def binary(op: Any) -> Callable[..., Any]:
     with_first, with_second, product = op.rules[0] is not None, op.rules[1] is not None, op.product
     recorded, strided, numbers = with_first or with_second, op.strided, op.numbers
     large, least = _large(op)
-    compares = op.compares
+    rounds = op.rounds
 
     def call(input: Any = ABSENT, other: Any = ABSENT, /, *rest: Any, **named: Any) -> Any:
         kind = type(input)
@@ -145,7 +145,7 @@ def binary(op: Any) -> Callable[..., Any]:
                 return general(*_given(input, other))
             behind = other._node
         elif numbers and (kind is float or kind is int):
-            y, behind = float(dtype.type(other)) if compares and is_half(dtype) else other, None
+            y, behind = float(dtype.type(other)) if rounds and is_half(dtype) else other, None
         else:
             return general(*_given(input, other, *rest), **named)
         try:

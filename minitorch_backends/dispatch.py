@@ -46,8 +46,8 @@ class Op:
 
     An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
     the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
-    gradients of all inputs; `compares`, that a number is rounded to the other operand's half type, and not kept in
-    float32, in which other ops compute.
+    gradients of all inputs; `rounds`, that a number is rounded to the other operand's half type, and not kept in
+    float32, in which other ops compute: those that compare, and remainders.
     """
 
     promote: Any
@@ -85,6 +85,7 @@ class Op:
         self.promoted = self._promoted_inputs()
         self.numbers = len(self.inputs) == 2 and self.promote in (True, "float") and self.ufunc is not None
         self.compares = isinstance(self.ufunc, np.ufunc) and "ff->?" in self.ufunc.types
+        self.rounds = self.compares or self.ufunc in (np.remainder, np.fmod)
         self.joint = "gradients" in rules
         if self.joint:
             self.rules = (rule_of(self, rules.pop("gradients")),) * len(self.inputs)

@@ -14,10 +14,11 @@ import numpy as np
 from .autograd.engine import GradientEdge
 from .autograd.engine import grad as gradients
 from .autograd.identity import outer_leaves, stand_in
+from .autograd.inference import inference_mode, is_inference
 from .autograd.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .autograd.modes import enable_grad, is_grad_enabled
 from .dtypes import FLOATING
-from .tensor import Tensor, sharing
+from .tensor import Tensor, adopt, sharing
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
 
@@ -58,14 +59,16 @@ class _Traced:
         for number in chosen:
             if not -len(args) <= number < len(args):
                 raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")
+        if len({number % len(args) for number in chosen}) != len(chosen) or not chosen:
+            raise RuntimeError(f"argnums names each argument to differentiate by once, and at least one; got {argnums}")
         leaves, self.rebuild_inputs = _flat(tuple(args[n] for n in chosen) if several else args[argnums])
         for leaf in leaves:
             if not isinstance(leaf, Tensor) or leaf.dtype.category < FLOATING:
                 kind = f"a tensor of {leaf.dtype!r}" if isinstance(leaf, Tensor) else type(leaf).__name__
                 raise RuntimeError(f"only floating and complex Tensors can be differentiated by, and got {kind}")
         self.shapes = leaves
-        with enable_grad():
-            self.primals = [stand_in(leaf) for leaf in leaves]
+        with inference_mode(False), enable_grad():
+            self.primals = [stand_in(adopt(leaf._array) if is_inference(leaf) else leaf) for leaf in leaves]
             self.edges = [GradientEdge(primal._node, 0) for primal in self.primals]
             inner = self.rebuild_inputs([_twin(primal) for primal in self.primals])
             given = list(args)
@@ -127,7 +130,7 @@ class _Pushed:
 
     def __init__(self, traced: _Traced) -> None:
         self.traced = traced
-        with enable_grad():
+        with inference_mode(False), enable_grad():
             self.dummies = [stand_in(zeros_like(output)) for output in traced.outputs]
             self.pulled = traced.pulled(self.dummies, True)
 

@@ -108,7 +108,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
 
 def _computed(op: Any, dtype: DType) -> np.dtype:
     """The type of numbers, and tensors without dimensions, that meet operands of `dtype`."""
-    return _FLOAT32 if op.widen and dtype in _HALVES and not op.compares else dtype.dtype
+    return _FLOAT32 if op.widen and dtype in _HALVES and not op.rounds else dtype.dtype
 
 
 def _is_boolean(value: Any) -> bool:

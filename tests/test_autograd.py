@@ -946,3 +946,42 @@ def test_the_gradient_of_a_median_that_is_nan_goes_where_the_nan_is() -> None:
     x = mt.tensor([1.0, float("nan"), 3.0], requires_grad=True)
     x.median().backward()
     assert x.grad.tolist() == [0, 1, 0]
+
+
+def test_gradients_are_added_to_the_memory_that_is_there() -> None:
+    """Of views of one buffer too, and of gradients that have a graph themselves."""
+    flat = mt.zeros(6)
+    a, b = mt.ones(3, requires_grad=True), mt.ones(3, requires_grad=True)
+    a.grad, b.grad = flat[:3], flat[3:]
+    (a * 2 + b * 3).sum().backward()
+    assert flat.tolist() == [2.0, 2.0, 2.0, 3.0, 3.0, 3.0]
+    x = mt.tensor([1.0, 2.0], requires_grad=True)
+    (x**3).sum().backward(create_graph=True)
+    before = x.grad
+    (x**2).sum().backward()
+    assert x.grad is before
+    assert (x.grad.tolist(), x.grad.requires_grad) == ([5.0, 16.0], True)
+
+
+def test_gradients_that_do_not_fit_are_refused() -> None:
+    x = mt.ones(3, requires_grad=True)
+    (x * x).sum().backward()
+    x.data = mt.ones(4)
+    with pytest.raises(RuntimeError, match=r"shape \[4\] cannot be added to \.grad, whose shape is \[3\]"):
+        (x * x).sum().backward()
+    z = mt.ones(3, dtype=mt.complex64, requires_grad=True)
+    for output, gradient in ((mt.ones(3, requires_grad=True) * 2, mt.ones(3, dtype=mt.complex64)), (z * 2, mt.ones(3))):
+        with pytest.raises(RuntimeError, match="expected both to be complex, or none"):
+            output.backward(gradient)
+
+
+def test_transforms_of_functions_differentiate_in_inference_mode() -> None:
+    func, x = mt.func, mt.tensor([1.0, 2.0])
+    with mt.inference_mode():
+        assert func.grad(lambda x: (x**2).sum())(x).tolist() == [2.0, 4.0]
+        assert func.jvp(lambda x: x * x, (x,), (mt.ones(2),))[1].tolist() == [2.0, 4.0]
+        assert func.hessian(lambda x: (x**3).sum())(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+        assert func.grad(lambda x: (x**2).sum())(x * 2).tolist() == [4.0, 8.0]
+    for argnums in ((0, 0), (0, -2), ()):
+        with pytest.raises(RuntimeError, match="argnums names each argument"):
+            func.grad(lambda a, b: (a * b).sum(), argnums=argnums)(x, x)

@@ -432,3 +432,39 @@ def test_read_only_memory_is_refused_in_words() -> None:
         with pytest.raises(RuntimeError, match="is read-only"):
             call()
     assert x._version == 0
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float32, mt.float64])
+def test_ldexp_beyond_every_exponent(dtype: Any) -> None:
+    x = mt.tensor([0.0, math.inf, -math.inf, 0.0, 3.0]).to(dtype)
+    found = mt.ldexp(x, mt.tensor([3000, -3000, 3000, 40, -3])).tolist()
+    assert found == [0.0, math.inf, -math.inf, 0.0, 0.375]
+
+
+def test_remainders_of_half_types_are_those_of_the_rounded_number() -> None:
+    x = mt.tensor([-884.0, 0.3]).bfloat16()
+    assert (x % 1.7).equal(x % mt.tensor(1.7).bfloat16())
+    assert mt.fmod(x, 1.7).equal(mt.fmod(x, mt.tensor(1.7).bfloat16()))
+    assert mt.nn.functional.threshold(mt.tensor([0.10009765625]).bfloat16(), 0.1, 20).item() == 0.10009765625
+
+
+def test_lgamma_of_huge_negative_numbers() -> None:
+    assert mt.lgamma(mt.full((5000,), -1e306, dtype=mt.float64)).isinf().all()
+    assert mt.lgamma(mt.full((5000,), -2.0, dtype=mt.float64)).isposinf().all()
+
+
+def test_extrema_that_skip_nan_hand_their_gradient_to_one() -> None:
+    nan = math.nan
+    for function in (mt.fmax, mt.fmin):
+        x, y = leaf(nan, nan, 1.0, 2.0), leaf(nan, 1.0, nan, 2.0)
+        function(x, y).sum().backward()
+        assert (x.grad.tolist(), y.grad.tolist()) == ([1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0])
+
+
+def test_shifts_and_diagonals_are_whole_numbers() -> None:
+    x = mt.ones(3, 3)
+    for call in (lambda: mt.roll(x, 1.5), lambda: mt.roll(x, None), lambda: mt.tril(x, 1.5), lambda: mt.triu(x, "a")):
+        with pytest.raises(TypeError):
+            call()
+    assert not mt.tril(x, -(2**63)).any()
+    assert mt.triu(x, -(2**70)).equal(x)

@@ -1026,3 +1026,16 @@ def test_states_from_before_batches_were_counted() -> None:
     layer = nn.BatchNorm1d(2)
     state = {name: value for name, value in layer.state_dict().items() if name != "num_batches_tracked"}
     assert layer.load_state_dict(state).missing_keys == []
+
+
+def test_second_derivatives_where_the_first_is_zero() -> None:
+    for loss in (F.huber_loss, F.smooth_l1_loss):
+        hessian = mt.func.hessian(lambda x, loss=loss: loss(x, mt.zeros(3), reduction="sum"))(
+            mt.tensor([0.0, 0.5, 2.0])
+        )
+        assert hessian.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    for function in (F.elu, F.selu, F.celu):
+        x = mt.tensor([0.0, 1.0], requires_grad=True)
+        (first,) = mt.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = mt.autograd.grad(first.sum(), x)
+        assert second.tolist() == [0.0, 0.0]

@@ -135,7 +135,8 @@ def _logarithm_of_gamma(v: Vectors, x: ir.Value) -> ir.Value:
 
     def reflected() -> ir.Value:
         turn = v.absolute(v.sine(_half_turns(v, size)))
-        return v.minus(v.minus(v.number(math.log(math.pi)), v.logarithm(v.times(size, turn))), value)
+        found = v.minus(v.minus(v.number(math.log(math.pi)), v.logarithm(v.times(size, turn))), value)
+        return builder.select(builder.fcmp_ordered("==", turn, v.number(0.0)), infinity, found)
 
     value = v.where_any(negative, value, reflected)
     return builder.select(builder.fcmp_ordered("==", size, infinity), infinity, value)

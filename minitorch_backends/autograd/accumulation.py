@@ -60,7 +60,12 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
                 state.grad = adopt(array)
             else:
                 state.grad = adopt(array.copy("K"))
-        elif create_graph or state.grad._node is not None:
+        elif state.grad._array.shape != g._array.shape:
+            raise RuntimeError(
+                f"a gradient of shape {list(g.shape)} cannot be added to .grad, whose shape is "
+                f"{list(state.grad.shape)}; set .grad to None where .data gets another shape"
+            )
+        elif create_graph:
             state.grad = state.grad + g
         else:
             np.add(state.grad._array, g._array, out=state.grad._array)

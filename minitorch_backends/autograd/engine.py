@@ -233,6 +233,11 @@ def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tens
             f"Mismatch in shape: grad_output[{index}] has a shape of {list(weight.shape)} and "
             f"output[{index}] has a shape of {list(tensor.shape)}; they must be equal"
         )
+    if (weight._array.dtype.kind == "c") != (array.dtype.kind == "c"):
+        raise RuntimeError(
+            f"grad_output[{index}] is of {weight.dtype!r} and output[{index}] of {tensor.dtype!r}; expected both to be "
+            "complex, or none"
+        )
     return node, weight if weight._array.dtype == array.dtype else weight.to(array.dtype)
 
 

@@ -15,7 +15,7 @@ from ..kernels.elementwise import LARGE, threaded
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
 from ..tensor import Tensor
-from .floating import floating_composite
+from .floating import floating_composite, widened
 
 __all__ = [
     "celu",
@@ -131,8 +131,8 @@ def leaky_relu(input: Array, negative_slope: float = 0.01):
 
 
 def _elu_gradient(g: Tensor, input: Tensor, alpha: float) -> Tensor:
-    # Clamped: the exponential of large positive inputs is not used, but its overflow would poison the gradient of g.
-    return g.where(input > 0, g * (alpha * input.clamp(max=0).exp()))
+    # The exponential of large positive inputs is not used, but its overflow would poison the gradient of g.
+    return g.where(input > 0, g * (alpha * input.masked_fill(input >= 0, 0).exp()))
 
 
 @op(
@@ -240,7 +240,7 @@ def hardswish(input: Array):
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`input` where it is above `threshold`, else `value`."""
-    return input.masked_fill(input <= threshold, value)
+    return input.masked_fill(widened(input) <= threshold, value)
 
 
 @floating_composite(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def roll(input: Array, shifts, dims=None):
 
     Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift for each dim.
     """
-    shifts = _dims_tuple(shifts)
+    shifts = tuple(map(as_int, _dims_tuple(shifts)))
     if dims is None:
         if len(shifts) != 1:
             raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions must align, and no dims were given")
@@ -194,7 +195,8 @@ _triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1),
 
 def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
     """True on and below a diagonal of the last two dimensions."""
-    return np.tri(shape[-2], shape[-1], diagonal, bool)
+    rows, columns = shape[-2:]
+    return np.tri(rows, columns, max(min(as_int(diagonal), columns), -rows), bool)
 
 
 def _refuse_vectors(name: str, input: np.ndarray) -> None:
@@ -237,7 +239,7 @@ def triu(input: Array, diagonal=0):
     Raises RuntimeError for fewer than two dimensions.
     """
     _refuse_vectors("triu", input)
-    return chosen(_triangle(input.shape, diagonal - 1), np.zeros((), input.dtype), input)
+    return chosen(_triangle(input.shape, as_int(diagonal) - 1), np.zeros((), input.dtype), input)
 
 
 def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[int, ...]:

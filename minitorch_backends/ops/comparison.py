@@ -236,7 +236,7 @@ def minimum(input: Array, other: Array):
 
 @op(
     input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
-    other=lambda g, input, other: g.where((input < other) | (input != input), 0),
+    other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
     promote=True,
     warns=False,
     takes="bif",
@@ -251,7 +251,7 @@ def fmax(input: Array, other: Array):
 
 @op(
     input=lambda g, input, other: g.where((input <= other) | (other != other), 0),
-    other=lambda g, input, other: g.where((input > other) | (input != input), 0),
+    other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
     promote=True,
     warns=False,
     takes="bif",

@@ -100,8 +100,14 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor
 
 
 def _up_to(distance: Tensor, most: float) -> Tensor:
-    """At most so much, as the square of a large distance would overflow, or its gradient; NaN stays, in both."""
+    """At most so much; NaN stays, in the gradient as well."""
     return where(distance > most, most, distance)
+
+
+def _square_up_to(difference: Tensor, most: float) -> Tensor:
+    """Of at most so much, as the square of a large number would overflow, or its gradient. Not of the distance, whose
+    derivative at 0 is 0: that of the square has one."""
+    return where(difference.abs() > most, most, difference).square()
 
 
 def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -116,11 +122,11 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, and got {beta}")
     _warn_of_broadcast("smooth_l1_loss", input, target)
-    distance = (input - target).abs()
+    difference = input - target
+    distance = difference.abs()
     if beta == 0:
         return reduced(distance, reduction)
-    near = _up_to(distance, beta)
-    return reduced(near.square() * (0.5 / beta) + (distance - near), reduction)
+    return reduced(_square_up_to(difference, beta) * (0.5 / beta) + (distance - _up_to(distance, beta)), reduction)
 
 
 def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
@@ -134,9 +140,9 @@ def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta:
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
-    distance = (input - target).abs()
-    near = _up_to(distance, delta)
-    return reduced(near.square() * 0.5 + (distance - near) * delta, reduction)
+    difference = input - target
+    distance = difference.abs()
+    return reduced(_square_up_to(difference, delta) * 0.5 + (distance - _up_to(distance, delta)) * delta, reduction)
 
 
 # Likelihoods

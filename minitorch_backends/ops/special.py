@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import FLOATING, get_default_dtype
+from ..dtypes import FLOATING, bfloat16, get_default_dtype
 from ..kernels import elementwise
 from ..op import Array, composite, op
 from ..samples import between, gapped, pairs, sample, unary_samples
@@ -152,6 +152,8 @@ def digamma(input: Array):
 )
 def polygamma(n, input: Array):
     """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise TypeError(f"polygamma(n, x): argument 'n' must be an int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, and got {n}; expected 0 for digamma, or more")
     return _special().polygamma(n, input).astype(input.dtype)
@@ -259,6 +261,10 @@ def sinc(input: Array):
     return np.sinc(input)
 
 
+_LARGEST_STEP = {2: 14, 4: 126, 8: 1022, 16: 1022}
+"""Exponents, by the size of a type, of which both signs give normal numbers."""
+
+
 @composite(
     takes="bifc",
     reference=lambda input, other: input * 2.0**other,
@@ -272,8 +278,13 @@ def sinc(input: Array):
     ),
 )
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """`input * 2 ** other`, which may be a number where `2 ** other` is not one."""
+    """`input * 2 ** other`, also where `2 ** other` is out of range: in three steps that are not."""
     dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
     exponent = other.to(dtype) if other.dtype.category < FLOATING else other
-    half = ((exponent.detach().real if exponent.is_complex() else exponent.detach()) / 2).floor()
-    return input * half.exp2() * (exponent - half).exp2()
+    if exponent.is_complex():
+        return input * exponent.exp2()
+    most = _LARGEST_STEP[dtype.itemsize if dtype is not bfloat16 else 4]
+    first = exponent.detach().clamp(-most, most)
+    second = (exponent.detach() - first).clamp(-most, most)
+    third = (exponent - first - second).clamp(-most, most)
+    return input * first.exp2() * second.exp2() * third.exp2()
