@@ -371,6 +371,8 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         array = np.array(_plain(data, kinds))
     except ValueError as error:
         raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
+    except RecursionError:
+        raise ValueError("expected sequences of at most 64 dimensions, and got some that go on and on") from None
     if array.dtype.kind not in "biufc":
         _refuse_elements(array)
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:

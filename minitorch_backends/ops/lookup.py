@@ -43,7 +43,8 @@ def _from_front(index: Any, size: int) -> Any:
     """Positions that count from the end as such that count from the front."""
     if not isinstance(index, Tensor) or index._array.dtype.kind != "i":
         return index
-    return adopt(np.where(index._array < 0, index._array + size, index._array))
+    array = index._array
+    return adopt(np.where((array < 0) & (array >= -size), array + size, array))
 
 
 def _select_samples() -> Any:

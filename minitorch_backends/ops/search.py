@@ -71,13 +71,6 @@ def places_in_order(
             f"searchsorted(): boundary and sorter must have the same size, and got {list(sorted_sequence.shape)} and "
             f"{list(order.shape)}"
         )
-    if order is not None and order.dtype != np.int64:
-        raise RuntimeError(f"searchsorted(): sorter must be a tensor of mt.int64, and got {dtype_of(order)!r}")
-    if order is not None and order.size and not 0 <= order.min() <= order.max() < order.shape[-1]:
-        raise RuntimeError(
-            f"searchsorted(): sorter index out of range: expected 0 to {order.shape[-1] - 1}, and got {order.min()} to "
-            f"{order.max()}"
-        )
     if side is not None and (side not in ("left", "right") or (side == "left" and right)):
         raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', as right says, and got {side!r}, {right}")
     where: Any = "right" if right or side == "right" else "left"
@@ -91,6 +84,16 @@ def places_in_order(
     for number, (edges, values, places) in enumerate(rows):
         places[:] = np.searchsorted(edges, values, where, None if orders is None else orders[number])
     return out
+
+
+def _refuse_no_places(order: np.ndarray) -> None:
+    if order.dtype != np.int64:
+        raise RuntimeError(f"searchsorted(): sorter must be a tensor of mt.int64, and got {dtype_of(order)!r}")
+    if order.size and not 0 <= order.min() <= order.max() < order.shape[-1]:
+        raise RuntimeError(
+            f"searchsorted(): sorter index out of range: expected 0 to {order.shape[-1] - 1}, and got {order.min()} to "
+            f"{order.max()}"
+        )
 
 
 @composite(method=False, takes="bif", reference=_sorted_reference, samples=_sorted_samples)
@@ -110,6 +113,8 @@ def searchsorted(
         )
     if not isinstance(input, (Tensor, bool, int, float, np.generic)):
         raise TypeError(f"searchsorted(): argument 'input' must be a Tensor or a number, not {type(input).__name__}")
+    if sorter is not None:
+        _refuse_no_places(sorter._array)
     values = input if isinstance(input, Tensor) else adopt(np.asarray(input, sorted_sequence._array.dtype))
     return places_in_order(
         sorted_sequence,

@@ -40,7 +40,7 @@ ROUGH_IN_TORCH = {
 }
 """Functions whose float64 kernel in torch is less precise than that, and why."""
 
-PRODUCTS = """matmul mm bmm mv outer addmm baddbmm addmv addr addbmm inner tensordot multi_dot chain_matmul
+PRODUCTS = """matmul mm bmm mv addmm baddbmm addmv addr addbmm inner tensordot multi_dot chain_matmul
     linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d fold"""
 FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
     threshold l1_loss smooth_l1_loss soft_margin_loss poisson_nll_loss pairwise_distance margin_ranking_loss
