@@ -24,6 +24,19 @@ NO_GAPS = {"view_as_complex"}
 """Functions that view neighbours as one element, and refuse gaps between them."""
 
 
+UNDERIVABLE = {
+    "distinct",
+    "geqrf",
+    "heaviside",
+    "linalg_ldl_factor",
+    "linalg_ldl_factor_ex",
+    "linalg_ldl_solve",
+    "unique",
+    "unique_consecutive",
+}
+"""Whose results require gradients, which backward refuses to find, as in torch."""
+
+
 def is_composite(name: str) -> bool:
     return isinstance(registry[name], Composite)
 

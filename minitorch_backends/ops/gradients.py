@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from ..tensor import Tensor, adopt
 from .dims import wrap_dims
 from .shape import expanded
 
-__all__ = ["axes_of", "conjugated", "counts", "kept_shape", "restored", "shared_among_ties", "spread", "zero"]
+__all__ = [
+    "axes_of", "conjugated", "counts", "kept_shape", "no_derivative", "restored", "shared_among_ties", "spread", "zero",
+]  # fmt: skip
 
 
 def conjugated(value: Any) -> Any:
@@ -27,6 +30,17 @@ def counts(g: Tensor) -> bool:
 def zero(g: Tensor) -> Tensor:
     """The rule of a function that is constant almost everywhere."""
     return adopt(np.zeros_like(g._array))
+
+
+def no_derivative(name: str) -> Callable[[Tensor], Tensor]:
+    """The rule of a function that has none: who asks for a gradient is told, in place of getting none in silence."""
+
+    def rule(g: Tensor) -> Tensor:
+        raise NotImplementedError(
+            f"the derivative of {name} is not implemented; detach() what it is given, or what it returned"
+        )
+
+    return rule
 
 
 def axes_of(dim: Any, ndim: int) -> tuple[int, ...] | None:

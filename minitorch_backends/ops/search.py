@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor, adopt
 from .dims import wrap_dim
+from .gradients import no_derivative
 
 __all__ = ["bucketize", "isin", "searchsorted", "unique", "unique_consecutive"]
 
@@ -199,10 +200,10 @@ def _refuse_complex(name: str, input: Tensor) -> None:
         raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected real tensors")
 
 
-def _chosen(made: tuple[np.ndarray, ...], return_inverse: bool, return_counts: bool, wrap: Any) -> Any:
+def _chosen(made: Any, return_inverse: bool, return_counts: bool) -> Any:
     values, inverse, counts = made
     chosen = [values, *[inverse] * return_inverse, *[counts] * return_counts]
-    return wrap(chosen[0]) if len(chosen) == 1 else tuple(map(wrap, chosen))
+    return chosen[0] if len(chosen) == 1 else tuple(chosen)
 
 
 def _dim_of_parts(name: str, input: Tensor, dim: int | None) -> int | None:
@@ -227,23 +228,7 @@ def _unique_reference(
     input: np.ndarray, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    return _chosen(_unique(input, dim), return_inverse, return_counts, lambda each: each)
-
-
-@composite(takes="bif", reference=_unique_reference, samples=_distinct_samples)
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:  # fmt: skip
-    """The distinct elements in order, or the distinct parts along `dim`; with `return_inverse` also which of them each
-    element is, with `return_counts` how often each occurs. They are sorted whatever `sorted` says; NaN equals nothing.
-
-    Raises RuntimeError for parts without elements.
-    """
-    _refuse_complex("unique", input)
-    array = input._array if input._array.dtype.kind != "V" else input.float()._array
-    values, inverse, counts = _unique(array, _dim_of_parts("unique", input, dim))
-    return _chosen((values.astype(input._array.dtype), inverse, counts), return_inverse, return_counts, adopt)
+    return _chosen(_unique(input, dim), return_inverse, return_counts)
 
 
 def _parts(input: np.ndarray, dim: int) -> np.ndarray:
@@ -278,7 +263,60 @@ def _runs_reference(
         inverse.append(len(kept) - 1)
     values = np.array(kept, input.dtype) if dim is None else np.stack(kept, dim)
     places = np.array(inverse, np.int64).reshape(input.shape if dim is None else -1)
-    return _chosen((values, places, np.array(counts, np.int64)), return_inverse, return_counts, lambda each: each)
+    return _chosen((values, places, np.array(counts, np.int64)), return_inverse, return_counts)
+
+
+class Distinct(NamedTuple):
+    values: Any
+    inverse: Any
+    counts: Any
+
+
+def _sets_samples() -> Iterator[Sample]:
+    for array in (np.array([[3, 1], [1, 0], [3, 1]]), between(-2, 2, 4, 6)[::2, ::-2].T):
+        yield sample(array)
+        yield sample(array, 0)
+        yield sample(array, 1, True)
+    yield sample(np.array([1, 1, 3, 3, 3, 1]), None, True)
+    yield sample(between(-2, 2))
+    yield sample(between(-2, 2, 0))
+
+
+def _sets_reference(input: np.ndarray, dim: int | None = None, consecutive: bool = False) -> Any:
+    return (_runs_reference if consecutive else _unique_reference)(
+        input, return_inverse=True, return_counts=True, dim=dim
+    )
+
+
+@op(
+    input=no_derivative("unique"),
+    method=False,
+    widen=False,
+    warns=False,
+    takes="bif",
+    reference=_sets_reference,
+    samples=_sets_samples,
+)
+def distinct(input: Array, dim: int | None = None, consecutive: bool = False) -> Distinct:
+    """What `unique` and `unique_consecutive` may return, all of it."""
+    if consecutive:
+        return Distinct(*_runs(input, dim))
+    values, inverse, counts = _unique(input if input.dtype.kind != "V" else input.astype(np.float32), dim)
+    return Distinct(values.astype(input.dtype), inverse, counts)
+
+
+@composite(takes="bif", reference=_unique_reference, samples=_distinct_samples)
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The distinct elements in order, or the distinct parts along `dim`; with `return_inverse` also which of them each
+    element is, with `return_counts` how often each occurs. They are sorted whatever `sorted` says; NaN equals nothing.
+
+    Raises RuntimeError for parts without elements.
+    """
+    _refuse_complex("unique", input)
+    return _chosen(distinct(input, _dim_of_parts("unique", input, dim)), return_inverse, return_counts)
 
 
 def _run_samples() -> Iterator[Sample]:
@@ -296,5 +334,5 @@ def unique_consecutive(
 ) -> Any:
     """The first of each run of equal elements, or of equal parts along `dim`; `unique` says what else is returned."""
     _refuse_complex("unique_consecutive", input)
-    made = _runs(input._array, _dim_of_parts("unique_consecutive", input, dim))
-    return _chosen(made, return_inverse, return_counts, adopt)
+    axis = _dim_of_parts("unique_consecutive", input, dim)
+    return _chosen(distinct(input, axis, consecutive=True), return_inverse, return_counts)

@@ -13,7 +13,7 @@ from ..kernels import elementwise
 from ..op import Array, composite, op
 from ..samples import between, gapped, pairs, sample, unary_samples
 from ..tensor import Tensor
-from .gradients import zero
+from .gradients import no_derivative, zero
 
 __all__ = [
     "copysign", "digamma", "erf", "erfc", "erfinv", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
@@ -178,6 +178,8 @@ def copysign(input: Array, other: Array):
 
 
 @op(
+    input=no_derivative("heaviside"),
+    values=no_derivative("heaviside"),
     takes="bif",
     reference=np.heaviside,
     samples=lambda: iter(

@@ -11,6 +11,7 @@ from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor
+from ..gradients import no_derivative
 from ..matmul import adjoint, times
 from .calls import call, call_at_precision
 from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
@@ -177,6 +178,7 @@ def _indefinite() -> Iterator[Sample]:
 
 
 @op(
+    A=no_derivative("linalg.ldl_factor"),
     name="linalg_ldl_factor_ex",
     method=False,
     takes="fc",
@@ -205,7 +207,8 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     """A = L @ D @ L.T (L.H if `hermitian`), D of blocks of one and two, in LAPACK's compact form (sytrf, hetrf).
 
     A: (..., n, n), symmetric (Hermitian), of which the lower triangle is read. Returns (LD, pivots) for `ldl_solve`.
-    Has no gradient, as in torch. Raises LinAlgError where D has a block that is zero.
+    Has no gradient: backward raises NotImplementedError, as in torch. Raises LinAlgError where D has a block that is
+    zero.
     """
     LD, pivots, info = ldl_factor_ex(A, hermitian=hermitian)
     raise_for("ldl_factor", info, _ZERO_BLOCK)
@@ -223,6 +226,8 @@ def _ldl_systems() -> Iterator[Sample]:
 
 
 @op(
+    LD=no_derivative("linalg.ldl_solve"),
+    B=no_derivative("linalg.ldl_solve"),
     name="linalg_ldl_solve",
     method=False,
     takes="fc",
@@ -230,7 +235,7 @@ def _ldl_systems() -> Iterator[Sample]:
     samples=_ldl_systems,
 )
 def ldl_solve(LD: Array, pivots, B: Array, *, hermitian=False):
-    """X so that A @ X = B, for A of `ldl_factor`; has no gradient.
+    """X so that A @ X = B, for A of `ldl_factor`; has no gradient, as that.
 
     LD: (..., n, n). pivots: int32 (..., n). B: (..., n, k). Raises RuntimeError for shapes that do not meet.
     """

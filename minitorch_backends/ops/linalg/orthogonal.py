@@ -11,6 +11,7 @@ from ...kernels import linalg as kernels
 from ...op import Array, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
+from ..gradients import no_derivative
 from ..join import cat
 from ..matmul import adjoint
 from .calls import call
@@ -116,6 +117,7 @@ def _geqrf_reference(input: Any) -> tuple[Any, Any]:
 
 
 @op(
+    input=no_derivative("geqrf"),
     takes="fc",
     reference=_geqrf_reference,
     samples=lambda: iter([sample(eye_plus(*s)) for s in ((4, 2), (2, 3, 3), (2, 4), (0, 0))]),
@@ -123,7 +125,8 @@ def _geqrf_reference(input: Any) -> tuple[Any, Any]:
 def geqrf(input: Array):
     """The QR factorisation in LAPACK's compact form: (a, tau), R on and above the diagonal of a, reflectors below.
 
-    input: (..., m, n); tau: (..., min(m, n)). See `householder_product`.
+    input: (..., m, n); tau: (..., min(m, n)). See `householder_product`. Has no gradient: backward raises
+    NotImplementedError.
     """
     of_matrices("geqrf", input, "input")
     found = call(kernels.geqrf, input)
