@@ -1039,3 +1039,17 @@ def test_second_derivatives_where_the_first_is_zero() -> None:
         (first,) = mt.autograd.grad(function(x).sum(), x, create_graph=True)
         (second,) = mt.autograd.grad(first.sum(), x)
         assert second.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("wrong", ["no", None, 1])
+def test_switches_are_true_or_false(wrong: Any) -> None:
+    x = mt.ones(1, 1, 4, 8)
+    for call in (
+        lambda: F.dropout(x, 0.5, wrong),
+        lambda: F.dropout2d(x, 0.5, training=wrong),
+        lambda: F.alpha_dropout(x, 0.5, wrong),
+        lambda: F.scaled_dot_product_attention(x, x, x, is_causal=wrong),
+        lambda: F.scaled_dot_product_attention(x, x, x, enable_gqa=wrong),
+    ):
+        with pytest.raises(TypeError, match="must be bool, not"):
+            call()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import watch
+from ..arguments import refuse_other_than_bool
 from ..autograd.function import Function
 from ..autograd.modes import derives, is_grad_enabled, no_grad
 from ..backends import permission
@@ -221,6 +222,8 @@ def _check(
     is_causal: bool,
     enable_gqa: bool,
 ) -> None:
+    for name, switch in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        refuse_other_than_bool("scaled_dot_product_attention", name, switch)
     shapes = ", ".join(str(list(each.shape)) for each in (query, key, value))
     if mask is not None and is_causal:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")

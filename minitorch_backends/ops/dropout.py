@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..arguments import refuse_other_than_bool
 from ..dtypes import FLOATING
 from ..op import composite
 from ..samples import Sample, arrays_like, between, sample
@@ -41,6 +42,7 @@ def _reference(input: np.ndarray, p: float = 0.5, training: bool = True) -> np.n
 
 
 def _check(name: str, input: Tensor, p: float, training: bool) -> None:
+    refuse_other_than_bool(name, "training", training)
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if training and 0 < p < 1 and input.dtype.category < FLOATING:
