@@ -355,6 +355,8 @@ def test_numbers_that_meet_half_types(dtype: Any, size: int) -> None:
             exact = operation(x.float(), mt.tensor(number)).to(dtype)
             assert operation(x, number).equal(exact)
             assert operation(x, mt.tensor(number)).equal(exact)
+        exact = operation(x.float(), mt.tensor(70001.0)).to(dtype)
+        assert operation(x, mt.tensor(70001)).equal(exact)
     x = mt.full((size,), 0.1).to(dtype)
     for number in (0.1, mt.tensor(0.1)):
         assert (x == number).all()

@@ -460,3 +460,11 @@ def test_norms_of_one_number_and_of_none() -> None:
 
 def test_outer_products_of_booleans() -> None:
     assert mt.outer(mt.tensor([True, False]), mt.tensor([True])).tolist() == [[True], [False]]
+
+
+def test_means_of_more_numbers_than_half_types_count_to() -> None:
+    x = mt.ones(2, 70_001, dtype=mt.float16)
+    x[0, 0] = math.nan
+    assert mt.nanmean(x).item() == 1.0
+    assert mt.nanmean(x, 1).tolist() == [1.0, 1.0]
+    assert mt.nanmean(x, 1).dtype is mt.float16

@@ -324,8 +324,7 @@ def lerp(input: Array, end: Array, weight: Array):
 )
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
     """`input + value * tensor1 * tensor2`."""
-    product = tensor1 * tensor2
-    return input + (product if value == 1 else product * product.dtype.type(value))
+    return input + (tensor1 if value == 1 else tensor1 * tensor1.dtype.type(value)) * tensor2
 
 
 @op(

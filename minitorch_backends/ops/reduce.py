@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import watch
 from ..conversion import converted
-from ..dtypes import FLOATING, int64, to_dtype
+from ..dtypes import FLOATING, float32, int64, to_dtype
 from ..kernels import elementwise
 from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import joined as joined_rows
@@ -246,7 +246,9 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
         raise RuntimeError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
     if dtype is not None and to_dtype(dtype).category < FLOATING:
         raise RuntimeError(f"nanmean(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
-    return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
+    wanted = input.dtype if dtype is None else to_dtype(dtype)
+    total = nansum(input, dim, keepdim, dtype=float32 if wanted.itemsize == 2 else wanted)
+    return (total / sum(~isnan(input), dim, keepdim)).to(wanted)
 
 
 # Truth
