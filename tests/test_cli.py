@@ -1,23 +1,16 @@
 """`minitorch-backends env`: what it says is what is."""
 
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from minitorch_backends import backends, cli
-from minitorch_backends.flags import Snapshot, rows
+from minitorch_backends.flags import rows
 
 from .processes import python
 
-
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def test_every_flag_is_listed_with_who_decided(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,26 +1,18 @@
 """What `explain` says: records, tables, JSON, differences, and answers without running."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.gemm import matmul as kernel
 
 from .counting import functions_called
 
-
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 @pytest.fixture

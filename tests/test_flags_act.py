@@ -1,6 +1,6 @@
 """Every flag acts: flipped, it changes a kernel, a bit or a trace; or it is on a list that says why it does not."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,13 +11,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.backends.acting import HONEST_CONSTANTS
 from minitorch_backends.flags import Snapshot, rows
 
-
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 Observation = tuple[bytes, list[tuple]]

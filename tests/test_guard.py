@@ -11,17 +11,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends
-from minitorch_backends.flags import Snapshot
 
 from .processes import python
 
-
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
-from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.registry import kernels
 from minitorch_backends.utils.checkpoint import checkpoint
 
-
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 class Net(nn.Module):

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
-from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.linalg.choice import LARGE, SMALL, smallest_batch
 from minitorch_backends.kernels.registry import Refused
@@ -24,12 +23,7 @@ LIBRARIES = ("default", "cusolver", "magma")
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "complex64": 2.0**-23, "complex128": 2.0**-52}
 
 
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def size_of(a: Any) -> float:

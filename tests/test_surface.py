@@ -31,12 +31,7 @@ SEQUENCES = json.loads((DATA / "torch_fp32_precision.json").read_text(encoding="
 SURFACE = {entry["path"]: entry for entry in json.loads((DATA / "torch_surface.json").read_text(encoding="utf-8"))}
 
 
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 def holder_of(path: str) -> tuple[Any, str]:

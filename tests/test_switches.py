@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import libraries
-from minitorch_backends.flags import Snapshot, rows
+from minitorch_backends.flags import rows
 from minitorch_backends.kernels.plans import PlanCache
 from minitorch_backends.nn.attention import SDPBackend, sdpa_kernel
 
@@ -19,12 +18,7 @@ from .counting import functions_called
 cuda = backends.cuda
 
 
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 # Setting several flags at once

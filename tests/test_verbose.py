@@ -5,7 +5,6 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import mkl, mkldnn
-from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.gemm import matmul as kernel
 from minitorch_backends.kernels.registry import Call, Kernel
@@ -25,13 +23,7 @@ from minitorch_backends.verbose.onednn import onednn_lines
 
 from .processes import python
 
-
-@pytest.fixture(autouse=True)
-def default_flags() -> Iterator[None]:
-    before = backends.snapshot()
-    backends.restore(Snapshot(()))
-    yield
-    backends.restore(before)
+pytestmark = pytest.mark.usefixtures("default_flags")
 
 
 # Parsers
