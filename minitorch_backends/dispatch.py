@@ -22,11 +22,11 @@ from .dtypes import FLOATING, DType, dtype_of
 from .inplace import refuse_unwritable, write
 from .kernels.elementwise import in_rows
 from .kernels.quiet import restore, silence
-from .operands import EVERY_CATEGORY, arrays_of
+from .operands import arrays_of
 from .out import written_out
 from .tensor import Tensor, adopt
 
-__all__ = ["EVERY_CATEGORY", "Array", "Arrays", "Op"]
+__all__ = ["Array", "Arrays", "Op"]
 
 Array = Annotated[np.ndarray, "input"]
 """Annotates an input: a tensor, or a Python number where the op promotes types."""

@@ -23,8 +23,9 @@ from typing import Any
 from .arguments import FAILURES, in_torchs_names, mistyped_call
 from .closures import binary, unary, writing
 from .declared import registry
-from .dispatch import EVERY_CATEGORY, Array, Arrays, Op
+from .dispatch import Array, Arrays, Op
 from .inplace import refuse_unfit
+from .operands import EVERY_CATEGORY
 from .out import written_out
 from .tensor import Tensor
 from .written import written

@@ -8,9 +8,9 @@ import numpy as np
 
 import minitorch_backends as mt
 from minitorch_backends.declared import registry
-from minitorch_backends.dispatch import EVERY_CATEGORY
 from minitorch_backends.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
 from minitorch_backends.op import Composite
+from minitorch_backends.operands import EVERY_CATEGORY
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import adopt
 

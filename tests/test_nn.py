@@ -923,6 +923,18 @@ def test_places_of_parameters_modules_and_buffers() -> None:
         layer.bias = mt.zeros(2)
     layer.bias = nn.Parameter(mt.zeros(2))
     assert list(layer.state_dict()) == ["weight", "bias"]
+    layer.bias = None
+    with pytest.raises(TypeError, match="cannot assign Tensor as parameter 'bias'"):
+        layer.bias = mt.zeros(2)
+    for other in (
+        nn.LayerNorm(2, elementwise_affine=False),
+        nn.BatchNorm1d(2, affine=False),
+        nn.RNNCell(2, 2, bias=False),
+    ):
+        name = "bias_ih" if isinstance(other, nn.RNNCell) else "bias"
+        assert getattr(other, name) is None
+        with pytest.raises(TypeError, match=f"cannot assign Tensor as parameter '{name}'"):
+            setattr(other, name, mt.zeros(2))
     module = nn.Module()
     module.child = layer
     with pytest.raises(TypeError, match="cannot assign int as child module 'child'"):

@@ -678,6 +678,7 @@ def test_an_optimizer_of_the_users_own() -> None:
                     state = self.state[each]
                     state["n"] = state.get("n", 0) + 1
                     state["mean"] = state.get("mean", mt.zeros(())) + each.grad.mean()
+                    state["step"] = mt.tensor(float(state["n"]))
                     each.add_(each.grad, alpha=-group["lr"])
 
     x = parameter([1.0, 1.0])
@@ -689,3 +690,34 @@ def test_an_optimizer_of_the_users_own() -> None:
     loaded.load_state_dict(optimizer.state_dict())
     optimizer.state[x]["mean"].zero_()
     assert (loaded.state[x]["n"], loaded.state[x]["mean"].item()) == (1, 2.0)
+    assert isinstance(loaded.state[x]["step"], Tensor)
+
+
+def test_states_that_were_looked_at_before_a_step() -> None:
+    for kind in (optim.LBFGS, optim.SGD, optim.Adam):
+        x = parameter([1.0])
+        optimizer = kind([x], lr=0.1)
+        assert optimizer.state[x] == {}
+
+        def closure(x: Any = x, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = (x * x).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        assert x.item() < 1
+
+
+def test_buffers_of_another_shape_are_refused_whatever_the_group_says() -> None:
+    """amsgrad's too, by an optimiser that has none until the loaded options say so."""
+    x, other = parameter([1.0, 2.0]), parameter([1.0, 2.0])
+    with_buffer, without = optim.Adam([x], amsgrad=True), optim.Adam([other])
+    (x * x).sum().backward()
+    with_buffer.step()
+    state = with_buffer.state_dict()
+    without.load_state_dict(state)
+    assert without.state[other]["max_exp_avg_sq"].tolist() == with_buffer.state[x]["max_exp_avg_sq"].tolist()
+    state["state"][0]["max_exp_avg_sq"] = mt.ones(3)
+    with pytest.raises(ValueError, match=r"the loaded max_exp_avg_sq has the shape \[3\]"):
+        optim.Adam([other]).load_state_dict(state)

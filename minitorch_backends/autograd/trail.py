@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -69,6 +69,15 @@ def current_module() -> str | None:
 
 
 @contextmanager
+def _named(name: str | None) -> Iterator[None]:
+    token = _module.set(name)
+    try:
+        yield
+    finally:
+        _module.reset(token)
+
+
+@contextmanager
 def entered(module: Any) -> Iterator[None]:
     """Have a module compute while the block runs."""
     trail = _trail.get()
@@ -77,14 +86,14 @@ def entered(module: Any) -> Iterator[None]:
         return
     running, before = _running.get(), _module.get()
     name = _name_of(module, running)
-    tokens = _running.set((*running, (name, module))), _module.set(name)
+    token = _running.set((*running, (name, module)))
     trail.note(name)
     try:
-        yield
+        with _named(name):
+            yield
     finally:
         trail.note(before)
-        _running.reset(tokens[0])
-        _module.reset(tokens[1])
+        _running.reset(token)
 
 
 def _name_of(module: Any, running: tuple[tuple[str, Any], ...]) -> str:
@@ -97,16 +106,10 @@ def _name_of(module: Any, running: tuple[tuple[str, Any], ...]) -> str:
     return f"{running[-1][0]}.{type(module).__name__}".lstrip(".") if running else ""
 
 
-@contextmanager
-def computing_for(node: Node) -> Iterator[None]:
-    """Have the module that made a node compute while the block runs: its gradients."""
+def computing_for(node: Node) -> AbstractContextManager[None]:
+    """Have the module that made a node compute while a block runs: its gradients."""
     trail = _trail.get()
     if trail is None:
-        yield
-        return
+        return nullcontext()
     place = bisect_right(trail.numbers, node.sequence)
-    token = _module.set(trail.names[place - 1] if place else None)
-    try:
-        yield
-    finally:
-        _module.reset(token)
+    return _named(trail.names[place - 1] if place else None)

@@ -59,7 +59,7 @@ class _Convolution(Module):
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         shape = (first, second // groups, *self.kernel_size)
         self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
-        self.bias = Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

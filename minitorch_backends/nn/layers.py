@@ -42,7 +42,7 @@ class Linear(Module):
     ) -> None:
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
-        self.bias = Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
         self._packed = PackedWeight()
         self.reset_parameters()
 
@@ -82,7 +82,7 @@ class Bilinear(Module):
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.bias = Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -7,7 +7,6 @@ Python, and a subclass need not call `super().__init__()`. Only buffers, which a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -87,12 +86,9 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         held = vars(self).get(name)
+        is_parameter = isinstance(held, Parameter) or name in self._empty
         if value is not None and not isinstance(value, (Parameter, Module)):
-            if (
-                isinstance(held, Parameter)
-                or name in self._empty
-                or (name in vars(self) and name in _declared(type(self)))  # type: ignore[arg-type]
-            ):
+            if is_parameter:
                 raise TypeError(
                     f"cannot assign {type(value).__name__} as parameter {name!r}; expected a Parameter or None. "
                     f"Write its values with {name}.copy_(...) under no_grad(), or del it first"
@@ -106,6 +102,8 @@ class Module:
                 raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r}; expected a Tensor or None")
         elif value is not None:
             self._forget(name)
+        elif is_parameter:
+            object.__setattr__(self, "_empty", self._empty | {name})
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -357,13 +355,6 @@ class Module:
 
     def __repr__(self) -> str:
         return _tree(self, [(name, repr(value)) for name, value in vars(self).items() if isinstance(value, Module)])
-
-
-@functools.cache
-def _declared(kind: Any) -> frozenset[str]:
-    """The attributes that classes of this package annotate as `Parameter | None`."""
-    annotations = (vars(each).get("__annotations__", {}) for each in kind.__mro__)
-    return frozenset(name for each in annotations for name, text in each.items() if text == "Parameter | None")
 
 
 def clear_grad(tensor: Any, set_to_none: bool) -> None:

@@ -59,14 +59,15 @@ class MultiheadAttention(Module):
             return Parameter(empty(*shape, device=device, dtype=dtype))
 
         together = self.kdim == self.vdim == embed_dim
-        self.in_proj_weight = parameter(3 * embed_dim, embed_dim) if together else None
-        self.q_proj_weight = None if together else parameter(embed_dim, embed_dim)
-        self.k_proj_weight = None if together else parameter(embed_dim, self.kdim)
-        self.v_proj_weight = None if together else parameter(embed_dim, self.vdim)
-        self.in_proj_bias = Parameter(zeros(3 * embed_dim, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("in_proj_weight", parameter(3 * embed_dim, embed_dim) if together else None)
+        self.register_parameter("q_proj_weight", None if together else parameter(embed_dim, embed_dim))
+        self.register_parameter("k_proj_weight", None if together else parameter(embed_dim, self.kdim))
+        self.register_parameter("v_proj_weight", None if together else parameter(embed_dim, self.vdim))
+        shift = Parameter(zeros(3 * embed_dim, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("in_proj_bias", shift)
         self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
-        self.bias_k = parameter(1, 1, embed_dim) if add_bias_kv else None
-        self.bias_v = parameter(1, 1, embed_dim) if add_bias_kv else None
+        self.register_parameter("bias_k", parameter(1, 1, embed_dim) if add_bias_kv else None)
+        self.register_parameter("bias_v", parameter(1, 1, embed_dim) if add_bias_kv else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -40,10 +40,9 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         self.normalized_shape, self.eps, self.elementwise_affine = _shape_of(normalized_shape), eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
-        self.bias = (
-            Parameter(zeros(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine and bias else None
-        )
+        shape, options = self.normalized_shape, {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(shape, **options)) if elementwise_affine else None)
+        self.register_parameter("bias", Parameter(zeros(shape, **options)) if elementwise_affine and bias else None)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -74,8 +73,8 @@ class GroupNorm(Module):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight = Parameter(ones(num_channels, device=device, dtype=dtype)) if affine else None
-        self.bias = Parameter(zeros(num_channels, device=device, dtype=dtype)) if affine else None
+        self.register_parameter("weight", Parameter(ones(num_channels, device=device, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_channels, device=device, dtype=dtype)) if affine else None)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -98,7 +97,8 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         self.normalized_shape, self.eps, self.elementwise_affine = _shape_of(normalized_shape), eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        weight = Parameter(ones(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", weight)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
@@ -139,8 +139,8 @@ class _OfChannels(Module):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         options = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_features, **options)) if affine else None
-        self.bias = Parameter(zeros(num_features, **options)) if affine and bias else None
+        self.register_parameter("weight", Parameter(ones(num_features, **options)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **options)) if affine and bias else None)
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **options) if tracked else None)
         self.register_buffer("running_var", ones(num_features, **options) if tracked else None)

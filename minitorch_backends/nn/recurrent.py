@@ -327,7 +327,8 @@ class _Cell(_Recurrent):
         self._check_sizes()
         self._add("", input_size, device, dtype)
         if not bias:
-            self.bias_ih = self.bias_hh = None
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
         self.reset_parameters()
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:

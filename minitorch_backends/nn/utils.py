@@ -77,12 +77,13 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     Raises RuntimeError unless it has as many.
     """
     held = list(parameters)
-    if vec.ndim != 1 or vec.numel() != sum(each.numel() for each in held):
+    sizes = [each.numel() for each in held]
+    if vec.ndim != 1 or vec.numel() != sum(sizes):
         raise RuntimeError(
-            f"vector_to_parameters: expected a vector of {sum(each.numel() for each in held)} numbers, one for each of "
-            f"the parameters', and got shape {list(vec.shape)}"
+            f"vector_to_parameters: expected a vector of {sum(sizes)} numbers, one for each of the parameters', and "
+            f"got shape {list(vec.shape)}"
         )
-    for each, part in zip(held, vec.split([each.numel() for each in held]), strict=True):
+    for each, part in zip(held, vec.split(sizes), strict=True):
         each.copy_(part.reshape(each.shape))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -210,7 +211,7 @@ def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncate
 
     @functools.wraps(quotient)
     def divided(*args: Any, rounding_mode: str | None = None, **named: Any) -> Any:
-        if rounding_mode not in modes:
+        if rounding_mode not in tuple(modes):
             raise RuntimeError(
                 f"div expected rounding_mode to be one of None, 'trunc', or 'floor', and got {rounding_mode!r}"
             )
@@ -237,7 +238,10 @@ def div(input: Array, other: Array):
     return np.true_divide(input, other)
 
 
+_mode = inspect.Parameter("rounding_mode", inspect.Parameter.KEYWORD_ONLY, default=None)
+_signature = inspect.Signature([*inspect.signature(div).parameters.values(), _mode])
 div = _by_mode(div, floor_divide, truncated)
+div.__signature__ = _signature
 Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined]
 del Tensor.div_trunc_  # type: ignore[attr-defined]
 

@@ -47,8 +47,10 @@ def assigning(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
     return declare
 
 
-def checked_positions(name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError) -> np.ndarray:
-    """An index tensor as an array.
+def checked_positions(
+    name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError, from_end: bool = False
+) -> np.ndarray:
+    """An index tensor as an array, in which negative positions count from the end if they may.
 
     Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds.
     """
@@ -57,6 +59,8 @@ def checked_positions(name: str, given: Any, size: int, dim: int, error: type[Ex
     positions = given._array
     if positions.dtype.kind != "i":
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, and got {given.dtype!r}; use index.long()")
+    if from_end:
+        positions = np.where((positions < 0) & (positions >= -size), positions + size, positions)
     # Read as unsigned, negative positions are larger than any size.
     if positions.size and positions.view(f"u{positions.itemsize}").max() >= size:
         wrong = positions[(positions < 0) | (positions >= size)][0]

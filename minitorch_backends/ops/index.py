@@ -169,21 +169,9 @@ def read_where(tensor: Tensor, mask: np.ndarray) -> Tensor:
     return read(tensor if tensor._array.ndim == 1 else reshape(tensor, -1), (np.flatnonzero(mask),))
 
 
-def _mask_of(key: Any, array: np.ndarray) -> np.ndarray | None:
-    """The array of a mask of all elements of an array; None for other keys."""
-    if type(key) is not Tensor or not key._array.ndim or key._array.shape != array.shape:
-        return None
-    return key._array if key._array.dtype.kind == "b" else None
-
-
-def _leading_mask(key: Any, array: np.ndarray) -> Tensor | None:
-    """A mask of all elements or of the first dimensions, as it broadcasts to the array; None for other keys."""
-    if type(key) is not Tensor or key._array.dtype.kind != "b" or not key._array.ndim:
-        return None
-    shape = key._array.shape
-    if shape != array.shape[: len(shape)]:
-        return None
-    return key if len(shape) == array.ndim else reshape(key, (*shape, *(1,) * (array.ndim - len(shape))))
+def _is_mask(key: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a key is a mask of elements of this shape."""
+    return type(key) is Tensor and bool(shape) and key._array.shape == shape and key._array.dtype.kind == "b"
 
 
 def _getitem(self: Tensor, key: Any) -> Tensor:
@@ -192,8 +180,8 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
 
     Raises IndexError for indices out of bounds or of a wrong type, ValueError for slices with steps below 1.
     """
-    if (mask := _mask_of(key, self._array)) is not None:
-        return read_where(self, mask)
+    if _is_mask(key, self._array.shape):
+        return read_where(self, key._array)
     basic, arrays = parsed(key, self._array.shape)
     view = self if basic is None else getitem(self, basic)
     return view if arrays is None else read(view, arrays)
@@ -207,8 +195,9 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """
     if not isinstance(value, Tensor):
         value = number_as(value, self, "value", finite=False)
-    if value._array.size == 1 and (mask := _leading_mask(key, self._array)) is not None:
-        self.masked_fill_(mask, value if not value._array.ndim else reshape(value, ()))
+    if value._array.size == 1 and type(key) is Tensor and _is_mask(key, self._array.shape[: key._array.ndim]):
+        mask = reshape(key, (*key._array.shape, *(1,) * (self._array.ndim - key._array.ndim)))
+        self.masked_fill_(mask, reshape(value, ()))
         return
     basic, arrays = parsed(key, self._array.shape)
     view = self

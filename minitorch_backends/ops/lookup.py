@@ -9,7 +9,7 @@ import numpy as np
 from ..dtypes import bool_
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
@@ -24,27 +24,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _along(name: str, input: Tensor, dim: int, index: Tensor, error: type[Exception] = RuntimeError) -> tuple[Any, ...]:
+def _along(name: str, input: Tensor, dim: int, index: Tensor, **options: Any) -> tuple[Any, ...]:
     """Index arrays for the positions `index`, a vector or a 0-dim tensor, of dimension `dim`.
 
-    Raises as `checked_positions`.
+    Raises, and takes options, as `checked_positions`.
     """
     shape = input._array.shape or (1,)
     dim = wrap_dim(dim, input._array.ndim)
-    positions = checked_positions(name, index, shape[dim], dim, error)
+    positions = checked_positions(name, index, shape[dim], dim, **options)
     if positions.ndim > 1:
         raise IndexError(
             f"{name}(): Index is supposed to be a vector, and got shape {list(index.shape)}; use flatten, or gather"
         )
     return (*(slice(None),) * dim, positions.reshape(-1))
-
-
-def _from_front(index: Any, size: int) -> Any:
-    """Positions that count from the end as such that count from the front."""
-    if not isinstance(index, Tensor) or index._array.dtype.kind != "i":
-        return index
-    array = index._array
-    return adopt(np.where((array < 0) & (array >= -size), array + size, array))
 
 
 def _select_samples() -> Any:
@@ -59,7 +51,7 @@ def _select_samples() -> Any:
 @composite(reference=lambda input, dim, index: np.take(input, index, dim), samples=_select_samples)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """A copy of the elements of dimension `dim` that the vector `index` names. Raises IndexError out of bounds."""
-    places = _along("index_select", input, dim, index, IndexError)
+    places = _along("index_select", input, dim, index, error=IndexError)
     result = read(at_least_vector(input), places)
     return result if input._array.ndim else reshape(result, ())
 
@@ -152,10 +144,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
         )
-    size = (input._array.shape or (1,))[wrap_dim(dim, input.ndim)]
     return (
         (value.to(input.dtype) if isinstance(value, Tensor) else number_as(value, input, "value")),
-        _along("index_fill", input, dim, _from_front(index, size)),
+        _along("index_fill", input, dim, index, from_end=True),
         False,
     )
 

@@ -99,15 +99,15 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor
     return reduced((input - target).abs(), reduction)
 
 
-def _up_to(distance: Tensor, most: float) -> Tensor:
-    """At most so much; NaN stays, in the gradient as well."""
-    return where(distance > most, most, distance)
+def _square_and_rest(difference: Tensor, most: float) -> tuple[Tensor, Tensor]:
+    """The square of at most so much, as that of a large number would overflow, or its gradient; and by how much the
+    distance is more. NaN stays in both, and in their gradients.
 
-
-def _square_up_to(difference: Tensor, most: float) -> Tensor:
-    """Of at most so much, as the square of a large number would overflow, or its gradient. Not of the distance, whose
-    derivative at 0 is 0: that of the square has one."""
-    return where(difference.abs() > most, most, difference).square()
+    The square is not of the distance, whose derivative at 0 is 0: that of the square has one.
+    """
+    distance = difference.abs()
+    far = distance > most
+    return where(far, most, difference).square(), distance - where(far, most, distance)
 
 
 def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
@@ -123,10 +123,10 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, and got {beta}")
     _warn_of_broadcast("smooth_l1_loss", input, target)
     difference = input - target
-    distance = difference.abs()
     if beta == 0:
-        return reduced(distance, reduction)
-    return reduced(_square_up_to(difference, beta) * (0.5 / beta) + (distance - _up_to(distance, beta)), reduction)
+        return reduced(difference.abs(), reduction)
+    square, rest = _square_and_rest(difference, beta)
+    return reduced(square * (0.5 / beta) + rest, reduction)
 
 
 def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
@@ -140,9 +140,8 @@ def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta:
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
-    difference = input - target
-    distance = difference.abs()
-    return reduced(_square_up_to(difference, delta) * 0.5 + (distance - _up_to(distance, delta)) * delta, reduction)
+    square, rest = _square_and_rest(input - target, delta)
+    return reduced(square * 0.5 + rest * delta, reduction)
 
 
 # Likelihoods

@@ -200,10 +200,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             )
     widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
     if mode in ("reflect", "replicate"):  # what is taken away is seen in the mirror
-        return _without_ends(mirrored_pad(input, widths, mode) if any(map(any, widths)) else input, pairs)
+        return _without_ends(_mirrored(input, widths, mode), pairs)
     input = _without_ends(input, pairs)
     if mode == "constant":
         return constant_pad(input, widths, 0.0 if value is None else value)
+    return _mirrored(input, widths, mode)
+
+
+def _mirrored(input: Tensor, widths: Pairs, mode: str) -> Tensor:
     return mirrored_pad(input, widths, mode) if any(map(any, widths)) else input
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import FLOATING, bfloat16, get_default_dtype
+from ..dtypes import FLOATING, get_default_dtype
 from ..kernels import elementwise
+from ..limits import finfo
 from ..op import Array, composite, op
 from ..samples import between, gapped, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -263,10 +264,6 @@ def sinc(input: Array):
     return np.sinc(input)
 
 
-_LARGEST_STEP = {2: 14, 4: 126, 8: 1022, 16: 1022}
-"""Exponents, by the size of a type, of which both signs give normal numbers."""
-
-
 @composite(
     takes="bifc",
     reference=lambda input, other: input * 2.0**other,
@@ -285,7 +282,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     exponent = other.to(dtype) if other.dtype.category < FLOATING else other
     if exponent.is_complex():
         return input * exponent.exp2()
-    most = _LARGEST_STEP[dtype.itemsize if dtype is not bfloat16 else 4]
+    most = -round(math.log2(finfo(dtype).tiny))  # both signs of it give normal numbers
     first = exponent.detach().clamp(-most, most)
     second = (exponent.detach() - first).clamp(-most, most)
     third = (exponent - first - second).clamp(-most, most)

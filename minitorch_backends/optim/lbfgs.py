@@ -70,7 +70,9 @@ class LBFGS(Optimizer):
         for parameter in parameters:
             updates.refuse_unfit(parameter._array)
         run = _Run(closure, parameters)
-        state = self.state.setdefault(parameters[0], {"n_iter": 0, "func_evals": 0})
+        state = self.state[parameters[0]]
+        state.setdefault("n_iter", 0)
+        state.setdefault("func_evals", 0)
         loss = run.evaluate()
         try:
             if _largest(run.gradient) > group["tolerance_grad"]:

@@ -209,18 +209,14 @@ class Optimizer:
             )
         numbers = [number for group in groups for number in group["params"]]
         parameters = dict(zip(numbers, (parameter for _, parameter in self._parameters()), strict=True))
-        kept = {each: self._kept(group) for group, each in self._parameters()}
+        own = type(self).step is not Optimizer.step  # of the user's, which keeps what it likes
         state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for number, values in state_dict["state"].items():
             parameter = parameters[number]
-            state[parameter] = _loaded(values, parameter, kept[parameter])
+            state[parameter] = copy.deepcopy(values) if own else _loaded(values, parameter)
         for group, given in zip(self.param_groups, groups, strict=True):
             group.update({name: copy.deepcopy(value) for name, value in given.items() if name != "params"})
         self.state = state
-
-    def _kept(self, group: dict[str, Any]) -> set[str | None]:
-        """The names of buffers, which are like the parameter; none of a subclass with a step of its own."""
-        return set() if type(self).step is not Optimizer.step else set(self._buffers(group))
 
     def __repr__(self) -> str:
         lines = []
@@ -238,20 +234,16 @@ def _together(group: dict[str, Any]) -> bool:
     return True in wanted or False not in wanted
 
 
-def _loaded(values: dict[str, Any], parameter: Tensor, buffers: set[str | None]) -> dict[str, Any]:
-    """A parameter's state: copies, buffers in its dtype, and the step as an int (torch keeps it in a tensor)."""
+def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
+    """A parameter's state: tensors copied in its dtype, and the step as an int (torch keeps it in a tensor)."""
     copied: dict[str, Any] = {}
     for name, value in values.items():
-        if name == "step":
-            copied[name] = int(value)
-        elif name not in buffers or value is None:
-            copied |= {} if value is None else {name: copy.deepcopy(value)}
-        else:
+        if value is not None:
             array = np.array(value.detach() if isinstance(value, Tensor) else value)
-            if array.shape != parameter._array.shape:
+            if name != "step" and array.shape != parameter._array.shape:
                 raise ValueError(
                     f"the loaded {name} has the shape {list(array.shape)}, and its parameter "
                     f"{list(parameter._array.shape)}; load the state of an optimizer of the same parameters"
                 )
-            copied[name] = adopt(array.astype(parameter._array.dtype))
+            copied[name] = adopt(array.astype(parameter._array.dtype)) if name != "step" else int(array)
     return copied

@@ -8,8 +8,8 @@ import torch
 
 import minitorch_backends as mt
 from minitorch_backends.declared import registry
-from minitorch_backends.dispatch import EVERY_CATEGORY
 from minitorch_backends.dtypes import FLOATING, DType, dtypes
+from minitorch_backends.operands import EVERY_CATEGORY
 from minitorch_backends.samples import Sample
 from minitorch_backends.tensor import Tensor, adopt
 
