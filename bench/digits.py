@@ -217,4 +217,6 @@ def described(result: dict[str, Any], network: str) -> list[str]:
         weights; the logits' own rms is {result["rms_of_logits"]:.1f}. An answer is within reach of a precision when the
         margin between its two largest logits is at most twice the largest error (of that precision or of ieee): no
         other answer can change.
+
+        The last table has one layer at a time at a lower precision, and the others in ieee.
     """)

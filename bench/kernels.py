@@ -406,7 +406,11 @@ def main() -> None:
     chosen = arguments.parse_args()
     if torch is not None:
         torch.set_num_threads(threading.get_num_threads())
-    shapes = [shape for shape in SHAPES if chosen.only is None or shape.group in chosen.only.split(",")]
+    groups = list(dict.fromkeys(shape.group for shape in SHAPES))
+    wanted = groups if chosen.only is None else chosen.only.split(",")
+    if unknown := [name for name in wanted if name not in groups]:
+        arguments.error(f"argument --only: {unknown[0]!r} is no group of shapes; expected some of {', '.join(groups)}")
+    shapes = [shape for shape in SHAPES if shape.group in wanted]
     limits = ceilings()
     rows = measure(shapes, chosen.rounds, chosen.names)
     table(rows)

@@ -919,8 +919,10 @@ def test_training_mode_goes_from_module_to_module() -> None:
 
 def test_places_of_parameters_modules_and_buffers() -> None:
     layer = nn.Linear(2, 2, bias=False)
-    with pytest.raises(TypeError, match="cannot assign Tensor as parameter 'bias'"):
+    with pytest.raises(TypeError, match=r"cannot assign Tensor as parameter 'bias'.* Make one with nn\.Parameter"):
         layer.bias = mt.zeros(2)
+    with pytest.raises(TypeError, match=r"cannot assign Tensor as parameter 'weight'.* weight\.copy_"):
+        layer.weight = mt.zeros(2, 2)
     layer.bias = nn.Parameter(mt.zeros(2))
     assert list(layer.state_dict()) == ["weight", "bias"]
     layer.bias = None

@@ -89,9 +89,10 @@ class Module:
         is_parameter = isinstance(held, Parameter) or name in self._empty
         if value is not None and not isinstance(value, (Parameter, Module)):
             if is_parameter:
+                values = f"Write its values with {name}.copy_(...) under no_grad()"
                 raise TypeError(
                     f"cannot assign {type(value).__name__} as parameter {name!r}; expected a Parameter or None. "
-                    f"Write its values with {name}.copy_(...) under no_grad(), or del it first"
+                    f"{'Make one with nn.Parameter(...)' if held is None else values}, or del it first"
                 )
             if isinstance(held, Module):
                 raise TypeError(
