@@ -17,6 +17,7 @@ import atexit
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import shutil
 import sys
@@ -143,19 +144,52 @@ def cache_folder() -> Path:
     return own
 
 
+_files = itertools.count(1)
 _token = os.urandom(6).hex()
 
 
-def _name_apart(dispatcher: Any) -> None:
-    """Give what processes save names of their own.
+def _keep_apart(dispatcher: Any) -> None:
+    """Have processes that compile a function at the same time save one after the other, each to files of its own.
 
-    Numba numbers the files of a function by its index. Two processes that compile at the same time take the same
-    number, and the index that is written last may then name the other one's code, for other types.
+    Numba reads the index of a function, extends it and writes it. What another process writes meanwhile would be lost,
+    and compiled again; and with it the number of a file, which Numba takes from the index and might give to the code of
+    other types. It also reads the whole index for each signature: it is kept here while the file is the same.
     """
     kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if kept is not None and hasattr(kept, "_data_name_pattern"):
-        pattern = kept._data_name_pattern
-        kept._data_name = lambda number: pattern.format(number=number).replace(".nbc", f".{os.getpid()}-{_token}.nbc")
+    if kept is None or not hasattr(kept, "_data_name_pattern"):
+        return
+    pattern, load, save = kept._data_name_pattern, kept._load_index, kept.save
+    seen: tuple[Any, dict] = None, {}
+
+    def load_index() -> dict:
+        nonlocal seen
+        try:
+            file = os.stat(kept._index_path)
+        except OSError:
+            return load()
+        state = file.st_ino, file.st_mtime_ns, file.st_size
+        if seen[0] != state:
+            seen = state, load()
+        return dict(seen[1])
+
+    def save_alone(key: Any, data: Any) -> None:
+        with _saving():
+            save(key, data)
+
+    kept._data_name = lambda _: pattern.format(number=next(_files)).replace(".nbc", f".{os.getpid()}-{_token}.nbc")
+    kept._load_index, kept.save = load_index, save_alone
+
+
+@contextlib.contextmanager
+def _saving() -> Iterator[None]:
+    """While no other process is here; without a lock where the system has none for files."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            file = stack.enter_context((cache_folder() / "lock").open("a"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def njit(function: Callable | None = None, /, **options: Any) -> Any:
@@ -168,7 +202,7 @@ def njit(function: Callable | None = None, /, **options: Any) -> Any:
         return functools.partial(njit, **options)
     with _own_cache():
         dispatcher = numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
-        _name_apart(dispatcher)
+        _keep_apart(dispatcher)
         return dispatcher
 
 
@@ -217,7 +251,7 @@ def cfunc(signature: Any) -> Callable[[Callable], Any]:
         with _own_cache():
             compiled = numba.core.ccallback.CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {})
             compiled.enable_caching()
-            _name_apart(compiled)
+            _keep_apart(compiled)
         compiled.compile()
         return compiled
 

@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu, jit
@@ -61,15 +62,52 @@ def test_what_is_compiled_for_other_instructions_is_kept_apart():
     assert len(set(kinds)) == len(set(versions))
 
 
-def test_two_processes_that_compile_at_once_never_take_the_code_of_each_other():
-    """Both save the same function for another type, as if neither had seen the other's index."""
+TYPES = (np.int8, np.int16, np.int32, np.int64, np.float32, np.float64)
+AT_ONCE = """
+import sys
+import numpy as np
+from minitorch_backends.kernels import jit
 
+@jit.njit
+def same(x):
+    return x
+
+kept = same._cache._cache_file
+print(len(kept._load_index()), flush=True)
+input()
+same(getattr(np, sys.argv[1])(1))
+"""
+
+
+def test_processes_that_compile_at_once_lose_nothing_of_each_other(tmp_path):
+    """All save the same function, each for another type."""
+    (tmp_path / "script.py").write_text(AT_ONCE)
+    kinds = [kind.__name__ for kind in TYPES]
+    environment = {**os.environ, "MINITORCH_CACHE_DIR": str(tmp_path / "cache")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    processes = [subprocess.Popen([sys.executable, tmp_path / "script.py", kind], **pipes) for kind in kinds]
+    assert [process.stdout.readline() for process in processes] == ["0\n"] * len(kinds)
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert [process.wait() for process in processes] == [0] * len(kinds)
+    for process in processes:
+        process.stdout.close()
+        process.stdin.close()
+    files = [path.name for path in (tmp_path / "cache").rglob("*.nbc")]
+    assert len(files) == len(kinds)
+    last = subprocess.run([sys.executable, tmp_path / "script.py", "int8"], input="\n", capture_output=True, text=True,
+                          env=environment, check=True)  # fmt: skip
+    assert last.stdout == f"{len(kinds)}\n"
+
+
+def test_every_file_has_a_name_of_its_own():
     @jit.njit
     def same(x):
         return x
 
     kept = same._cache._cache_file
-    names = {kept._data_name(1)}
+    names = {kept._data_name(1), kept._data_name(1)}
     pid = os.fork()
     if pid == 0:
         (jit.cache_folder() / "name of a child").write_text(kept._data_name(1))
@@ -77,7 +115,7 @@ def test_two_processes_that_compile_at_once_never_take_the_code_of_each_other():
     os.waitpid(pid, 0)
     names.add((jit.cache_folder() / "name of a child").read_text())
     (jit.cache_folder() / "name of a child").unlink()
-    assert len(names) == 2
+    assert len(names) == 3
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
