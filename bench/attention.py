@@ -190,7 +190,7 @@ def _memory(lab: Lab) -> list[dict[str, Any]]:
             release()
             tracemalloc.start()
             result = run(*arrays, scale=1 / math.sqrt(case.depth), precision=name)
-            peak = tracemalloc.get_traced_memory()[1] - result.out.nbytes - result.lse.nbytes
+            peak = tracemalloc.get_traced_memory()[1] - result.out.nbytes - result.statistics.nbytes
             tracemalloc.stop()
             rows.append({"case": case.name, "precision": name, "kernel": kernel, "bytes_per_core": peak / threads})
     return rows

@@ -1,9 +1,9 @@
 """Scaled dot product attention: softmax(scale * q @ k.T + mask) @ v, and its gradients, by three algorithms.
 
 Call form: `attention(q, k, v[, mask], *, scale, causal=False, precision="ieee", rounding="rna", off=(), halves=False)`
-is an `Attended` of the result and the logarithm of the sum of exponentials of each row of scores.
-`attention_gradient(q, k, v, out, lse, g[, mask], ...)`, with the same keywords, is the gradients with respect to q, k
-and v.
+is an `Attended` of the result and what there is to know of each row of scores to make its weights again.
+`attention_gradient(q, k, v, out, statistics, g[, mask], ...)`, with the same keywords, is the gradients with respect to
+q, k and v.
 
 q is (batch, heads, L, E), k is (batch, groups, S, E) and v is (batch, groups, S, Ev), where groups divides heads: each
 head of k and v serves heads // groups neighbouring heads of q. The mask is added to the scores and broadcasts to

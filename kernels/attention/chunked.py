@@ -91,40 +91,51 @@ def _problems(
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, **keywords: Any) -> Attended:
-    """The result and the log-sum-exps."""
+    """The result and the statistics."""
     out = empty((*q.shape[:3], v.shape[3]), q.dtype)
-    lse = np.empty(q.shape[:3], np.float64 if q.dtype == np.float64 else np.float32)
-    with unobserved(), np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        for problem, (own_out, own_lse) in _problems(q, k, v, mask, (out, lse), keywords):
+    largest, total = np.empty((2, *q.shape[:3]), np.float64 if q.dtype == np.float64 else np.float32)
+    with unobserved(), np.errstate(invalid="ignore", over="ignore"):
+        for problem, (own_out, *own) in _problems(q, k, v, mask, (out, largest, total), keywords):
             for rows in problem.rows():
-                own_out[..., rows, :], own_lse[..., rows] = _rows(problem, rows)
-    return Attended(out, lse)
+                seen = _rows(problem, rows)
+                own_out[..., rows, :] = seen.sums / seen.total
+                for array, found in zip(own, (seen.largest, seen.total), strict=True):
+                    array[..., rows] = found[..., 0]
+    return Attended.of(out, largest, total, q.dtype)
 
 
-def _rows(problem: _Problem, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-    """The result and the log-sum-exps of some rows."""
+class _Seen(NamedTuple):
+    """What rows have seen: the values times exp(score - largest), summed; the sums of these weights, 1 where there are
+    none; and the largest scores, inf there."""
+
+    sums: np.ndarray
+    total: np.ndarray
+    largest: np.ndarray
+
+
+def _rows(problem: _Problem, rows: slice) -> _Seen:
     found = None
     for columns in problem.columns(rows):
-        weights, total, logarithm = exponentials(problem.scores(rows, columns))
-        part = problem.times(weights, problem.v[..., columns, :])
-        part /= total
-        found = (part, logarithm) if found is None else _joined(*found, part, logarithm)
+        weights, total, largest = exponentials(problem.scores(rows, columns))
+        part = _Seen(problem.times(weights, problem.v[..., columns, :]), total, largest[..., None])
+        found = part if found is None else _joined(found, part)
     if found is None:  # there are no keys
         shape = (*problem.q.shape[:-2], rows.stop - rows.start)
-        return np.zeros((*shape, problem.v.shape[-1]), problem.q.dtype), np.full(shape, np.inf, problem.q.dtype)
+        nothing, ones = np.zeros((*shape, problem.v.shape[-1]), problem.q.dtype), np.ones((*shape, 1), problem.q.dtype)
+        return _Seen(nothing, ones, np.inf * ones)
     return found
 
 
-def _joined(
-    first: np.ndarray, logarithm: np.ndarray, second: np.ndarray, other: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The result of some keys and of others, and the log-sum-exp, which is inf where nothing is seen."""
-    parts = [np.where(np.isposinf(part), -np.inf, part) for part in (logarithm, other)]
-    whole = np.logaddexp(*parts)
-    shift = np.where(np.isneginf(whole), 0, whole)
-    shares = [np.exp(part - shift)[..., None].astype(first.dtype) for part in parts]
-    whole = np.where(np.isneginf(whole), np.inf, whole)
-    return first * shares[0] + second * shares[1], whole.astype(logarithm.dtype)
+def _joined(*parts: _Seen) -> _Seen:
+    """What the rows have seen of some keys and of others."""
+    seen = [np.where(np.isposinf(part.largest), -np.inf, part.largest) for part in parts]
+    largest = np.maximum(*seen)
+    shift = np.where(np.isneginf(largest), 0, largest)
+    shares = [np.exp(one - shift) for one in seen]
+    total = sum(share * part.total for share, part in zip(shares, parts, strict=True))
+    sums = sum(share * part.sums for share, part in zip(shares, parts, strict=True))
+    nothing = np.isneginf(largest)
+    return _Seen(sums, np.where(nothing, 1, total), np.where(nothing, np.inf, largest))
 
 
 def attention_gradient(
@@ -132,12 +143,12 @@ def attention_gradient(
     k: np.ndarray,
     v: np.ndarray,
     out: np.ndarray,
-    lse: np.ndarray,
+    statistics: np.ndarray,
     g: np.ndarray,
     mask: np.ndarray | None = None,
     **keywords: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradients with respect to q, k and v; weights are made again from the scores and the log-sum-exps.
+    """The gradients with respect to q, k and v; weights are made again from the scores and the statistics.
 
     With P the weights, dv = P.T g, dP = g v.T, dS = P * (dP - rowsum(g * out)), dq = scale * dS k, dk = scale * dS.T q
     (T. Dao et al., "FlashAttention", 2022, appendix B).
@@ -146,16 +157,18 @@ def attention_gradient(
     grads = [np.zeros(array.shape, wide) for array in (q, k, v)]
     start = 0
     with unobserved(), np.errstate(invalid="ignore", over="ignore"):
-        for problem, (own_out, own_lse, own_g, own_dq) in _problems(q, k, v, mask, (out, lse, g, grads[0]), keywords):
+        wholes = out, *statistics, g, grads[0]
+        for problem, (own_out, *own, own_g, own_dq) in _problems(q, k, v, mask, wholes, keywords):
             part = slice(start, start := start + problem.q.shape[0])
             own_dk, own_dv = (grad[part] for grad in grads[1:])
             for rows in problem.rows():
                 gradient = own_g[..., rows, :].astype(wide, copy=False)
                 means = (gradient * own_out[..., rows, :]).sum(-1, keepdims=True, dtype=wide)
-                below = np.ascontiguousarray(own_lse[..., rows, None])
+                largest, total = (np.ascontiguousarray(one[..., rows, None]) for one in own)
                 for columns in problem.columns(rows):
                     scores = problem.scores(rows, columns)
-                    weights = each(np.exp, each(np.subtract, scores, below, out=scores), out=scores)
+                    weights = each(np.exp, each(np.subtract, scores, largest, out=scores), out=scores)
+                    each(np.divide, weights, total, out=weights)
                     transposed = np.swapaxes(weights, -1, -2)
                     own_dv[:, :, columns] += problem.times(transposed, gradient).sum(2)
                     slopes = problem.times(gradient, np.swapaxes(problem.v[..., columns, :], -1, -2))

@@ -16,7 +16,7 @@ __all__ = ["attention", "attention_gradient", "specialised"]
 
 
 def attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
-    """The result and the log-sum-exps of q, k, v[, mask]; in chunks also where values are refused, as by tiles."""
+    """The result and the statistics of q, k, v[, mask]; in chunks also where values are refused, as by tiles."""
     if few.takes(*arrays[:2], **keywords) or _has_loops(*arrays[:3], **keywords):
         with contextlib.suppress(Refused):
             return flash.attention(*arrays, **keywords)
@@ -24,7 +24,7 @@ def attention(*arrays: np.ndarray, **keywords: Any) -> Attended:
 
 
 def attention_gradient(*arrays: np.ndarray, **keywords: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The gradients with respect to q, k and v of q, k, v, out, lse, g[, mask]."""
+    """The gradients with respect to q, k and v of q, k, v, out, statistics, g[, mask]."""
     if _has_loops(*arrays[:3], **keywords):
         with contextlib.suppress(Refused):
             return gradient.attention_gradient(*arrays, **keywords)

@@ -60,7 +60,7 @@ def attention(
     rounding: str = "rna",
     **_: Any,
 ) -> Attended:
-    """The result and the log-sum-exps. Raises `Refused` for keys or values that are contiguous in no direction, and for
+    """The result and the statistics. Raises `Refused` for keys or values that are contiguous in no direction, and for
     bf16x3 products that are not finite."""
     isa, (batch, heads, length, depth), groups = _isa(), q.shape, k.shape[1]
     assert isa is not None
@@ -71,10 +71,8 @@ def attention(
     if mask is not None:
         of_heads = scores.reshape(batch, heads, length, -1)
         of_heads += mask
-    weights, total, lse = exponentials(scores)
+    weights, total, largest = exponentials(scores)
     out = thin.rows_times(weights.astype(q.dtype, copy=False), v, *how)
     out /= total
-    return Attended(
-        out.astype(q.dtype, copy=False).reshape(*q.shape[:3], v.shape[3]),
-        lse.astype(scores.dtype, copy=False).reshape(q.shape[:3]),
-    )
+    largest, total = (each.reshape(q.shape[:3]) for each in (largest, total))
+    return Attended.of(out.reshape(*q.shape[:3], v.shape[3]), largest, total, q.dtype)

@@ -28,7 +28,7 @@ from .plain import Attended
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
 
-__all__ = ["WEIGHTS", "attention", "check", "plan_for", "specialised", "unit_for", "workspace_bytes"]
+__all__ = ["WEIGHTS", "attention", "check", "plan_for", "specialised", "summed_at_once", "unit_for", "workspace_bytes"]
 
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
@@ -85,6 +85,16 @@ def check(plan: Plan, *products: tuple[int, int, int]) -> None:
                 raise Refused(sentence)
 
 
+def summed_at_once(plan: Plan, depth: int) -> int:
+    """How many products of a score are summed before the sum is added to others: also where scores are made again, so
+    that they have the same bits."""
+    from ..gemm.plans import up
+
+    step = plan.scheme.kernel.step
+    at_once = _SUMMED if cpu.refusal("amx") else _SUMMED_BESIDE_TILES
+    return up(depth if plan.in_parts else min(depth, at_once), step)
+
+
 class _Call(NamedTuple):
     """All that does not depend on addresses."""
 
@@ -129,10 +139,9 @@ def _prepared(
     step = math.lcm(kernel.mr, kernel.step, 16)  # packing takes 16 keys at a time
     rows = up(min(_QUERIES, length), kernel.nr)
     columns = up(min(max(_KEYS // step, 1) * step, up(seen, step)), step)
-    tiles, units = plan.in_parts, batch * groups
+    units = batch * groups
     parts = 1 if units % threads == 0 or units >= 4 * threads else min(-(-4 * threads // units), -(-length // rows))
     inner = up(depth, kernel.step)
-    summed = _SUMMED if cpu.refusal("amx") else _SUMMED_BESIDE_TILES
     sizes = (
         up(-(-seen // kernel.mr) * kernel.a_bytes * inner, 64),
         up(-(-depth // kernel.mr) * kernel.a_bytes * up(seen, kernel.step), 64),
@@ -147,8 +156,8 @@ def _prepared(
     values = {
         "limits_bytes": limits_bytes, "out_stride": depth * dtype.itemsize, "groups": groups,
         "heads": heads // groups, "length": length, "seen": seen, "depth": depth, "inner": inner, "rows": rows,
-        "columns": columns, "summed": inner if tiles else up(summed, kernel.step), "parts": parts,
-        "causal": int(causal), "memory_bytes": memory_bytes,
+        "columns": columns, "summed": summed_at_once(plan, depth), "parts": parts, "causal": int(causal),
+        "total_bytes": batch * heads * length * size, "memory_bytes": memory_bytes,
     }  # fmt: skip
     values |= dict(
         zip(("k_bytes", "v_bytes", "q_bytes", "score_bytes", "weight_bytes", "sum_bytes"), sizes, strict=True)
@@ -164,6 +173,7 @@ def _prepared(
         source = Source(AlongK(), Contiguous() if by[3] == mask[0].itemsize else Strided(), element)  # type: ignore[call-arg, arg-type]
         values |= dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), by, strict=True))
         values["mask_scale"], scale = _bits(scale, size), 1.0
+    values["unit"] = _bits(scale, size)
     values["leaf"] = leaf_address(
         forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name], source)  # type: ignore[call-arg, arg-type]
     )
@@ -199,8 +209,8 @@ def attention(
     rounding: str = "rna",
     **_: Any,
 ) -> Attended:
-    """The result and the log-sum-exps, for the memory-efficient kernel with a mask. Raises
-    `Refused` for values that tiles do not take."""
+    """The result and the statistics, for the memory-efficient kernel with a mask. Raises `Refused` for values that
+    tiles do not take."""
     if few.takes(q, k, causal=causal, precision=precision):
         with contextlib.suppress(Refused):
             return few.attention(q, k, v, mask, scale=scale, precision=precision, rounding=rounding)
@@ -260,17 +270,14 @@ def specialised(
 def _attend(
     call: _Call, pool: int, threads: int, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None
 ) -> Attended:
-    out, lse, memory = (
-        empty(q.shape, q.dtype),
-        np.empty(q.shape[:3], working_dtype(q.dtype)),
-        take_workspace(call.memory_bytes),
-    )
+    out, statistics = empty(q.shape, q.dtype), np.empty((2, *q.shape[:3]), working_dtype(q.dtype))
+    memory = take_workspace(call.memory_bytes)
     try:
-        arrays = q, k, v, out, lse, q if mask is None else mask
+        arrays = q, k, v, out, statistics, q if mask is None else mask
         places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]
         if not call.run(pool, threads, call.template, *places, DATA_FOLLOWS_HEADER, address_of(memory)):
             of_q, of_k, of_v = memory[:24].view(np.int64).tolist()
             check(call.plan, (q.shape[3], of_k, of_q), (k.shape[2], WEIGHTS, of_v))
     finally:
         return_workspace(memory)
-    return Attended(out, lse)
+    return Attended(out, statistics)

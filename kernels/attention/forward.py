@@ -35,22 +35,24 @@ class Numbers(NamedTuple):
 
     `leaf` is the address of an `AttendTask`. `rows` queries are a block, `columns` keys a stretch, `inner` is `depth`
     in whole steps, of which `summed` are summed at a time, `parts` the tasks of a group; scores are multiplied by
-    `mask_scale` before a mask is added, and by `scale` after; `least` and `greatest` are the magnitudes, as float32
-    bits, between which operands need no check. A worker has memory for packed keys, packed values, packed queries,
-    scores, weights, sums and states.
+    `mask_scale` before a mask is added, and by `scale` after, or by `unit` for the statistics, whose totals are
+    `total_bytes` beyond the largest scores; `least` and `greatest` are the magnitudes, as float32 bits, between which
+    operands need no check. A worker has memory for packed keys, packed values, packed queries, scores, weights, sums
+    and states.
     """
 
     q: int
     k: int
     v: int
     out: int
-    logarithms: int
+    statistics: int
     mask: int
     memory: int
     limits: int
     leaf: int
     tasks: int
     scale: int
+    unit: int
     least: int
     greatest: int
     limits_bytes: int
@@ -92,6 +94,7 @@ class Numbers(NamedTuple):
     score_bytes: int
     weight_bytes: int
     sum_bytes: int
+    total_bytes: int
     memory_bytes: int
 
 
@@ -219,11 +222,13 @@ def _block(job, memory, batch, head, first, limits):
                 )  # fmt: skip
                 _stretch(job, place, query, column, keys)
     row = (batch * call.groups * call.heads + head) * call.length + first
+    largest = call.statistics + size * row
+    totals = largest + call.total_bytes
     for panel in range(panels):
         finish_panel(
-            job.weights, job.element, states + panel * state_bytes, call.scale, sums + panel * call.sum_bytes,
+            job.weights, job.element, states + panel * state_bytes, call.unit, sums + panel * call.sum_bytes,
             min(width, rows - panel * width), call.depth, call.out + (row + panel * width) * call.out_stride,
-            call.out_stride, call.logarithms + size * (row + panel * width),
+            call.out_stride, largest + size * panel * width, totals + size * panel * width,
         )  # fmt: skip
 
 
@@ -296,7 +301,7 @@ def _is_admitted(found, least, greatest):
 
 
 @njit
-def attend(pool, threads, template, q, k, v, out, logarithms, mask, indirect, memory):
+def attend(pool, threads, template, q, k, v, out, statistics, mask, indirect, memory):
     """Attention of all heads. Returns whether the magnitudes of q, k and v lie between the template's `least` and
     `greatest`. The first words of `memory` are then these magnitudes, as `gemm.loops.found_limits` gives them.
 
@@ -305,7 +310,7 @@ def attend(pool, threads, template, q, k, v, out, logarithms, mask, indirect, me
     """
     for index in range(_COUNT):
         put(memory, index, get(template, index))
-    for index, address in enumerate((q, k, v, out, logarithms, mask)):
+    for index, address in enumerate((q, k, v, out, statistics, mask)):
         put(memory, index, get(address, 0) if indirect else address)
     limits = memory + NUMBERS_BYTES
     limits_bytes = threads * LIMITS_BYTES

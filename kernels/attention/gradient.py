@@ -1,4 +1,5 @@
-"""The gradients of flash attention: scores and weights are made again, from the log-sum-exps of the rows."""
+"""The gradients of flash attention: scores are made again, with the same bits where vector units make them, and weights
+from them and the statistics of the rows."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..gemm.compiled import working_dtype
-from .flash import WEIGHTS, check, plan_for
+from .flash import WEIGHTS, check, plan_for, summed_at_once
 
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
@@ -63,7 +64,8 @@ def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool) -> _Blocks:
     rows, columns = max(1, _ROWS // kernel.mr) * kernel.mr, max(1, _COLUMNS // whole) * whole
     _, heads, length, depth = q.shape
     groups, seen = k.shape[1:3]
-    shape = Shape(groups, heads // groups, length, seen, depth, rows, columns, kc, int(causal))
+    summed = summed_at_once(plan, depth)
+    shape = Shape(groups, heads // groups, length, seen, depth, rows, columns, summed, kc, int(causal))
     panels = max(
         rows // kernel.mr * -(-max(depth, columns) // kernel.nr), -(-columns // kernel.mr) * -(-depth // kernel.nr)
     )
@@ -107,7 +109,7 @@ def attention_gradient(
     k: np.ndarray,
     v: np.ndarray,
     out: np.ndarray,
-    lse: np.ndarray,
+    statistics: np.ndarray,
     g: np.ndarray,
     mask: np.ndarray | None = None,
     *,
@@ -145,20 +147,19 @@ def attention_gradient(
         if q.dtype == working
         else (out.astype(working) * g.astype(working)).sum(-1)
     )
-    means, lse, dense = np.ascontiguousarray(means), np.ascontiguousarray(lse), _dense(mask, shape.seen, working)
-    added, factor, logarithms = loops.Mask(0, 0, 0, 0, number(0), 0), scale, lse * number(math.log2(math.e))
+    means, statistics = np.ascontiguousarray(means), np.ascontiguousarray(statistics)
+    dense, added, factor = _dense(mask, shape.seen, working), loops.Mask(0, 0, 0, 0, number(0)), scale
     if dense is not None:
         batch, head, line = np.broadcast_to(dense, (*q.shape[:3], shape.seen)).strides[:3]
-        added = loops.Mask(address_of(dense), batch, head, line, number(scale), address_of(lse))
-        factor, logarithms = 1.0, np.zeros_like(lse)
+        added, factor = loops.Mask(address_of(dense), batch, head, line, number(scale)), 1.0
     memory = take_workspace(threads * needed)
     try:
         loops.differentiate(
             pool, threads, q.shape[0] * shape.groups, shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across,
-            of_p, p_across, added, score_leaf, sum_leaf, number(factor * math.log2(math.e)), number(scale),
+            of_p, p_across, added, score_leaf, sum_leaf, number(factor), number(scale),
             number(math.copysign(math.inf, -factor)), _ONE, *map(address_of, grads), working.itemsize * depth,
-            address_of(logarithms), address_of(means), address_of(memory), needed, address_of(limits),
-            working.itemsize,
+            address_of(statistics), statistics.strides[0], address_of(means), address_of(memory), needed,
+            address_of(limits), working.itemsize,
         )  # fmt: skip
     finally:
         return_workspace(memory)

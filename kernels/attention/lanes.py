@@ -33,7 +33,6 @@ from .powers import Powers
 
 __all__ = ["Form", "Weights", "finish_panel", "hide_lanes", "soften_panel", "start_panel"]
 
-_LOG_2 = 0.6931471805599453
 _DEGREES = {"bf16": 3, "tf32": 4, "fp16": 4}
 """Of powers, by what weights are rounded to, so that they add at most 4 % to that rounding; 5 for two parts of bf16."""
 
@@ -270,16 +269,17 @@ def _store_turned(
 
 
 @intrinsic
-def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out, out_stride, logarithms):
-    """Divide a panel's sums (columns x lanes) by its totals, and store them turned, as rows of `out`; and the
-    log-sum-exps of its first `rows` lanes. A lane that has seen nothing gives zeros, and +inf."""
+def finish_panel(typingctx, tag, element, state, unit, sums, rows, columns, out, out_stride, largest, totals):
+    """Divide a panel's sums (columns x lanes) by its totals, and store them turned, as rows of `out`; and of its first
+    `rows` lanes the largest scores, times the number with the bits `unit`, and the totals. A lane that has seen nothing
+    gives zeros, inf and 1."""
     target = instance(element)
 
     def codegen(context, builder, signature, arguments):
         form = Form(builder, tag)
-        _, _, state, scale, sums, rows, columns, out, out_stride, logarithms = arguments
-        state, sums, out, logarithms = _pointers(builder, state, sums, out, logarithms)
-        scale = form.broadcast(scale)
+        _, _, state, unit, sums, rows, columns, out, out_stride, *statistics = arguments
+        state, sums, out, *statistics = _pointers(builder, state, sums, out, *statistics)
+        unit = form.broadcast(unit)
         lanes, paired = form.lanes, form.panel is TilePanel and target.stored is I16
         access = Rows(builder, target, 2 * lanes if paired else lanes)
         whole = Rows(builder, form.number, lanes)
@@ -287,18 +287,15 @@ def finish_panel(typingctx, tag, element, state, scale, sums, rows, columns, out
         for number in range(form.count):
             total, largest = form.load(state, form.count + number), form.load(state, number)
             empty = builder.fcmp_ordered("==", total, form.splat(0.0))
-            factor = builder.fdiv(form.splat(1.0), builder.select(empty, form.splat(1.0), total))
-            # For scores that are scaled before, this factor is exactly 1: no score is too large for it.
-            factor_of_largest = builder.fmul(scale, form.splat(_LOG_2))
-            value = builder.fmul(form.logarithm(total), form.splat(_LOG_2))
-            value = form.fused(largest, factor_of_largest, value)
-            wrong = builder.fcmp_unordered("uno", total, total)
-            value = builder.select(empty, form.splat(float("inf")), builder.select(wrong, total, value))
+            total = builder.select(empty, form.splat(1.0), total)
+            factor = builder.fdiv(form.splat(1.0), total)
+            largest = builder.select(empty, form.splat(float("inf")), builder.fmul(largest, unit))
             mask = builder.icmp_signed("<", lane_numbers(lanes, number * lanes), present)
-            whole.write(value, offset(builder, logarithms, number * form.vector_bytes), mask)
+            for value, at in zip((largest, total), statistics, strict=True):
+                whole.write(value, offset(builder, at, number * form.vector_bytes), mask)
             begin = offset(builder, sums, number * form.vector_bytes)
             _store_turned(form, access, begin, factor, builder.sub(rows, I64(number * lanes)), columns,
                           offset(builder, out, builder.mul(I64(number * lanes), out_stride)), out_stride)  # fmt: skip
         return context.get_dummy_value()
 
-    return types.void(tag, element, *[types.int64] * 8), codegen
+    return types.void(tag, element, *[types.int64] * 9), codegen

@@ -1,6 +1,6 @@
 """The loops of flash attention's gradients, one group of heads at a time, on the product's packing and microkernels.
 
-The weights are made again, from the scores and the log-sum-exps: a block of scores is a product in the worker's own
+The weights are made again, from the scores and the statistics: a block of scores is a product in the worker's own
 memory, and weights are packed, and so rounded to the precision, as the left operand of the products with the cotangents
 and the values. What is packed, and how, are leaves of `gemm.loops` known by their addresses, so that this is compiled
 once, and for float64 once more. The gradients of keys and values are summed in the order of the blocks, by one thread
@@ -37,7 +37,8 @@ class Operand(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Sizes. `rows` and `columns` are of a block of scores; `kc`: the depth of a step along the keys."""
+    """Sizes. `rows` and `columns` are of a block of scores, `summed` the depth of a step along it; `kc`: along the
+    keys."""
 
     groups: int
     heads: int
@@ -46,6 +47,7 @@ class Shape(NamedTuple):
     depth: int
     rows: int
     columns: int
+    summed: int
     kc: int
     causal: int
 
@@ -114,15 +116,14 @@ def _columns_of(shape, first_row, rows):
 
 
 class Mask(NamedTuple):
-    """A mask of numbers as those of the scores, whose rows are dense, at the address `at` or 0 for none, and what it
-    meets: scores times `scale` and, at the address `logarithms`, the log-sum-exps of the rows."""
+    """A mask of numbers as those of the scores, whose rows are dense, at the address `at` or 0 for none, which is added
+    to scores times `scale`."""
 
     at: int
     batch_stride: int
     head_stride: int
     line_stride: int
     scale: float
-    logarithms: int
 
 
 @subroutine
@@ -148,7 +149,7 @@ def _differentiate_task(task, worker, job):
     weights = packed_t + _bytes(job.p_across, shape.columns, shape.rows)
     slopes = weights + stride * shape.rows
     scratch = slopes + stride * shape.rows
-    _pack(k, _head(k, batch, group), shape.seen, shape.depth, inner, packed_k, limits)
+    _pack(k, _head(k, batch, group), shape.seen, shape.depth, shape.summed, packed_k, limits)
     _pack(v, _head(v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
     _pack(job.k_across, _head(k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
     of_group = (batch * shape.groups + group) * shape.seen * job.grad_stride
@@ -158,7 +159,7 @@ def _differentiate_task(task, worker, job):
         for first in range(0, shape.length, shape.rows):
             rows = min(shape.rows, shape.length - first)
             at_q, at_g = (_head(q, batch, head) + first * q.line_stride, _head(g, batch, head) + first * g.line_stride)
-            _pack(q, at_q, rows, shape.depth, inner, packed_q, limits + 256)
+            _pack(q, at_q, rows, shape.depth, shape.summed, packed_q, limits + 256)
             _pack(g, at_g, rows, shape.depth, inner, packed_g, limits + 384)
             _pack(job.q_across, at_q, shape.depth, rows, shape.rows, across_q, limits + 256)
             _pack(job.g_across, at_g, shape.depth, rows, shape.rows, across_g, limits + 384)
@@ -167,16 +168,13 @@ def _differentiate_task(task, worker, job):
                 columns = min(shape.columns, end - column)
                 vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
                 _multiply(
-                    job.score_leaf, q, k, rows, shape.seen, shape.depth, inner, packed_q, packed_k,
+                    job.score_leaf, q, k, rows, shape.seen, shape.depth, shape.summed, packed_q, packed_k,
                     weights - size * column, stride, size, scratch, column, columns, 0,
                 )  # fmt: skip
                 if job.mask.at != 0:
                     mask = _mask_of(job.mask, batch, head) + first * job.mask.line_stride + size * column
                     for row in range(rows):
-                        mask_row(
-                            weights + row * stride, columns, job.mask.scale, mask + row * job.mask.line_stride,
-                            job.mask.logarithms + size * (row_index + first + row),
-                        )  # fmt: skip
+                        mask_row(weights + row * stride, columns, job.mask.scale, mask + row * job.mask.line_stride)
                 _hide(shape, weights, size, first, column, rows, columns, job.hidden)
                 _multiply(
                     job.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
@@ -184,8 +182,9 @@ def _differentiate_task(task, worker, job):
                 )  # fmt: skip
                 for row in range(rows):
                     at = size * (row_index + first + row)
-                    weigh_row(weights + row * stride, vectors, job.scale, job.logarithms + at)
-                    slope_row(weights + row * stride, slopes + row * stride, vectors, job.means + at, job.natural_scale)
+                    largest = job.statistics + at
+                    weigh_row(weights + row * stride, vectors, job.scale, largest, largest + job.total_bytes)
+                    slope_row(weights + row * stride, slopes + row * stride, vectors, job.means + at, job.slope_scale)
                 _pack(job.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
                 _multiply(
                     job.sum_leaf, job.p_across, job.g_across, columns, shape.depth, rows, shape.rows, packed_t,
@@ -222,14 +221,15 @@ class _Differentiate(NamedTuple):
     score_leaf: int
     sum_leaf: int
     scale: float
-    natural_scale: float
+    slope_scale: float
     hidden: float
     one: int
     dq: int
     dk: int
     dv: int
     grad_stride: int
-    logarithms: int
+    statistics: int
+    total_bytes: int
     means: int
     memory: int
     memory_bytes: int
@@ -241,18 +241,19 @@ class _Differentiate(NamedTuple):
 @njit
 def differentiate(
     pool, threads, tasks, shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
-    scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits, size,
+    scale, slope_scale, hidden, one, dq, dk, dv, grad_stride, statistics, total_bytes, means, memory, memory_bytes,
+    limits, size,
 ):  # fmt: skip
     """Gradients of all heads, added to the zeroed rows dq, dk and dv. Their numbers, as those of scores and of what has
     one number for a row, have `size` bytes and the type of the factors.
 
-    `logarithms` are the log-sum-exps times log2(e), or zeros with a mask, which has had them subtracted from scores;
-    `scale` includes log2(e), and is that alone with a mask. `means` are the sums of out * g, a number for each
-    row. Memory is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
+    `statistics` are the largest scores of the rows, and `total_bytes` beyond them their totals; `scale` is that of the
+    scores, or 1 with a mask, which is added to scaled ones, and `slope_scale` that of both. `means` are the sums of
+    out * g, a number for each row. Memory is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
     """
     job = _Differentiate(
         shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
-        scale, natural_scale, hidden, one, dq, dk, dv, grad_stride, logarithms, means, memory, memory_bytes, limits,
-        size,
+        scale, slope_scale, hidden, one, dq, dk, dv, grad_stride, statistics, total_bytes, means, memory, memory_bytes,
+        limits, size,
     )  # fmt: skip
     launch(pool, threads, tasks, job)

@@ -1,4 +1,4 @@
-"""Powers of two and logarithms of vectors of float32 or float64 in registers, as softmax needs them: emitted code.
+"""Powers of two of vectors of float32 or float64 in registers, as softmax needs them: emitted code.
 
 2**x for x <= 0 is 2**n * p(f) with n the nearest integer and |f| <= 1/2, or the next lower one, where p is a polynomial
 of least relative error, or one that meets 2**f at the Chebyshev points.
@@ -24,8 +24,6 @@ class _Format(NamedTuple):
         lowest: the exponent of the least result; smaller ones may be zero.
         exact: the degree whose polynomial errs less than rounding does.
         near, up: the coefficients by degree, for fractions from -1/2 to 1/2, and from 0 to 1.
-        three_quarters: the bits of this number.
-        divisors: of the terms of the area tangent.
     """
 
     integer: ir.Type
@@ -35,8 +33,6 @@ class _Format(NamedTuple):
     exact: int
     near: dict[int, tuple[float, ...]]
     up: dict[int, tuple[float, ...]]
-    three_quarters: int
-    divisors: range
 
 
 _FORMATS = {
@@ -54,7 +50,6 @@ _FORMATS = {
             5: (1.0, 0.693153072127, 0.240153620488, 0.055826315079, 0.008989338698, 0.001877578644),
             6: (1.0, 0.693146985167, 0.240229821623, 0.055483393952, 0.009678766929, 0.001244011253, 0.00021701556),
         },
-        0x3F400000, range(9, 0, -2),
     ),
     F64: _Format(
         I64, 52, 6755399441055744.0, -1021.0, 11,
@@ -72,7 +67,6 @@ _FORMATS = {
                 1.0236023803275179e-07, 6.634445866251414e-09, 6.123092916826387e-10,
             ),
         },
-        0x3FE8000000000000, range(25, 0, -2),
     ),
 }  # fmt: skip
 
@@ -126,20 +120,3 @@ class Powers:
         fraction = instruction(self.builder, name.format("reduce"), self.kind, x, I32(9), *rest)  # down
         value = self._polynomial(fraction, self.format.up[degree])
         return instruction(self.builder, name.format("scalef"), self.kind, value, x, *rest)
-
-    def logarithm(self, value: ir.Value) -> ir.Value:
-        """log2 of normal numbers: with s = (m - 1) / (m + 1), log m = 2 artanh s for m in [3/4, 3/2)."""
-        builder, of = self.builder, self.format
-        integers, least, shift = vector(of.integer, self.lanes), of.three_quarters, self._integers(of.shift)
-        bits = builder.sub(builder.bitcast(value, integers), self._integers(least))
-        exponent = builder.ashr(bits, shift)
-        reduced = builder.and_(bits, self._integers((1 << of.shift) - 1))
-        mantissa = builder.bitcast(builder.add(reduced, self._integers(least)), self.kind)
-        one = self.splat(1.0)
-        s = builder.fdiv(builder.fsub(mantissa, one), builder.fadd(mantissa, one))
-        square, (first, *others) = builder.fmul(s, s), of.divisors
-        series = self.splat(1 / first)
-        for divisor in others:
-            series = self.fused(series, square, self.splat(1 / divisor))
-        factor = builder.fmul(s, self.splat(2.8853900817779268))  # 2 / log 2
-        return self.fused(series, factor, builder.sitofp(exponent, self.kind))

@@ -117,7 +117,7 @@ def flash_gradient(
     k: ArraySpec,
     v: ArraySpec,
     out: ArraySpec,
-    lse: ArraySpec,
+    statistics: ArraySpec,
     g: ArraySpec,
     mask: ArraySpec | None = None,
     **keywords: Any,

@@ -5,6 +5,7 @@ Numbers are of float32 or of float64, as the one among a function's arguments is
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..gemm.emit import I32, I64, POINTER, broadcast, lane_numbers, load, loop, offset, store
@@ -41,36 +42,39 @@ class _Row(Powers):
 
 
 @intrinsic
-def weigh_row(typingctx, scores, vectors, scale, logarithm):
-    """Scores become weights: 2**(scale * score - l), with l the number at the address `logarithm`."""
+def weigh_row(typingctx, scores, vectors, scale, largest, total):
+    """Scores become weights: exp(scale * score - m) / t, with m and t the numbers at the addresses `largest` and
+    `total`."""
 
     def codegen(context, builder, signature, arguments):
-        row, (scores, vectors, factor, logarithm) = _Row(builder, scale), arguments
-        scores, logarithm = (builder.inttoptr(address, POINTER) for address in (scores, logarithm))
-        factor, shift = broadcast(builder, factor, row.lanes), row.everywhere(logarithm)
+        row, (scores, vectors, factor, largest, total) = _Row(builder, scale), arguments
+        scores, largest, total = (builder.inttoptr(address, POINTER) for address in (scores, largest, total))
+        factor, shift = broadcast(builder, factor, row.lanes), row.everywhere(largest)
+        share = builder.fdiv(row.splat(1.0), row.everywhere(total))
+        of_two, lowest = row.splat(math.log2(math.e)), row.splat(row.lowest / math.log2(math.e))
 
         def weigh(index: ir.Value, _: list) -> list:
             place = row.place(scores, index)
             # In two roundings. Fused, the largest score would not meet its own negative, and beyond 2**30 all weights
             # would vanish.
-            power = builder.fsub(builder.fmul(row.load(place), factor), shift)
-            row.store(row.power(power, row.splat(1.0), row.splat(row.lowest), row.exact), place)
+            difference = builder.fsub(builder.fmul(row.load(place), factor), shift)
+            row.store(builder.fmul(row.power(difference, of_two, lowest, row.exact), share), place)
             return []
 
         loop(builder, vectors, [], weigh)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, scale, types.int64), codegen
+    return types.void(types.int64, types.int64, scale, types.int64, types.int64), codegen
 
 
 @intrinsic
-def mask_row(typingctx, scores, count, scale, mask, logarithm):
-    """Scores become scale * score + mask - l, with l the number at the address `logarithm`."""
+def mask_row(typingctx, scores, count, scale, mask):
+    """Scores become scale * score + mask."""
 
     def codegen(context, builder, signature, arguments):
-        row, (scores, count, factor, mask, logarithm) = _Row(builder, scale), arguments
-        scores, mask, logarithm = (builder.inttoptr(a, POINTER) for a in (scores, mask, logarithm))
-        factor, shift = broadcast(builder, factor, row.lanes), row.everywhere(logarithm)
+        row, (scores, count, factor, mask) = _Row(builder, scale), arguments
+        scores, mask = (builder.inttoptr(a, POINTER) for a in (scores, mask))
+        factor = broadcast(builder, factor, row.lanes)
         access = Rows(builder, row.number, row.lanes)
 
         def add(index: ir.Value, _: list) -> list:
@@ -78,13 +82,13 @@ def mask_row(typingctx, scores, count, scale, mask, logarithm):
             last = broadcast(builder, builder.trunc(left, I32), row.lanes)
             there = builder.icmp_signed("<", lane_numbers(row.lanes), last)
             added = access.read(row.place(mask, index), None, there)
-            row.store(builder.fsub(row.fused(row.load(place), factor, added), shift), place)
+            row.store(row.fused(row.load(place), factor, added), place)
             return []
 
         loop(builder, builder.sdiv(builder.add(count, I64(row.lanes - 1)), I64(row.lanes)), [], add)
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, scale, types.int64, types.int64), codegen
+    return types.void(types.int64, types.int64, scale, types.int64), codegen
 
 
 @intrinsic

@@ -115,26 +115,26 @@ class Exponentials(NamedTuple):
 
     weights: np.ndarray
     total: np.ndarray
-    logarithm: np.ndarray
+    largest: np.ndarray
 
 
 def _exponentials(x: np.ndarray) -> Exponentials:
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore"):
         largest = x.max(-1, keepdims=True, initial=-np.inf)
         weights = np.subtract(x, np.where(np.isneginf(largest), 0, largest), out=x)
         total = np.exp(weights, out=weights).sum(-1, keepdims=True)
-        logarithm = np.where(total == 0, np.inf, np.log(total) + largest)[..., 0]
-    return Exponentials(weights, np.where(total == 0, 1, total), logarithm)
+        empty, largest = total == 0, np.where(np.isnan(total), total, largest)
+    return Exponentials(weights, np.where(empty, 1, total), np.where(empty, np.inf, largest)[..., 0])
 
 
 def exponentials(x: np.ndarray) -> Exponentials:
     """Those of each row over that of its largest number, in the memory of x; their sums, or 1 for a row of -inf; and
-    the logarithms of the sums of exp(x), or inf."""
+    the largest numbers, or inf of such a row and NaN beside a sum that is."""
     found = plan_of(("Exponentials",), -1, x.shape, x.dtype) if x.size >= LEAST and x.flags.c_contiguous else None
     if found is None:
         return _exponentials(x)
-    total, logarithm = np.empty((*x.shape[:-1], 1), x.dtype), np.empty(x.shape[:-1], x.dtype)
-    return Exponentials(run(found, x, None, x, total, logarithm), total, logarithm)
+    total, largest = np.empty((*x.shape[:-1], 1), x.dtype), np.empty(x.shape[:-1], x.dtype)
+    return Exponentials(run(found, x, None, x, total, largest), total, largest)
 
 
 # One number for each row

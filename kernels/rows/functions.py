@@ -118,8 +118,8 @@ class SoftmaxGradient(NamedTuple):
 
 
 class Exponentials(NamedTuple):
-    """out = exp(first - max(first)), one = sum(out), and other = log(sum(exp(first))). Of a row of -inf, which sees
-    nothing, they are 0, 1 and inf."""
+    """out = exp(first - max(first)), one = sum(out), and other = max(first). Of a row of -inf, which sees nothing, they
+    are 0, 1 and inf; where the sum is NaN, so is the last one."""
 
     @staticmethod
     def emit(row: Sweeps, at: Places) -> None:
@@ -129,9 +129,9 @@ class Exponentials(NamedTuple):
         row.write_each(at.out, lambda x: row.exponential(row.minus(x, shift)), at.first)
         total = row.total(lambda x: x, at.out)
         empty = builder.fcmp_ordered("==", total, row.number(0.0))
-        logarithm = row.plus(row.by_float64("log", total), shift)
+        wrong = builder.fcmp_unordered("uno", total, total)
         row.keep(builder.select(empty, row.number(1.0), total), at.one)
-        row.keep(builder.select(empty, row.number(float("inf")), logarithm), at.other)
+        row.keep(builder.select(empty, row.number(float("inf")), builder.select(wrong, total, shift)), at.other)
 
 
 class LogSumExp(NamedTuple):

@@ -286,7 +286,7 @@ def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None)
 
 
 def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
-    """Call the kernel, or that of the gradients where `saved` is (out, lse, g), as the flags have it."""
+    """Call the kernel, or that of the gradients where `saved` is (out, statistics, g), as the flags have it."""
     keywords, decided_by = _options(arrays[0].dtype, scale, causal, precision)
     if saved:
         return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=decided_by, **keywords)
@@ -309,22 +309,22 @@ class _Fused(Function):
         precision: str | None,
     ) -> Tensor:
         arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
-        out, lse = _run(name, arrays, scale, causal, None)
+        out, statistics = _run(name, arrays, scale, causal, None)
         result = adopt(out)
         ctx.save_for_backward(query, key, value, mask, result)
-        ctx.call = name, scale, causal, precision, lse
+        ctx.call = name, scale, causal, precision, statistics
         return result
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple:
         query, key, value, mask, out = ctx.saved_tensors
-        name, scale, causal, precision, lse = ctx.call
+        name, scale, causal, precision, statistics = ctx.call
         if derives():
             grads = _gradients(g, query, key, value, mask, scale, causal, precision)
         else:
             with no_grad():
                 arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
-                saved = out._array, lse, g._array
+                saved = out._array, statistics, g._array
                 dq, dk, dv = _run(name, arrays, scale, causal, precision, *saved)
                 grads = adopt(dq), adopt(dk), adopt(dv)
         return (*grads, None, None, None, None, None)

@@ -62,7 +62,7 @@ def test_every_kernel_keeps_the_bound(name, precision):
         found = run(name, arrays, precision=precision, **keywords)
         assert np.all(np.abs(found.out - exact.out) <= allowed(arrays, precision)), (shape, causal)
         assert np.allclose(found.lse, exact.lse, atol=20 * attention.bound[precision] + 1e-5)
-        assert (found.out.dtype, found.lse.dtype) == (np.float32, np.float32)
+        assert (found.out.dtype, found.statistics.dtype) == (np.float32, np.float32)
 
 
 def exactly(q, k, v, mask, scale, causal):
@@ -92,7 +92,7 @@ def test_float64(name, causal):
         out, lse = exactly(*arrays, masks[0] if masks else 0.0, scale, causal)
         q, k = (np.abs(each) for each in arrays[:2])
         largest = 1 + scale * (q @ np.repeat(k, q.shape[1] // k.shape[1], 1).swapaxes(-1, -2)).max()
-        assert (found.out.dtype, found.lse.dtype) == (np.float64, np.float64)
+        assert (found.out.dtype, found.statistics.dtype) == (np.float64, np.float64)
         assert np.abs(found.out - out).max() <= 1e-15 * largest * np.abs(arrays[2]).max(), (shape, size)
         assert np.abs(found.lse - lse).max() <= 1e-15 * largest, (shape, size)
         if name != "math":
@@ -184,14 +184,37 @@ def test_gradients(name, causal, precision, tolerance):
         arrays = operands(*shape)
         g = operands(*shape, seed=5)[0]
         exact = attention.reference(*arrays, **keywords)
-        wanted = attention_gradient.reference(*arrays, exact.out, exact.lse, g, **keywords)
-        saved = exact.out.astype(np.float32), exact.lse.astype(np.float32)
+        wanted = attention_gradient.reference(*arrays, exact.out, exact.statistics, g, **keywords)
+        saved = exact.out.astype(np.float32), exact.statistics.astype(np.float32)
         try:
             found = attention_gradient[name](*arrays, *saved, g, precision=precision, **keywords)
         except Refused as refused:
             pytest.skip(str(refused))
         for one, other in zip(found, wanted, strict=True):
             assert np.abs(one - other).max() <= tolerance * np.abs(other).max()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["flash", "efficient", "masked"])
+def test_gradients_have_the_weights_of_the_result(name, dtype):
+    """To a few units, of scores up to 60, whose log-sum-exp has a rounding error of 16. (Scales that are powers of two
+    round no scores.)"""
+    q, k, v, g = (np.zeros((1, 2, 100, 128), dtype) for _ in range(4))
+    q[:], k[:] = operands(1, 2, 2, 100, 100, 128, dtype)[:2]
+    v[..., range(100), range(100)] = g[..., range(100), range(100)] = 1  # the result, and dv, are the weights
+    masks = [_mask((2, 1, 100), dtype)] if name == "masked" else []
+    forward = flash.attention if name == "masked" else attention[name]  # the loops, which "efficient" may do without
+    backward = attention_gradient["flash" if name == "flash" else "efficient"]
+    for scale in (1.0, -0.5):
+        try:
+            found = forward(q, k, v, *masks, scale=scale)
+            dv = backward(q, k, v, *found, g, *masks, scale=scale)[2]
+        except Refused as refused:
+            pytest.skip(str(refused))
+        weights, again = found.out[..., :100], dv[..., :100].swapaxes(-1, -2)
+        unit = np.finfo(dtype).eps * np.maximum(1, -np.log2(np.maximum(weights, 1e-20)))
+        assert np.all(np.abs(weights - again) <= 4 * unit * weights + np.finfo(dtype).tiny)
+        assert weights.max() > 0.99
 
 
 def test_the_gradient_is_that_of_the_reference():
@@ -203,9 +226,9 @@ def test_the_gradient_is_that_of_the_reference():
     def loss(*changed):
         return (attention.reference(*changed, mask, scale=0.7).out * g).sum()
 
-    out, lse = attention.reference(*arrays, mask, scale=0.7)
-    found = attention_gradient.reference(*arrays, out, lse, g, mask, scale=0.7)
-    other = attention_gradient["efficient"](*arrays, out, lse, g, mask, scale=0.7)
+    out, statistics = attention.reference(*arrays, mask, scale=0.7)
+    found = attention_gradient.reference(*arrays, out, statistics, g, mask, scale=0.7)
+    other = attention_gradient["efficient"](*arrays, out, statistics, g, mask, scale=0.7)
     for index, gradient in enumerate(found):
         np.testing.assert_allclose(other[index], gradient, atol=1e-15)
         for place in np.ndindex(gradient.shape):
@@ -256,7 +279,7 @@ def test_masks_of_every_layout(layout):
         arrays, mask, keywords = operands(*shape), MASKS[layout](shape), {"scale": 0.3}
         g = operands(*shape, seed=5)[0]
         exact = attention.reference(*arrays, mask, **keywords)
-        wanted = attention_gradient.reference(*arrays, exact.out, exact.lse, g, mask, **keywords)
+        wanted = attention_gradient.reference(*arrays, exact.out, exact.statistics, g, mask, **keywords)
         for implementation in (efficient, chunked):
             found = implementation.attention(*arrays, mask, **keywords)
             np.testing.assert_allclose(found.out, exact.out, atol=2e-5)
@@ -331,10 +354,10 @@ def test_bits_do_not_depend_on_threads_or_layout(name, shape):
         for count in (1, 2):
             threading.set_num_threads(count)
             for arrays in ((q, k, v), turned):
-                out, lse = run(name, arrays)
-                results.append(out.tobytes() + lse.tobytes())
+                out, statistics = run(name, arrays)
+                results.append(out.tobytes() + statistics.tobytes())
                 if name != "math":
-                    found = attention_gradient[name](*arrays, out, lse, np.ones_like(out), scale=0.25)
+                    found = attention_gradient[name](*arrays, out, statistics, np.ones_like(out), scale=0.25)
                     results[-1] += b"".join(np.ascontiguousarray(each).tobytes() for each in found)
     finally:
         threading.set_num_threads(threads)
@@ -352,7 +375,7 @@ def test_who_attends_few_queries():
         exact = attention.reference(q, k, v, scale=-0.2)
         np.testing.assert_allclose(found.out, exact.out, atol=1e-14)
         np.testing.assert_allclose(found.lse, exact.lse, rtol=1e-13)
-        assert (found.out.dtype, found.lse.dtype) == (np.float64, np.float64)
+        assert (found.out.dtype, found.statistics.dtype) == (np.float64, np.float64)
 
 
 def test_negative_scales_and_flat_ones():
