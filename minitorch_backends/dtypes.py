@@ -47,10 +47,13 @@ class DType:
 
     __slots__ = ("_numpy", "category", "itemsize", "name")
 
-    def __init__(self, name: str, category: int, itemsize: int) -> None:
-        self.name, self.category, self.itemsize = name, category, itemsize
-        self._numpy: np.dtype | None = None
-        dtypes[name] = self
+    name: str
+    category: int
+    itemsize: int
+    _numpy: np.dtype | None
+
+    def __new__(cls, *_: Any, **__: Any) -> DType:
+        raise TypeError(f"there are no element types but {', '.join(dtypes)}; use mt.float32, for example")
 
     @property
     def dtype(self) -> np.dtype:
@@ -95,12 +98,19 @@ class DType:
 dtypes: dict[str, DType] = {}
 _by_numpy: dict[np.dtype, DType] = {}
 
-bool_ = DType("bool", BOOL, 1)
-uint8, int8, int16 = DType("uint8", INTEGER, 1), DType("int8", INTEGER, 1), DType("int16", INTEGER, 2)
-int32, int64 = DType("int32", INTEGER, 4), DType("int64", INTEGER, 8)
-float16, bfloat16 = DType("float16", FLOATING, 2), DType("bfloat16", FLOATING, 2)
-float32, float64 = DType("float32", FLOATING, 4), DType("float64", FLOATING, 8)
-complex64, complex128 = DType("complex64", COMPLEX, 8), DType("complex128", COMPLEX, 16)
+
+def _type(name: str, category: int, itemsize: int) -> DType:
+    made = dtypes[name] = object.__new__(DType)
+    made.name, made.category, made.itemsize, made._numpy = name, category, itemsize, None
+    return made
+
+
+bool_ = _type("bool", BOOL, 1)
+uint8, int8, int16 = _type("uint8", INTEGER, 1), _type("int8", INTEGER, 1), _type("int16", INTEGER, 2)
+int32, int64 = _type("int32", INTEGER, 4), _type("int64", INTEGER, 8)
+float16, bfloat16 = _type("float16", FLOATING, 2), _type("bfloat16", FLOATING, 2)
+float32, float64 = _type("float32", FLOATING, 4), _type("float64", FLOATING, 8)
+complex64, complex128 = _type("complex64", COMPLEX, 8), _type("complex128", COMPLEX, 16)
 
 _default = float32
 

@@ -93,11 +93,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """`as_tensor(obj)`, outside any graph unless `requires_grad` says otherwise; with `copy=True` always in memory of
-    its own, with False never: ValueError where that cannot be."""
-    found = as_tensor(obj.detach() if isinstance(obj, Tensor) else obj, dtype, device)
+    """`as_tensor(obj)`, with its history, unless `requires_grad` is False; where that is True, of what requires no
+    gradient a leaf that does. With `copy=True` always in memory of its own, with False never: ValueError where that
+    cannot be."""
+    found = as_tensor(obj.detach() if isinstance(obj, Tensor) and requires_grad is False else obj, dtype, device)
     memory = obj._array if isinstance(obj, Tensor) else obj
     shared = isinstance(memory, np.ndarray) and np.may_share_memory(found._array, memory)
     if copy is False and not shared:
@@ -105,8 +106,8 @@ def asarray(
             f"asarray(): {type(obj).__name__} of this type cannot be a tensor without a copy; use copy=None"
         )
     if copy and shared:
-        found = adopt(found._array.copy())
-    return found.requires_grad_(requires_grad)
+        found = found.clone()
+    return found.requires_grad_() if requires_grad and not found.requires_grad else found
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:

@@ -281,8 +281,7 @@ class Tensor:
         return text_of(self)
 
     def __reduce__(self) -> tuple:
-        if self._node is not None and not self.is_leaf:
-            raise RuntimeError("only leaf tensors can be pickled, since a graph cannot; use tensor.detach()")
+        """Without the graph: what requires a gradient becomes a leaf that does."""
         return _rebuild, (type(self), self._array, self.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -290,7 +289,7 @@ class Tensor:
             raise RuntimeError(
                 "only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()"
             )
-        result = memo[id(self)] = _rebuild(type(self), self._array.copy("K"), self.requires_grad)
+        result = _copied(self, memo)
         if self._state is not None and self._state.grad is not None:
             result.state.grad = copy.deepcopy(self._state.grad, memo)
         return result
@@ -305,8 +304,7 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Without its gradient, as in torch."""
-        result = memo[id(self)] = _rebuild(type(self), self._array.copy("K"), self.requires_grad)
-        return result
+        return _copied(self, memo)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:
@@ -317,6 +315,27 @@ class Parameter(Tensor):
             data._cell = [0]
         self._array, self._cell, self._node, self._state = data._array, data._cell, None, None
         self.requires_grad_(requires_grad)
+
+
+def _copied(tensor: Tensor, memo: dict[int, Any]) -> Any:
+    """A copy for `copy.deepcopy`, in which tensors that share memory do so again, and count writes together."""
+    result = memo[id(tensor)] = _rebuild(type(tensor), _array_copied(tensor._array, memo), tensor.requires_grad)
+    if type(tensor._cell) is list:
+        result._cell = copy.deepcopy(tensor._cell, memo)
+    return result
+
+
+def _array_copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
+    memory = array
+    while type(memory.base) is np.ndarray:
+        memory = memory.base
+    if not memory.flags.owndata:  # a file's, or another library's
+        return array.copy("K")
+    copied = copy.deepcopy(memory, memo)
+    if copied.strides != memory.strides:
+        return array.copy("K")
+    places = [each.__array_interface__["data"][0] for each in (array, memory)]
+    return np.ndarray(array.shape, array.dtype, copied.ravel("K").view(np.uint8), places[0] - places[1], array.strides)
 
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:

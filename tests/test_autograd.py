@@ -441,7 +441,10 @@ def test_requires_grad_of_results_cannot_be_set() -> None:
     y = leaf(2) * 2
     for value in (True, False):
         with pytest.raises(RuntimeError, match="detach"):
-            y.requires_grad_(value)
+            y.requires_grad = value
+    with pytest.raises(RuntimeError, match="detach"):
+        y.requires_grad_(False)
+    assert y.requires_grad_() is y
     assert y.requires_grad
 
 
@@ -489,7 +492,7 @@ def test_numpy_of_what_requires_gradients() -> None:
     assert (x.sum() * 2).item() == 6.0
 
 
-def test_copies_and_pickles_of_leaves() -> None:
+def test_copies_and_pickles() -> None:
     x = leaf(2)
     (x * 2).sum().backward()
     for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
@@ -497,9 +500,39 @@ def test_copies_and_pickles_of_leaves() -> None:
         assert twin.requires_grad
         assert twin.data_ptr() != x.data_ptr()
     assert values(copy.deepcopy(x).grad) == [2.0, 2.0]
-    for make in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(RuntimeError, match="leaf"):
-            make(x * 2)
+    with pytest.raises(RuntimeError, match=r"only leaf tensors.*detach"):
+        copy.deepcopy(x * 2)
+    twin = pickle.loads(pickle.dumps(x * 2))
+    assert (twin.is_leaf, twin.requires_grad, values(twin)) == (True, True, [2 * each for each in values(x)])
+
+
+def test_values_that_were_chosen_may_be_overwritten_before_backward() -> None:
+    """The gradient needs to know where they were, not what they are."""
+    functions: dict[str, Any] = {
+        "sort": lambda x: x.sort()[0], "topk": lambda x: x.topk(2)[0], "max": lambda x: x.max(0)[0],
+        "kthvalue": lambda x: x.kthvalue(2)[0], "median": lambda x: x.median(0)[0], "cummax": lambda x: x.cummax(0)[0],
+        "pool": lambda x: mt.nn.functional.max_pool1d(x[None, None], 2),
+    }  # fmt: skip
+    for name, function in functions.items():
+        x = mt.tensor([3.0, 1.0, 2.0], requires_grad=True)
+        (expected,) = mt.autograd.grad((function(x) * 5).sum(), x)
+        function(x).mul_(5).sum().backward()
+        assert values(x.grad) == values(expected), name
+
+
+def test_gradients_that_choices_alone_made_have_a_gradient_of_zeros() -> None:
+    """As in torch: a penalty on them reaches all parameters of a network."""
+    for function in (mt.relu, mt.nn.functional.leaky_relu, mt.nn.functional.hardtanh, mt.nn.functional.relu6):
+        x = mt.tensor([1.0, -1.0, 0.5], requires_grad=True)
+        (g,) = mt.autograd.grad(function(x).sum(), x, create_graph=True)
+        (second,) = mt.autograd.grad((g * g).sum(), x)
+        assert values(second) == [0.0, 0.0, 0.0]
+    first, last, x = mt.nn.Linear(3, 4), mt.nn.Linear(4, 1), mt.ones(2, 3, requires_grad=True)
+    (g,) = mt.autograd.grad(last(first(x).relu()).sum(), x, create_graph=True)
+    penalty = (g.norm(2, 1) - 1).pow(2).mean()
+    found = mt.autograd.grad(penalty, [first.weight, first.bias, last.weight])
+    assert not found[1].any()
+    assert found[0].any()
 
 
 # In-place writes

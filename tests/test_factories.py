@@ -454,9 +454,33 @@ def test_copies_of_leaves_keep_gradients_and_identity() -> None:
     assert (both[0].requires_grad, both[0].grad.tolist()) == (True, [3.0, 3.0])
     assert both[0].grad is not x.grad
     assert pickle.loads(pickle.dumps(x)).requires_grad
-    for refuse in (copy.deepcopy, pickle.dumps):
-        with pytest.raises(RuntimeError, match=r"only leaf tensors.*detach"):
-            refuse(x * 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=repr)
+def test_deep_copies_share_memory_as_what_they_are_copies_of(dtype: mt.dtype) -> None:
+    x = mt.ones(4, 3, dtype=dtype)
+    whole, rows, turned, alone = copy.deepcopy([x, x[1:3], x.mT[2:].detach(), mt.ones(2, dtype=dtype)])
+    whole.zero_()
+    assert not rows.any()
+    assert not turned.any()
+    assert (rows.stride(), turned.stride(), turned.dtype) == (x[1:3].stride(), x.mT[2:].stride(), dtype)
+    assert rows._version == whole._version
+    assert x.all()
+    assert alone.all()
+
+
+def test_asarray_keeps_the_history_unless_told_otherwise() -> None:
+    x = mt.ones(2, requires_grad=True)
+    assert mt.asarray(x) is x
+    (mt.asarray(x * 2, copy=True) + mt.asarray(x, dtype=mt.float64)).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    assert not mt.asarray(x, requires_grad=False).requires_grad
+    assert mt.asarray([1.0], requires_grad=True).requires_grad
+
+
+def test_types_cannot_be_made() -> None:
+    with pytest.raises(TypeError, match=r"no element types but bool.*mt\.float32"):
+        mt.dtype("int4", 1, 1)
 
 
 def test_unpickled_memory_has_the_dtype_object_that_fast_paths_compare():

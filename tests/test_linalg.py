@@ -173,8 +173,8 @@ FAILURES: dict[str, tuple[Callable[..., Any], np.ndarray, str]] = {
     "cholesky": (linalg.cholesky, INDEFINITE, r"\(Batch element 1\).*leading minor of order 3"),
     "cholesky_ex": (lambda A: linalg.cholesky_ex(A, check_errors=True), INDEFINITE, "order 3"),
     "ldl_factor": (linalg.ldl_factor, SINGULAR, r"D\[2,2\]"),
-    "eigh": (linalg.eigh, NOT_FINITE, r"non-finite values: A\[0, 1\] is nan"),
-    "eigvalsh": (linalg.eigvalsh, NOT_FINITE, "non-finite"),
+    "eigh": (linalg.eigh, NOT_FINITE.T, r"non-finite values: A\[1, 0\] is nan"),
+    "eigvalsh": (linalg.eigvalsh, NOT_FINITE.T, "non-finite"),
     "svd": (linalg.svd, NOT_FINITE, "non-finite"),
     "svdvals": (linalg.svdvals, np.full((2, 2), np.inf), "non-finite"),
     "pinv": (linalg.pinv, NOT_FINITE, "non-finite"),
@@ -333,6 +333,42 @@ def test_qr_refuses_gradients_of_what_is_not_unique() -> None:
         linalg.qr(a, "complete").Q.sum().backward()
     with pytest.raises(RuntimeError, match="mode='r'"):
         linalg.qr(a, "r").R.sum().backward()
+
+
+def test_what_is_not_read_of_a_hermitian_matrix_need_not_be_finite() -> None:
+    A = mt.tensor([[1.0, math.nan], [0.5, 2.0]])
+    whole = mt.tensor([[1.0, 0.5], [0.5, 2.0]])
+    for function in (linalg.eigvalsh, lambda x: linalg.eigh(x)[0], lambda x: linalg.pinv(x, hermitian=True)):
+        np.testing.assert_array_equal(function(A).numpy(), function(whole).numpy())
+    with pytest.raises(linalg.LinAlgError, match=r"A\[0, 1\] is nan"):
+        linalg.eigvalsh(A, "U")
+    with pytest.raises(RuntimeError, match="UPLO argument to be 'L' or 'U', but got 'Q'"):
+        linalg.eigvalsh(A, "Q")
+
+
+def test_empty_matrices_have_a_condition() -> None:
+    for p in (None, 2, -2):
+        assert linalg.cond(mt.ones(0, 2), p).item() == 0
+        assert linalg.cond(mt.ones(3, 0, 2), p).tolist() == [0, 0, 0]
+
+
+def test_gradients_of_singular_vectors_do_not_square_the_values() -> None:
+    found = []
+    for scale in (1.0, 2.0**-80):
+        A = (mt.tensor([[1.0, 2.0], [3.0, 5.0]]) * scale).requires_grad_()
+        U, _, Vh = linalg.svd(A)
+        (U[0, 0] ** 2 + Vh[0, 1] ** 2).backward()
+        found.append(A.grad * scale)
+    np.testing.assert_allclose(found[1].numpy(), found[0].numpy(), rtol=2e-5)
+
+
+def test_norms_in_another_type() -> None:
+    for dtype in (mt.float16, mt.bfloat16):
+        assert linalg.vector_norm(mt.ones(3, dtype=dtype), dtype=dtype).dtype is dtype
+        assert linalg.norm(mt.ones(3), dtype=dtype).dtype is dtype
+    z = mt.tensor([3 + 4.1j, 1 + 1.3j], dtype=mt.complex64, requires_grad=True)
+    linalg.vector_norm(z, math.inf, dtype=mt.complex128).backward()
+    np.testing.assert_allclose(z.grad.numpy(), [(3 + 4.1j) / abs(3 + 4.1j), 0], rtol=1e-6)
 
 
 def test_gradients_of_values_hold_where_values_are_repeated() -> None:

@@ -187,6 +187,19 @@ def test_explain_table_has_a_line_for_each_call():
     assert "tf32" in lines[1]
 
 
+def test_complex_factors_of_a_sum_are_conjugated_in_its_gradients() -> None:
+    rng = np.random.default_rng(0)
+    x, a, b, g = (mt.tensor(rng.standard_normal((2, 2)) + 1j * rng.standard_normal((2, 2))) for _ in range(4))
+    sums = lambda x, a, b: mt.addmm(x, a, b, alpha=1j, beta=2 - 1j)  # noqa: E731
+    written = lambda x, a, b: (2 - 1j) * x + 1j * (a @ b)  # noqa: E731
+    for found, expected in zip(*(mt.func.vjp(f, x, a, b)[1](g) for f in (sums, written)), strict=True):
+        np.testing.assert_allclose(found, expected)
+    tangents = [mt.func.jvp(f, (x, a, b), (g, g, g))[1] for f in (sums, written)]
+    np.testing.assert_allclose(*tangents)
+    with pytest.raises(TypeError, match=r"addmm\(\): argument 'beta' must be a number, not str 'x'"):
+        mt.addmm(x, a, b, beta="x")
+
+
 def test_outer_products_of_two_types_have_their_common_one() -> None:
     a, b = mt.tensor([1.0, 2.0], dtype=mt.float64, requires_grad=True), mt.tensor([3, 4, 5])
     for other, dtype in ((b, mt.float64), (b.float(), mt.float64), (b.to(mt.complex64), mt.complex128)):

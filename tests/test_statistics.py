@@ -45,6 +45,12 @@ def test_covariances_with_both_weights() -> None:
     assert np.allclose(found, np.cov(x, ddof=2, fweights=often, aweights=heavy))
 
 
+def test_the_covariance_of_one_variable_is_a_number() -> None:
+    for given in (mt.tensor([1.0, 2.0, 4.0]), mt.tensor([[1.0, 2.0, 4.0]])):
+        assert mt.cov(given).tolist() == pytest.approx(7 / 3)
+        assert mt.corrcoef(given).tolist() == 1
+
+
 def test_numbers_are_searched_for() -> None:
     edges = mt.tensor([1.0, 3.0, 5.0])
     assert mt.searchsorted(edges, 3.0).item() == 1

@@ -18,18 +18,25 @@ from .views import STALE, Former, View
 __all__: list[str] = []
 
 
+def _not_a_leaf(tensor: Tensor) -> RuntimeError:
+    node: Any = history(tensor)
+    return RuntimeError(
+        "you can only change requires_grad flags of leaf variables, and this tensor is the result of "
+        f"{node.name()}; use tensor.detach()"
+    )
+
+
 def _requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Make this leaf require gradients, or no longer. Raises RuntimeError for results of operations, for integers, and
-    for inference tensors outside inference mode.
+    """Make this leaf require gradients, or no longer, which results of operations cannot: RuntimeError, as for integers
+    and for inference tensors outside inference mode.
     """
     if requires_grad is not True and requires_grad is not False:
         raise RuntimeError(f"requires_grad takes exactly True or False, and got {requires_grad!r}")
     node = history(self)
     if node is not None and type(node) is not Leaf:
-        raise RuntimeError(
-            "you can only change requires_grad flags of leaf variables, and this tensor is the result of "
-            f"{node.name()}; use tensor.detach()"
-        )
+        if requires_grad:
+            return self
+        raise _not_a_leaf(self)
     if requires_grad:
         if dtype_of(self._array).category < FLOATING:
             raise RuntimeError(
@@ -56,6 +63,8 @@ def _requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, requires_grad: bool) -> None:
+    if not _is_leaf(self):
+        raise _not_a_leaf(self)
     _requires_grad_(self, requires_grad)
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.modes import derives_from
 from ..kernels import elementwise
 from ..kernels.elementwise import LARGE, threaded
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .floating import floating_composite, widened
 
 __all__ = [
@@ -76,6 +77,7 @@ def _relu_results() -> Iterator[Sample]:
     warns=False,
     method=False,
     grad_output=lambda g, result: relu_backward(g, result),
+    result=lambda g, result_shape: adopt(np.zeros(result_shape, g._array.dtype)),
     reference=lambda grad_output, result: np.where(result == 0, 0, grad_output),
     samples=_relu_results,
 )
@@ -116,8 +118,26 @@ def relu(input: Array):
 
 @op(
     takes="f",
+    widen=False,
     method=False,
-    input=lambda g, input, negative_slope: g.where(input > 0, g * negative_slope),
+    gradient=lambda g: g,
+    input=lambda g, input_shape: adopt(np.zeros(input_shape, g._array.dtype)),
+    reference=lambda gradient, input: gradient,
+    samples=lambda: iter([sample(between(-2, 2, 3, 4), between(-2, 2, 3, 4, seed=1))]),
+)
+def piecewise_gradient(gradient: Array, input: Array):
+    """`gradient`, which depends on `input` by choices alone: its own gradient is zeros, where there is a path."""
+    return np.positive(gradient)
+
+
+def _by_choice(gradient: Tensor, input: Tensor) -> Tensor:
+    return piecewise_gradient(gradient, input) if derives_from(input) else gradient
+
+
+@op(
+    takes="f",
+    method=False,
+    input=lambda g, input, negative_slope: _by_choice(g.where(input > 0, g * negative_slope), input),
     reference=lambda input, negative_slope=0.01: np.where(input > 0, input, input * negative_slope),
     samples=_with_options(-2, 2.5, {"negative_slope": 0.3}, {"negative_slope": 2.0}, {"negative_slope": -0.5}),
 )
@@ -184,7 +204,9 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     takes="if",
     warns=False,
     method=False,
-    input=lambda g, input, min_val, max_val: g.masked_fill((input <= min_val).logical_or(input >= max_val), 0),
+    input=lambda g, input, min_val, max_val: _by_choice(
+        g.masked_fill((input <= min_val).logical_or(input >= max_val), 0), input
+    ),
     reference=lambda input, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(input, min_val), max_val),
     samples=_with_options(-2, 2.5, {"min_val": -0.6, "max_val": 1.7}),
 )

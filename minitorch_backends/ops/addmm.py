@@ -11,6 +11,7 @@ from ..dtypes import promote_types
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
+from .gradients import conjugated
 from .matmul import adjoint, gradient_of_right, matmul, of_dims, refuse_mixed, shape_error
 from .products import fused_sum, product
 
@@ -21,6 +22,9 @@ def added(
     name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
 ) -> np.ndarray:
     """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
+    for factor, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, (str, bytes, list, tuple)) or value is None:
+            raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
     refuse_mixed(a, b)
     refuse_mixed(x, a)
     if a.shape[-1] != b.shape[-2]:
@@ -45,8 +49,9 @@ def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
         ) from None
 
 
-def _scaled(result: Tensor, factor: Any) -> Tensor:
-    return result if factor == 1 else result * factor
+def _scaled(g: Tensor, factor: Any) -> Tensor:
+    """The gradient of what a number multiplies."""
+    return g if factor == 1 else g * conjugated(factor)
 
 
 def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:

@@ -154,28 +154,28 @@ def _first_reference(values: Any, arg: Any) -> Any:
 
 @op(
     row_major=True,
-    input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     method=False,
     warns=False,
     takes="bif",
     reference=_first_reference(np.max, np.argmax),
     samples=_one_dim_samples,
 )
-def max_along(input: Array, dim, keepdim=False):
+def max_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The largest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(joined, "Largest", np.maximum), np.argmax, "max", input, dim, keepdim)
 
 
 @op(
     row_major=True,
-    input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     method=False,
     warns=False,
     takes="bif",
     reference=_first_reference(np.min, np.argmin),
     samples=_one_dim_samples,
 )
-def min_along(input: Array, dim, keepdim=False):
+def min_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The smallest element along `dim`, and the index of the first one, which gets the gradient."""
     return _first(functools.partial(joined, "Smallest", np.minimum), np.argmin, "min", input, dim, keepdim)
 

@@ -35,6 +35,8 @@ def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, l
     """
     sizes: list[int | None] | None = None if s is None else [*_wholes(name, "s", s)]
     if dim is not None:
+        if not input.ndim and len(_wholes(name, "dim", dim)):
+            raise IndexError(f"fft_{name}(): Dimension specified as {dim} but tensor has no dimensions")
         dims = tuple(wrap_dim(each, input.ndim) for each in _wholes(name, "dim", dim))
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"FFT dims must be unique, and got {list(dims)}; name each one once")

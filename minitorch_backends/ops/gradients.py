@@ -19,6 +19,8 @@ __all__ = [
 
 def conjugated(value: Any) -> Any:
     """The conjugate of a tensor or number; itself when it is real."""
+    if isinstance(value, complex):
+        return value.conjugate()
     return value.conj() if type(value) is Tensor and value._array.dtype.kind == "c" else value
 
 

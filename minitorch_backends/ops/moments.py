@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..conversion import converted
-from ..dtypes import FLOATING, to_dtype
+from ..dtypes import FLOATING, dtype_of, to_dtype
 from ..kernels.elementwise import each
 from ..kernels.gemm.blas import dots
 from ..kernels.rows import log_sum_exp
@@ -252,6 +252,8 @@ def _order(p: Any) -> float:
 def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> Tensor:
     """g * sgn(input) * (|input| / out)^(p - 1), written so that zeros give 0 and ties share."""
     order, shape = _order(p), input._array.shape
+    kind = dtype_of(out._array)
+    input = input.to(kind.to_complex() if input.is_complex() else kind)  # in which it was computed
     g, out = restored(g, shape, dim), restored(out, shape, dim)
     if order == 0:
         return zero(g.expand(shape))
@@ -322,12 +324,18 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(f"norm(): dtype should be complex for complex inputs, and got {dtype!r}; use mt.complex128")
     if dtype is not None and to_dtype(dtype).category < FLOATING:
         raise RuntimeError(f"norm(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
-    input = input if dtype is None else converted(input, to_dtype(dtype).dtype)
     count = counted(input.shape, axes)
     if not count and (order < 0 or math.isinf(order)):
         raise RuntimeError(
             f"norm() with p={p} has no value where nothing lies along {dim=} of {list(input.shape)}; use another p"
         )
+    if dtype is None:
+        return _norm_along(input, order, axes, keepdim, count)
+    found = _norm_along(converted(input, to_dtype(dtype).dtype), order, axes, keepdim, count)
+    return converted(np.asarray(found), to_dtype(dtype).to_real().dtype)
+
+
+def _norm_along(input: np.ndarray, order: float, axes: Any, keepdim: Any, count: int) -> Any:
     size = input if order == 2 and count != 1 and input.dtype.kind == "f" else np.abs(input)
     if order == 0:
         return np.add.reduce(size != 0, axis=axes, keepdims=keepdim, dtype=size.dtype)

@@ -149,14 +149,14 @@ def _tied(samples: Any) -> Any:
 
 @op(
     row_major=True,
-    input=lambda g, out, input_shape, dim: _of_many(g[0], out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
     method=False,
     warns=False,
     takes="bif",
     reference=_sort_reference,
     samples=_sort_samples,
 )
-def sorted_along(input: Array, dim, descending):
+def sorted_along(input: Array, dim, descending) -> ValuesIndices:
     """The elements sorted along `dim` and their indices, equal ones in their order."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
     return _shaped(_sorted(array, axis, descending), input.shape)
@@ -247,13 +247,13 @@ def _topk_reference(input: np.ndarray, k: int, dim: int = -1, largest: bool = Tr
 
 @op(
     row_major=True,
-    input=lambda g, out, input_shape, dim: _of_many(g[0], out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: _of_many(g[0], indices, input_shape, dim),
     warns=False,
     takes="if",
     reference=_topk_reference,
     samples=_topk_samples,
 )
-def topk(input: Array, k: int, dim=-1, largest=True, sorted=True):
+def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndices:
     """The `k` largest (or smallest) elements along `dim` in order, and their indices; of equal elements the first ones.
 
     Raises RuntimeError for a k that is negative, or larger than the dimension.
@@ -307,13 +307,13 @@ def _rank_samples() -> Iterator[Sample]:
 
 
 @op(
-    input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     warns=False,
     takes="bif",
     reference=_rank_reference,
     samples=_rank_samples,
 )
-def kthvalue(input: Array, k, dim=-1, keepdim=False):
+def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if there is none."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
     if not 1 <= k <= array.shape[axis]:
@@ -332,14 +332,14 @@ def _median_reference(input: np.ndarray, dim: int, keepdim: bool = False) -> Any
 
 
 @op(
-    input=lambda g, out, input_shape, dim: of_selected(g[0], out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     method=False,
     warns=False,
     takes="if",
     reference=_median_reference,
     samples=lambda: (sample(call.args[0], *call.args[2:] or (-1,)) for call in _rank_samples()),
 )
-def median_along(input: Array, dim, keepdim=False):
+def median_along(input: Array, dim, keepdim=False) -> ValuesIndices:
     """The median along `dim` and its index: of two in the middle the lower one; NaN where there is one."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
     if not array.shape[axis]:

@@ -270,25 +270,25 @@ def _gathered(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tens
 
 
 @op(
-    input=lambda g, out, input_shape, dim: _gathered(g, out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: _gathered(g, indices, input_shape, dim),
     takes="bif",
     warns=False,
     reference=_running_reference(np.greater_equal),
     samples=_one_dim(),
 )
-def cummax(input: Array, dim):
+def cummax(input: Array, dim) -> ValuesIndices:
     """The largest element up to each one along `dim`, and where it was last reached."""
     return _running(np.maximum.accumulate, input, dim)
 
 
 @op(
-    input=lambda g, out, input_shape, dim: _gathered(g, out[1], input_shape, dim),
+    input=lambda g, indices, input_shape, dim: _gathered(g, indices, input_shape, dim),
     takes="bif",
     warns=False,
     reference=_running_reference(np.less_equal),
     samples=_one_dim(),
 )
-def cummin(input: Array, dim):
+def cummin(input: Array, dim) -> ValuesIndices:
     """The smallest element up to each one along `dim`, and where it was last reached."""
     return _running(np.minimum.accumulate, input, dim)
 

@@ -237,7 +237,7 @@ def cov(
     share = 1 if aweights is None else (weights * aweights.to(dtype)).sum() / total
     apart = rows - (rows * weights).sum(1, keepdim=True) / total
     products = (apart * weights) @ (apart.mH if apart.is_complex() else apart.mT)
-    return (products / (total - correction * share).clamp(0)).reshape(() if input.ndim < 2 else products.shape)
+    return (products / (total - correction * share).clamp(0)).reshape(() if len(rows) == 1 else products.shape)
 
 
 def _of_observations(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:

@@ -236,10 +236,10 @@ def _pool_reference(input: Any, at: Windows) -> Pooled:
 
 @op(
     method=False, takes="if", warns=False,
-    input=lambda g, out, input_shape, at: scatter_flat(g[0], out[1], input_shape[2:], at.are_apart()),
+    input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at.are_apart()),
     reference=_pool_reference, samples=_image_samples,
 )  # fmt: skip
-def pool_max(input: Array, at: Windows):
+def pool_max(input: Array, at: Windows) -> Pooled:
     """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
     equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
     if pooling.takes(input):

@@ -85,9 +85,12 @@ def of_square(function: str, A: Any, name: str = "A") -> None:
         )
 
 
-def of_finite(function: str, A: np.ndarray, error: type[RuntimeError] = LinAlgError) -> None:
-    """Raise unless every number is finite: iterations on others need not end."""
-    finite = np.isfinite(A)
+def of_finite(
+    function: str, A: np.ndarray, error: type[RuntimeError] = LinAlgError, triangle: Callable | None = None
+) -> None:
+    """Raise unless every number is finite, of a triangle (np.tril or np.triu) alone where only that is read: iterations
+    on others need not end."""
+    finite = np.isfinite(A) if triangle is None else ~triangle(~np.isfinite(A))
     if finite.all():
         return
     wrong = np.argwhere(~finite)[0]

@@ -73,16 +73,19 @@ def _hermitian() -> Iterator[Sample]:
 def _eigh(A: Array, UPLO="L"):
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
     of_square("eigh", A)
-    of_finite("eigh", A)
-    found = call(kernels.eigh, A, **_triangle("eigh", UPLO))
+    triangle = _triangle("eigh", UPLO, A)
+    found = call(kernels.eigh, A, **triangle)
     raise_for("eigh", found.info, _NOT_CONVERGED)
     return Eig(found.w, found.V)
 
 
-def _triangle(function: str, UPLO: Any) -> dict[str, Any]:
+def _triangle(function: str, UPLO: Any, A: np.ndarray) -> dict[str, Any]:
+    """The kernel's name for the triangle, which must be finite."""
     if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"linalg.{function}: Expected UPLO argument to be 'L' or 'U', but got {UPLO!r}")
-    return {} if UPLO.upper() == "L" else {"lower": False}
+    lower = UPLO.upper() == "L"
+    of_finite(function, A, triangle=np.tril if lower else np.triu)
+    return {} if lower else {"lower": False}
 
 
 @declared(
@@ -112,8 +115,8 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
 def _eigvalsh(A: Array, UPLO="L"):
     """The eigenvalues of Hermitian matrices, for what needs no gradient."""
     of_square("eigvalsh", A)
-    of_finite("eigvalsh", A)
-    found = call(kernels.eigh, A, vectors=False, **_triangle("eigvalsh", UPLO))
+    triangle = _triangle("eigvalsh", UPLO, A)
+    found = call(kernels.eigh, A, vectors=False, **triangle)
     raise_for("eigvalsh", found.info, _NOT_CONVERGED)
     return found.w
 

@@ -183,12 +183,14 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     of_matrices("cond", tensor_argument("cond", "A", A))
     if p is not None and p not in _ORDERS:
         raise RuntimeError(f"linalg.cond: Order {p!r} not supported; expected None or one of {_ORDERS}")
-    if p in (None, 2, -2) and 0 not in A._array.shape[-2:]:
+    by_values = p in (None, 2, -2)
+    if not by_values:
+        of_square("cond", A)
+    if 0 in A._array.shape[-2:]:
+        return matrix_norm(A, "fro") * 0
+    if by_values:
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    of_square("cond", A)
-    if A._array.shape[-1] == 0:
-        return matrix_norm(A, "fro") * 0
     inverse, info = inv_ex(A)
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
     return found.where(info == 0, math.inf) if info._array.any() else found

@@ -42,8 +42,9 @@ def _skew(matrix: Tensor) -> Tensor:
 
 
 def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
-    """U [(skew(U.H gU) / E) S + S (skew(V.H gV) / E) + diag(gS)] V.H, E_ij = s_j^2 - s_i^2, and the parts of gU and gV
-    outside the spaces of U and V; for complex matrices also the phases that U and V share.
+    """U [(skew(U.H gU) / E) S + S (skew(V.H gV) / E) + diag(gS)] V.H, E_ij = s_j^2 - s_i^2 = (s_j - s_i) (s_j + s_i),
+    whose factors do not vanish where squares would, and the parts of gU and gV outside the spaces of U and V; for
+    complex matrices also the phases that U and V share.
 
     (Wan and Zhang, Automatic differentiation for complex valued SVD, arXiv 1909.02659.) Full matrices have the gradient
     of their first min(m, n) columns: the others are not unique.
@@ -58,10 +59,10 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
         return (U * gS[..., None, :]) @ Vh
     kind = U._array.dtype
     turned_u, turned_v = adjoint(U) @ gU, Vh @ adjoint(gVh)
-    squares = S * S
-    E = squares[..., None, :] - squares[..., :, None] + adopt(np.eye(k, dtype=S._array.dtype))
-    skew_u, skew_v = _skew(turned_u) / E, _skew(turned_v) / E
-    inner = skew_u * S[..., None, :] + S[..., :, None] * skew_v + gS.to(turned_u.dtype).diag_embed()
+    s_i, s_j, one = S[..., :, None], S[..., None, :], adopt(np.eye(k, dtype=S._array.dtype))
+    difference, total = s_j - s_i + one, s_j + s_i + one
+    skew_u, skew_v = _skew(turned_u) / difference, _skew(turned_v) / difference
+    inner = skew_u * (s_j / total) + (s_i / total) * skew_v + gS.to(turned_u.dtype).diag_embed()
     if kind.kind == "c":
         refuse_phases("svd_backward", "singular vectors", (turned_u + turned_v).diagonal(0, -2, -1), gU, gVh)
         inner = inner + (_skew(turned_u).diagonal(0, -2, -1) / (2 * S)).diag_embed()
@@ -222,7 +223,7 @@ def _pinv(A: Array, atol, rtol, hermitian):
     """`linalg.pinv` for tolerances that are numbers or None."""
     if hermitian:
         of_square("pinv", A)
-        of_finite("pinv", A)
+        of_finite("pinv", A, triangle=np.tril)
         found = call(kernels.eigh, A)
         raise_for("pinv", found.info, _NOT_CONVERGED)
         U, values, Vh = found.V, found.w, found.V.conj().swapaxes(-1, -2)
