@@ -289,7 +289,9 @@ class Tensor:
             raise RuntimeError(
                 "only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()"
             )
-        result = _copied(self, memo)
+        from .copies import deep_copy
+
+        result = deep_copy(self, memo)
         if self._state is not None and self._state.grad is not None:
             result.state.grad = copy.deepcopy(self._state.grad, memo)
         return result
@@ -304,7 +306,9 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         """Without its gradient, as in torch."""
-        return _copied(self, memo)
+        from .copies import deep_copy
+
+        return deep_copy(self, memo)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         if data is None:
@@ -315,27 +319,6 @@ class Parameter(Tensor):
             data._cell = [0]
         self._array, self._cell, self._node, self._state = data._array, data._cell, None, None
         self.requires_grad_(requires_grad)
-
-
-def _copied(tensor: Tensor, memo: dict[int, Any]) -> Any:
-    """A copy for `copy.deepcopy`, in which tensors that share memory do so again, and count writes together."""
-    result = memo[id(tensor)] = _rebuild(type(tensor), _array_copied(tensor._array, memo), tensor.requires_grad)
-    if type(tensor._cell) is list:
-        result._cell = copy.deepcopy(tensor._cell, memo)
-    return result
-
-
-def _array_copied(array: np.ndarray, memo: dict[int, Any]) -> np.ndarray:
-    memory = array
-    while type(memory.base) is np.ndarray:
-        memory = memory.base
-    if not memory.flags.owndata:  # a file's, or another library's
-        return array.copy("K")
-    copied = copy.deepcopy(memory, memo)
-    if copied.strides != memory.strides:
-        return array.copy("K")
-    places = [each.__array_interface__["data"][0] for each in (array, memory)]
-    return np.ndarray(array.shape, array.dtype, copied.ravel("K").view(np.uint8), places[0] - places[1], array.strides)
 
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:

@@ -454,6 +454,22 @@ def test_remainders_of_half_types_are_those_of_the_rounded_number() -> None:
     assert mt.nn.functional.threshold(mt.tensor([0.10009765625]).bfloat16(), 0.1, 20).item() == 0.10009765625
 
 
+@pytest.mark.parametrize("count", [1, 5000])
+def test_lgamma_beside_its_zeros(count: int) -> None:
+    """By its series there, whose next term is below a unit in the last place: few numbers and many."""
+    for step in (1e-6, -1e-7, 1e-9, -1e-12):
+        for zero, slope, bend in (
+            (1, -0.5772156649015329, math.pi**2 / 6),
+            (2, 0.42278433509846713, math.pi**2 / 6 - 1),
+        ):
+            place = zero + step
+            exact = (place - zero) * slope + (place - zero) ** 2 * bend / 2
+            found = mt.lgamma(mt.full((count,), place, dtype=mt.float64))
+            assert abs(found[0].item() / exact - 1) < 3e-12
+    assert mt.lgamma(mt.tensor(2.0)).item() == 0
+    assert mt.lgamma(mt.tensor(3.0, dtype=mt.float64)).item() == pytest.approx(math.log(2), rel=1e-15)
+
+
 def test_lgamma_of_huge_negative_numbers() -> None:
     assert mt.lgamma(mt.full((5000,), -1e306, dtype=mt.float64)).isinf().all()
     assert mt.lgamma(mt.full((5000,), -2.0, dtype=mt.float64)).isposinf().all()

@@ -32,6 +32,7 @@ RANKS = {
     "written": 3,
     "dispatch": 3,
     "inplace": 3,
+    "copies": 3,
     "printing": 3,
     "autograd": 3,
     "op": 3,

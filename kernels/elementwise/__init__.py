@@ -17,6 +17,7 @@ import numpy as np
 
 from ..quiet import restore, silence
 from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
+from .gamma_series import lgamma_beside_zeros
 from .masks import chosen
 from .threaded import LARGE, each, everything, least_of, summed, threaded
 from .turned import in_order
@@ -157,7 +158,10 @@ def lgamma(x: np.ndarray) -> np.ndarray:
 
     size = np.abs(x)
     tiny = size < 1e-300  # of which SciPy says that it is infinite
-    return np.where(tiny, -np.log(size), np.where(np.isinf(x), size, gammaln(x)))
+    value = np.where(tiny, -np.log(size), np.where(np.isinf(x), size, gammaln(x)))
+    beside_zero = np.abs(x - 1.5) < 0.75  # where SciPy's relative errors grow without bound: it is 0 at 1 and 2
+    value[beside_zero] = lgamma_beside_zeros(x[beside_zero])
+    return value
 
 
 @_mapped("Digamma")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..jit import ir
+from .gamma_series import LOGARITHM_OF_GAMMA
 from .mathematics import in_float64
 from .vectors import Vectors
 
@@ -30,15 +31,6 @@ _DIGAMMA = (
     0.000118812329085103352,
 )  # fmt: skip
 """Of x - 1.5, for x from 1 to 2: digamma(x) over the distance of x from `_ZERO`, 5e-17 relative."""
-
-_LOGARITHM = (
-    0.422784335098467134, 0.322467033424113203, -0.0673523010531981436, 0.0205808084277845707, -0.00738555102866815354,
-    0.00289051033073873696, -0.00119275391200102262, 0.000509669524885309616, -0.000223154750745203673,
-    9.94575090988939213e-05, -4.49263511038333339e-05, 2.05072674160577885e-05, -9.43845871624281141e-06,
-    4.37437491691513107e-06, -2.04492014670151155e-06, 9.5786633341147582e-07, -4.30355876035996114e-07,
-    2.03048067516152269e-07, -1.34128197585172865e-07, 6.37904750761977406e-08,
-)  # fmt: skip
-"""Of x - 2, for x from 1.5 to 2.5: lgamma(x) over that, 3e-17 relative."""
 
 _SERIES_OF_DIGAMMA = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)
 _SERIES_OF_LOGARITHM = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
@@ -124,7 +116,7 @@ def _logarithm_of_gamma(v: Vectors, x: ir.Value) -> ir.Value:
     from_one = v.minus(positive, one)
     once = builder.fcmp_ordered("<", v.absolute(from_one), v.number(0.5))  # one step up, whose sum is rounded
     distance = builder.select(once, from_one, v.minus(near, v.number(2.0)))
-    value = v.times(distance, v.polynomial(distance, _LOGARITHM))
+    value = v.times(distance, v.polynomial(distance, LOGARITHM_OF_GAMMA))
     value = v.plus(value, builder.select(divides, v.negative(logarithm), logarithm))
 
     inverse = v.over(one, positive)
