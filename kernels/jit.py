@@ -189,6 +189,7 @@ def _saving() -> Iterator[None]:
 
             file = stack.enter_context((cache_folder() / "lock").open("a"))
             fcntl.flock(file, fcntl.LOCK_EX)
+            stack.callback(fcntl.flock, file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open
         yield
 
 
