@@ -3,18 +3,23 @@ from them and the statistics of the rows."""
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .. import threading
 from ..gemm.compiled import working_dtype
+from ..gemm.workspace import address_of, return_workspace, take_workspace
+from ..registry import ArraySpec
 from .flash import WEIGHTS, check, plan_for, summed_at_once
 
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
-    from .loops import Operand, Shape
+    from .loops import Layout, Operand, Shape
 
 __all__ = ["attention_gradient"]
 
@@ -24,18 +29,15 @@ _ROWS, _COLUMNS = 128, 512
 _ONE = struct.unpack("<q", struct.pack("<d", 1.0))[0]
 
 
-def _operand(plan: Plan, is_a: bool, array: np.ndarray, line_axis: int) -> Operand:
+def _operand(plan: Plan, is_a: bool, array: ArraySpec, strides: tuple[int, ...], line_axis: int) -> Operand:
     """An array of (batch, heads, ., .) as an operand with lines along one of its last axes, K along the other."""
     from ..gemm import plans
-    from ..gemm.workspace import address_of
     from .loops import Operand
 
-    k_axis = 5 - line_axis
-    lines, strides = (array.shape[line_axis], array.shape[k_axis]), (array.strides[line_axis], array.strides[k_axis])
-    side = plans.side(plan, is_a, array.dtype, *lines, *strides)
-    panel = side.panel_lines, side.k_bytes, side.step
-    batch, head = array.strides[:2]
-    return Operand(side.leaf, address_of(array), batch, head, side.line_stride, side.k_stride, *panel)
+    k_axis, (batch, head) = 5 - line_axis, strides[:2]
+    lines, steps = (array.shape[line_axis], array.shape[k_axis]), (strides[line_axis], strides[k_axis])
+    side = plans.side(plan, is_a, array.dtype, *lines, *steps)
+    return Operand(side.leaf, batch, head, side.line_stride, side.k_stride, side.panel_lines, side.k_bytes, side.step)
 
 
 def _bytes(operand: Operand, lines: int, depth: int) -> int:
@@ -45,63 +47,104 @@ def _bytes(operand: Operand, lines: int, depth: int) -> int:
     return up(-(-lines // operand.panel) * operand.k_bytes * up(depth, operand.step), 64)
 
 
-class _Blocks(NamedTuple):
-    """A call, divided: its shape and the leaves that multiply."""
-
-    shape: Shape
-    score_leaf: int
-    sum_leaf: int
-    scratch: int
-
-
-def _divided(plan: Plan, q: np.ndarray, k: np.ndarray, causal: bool) -> _Blocks:
-    from ..gemm import plans
+def _shape(plan: Plan, shapes: tuple, causal: bool) -> Shape:
+    """The sizes of a call, divided into blocks of scores."""
     from .loops import Shape
 
-    kernel, working = plan.scheme.kernel, working_dtype(q.dtype)
+    kernel = plan.scheme.kernel
     kc = max(kernel.step, min(plan.scheme.kc, 128) // kernel.step * kernel.step)
     whole = math.lcm(kc, kernel.nr)
     rows, columns = max(1, _ROWS // kernel.mr) * kernel.mr, max(1, _COLUMNS // whole) * whole
-    _, heads, length, depth = q.shape
-    groups, seen = k.shape[1:3]
-    summed = summed_at_once(plan, depth)
-    shape = Shape(groups, heads // groups, length, seen, depth, rows, columns, summed, kc, int(causal))
+    (_, heads, length, depth), (_, groups, seen, _) = shapes
+    return Shape(
+        groups, heads // groups, length, seen, depth, rows, columns, summed_at_once(plan, depth), kc, int(causal)
+    )
+
+
+def _scratch_bytes(plan: Plan, shape: Shape) -> int:
+    """Memory for the sums of a product of blocks."""
+    kernel = plan.scheme.kernel
     panels = max(
-        rows // kernel.mr * -(-max(depth, columns) // kernel.nr), -(-columns // kernel.mr) * -(-depth // kernel.nr)
+        shape.rows // kernel.mr * -(-max(shape.depth, shape.columns) // kernel.nr),
+        -(-shape.columns // kernel.mr) * -(-shape.depth // kernel.nr),
     )
-    return _Blocks(
-        shape,
-        plans.block_leaf(plan, working, True, True),
-        plans.block_leaf(plan, working, False, True),
-        panels * kernel.mr * kernel.nr * kernel.size,
+    return panels * kernel.mr * kernel.nr * kernel.size
+
+
+class _Call(NamedTuple):
+    """All that does not depend on addresses."""
+
+    plan: Plan
+    run: Callable[..., None]
+    """The compiled loops, `loops.differentiate`."""
+    layout: Layout
+    tasks: int
+    limits_bytes: int
+    memory_bytes: int
+
+
+@functools.lru_cache(1024)
+def _prepared(
+    dtype: np.dtype,
+    precision: str,
+    rounding: str,
+    scale: float,
+    causal: bool,
+    threads: int,
+    shapes: tuple,
+    mask: tuple[int, ...] | None,
+    *strides: tuple[int, ...],
+) -> _Call:
+    """For q and k of these shapes, and strides of q, k, v and g, and of the mask where there is one."""
+    from ..gemm import plans
+    from ..gemm.plans import up
+    from . import loops
+
+    plan, working = plan_for(dtype, precision, rounding), working_dtype(dtype)
+    shape, number, size = _shape(plan, shapes, causal), working.type, working.itemsize
+    q, k, v, g = (
+        functools.partial(_operand, plan, array=ArraySpec(each, dtype), strides=by)
+        for each, by in zip((shapes[0], shapes[1], shapes[1], shapes[0]), strides, strict=True)
+    )
+    block = (1, 1, shape.rows, shape.columns)
+    scores = functools.partial(
+        _operand, plan, array=ArraySpec(block, working), strides=(0, 0, size * shape.columns, size)
+    )
+    of_q, of_g, p, p_across = (
+        one(is_a=True, line_axis=axis) for one, axis in ((q, 2), (g, 2), (scores, 2), (scores, 3))
+    )
+    of_k, of_v, k_across, q_across, g_across = (
+        one(is_a=False, line_axis=axis) for one, axis in ((k, 2), (v, 2), (k, 3), (q, 3), (g, 3))
+    )
+    rows, columns, depth, seen = shape.rows, shape.columns, shape.depth, shape.seen
+    packed = (
+        (of_k, seen, depth), (of_v, seen, depth), (k_across, depth, seen), (of_q, rows, depth), (of_g, rows, depth),
+        (q_across, depth, rows), (g_across, depth, rows), (p, rows, columns), (p_across, columns, rows),
+    )  # fmt: skip
+    needed = sum(_bytes(*each) for each in packed) + 2 * rows * columns * size + up(_scratch_bytes(plan, shape), 64)
+    (batch, head, line), factor = mask or (0, 0, 0), number(scale if mask is None else 1.0)
+    layout = loops.Layout(
+        shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across, p, p_across,
+        loops.Mask(batch, head, line, number(scale)), plans.block_leaf(plan, working, True, True),
+        plans.block_leaf(plan, working, False, True), factor, number(scale), number(math.copysign(math.inf, -factor)),
+        _ONE, size * depth, size * math.prod(shapes[0][:3]), needed, size,
+    )  # fmt: skip
+    limits_bytes = threads * loops.LIMITS
+    return _Call(
+        plan, loops.differentiate, layout, shapes[0][0] * shape.groups, limits_bytes, limits_bytes + threads * needed
     )
 
 
-def _scores_like(shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """No values, only the strides of a block of scores."""
-    return np.empty((1, 1, shape.rows, shape.columns), dtype)
-
-
-def _no_limits(threads: int) -> np.ndarray:
-    from .loops import LIMITS
-
-    limits = np.zeros((threads, LIMITS // 128, 2, 16), np.uint32)
-    limits[:, :, 0] = 0xFFFFFFFF
-    return limits
+def _dense(mask: np.ndarray, seen: int, dtype: np.dtype) -> np.ndarray:
+    """A mask of this dtype whose rows have all of so many values, one after the other."""
+    mask = np.broadcast_to(mask, (*mask.shape[:-1], seen)).astype(dtype, copy=False)
+    return mask if mask.strides[-1] == mask.itemsize else np.ascontiguousarray(mask)
 
 
 def _found(limits: np.ndarray, operand: int) -> int:
     """The magnitudes of an operand as `gemm.ranges` takes them."""
     least, greatest = int(limits[:, operand, 0].min()), int(limits[:, operand, 1].max())
     return greatest << 32 | ((least + 1) & 0xFFFFFFFF)
-
-
-def _dense(mask: np.ndarray | None, seen: int, dtype: np.dtype) -> np.ndarray | None:
-    """A mask of this dtype whose rows have all of so many values, one after the other."""
-    if mask is None:
-        return None
-    mask = np.broadcast_to(mask, (*mask.shape[:-1], seen)).astype(dtype, copy=False)
-    return mask if mask.strides[-1] == mask.itemsize else np.ascontiguousarray(mask)
 
 
 def attention_gradient(
@@ -120,57 +163,50 @@ def attention_gradient(
     **_: Any,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The gradients with respect to q, k and v. Raises `Refused` for values that tiles do not take."""
-    from .. import threading
-    from ..gemm.plans import up
-    from ..gemm.workspace import address_of, return_workspace, take_workspace
-    from . import loops
+    from .loops import LIMITS, Places
 
-    plan, (pool, threads) = plan_for(q.dtype, precision, rounding), threading.pool()
-    shape, score_leaf, sum_leaf, scratch = _divided(plan, q, k, causal)
-    working = working_dtype(q.dtype)
-    number = working.type
-    scores = _scores_like(shape, working)
-    rights = [_operand(plan, False, *each) for each in ((k, 2), (v, 2), (k, 3), (q, 3), (g, 3))]
-    lefts = [_operand(plan, True, *each) for each in ((q, 2), (g, 2), (scores, 2), (scores, 3))]
-    of_k, of_v, k_across, q_across, g_across = rights
-    of_q, of_g, of_p, p_across = lefts
-    block, depth = (shape.rows, shape.columns), shape.depth
-    needed = (
-        _bytes(of_k, shape.seen, depth) + _bytes(of_v, shape.seen, depth) + _bytes(k_across, depth, shape.seen)
-        + _bytes(of_q, shape.rows, depth) + _bytes(of_g, shape.rows, depth)
-        + _bytes(q_across, depth, shape.rows) + _bytes(g_across, depth, shape.rows)
-        + _bytes(of_p, *block) + _bytes(p_across, *block[::-1]) + 2 * scores.nbytes + up(scratch, 64)
-    )  # fmt: skip
-    grads, limits = [np.zeros(each.shape, working) for each in (q, k, v)], _no_limits(threads)
-    means = (
-        np.einsum("...i,...i->...", out, g, dtype=working)
-        if q.dtype == working
-        else (out.astype(working) * g.astype(working)).sum(-1)
+    pool, threads = threading.pool()
+    working, shapes = working_dtype(q.dtype), (q.shape, k.shape)
+    by = None
+    if mask is not None:
+        mask = _dense(mask, k.shape[2], working)
+        by = np.broadcast_to(mask, (*q.shape[:3], k.shape[2])).strides[:3]
+    call = _prepared(
+        q.dtype, precision, rounding, scale, causal, threads, shapes, by, q.strides, k.strides, v.strides, g.strides
     )
-    means, statistics = np.ascontiguousarray(means), np.ascontiguousarray(statistics)
-    dense, added, factor = _dense(mask, shape.seen, working), loops.Mask(0, 0, 0, 0, number(0)), scale
-    if dense is not None:
-        batch, head, line = np.broadcast_to(dense, (*q.shape[:3], shape.seen)).strides[:3]
-        added, factor = loops.Mask(address_of(dense), batch, head, line, number(scale)), 1.0
-    memory = take_workspace(threads * needed)
+    grads = [np.zeros(each.shape, working) for each in (q, k, v)]
+    means, statistics = _means(out, g, working), np.ascontiguousarray(statistics)
+    memory = take_workspace(call.memory_bytes)
+    limits = memory[: call.limits_bytes].view(np.uint32).reshape(threads, LIMITS // 128, 2, 16)
+    limits[:, :, 0], limits[:, :, 1] = 0xFFFFFFFF, 0
     try:
-        loops.differentiate(
-            pool, threads, q.shape[0] * shape.groups, shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across,
-            of_p, p_across, added, score_leaf, sum_leaf, number(factor), number(scale),
-            number(math.copysign(math.inf, -factor)), _ONE, *map(address_of, grads), working.itemsize * depth,
-            address_of(statistics), statistics.strides[0], address_of(means), address_of(memory), needed,
-            address_of(limits), working.itemsize,
+        at = address_of(memory)
+        of_mask = 0 if mask is None else address_of(mask)
+        places = Places._make(
+            (*map(address_of, (q, k, v, g)), of_mask, *map(address_of, (*grads, statistics, means)),
+             at, at + call.limits_bytes)
         )  # fmt: skip
+        call.run(pool, threads, call.tasks, call.layout, places)
+        if call.plan.finds_magnitudes:
+            _check(call, limits)
     finally:
         return_workspace(memory)
-    k_found, v_found, q_found, g_found, inner_found = (_found(limits, index) for index in range(5))
-    check(
-        plan,
-        (depth, q_found, k_found),
-        (depth, g_found, v_found),
-        (shape.rows, WEIGHTS, g_found),
-        (shape.rows, inner_found, q_found),
-        (shape.columns, inner_found, k_found),
-    )
     dq, dk, dv = (each.astype(q.dtype, copy=False) for each in grads)
     return dq, dk, dv
+
+
+def _means(out: np.ndarray, g: np.ndarray, working: np.dtype) -> np.ndarray:
+    """The sums of out * g of each row."""
+    if out.dtype == working:
+        return np.ascontiguousarray(np.einsum("...i,...i->...", out, g, dtype=working))
+    return (out.astype(working) * g.astype(working)).sum(-1)
+
+
+def _check(call: _Call, limits: np.ndarray) -> None:
+    """Refuse magnitudes that were found in operands, or in slopes, that tiles do not take."""
+    shape = call.layout.shape
+    k, v, q, g, slopes = (_found(limits, index) for index in range(5))
+    check(
+        call.plan, (shape.depth, q, k), (shape.depth, g, v), (shape.rows, WEIGHTS, g), (shape.rows, slopes, q),
+        (shape.columns, slopes, k),
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from ..jit import njit, subroutine
 from ..launch import call_at, launch
 from .rows import VECTOR_BYTES, fill_row, mask_row, slope_row, weigh_row
 
-__all__ = ["LIMITS", "Operand", "Shape", "differentiate"]
+__all__ = ["LIMITS", "Layout", "Mask", "Operand", "Places", "Shape", "differentiate"]
 
 LIMITS = 640
 """Bytes of a worker for the magnitudes that it finds in five operands (`gemm.loops.LIMITS_BYTES` each)."""
@@ -26,7 +26,6 @@ class Operand(NamedTuple):
     """A packed operand: the leaf that packs it, the array's strides in bytes, and the format of its panels."""
 
     leaf: int
-    at: int
     batch_stride: int
     head_stride: int
     line_stride: int
@@ -74,8 +73,9 @@ def _pack(operand, at, lines, depth, kc, target, limits):
 
 
 @subroutine
-def _head(operand, batch, head):
-    return operand.at + batch * operand.batch_stride + head * operand.head_stride
+def _head(operand, at, batch, head):
+    """Where a head begins in the array at an address."""
+    return at + batch * operand.batch_stride + head * operand.head_stride
 
 
 @subroutine
@@ -116,97 +116,21 @@ def _columns_of(shape, first_row, rows):
 
 
 class Mask(NamedTuple):
-    """A mask of numbers as those of the scores, whose rows are dense, at the address `at` or 0 for none, which is added
-    to scores times `scale`."""
+    """The strides of a mask of numbers as those of the scores, whose rows are dense, which is added to scores times
+    `scale`."""
 
-    at: int
     batch_stride: int
     head_stride: int
     line_stride: int
     scale: float
 
 
-@subroutine
-def _mask_of(mask, batch, head):
-    return mask.at + batch * mask.batch_stride + head * mask.head_stride
+class Layout(NamedTuple):
+    """What does not depend on addresses. `one` is the bits of 1.0; rows of gradients have `grad_stride` bytes; the
+    totals of rows are `total_bytes` beyond their largest scores. Scores are multiplied by `scale`, or have been with
+    the mask, slopes by `slope_scale`; `hidden` is what a score that is not seen becomes. Numbers have `size` bytes and
+    the type of the factors."""
 
-
-@subroutine
-def _differentiate_task(task, worker, job):
-    shape, q, k, v, g, size = job.shape, job.q, job.k, job.v, job.g, job.size
-    batch, group = task // shape.groups, task % shape.groups
-    limits = job.limits + worker * LIMITS
-    inner, stride = _up(shape.depth, q.step), size * shape.columns
-    packed_k = job.memory + worker * job.memory_bytes
-    packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
-    across_k = packed_v + _bytes(v, shape.seen, shape.depth)
-    packed_q = across_k + _bytes(job.k_across, shape.depth, shape.seen)
-    packed_g = packed_q + _bytes(q, shape.rows, shape.depth)
-    across_q = packed_g + _bytes(g, shape.rows, shape.depth)
-    across_g = across_q + _bytes(job.q_across, shape.depth, shape.rows)
-    packed_p = across_g + _bytes(job.g_across, shape.depth, shape.rows)
-    packed_t = packed_p + _bytes(job.p, shape.rows, shape.columns)
-    weights = packed_t + _bytes(job.p_across, shape.columns, shape.rows)
-    slopes = weights + stride * shape.rows
-    scratch = slopes + stride * shape.rows
-    _pack(k, _head(k, batch, group), shape.seen, shape.depth, shape.summed, packed_k, limits)
-    _pack(v, _head(v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
-    _pack(job.k_across, _head(k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
-    of_group = (batch * shape.groups + group) * shape.seen * job.grad_stride
-    for each in range(shape.heads):
-        head = group * shape.heads + each
-        row_index = (batch * shape.groups * shape.heads + head) * shape.length
-        for first in range(0, shape.length, shape.rows):
-            rows = min(shape.rows, shape.length - first)
-            at_q, at_g = (_head(q, batch, head) + first * q.line_stride, _head(g, batch, head) + first * g.line_stride)
-            _pack(q, at_q, rows, shape.depth, shape.summed, packed_q, limits + 256)
-            _pack(g, at_g, rows, shape.depth, inner, packed_g, limits + 384)
-            _pack(job.q_across, at_q, shape.depth, rows, shape.rows, across_q, limits + 256)
-            _pack(job.g_across, at_g, shape.depth, rows, shape.rows, across_g, limits + 384)
-            end = _columns_of(shape, first, rows)
-            for column in range(0, end, shape.columns):
-                columns = min(shape.columns, end - column)
-                vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
-                _multiply(
-                    job.score_leaf, q, k, rows, shape.seen, shape.depth, shape.summed, packed_q, packed_k,
-                    weights - size * column, stride, size, scratch, column, columns, 0,
-                )  # fmt: skip
-                if job.mask.at != 0:
-                    mask = _mask_of(job.mask, batch, head) + first * job.mask.line_stride + size * column
-                    for row in range(rows):
-                        mask_row(weights + row * stride, columns, job.mask.scale, mask + row * job.mask.line_stride)
-                _hide(shape, weights, size, first, column, rows, columns, job.hidden)
-                _multiply(
-                    job.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
-                    slopes - size * column, stride, size, scratch, column, columns, 0,
-                )  # fmt: skip
-                for row in range(rows):
-                    at = size * (row_index + first + row)
-                    largest = job.statistics + at
-                    weigh_row(weights + row * stride, vectors, job.scale, largest, largest + job.total_bytes)
-                    slope_row(weights + row * stride, slopes + row * stride, vectors, job.means + at, job.slope_scale)
-                _pack(job.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
-                _multiply(
-                    job.sum_leaf, job.p_across, job.g_across, columns, shape.depth, rows, shape.rows, packed_t,
-                    across_g, job.dv + of_group + column * job.grad_stride, job.grad_stride, size, scratch, 0,
-                    shape.depth, job.one,
-                )  # fmt: skip
-                _pack(job.p_across, slopes, columns, rows, shape.rows, packed_t, limits + 512)
-                _multiply(
-                    job.sum_leaf, job.p_across, job.q_across, columns, shape.depth, rows, shape.rows, packed_t,
-                    across_q, job.dk + of_group + column * job.grad_stride, job.grad_stride, size, scratch, 0,
-                    shape.depth, job.one,
-                )  # fmt: skip
-                _pack(job.p, slopes, rows, columns, shape.kc, packed_p, limits + 512)
-                _multiply(
-                    job.sum_leaf, q, job.k_across, rows, shape.depth, columns, shape.kc, packed_p,
-                    across_k + _within(job.k_across, shape.depth, column),
-                    job.dq + (row_index + first) * job.grad_stride, job.grad_stride, size, scratch, 0, shape.depth,
-                    job.one,
-                )  # fmt: skip
-
-
-class _Differentiate(NamedTuple):
     shape: Shape
     q: Operand
     k: Operand
@@ -224,36 +148,117 @@ class _Differentiate(NamedTuple):
     slope_scale: float
     hidden: float
     one: int
+    grad_stride: int
+    total_bytes: int
+    memory_bytes: int
+    size: int
+
+
+class Places(NamedTuple):
+    """Addresses; that of the mask is 0 where there is none."""
+
+    q: int
+    k: int
+    v: int
+    g: int
+    mask: int
     dq: int
     dk: int
     dv: int
-    grad_stride: int
     statistics: int
-    total_bytes: int
     means: int
-    memory: int
-    memory_bytes: int
     limits: int
-    size: int
+    memory: int
+
+
+@subroutine
+def _differentiate_task(task, worker, job):
+    of, places = job.of, job.places
+    shape, q, k, v, g, size = of.shape, of.q, of.k, of.v, of.g, of.size
+    batch, group = task // shape.groups, task % shape.groups
+    limits = places.limits + worker * LIMITS
+    inner, stride = _up(shape.depth, q.step), size * shape.columns
+    packed_k = places.memory + worker * of.memory_bytes
+    packed_v = packed_k + _bytes(k, shape.seen, shape.depth)
+    across_k = packed_v + _bytes(v, shape.seen, shape.depth)
+    packed_q = across_k + _bytes(of.k_across, shape.depth, shape.seen)
+    packed_g = packed_q + _bytes(q, shape.rows, shape.depth)
+    across_q = packed_g + _bytes(g, shape.rows, shape.depth)
+    across_g = across_q + _bytes(of.q_across, shape.depth, shape.rows)
+    packed_p = across_g + _bytes(of.g_across, shape.depth, shape.rows)
+    packed_t = packed_p + _bytes(of.p, shape.rows, shape.columns)
+    weights = packed_t + _bytes(of.p_across, shape.columns, shape.rows)
+    slopes = weights + stride * shape.rows
+    scratch = slopes + stride * shape.rows
+    _pack(k, _head(k, places.k, batch, group), shape.seen, shape.depth, shape.summed, packed_k, limits)
+    _pack(v, _head(v, places.v, batch, group), shape.seen, shape.depth, inner, packed_v, limits + 128)
+    _pack(of.k_across, _head(k, places.k, batch, group), shape.depth, shape.seen, shape.kc, across_k, limits)
+    of_group = (batch * shape.groups + group) * shape.seen * of.grad_stride
+    for each in range(shape.heads):
+        head = group * shape.heads + each
+        row_index = (batch * shape.groups * shape.heads + head) * shape.length
+        for first in range(0, shape.length, shape.rows):
+            rows = min(shape.rows, shape.length - first)
+            at_q = _head(q, places.q, batch, head) + first * q.line_stride
+            at_g = _head(g, places.g, batch, head) + first * g.line_stride
+            _pack(q, at_q, rows, shape.depth, shape.summed, packed_q, limits + 256)
+            _pack(g, at_g, rows, shape.depth, inner, packed_g, limits + 384)
+            _pack(of.q_across, at_q, shape.depth, rows, shape.rows, across_q, limits + 256)
+            _pack(of.g_across, at_g, shape.depth, rows, shape.rows, across_g, limits + 384)
+            end = _columns_of(shape, first, rows)
+            for column in range(0, end, shape.columns):
+                columns = min(shape.columns, end - column)
+                vectors = _up(size * columns, VECTOR_BYTES) // VECTOR_BYTES
+                _multiply(
+                    of.score_leaf, q, k, rows, shape.seen, shape.depth, shape.summed, packed_q, packed_k,
+                    weights - size * column, stride, size, scratch, column, columns, 0,
+                )  # fmt: skip
+                if places.mask != 0:
+                    mask = _head(of.mask, places.mask, batch, head) + first * of.mask.line_stride + size * column
+                    for row in range(rows):
+                        mask_row(weights + row * stride, columns, of.mask.scale, mask + row * of.mask.line_stride)
+                _hide(shape, weights, size, first, column, rows, columns, of.hidden)
+                _multiply(
+                    of.score_leaf, g, v, rows, shape.seen, shape.depth, inner, packed_g, packed_v,
+                    slopes - size * column, stride, size, scratch, column, columns, 0,
+                )  # fmt: skip
+                for row in range(rows):
+                    at = size * (row_index + first + row)
+                    largest = places.statistics + at
+                    weigh_row(weights + row * stride, vectors, of.scale, largest, largest + of.total_bytes)
+                    slope_row(weights + row * stride, slopes + row * stride, vectors, places.means + at, of.slope_scale)
+                _pack(of.p_across, weights, columns, rows, shape.rows, packed_t, limits + 512)
+                _multiply(
+                    of.sum_leaf, of.p_across, of.g_across, columns, shape.depth, rows, shape.rows, packed_t,
+                    across_g, places.dv + of_group + column * of.grad_stride, of.grad_stride, size, scratch, 0,
+                    shape.depth, of.one,
+                )  # fmt: skip
+                _pack(of.p_across, slopes, columns, rows, shape.rows, packed_t, limits + 512)
+                _multiply(
+                    of.sum_leaf, of.p_across, of.q_across, columns, shape.depth, rows, shape.rows, packed_t,
+                    across_q, places.dk + of_group + column * of.grad_stride, of.grad_stride, size, scratch, 0,
+                    shape.depth, of.one,
+                )  # fmt: skip
+                _pack(of.p, slopes, rows, columns, shape.kc, packed_p, limits + 512)
+                _multiply(
+                    of.sum_leaf, q, of.k_across, rows, shape.depth, columns, shape.kc, packed_p,
+                    across_k + _within(of.k_across, shape.depth, column),
+                    places.dq + (row_index + first) * of.grad_stride, of.grad_stride, size, scratch, 0, shape.depth,
+                    of.one,
+                )  # fmt: skip
+
+
+class _Differentiate(NamedTuple):
+    of: Layout
+    places: Places
     run = _differentiate_task
 
 
 @njit
-def differentiate(
-    pool, threads, tasks, shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
-    scale, slope_scale, hidden, one, dq, dk, dv, grad_stride, statistics, total_bytes, means, memory, memory_bytes,
-    limits, size,
-):  # fmt: skip
-    """Gradients of all heads, added to the zeroed rows dq, dk and dv. Their numbers, as those of scores and of what has
-    one number for a row, have `size` bytes and the type of the factors.
+def differentiate(pool, threads, tasks, layout, places):
+    """Gradients of all heads, added to the zeroed rows dq, dk and dv.
 
-    `statistics` are the largest scores of the rows, and `total_bytes` beyond them their totals; `scale` is that of the
-    scores, or 1 with a mask, which is added to scaled ones, and `slope_scale` that of both. `means` are the sums of
-    out * g, a number for each row. Memory is as for `attend`; the magnitudes are those in k, v, q, g and the weights.
+    `means` are the sums of out * g, a number for each row. Memory is as for `attend`; the magnitudes are those in k, v,
+    q, g and the weights.
     """
-    job = _Differentiate(
-        shape, q, k, v, g, q_across, k_across, g_across, p, p_across, mask, score_leaf, sum_leaf,
-        scale, slope_scale, hidden, one, dq, dk, dv, grad_stride, statistics, total_bytes, means, memory, memory_bytes,
-        limits, size,
-    )  # fmt: skip
-    launch(pool, threads, tasks, job)
+    launch(pool, threads, tasks, _Differentiate(layout, places))

@@ -213,7 +213,7 @@ def test_gradients_have_the_weights_of_the_result(name, dtype):
             pytest.skip(str(refused))
         weights, again = found.out[..., :100], dv[..., :100].swapaxes(-1, -2)
         unit = np.finfo(dtype).eps * np.maximum(1, -np.log2(np.maximum(weights, 1e-20)))
-        assert np.all(np.abs(weights - again) <= 4 * unit * weights + np.finfo(dtype).tiny)
+        assert np.all(np.abs(weights - again) <= 4 * unit * weights + 4 * np.finfo(dtype).tiny)  # below 2**-125 zero
         assert weights.max() > 0.99
 
 
