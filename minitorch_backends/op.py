@@ -152,8 +152,8 @@ def op(
         ufunc: what computes the forward on arrays of one floating type, when every other argument has its default.
         takes: the dtype categories of the inputs (after promotion), as letters of "bifc"; others are refused.
         booleans: False refuses boolean operands also where they would be promoted.
-        scalar: what makes an array of a Python int that meets integer tensors, of it, their dtype and the index of the
-            input; by default it wraps around.
+        scalar: what makes an array of a Python int that meets integer tensors, or of any number where nothing else is
+            promoted: of it, their dtype and the index of the input; by default it wraps around.
         row_major: results lie in row-major order, as torch's do, however inputs lie; but images may have channels last.
         warns: NumPy may warn of values out of the forward's domain, which costs 0.2 us to silence; False where it can
             only overflow (add, mul), or where the forward computes nothing (shapes).

@@ -88,7 +88,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
     elif type(value) is _ndarray:
         array = value
     elif dtype is not None and not op.listed and isinstance(value, _NUMBERS):
-        if op.scalar is not None and dtype.category == INTEGER:
+        if op.scalar is not None and (dtype.category == INTEGER or op.promoted.count(True) == 1):
             return op.scalar(value, dtype, index)
         if dtype.category == INTEGER and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
             if op.compares:

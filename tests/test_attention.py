@@ -174,6 +174,7 @@ def test_dropout_is_drawn_from_the_generator() -> None:
         (((1, 2, 3, 4),) * 3, {"is_causal": True}),
         (((1, 4, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2)), {"enable_gqa": True, "scale": 0.9}),
         (((3, 2), (4, 2), (4, 3)), {}),
+        (((4, 3, 2), (2, 3, 2), (2, 3, 2), (4, 3, 3)), {"enable_gqa": True}),
     ],
 )
 @pytest.mark.parametrize("backend", [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])

@@ -377,6 +377,20 @@ def test_isclose_of_integers_does_not_wrap_around() -> None:
     assert mt.allclose(T([100], dtype=mt.uint8), T([101], dtype=mt.uint8), rtol=0.02)
 
 
+def test_what_fills_keeps_its_64_bits() -> None:
+    """Where nothing else is promoted, a number has no type before that of the tensor that it fills."""
+    x = mt.zeros(2, dtype=mt.float64)
+    for found in (x.clone().fill_(0.1), x.masked_fill(x == 0, 0.1), x.clone().masked_fill_(x == 0, 0.1),
+                  mt.nn.init.constant_(x.clone(), 0.1), x.clone().fill_(np.float64(0.1))):  # fmt: skip
+        assert found.tolist() == [0.1, 0.1]
+    assert x.masked_fill(x == 0, -1e300).tolist() == [-1e300, -1e300]
+    assert mt.zeros(1, dtype=mt.complex128).fill_(0.1j).tolist() == [0.1j]
+    assert mt.zeros(1, dtype=mt.int64).fill_(2**53 + 1).tolist() == [2**53 + 1]
+    for dtype, value in ((mt.float32, 1e39), (mt.float16, 1e5), (mt.float32, 1j), (mt.uint8, 300)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            mt.zeros(1, dtype=dtype).fill_(value)
+
+
 def test_integers_beyond_64_bits() -> None:
     big = 2**63
     assert mt.zeros(1).fill_(big).item() == mt.ones(1).masked_fill(mt.tensor([True]), big).item() == float(big)

@@ -167,6 +167,30 @@ def test_why_changes_nothing() -> None:
     assert len(log) == 1
 
 
+def test_why_takes_the_names_of_records() -> None:
+    a = mt.ones(3, 3)
+    with explain.record() as log:
+        mt.linalg.inv(a + mt.eye(3))
+    assert explain.why(log[0].kernel, a).kernel == "inv"
+    assert "None" not in str(explain.why("rfft", mt.ones(6)))
+    with pytest.raises(ValueError, match="did you mean 'scaled_dot_product_attention'"):
+        explain.why("attention", a, a, a)
+
+
+def test_linear_algebra_says_where_a_lower_precision_does_not_act() -> None:
+    a = mt.eye(20) * 2
+    with backends.flags(fp32_precision="tf32"), explain.record() as log:
+        mt.linalg.cholesky(a)
+        mt.cholesky_solve(a[:, :1], a)
+        mt.linalg.lstsq(a, a, refine=False)
+        mt.linalg.eigvalsh(a.double())
+    factors, solution, least_squares, doubles = log
+    assert factors.decided_by.endswith("acts in solve, inv, lstsq and cholesky_solve, which refine their results")
+    assert "tf32" in factors.decided_by
+    assert dict(solution.options)["computed_at"] == dict(least_squares.options)["computed_at"] == "ieee"
+    assert "tf32" not in doubles.decided_by
+
+
 def test_why_needs_an_op_that_calls_a_kernel() -> None:
     with pytest.raises(ValueError, match=r"cannot answer for 'matmull', .* \(did you mean 'matmul'\?\)"):
         explain.why("matmull")

@@ -526,6 +526,17 @@ def test_subgradients_and_special_values() -> None:
     x = tensor([-1.0, 0.5, 1.0]).requires_grad_()
     F.hardtanh(x).sum().backward()
     assert x.grad.tolist() == [0.0, 1.0, 0.0]
+    x = tensor([-3.0, 2.998, 3.0]).half().requires_grad_()  # of which 2.998 + 3 is rounded to 6
+    F.hardsigmoid(x).sum().backward()
+    assert x.grad.tolist() == [0.0, pytest.approx(1 / 6, rel=1e-3), 0.0]
+    weight = tensor([0.25]).requires_grad_()
+    F.prelu(tensor([math.inf, 1.0, -2.0]), weight).sum().backward()
+    assert weight.grad.tolist() == [-2.0]
+    places = F.affine_grid(mt.tensor([[[1.0, 0, 0], [0, 1, 0]]]), (1, 1, 3, 3), align_corners=True).requires_grad_()
+    F.grid_sample(
+        mt.arange(9.0).reshape(1, 1, 3, 3), places, padding_mode="border", align_corners=True
+    ).sum().backward()
+    assert places.grad[..., 0].tolist() == [[[0.0, 1.0, 0.0]] * 3]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])

@@ -179,9 +179,17 @@ _ROUNDOFF = {name: max(bound, 2.0**-24) for name, bound in PRODUCT_BOUND.items()
 
 
 def _describe(call: Call) -> dict[str, Any]:
-    """What traces show: the keywords, the family that was asked first, and what the implementation reports."""
+    """What traces show: the keywords, the family that was asked first, what the implementation reports, and whether a
+    lower precision had no product to act in."""
     asked = {} if call.prefer is None else {"prefer": call.prefer}
-    return {**call.keywords, **asked, **(getattr(call.result, "report", None) or {})}
+    acts = {"computed_at": "ieee"} if "precision" in call.keywords and _without_products(call) else {}
+    return {**call.keywords, **asked, **acts, **(getattr(call.result, "report", None) or {})}
+
+
+def _without_products(call: Call) -> bool:
+    from .few_sides import FEW
+
+    return call.implementation == "lapack" or (call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW)
 
 
 class _Task(Kernel):

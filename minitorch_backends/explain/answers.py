@@ -41,7 +41,8 @@ class Answer(NamedTuple):
 
     def __str__(self) -> str:
         first, *others = self.implementations or ("nothing",)
-        lines = [f"{self.kernel} of {as_text(self.shapes)} runs by {first} at {self.precision}: {self.decided_by}"]
+        reason = f": {self.decided_by}" if self.decided_by else ""
+        lines = [f"{self.kernel} of {as_text(self.shapes)} runs by {first} at {self.precision}{reason}"]
         lines += [f"    not {name}: {sentence}" for name, sentence in self.refusals]
         lines += [f"    {name}={value!r}" for name, value in self.options]
         return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
@@ -50,11 +51,12 @@ class Answer(NamedTuple):
 def why(name: str, *arguments: Any, **options: Any) -> Answer:
     """How the first kernel that an op calls would run for these tensors (or arrays), here and now.
 
-    The op is called by its public name ("matmul", "linear", "linalg.solve"), without recording, and stopped where it
-    calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no op, and
-    for an op that calls no kernel.
+    The op is called by its public name ("matmul", "linear", "linalg.solve" or "solve"), without recording, and stopped
+    where it calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no
+    op, and for an op that calls no kernel.
     """
-    function = registry.get(name) or registry.get(name.replace(".", "_")) or registry.get(name.rpartition(".")[2])
+    names = name, name.replace(".", "_"), name.rpartition(".")[2], f"linalg_{name}", f"fft_{name}"
+    function = next(filter(None, map(registry.get, names)), None)
     if function is None:
         raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
@@ -75,7 +77,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
 
 
 def _nearest(name: str) -> str:
-    near = get_close_matches(name, registry, n=1)
+    near = [each for each in registry if name and each.endswith(f"_{name}")] or get_close_matches(name, registry, n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

@@ -23,13 +23,14 @@ class Record(NamedTuple):
     Attributes:
         kernel: the task, "matmul".
         shapes, dtypes: of the array arguments.
-        precision: what the kernel was asked for.
+        precision: what the kernel was asked for. Solutions in which it had no product to act in have
+            `computed_at` among the options.
         options: its other keywords, as pairs of a name and a value.
         implementation: which of the kernel's implementations ran.
         refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
         decided_by: the flag, argument or rule that chose the precision.
         direction: "forward" or "backward".
-        seconds: wall time of the implementation.
+        seconds: wall time of the implementation; of the first call of its kind with that of compiling.
         module: the dotted name of the `nn.Module` whose forward, or whose gradients, made the call, in the outermost
             module that was called ("" for that one itself); None outside of modules.
     """

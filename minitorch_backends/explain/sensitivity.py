@@ -72,7 +72,7 @@ class Sensitivity(list[LayerError]):
 def sensitivity(
     model: Module,
     *inputs: Any,
-    precisions: Sequence[str] = ("tf32", "bf16"),
+    precisions: str | Sequence[str] = ("tf32", "bf16"),
     progress: Callable[[str], None] | None = None,
     **named: Any,
 ) -> Sensitivity:
@@ -88,7 +88,7 @@ def sensitivity(
     """
     if not isinstance(model, Module):
         raise TypeError(f"sensitivity expects a Module, whose parts have names, and got {type(model).__name__}")
-    wanted = [known_precision(each).name for each in precisions]
+    wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
     with record() as log:
         answers = _answers(model(*inputs, **named))
     held = {name for name, _ in model.named_modules()}

@@ -230,13 +230,17 @@ def relu6(input: Tensor) -> Tensor:
     return hardtanh(input, 0, 6)
 
 
-@floating_composite(
+@op(
+    takes="f",
+    method=False,
+    input=lambda g, input: _by_choice((g / 6).masked_fill((input <= -3).logical_or(input >= 3), 0), input),
     reference=lambda input: np.minimum(np.maximum(input + 3, 0), 6) / 6,
     samples=unary_samples(-4, 5.3),
 )
-def hardsigmoid(input: Tensor) -> Tensor:
-    """relu6(input + 3) / 6."""
-    return relu6(input + 3) / 6
+def hardsigmoid(input: Array):
+    """relu6(input + 3) / 6. The gradient is 0 outside and on the border."""
+    out = np.clip(np.add(input, 3), 0, 6)
+    return np.divide(out, 6, out=out)
 
 
 def _hardswish_gradient(g: Tensor, input: Tensor) -> Tensor:
@@ -309,7 +313,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape((-1,) + (1,) * (input.ndim - 2))
     elif weight.ndim:
         weight = weight.reshape(())
-    return input.where(input > 0, input * weight)
+    positive = input > 0
+    return input.where(positive, input.masked_fill(positive, 0) * weight)  # 0, lest infinity make the weight's NaN
 
 
 # Smooth

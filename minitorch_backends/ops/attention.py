@@ -333,23 +333,22 @@ class _Fused(Function):
 # The plain way, in ops
 
 
-def _groups(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
     """With the heads that share keys in a dimension of their own, where there are such."""
     heads, groups = (each.shape[-3] if each.ndim > 2 else 1 for each in (query, key))
     if heads == groups or groups == 1:
-        return query, key, value
-    return query.unflatten(-3, (groups, heads // groups)), key.unsqueeze(-3), value.unsqueeze(-3)
+        return query, key, value, mask
+    sizes = groups, heads // groups
+    if mask is not None and mask.ndim > 2:
+        mask = mask.unflatten(-3, sizes) if mask.shape[-3] > 1 else mask.unsqueeze(-3)
+    return query.unflatten(-3, sizes), key.unsqueeze(-3), value.unsqueeze(-3), mask
 
 
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
-    """softmax(scale * query @ key.mT + mask), with rows of zeros where all is hidden. `query` and `key` have groups."""
+    """softmax(scale * query @ key.mT + mask), with rows of zeros where all is hidden. All have groups."""
     root = math.sqrt(abs(scale))
     scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
     if mask is not None:
-        if (
-            scores.ndim > mask.ndim and scores.ndim > 4 and mask.ndim > 2
-        ):  # (..., heads, L, S) to (..., groups, -1, L, S)
-            mask = mask.unflatten(-3, scores.shape[-4:-2]) if mask.shape[-3] > 1 else mask.unsqueeze(-3)
         scores = scores + mask
     if causal:
         scores = scores.masked_fill(adopt(np.tri(*scores.shape[-2:]) == 0), -math.inf)
@@ -381,7 +380,7 @@ def _composed(
 ) -> Tensor:
     dtype, shape = query.dtype, query.shape[:-2]
     query, key, value, mask = _widened(query, key, value, mask)
-    query, key, value = _groups(query, key, value)
+    query, key, value, mask = _groups(query, key, value, mask)
     weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
     out = matmul(weights, value, precision=precision).to(dtype)
     return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
@@ -400,7 +399,7 @@ def _gradients(
     """The gradients of a fused kernel, whose operands are 4-D, in ops: what they are is differentiated again."""
     dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
     g, query, key, value, mask = _widened(g, query, key, value, mask)
-    query, key, value = _groups(query, key, value)
+    query, key, value, mask = _groups(query, key, value, mask)
     g = g.reshape(*query.shape[:-1], g.shape[-1])
     weights = _weights(query, key, mask, scale, causal, precision)
     slopes = matmul(g, value.mT, precision=precision)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
+from .activation import hardtanh
 from .floating import floating_composite, widened
 from .resize import cubic_weights
 
@@ -36,12 +37,13 @@ def _reflected(place: Tensor, size: int, align_corners: bool) -> Tensor:
     away = (place - low).abs()
     turns = (away.detach() / span).floor()
     rest = away - turns * span
-    return (rest.where(turns % 2 == 0, span - rest) + low).clamp(0, size - 1)
+    return hardtanh(rest.where(turns % 2 == 0, span - rest) + low, 0, size - 1)
 
 
 def _inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Places in the image; on the border, where the slopes of both sides differ, the gradient is 0."""
     if padding_mode == "border":
-        return place.clamp(0, size - 1)
+        return hardtanh(place, 0, size - 1)
     return _reflected(place, size, align_corners) if padding_mode == "reflection" else place
 
 

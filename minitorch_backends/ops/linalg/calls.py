@@ -22,10 +22,13 @@ _FLOAT32 = np.dtype(np.float32)
 
 def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
     """The kernel's result, by the family that the flag or the driver of the call asks first."""
-    state = current()
+    state, choice = current(), permitted(arrays[0].dtype, None)
     if driver is not None:
         keywords["driver"] = driver
-    return _run(state, kernel, arrays, keywords, _decision(state, driver), driver)
+    decision = _decision(state, driver)
+    if choice is not None and choice.precision != "ieee":
+        decision += f"; {choice.decided_by} acts in solve, inv, lstsq and cholesky_solve, which refine their results"
+    return _run(state, kernel, arrays, keywords, decision, driver)
 
 
 def call_at_precision(
