@@ -1,4 +1,5 @@
-"""Functions that make functions of derivatives, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian.
+"""Functions that make functions of derivatives, under the names of torch.func: grad, vjp, jvp, jacrev, jacfwd, hessian;
+and modules as functions of their parameters: functional_call.
 
 They may be applied to each other's results. Arguments may be tensors, or tuples, lists and dicts of them.
 """
@@ -18,9 +19,10 @@ from .autograd.inference import inference_mode, is_inference
 from .autograd.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .autograd.modes import enable_grad, is_grad_enabled
 from .dtypes import FLOATING
+from .nn.stateless import functional_call
 from .tensor import Tensor, adopt, sharing
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
 
 Rebuild = Callable[[Sequence[Any]], Any]
 

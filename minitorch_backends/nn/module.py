@@ -17,7 +17,7 @@ from ..dtypes import bfloat16, float16, float32, float64
 from ..tensor import Parameter, Tensor
 from .hooks import ModuleHooks
 
-__all__ = ["Module"]
+__all__ = ["Module", "joined"]
 
 
 class IncompatibleKeys(NamedTuple):
@@ -176,7 +176,7 @@ class Module:
             yield prefix, self
             for name, value in list(vars(self).items()):
                 if isinstance(value, Module):
-                    yield from value.named_modules(memo, _joined(prefix, name))
+                    yield from value.named_modules(memo, joined(prefix, name))
 
     def modules(self) -> Iterator[Module]:
         """This module and all below it, each once."""
@@ -225,6 +225,10 @@ class Module:
     def _own_parameters(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Parameter)}
 
+    def own_tensors(self) -> dict[str, Any]:
+        """The parameters and buffers of this module itself, by the names of its attributes."""
+        return self._own_parameters() | self._own_buffers()
+
     def _own_buffers(self) -> dict[str, Any]:
         return {name: value for name in self._persistence if (value := vars(self).get(name)) is not None}
 
@@ -234,7 +238,7 @@ class Module:
             for name, value in own(module).items():
                 if value not in seen:
                     seen.add(value)
-                    yield _joined(path, name), value
+                    yield joined(path, name), value
 
     # State
 
@@ -364,7 +368,7 @@ def clear_grad(tensor: Any, set_to_none: bool) -> None:
         tensor.grad = None if set_to_none else tensor.grad.detach() * 0
 
 
-def _joined(prefix: str, name: str) -> str:
+def joined(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 

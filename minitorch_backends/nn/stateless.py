@@ -1,0 +1,106 @@
+"""Calls of modules with other parameters and buffers than their own, as functions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..tensor import Tensor
+from .module import Module, joined
+
+__all__ = ["functional_call"]
+
+Slot = tuple[Module, str]
+"""A module, and the name of an attribute that is a parameter or a buffer."""
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`module(*args, **kwargs)` with the given tensors, by dotted name, in the place of its parameters and buffers.
+
+    The module has its own back when it returns; derivatives with respect to the given tensors are those of the call. A
+    buffer that the call writes to is the given one. `args` that are no tuple are the only argument. With `tie_weights`
+    a tensor stands for all names of the one that it replaces. Names that the module does not have are ignored, unless
+    `strict`, which also asks for all that it has: RuntimeError.
+
+    Raises ValueError for a name, or tied names, with several tensors, TypeError for what is no tensor, AttributeError
+    for a name in a module that there is not. Not for modules that several threads call at once.
+    """
+    given, slots = _merged(parameter_and_buffer_dicts), dict(_slots(module))
+    found = {name: _slot(module, name) for name in given}
+    places = {name: slot for name, slot in found.items() if slot is not None}
+    replaced: dict[Slot, Tensor] = {}
+    for name, slot in places.items():
+        own = vars(slot[0])[slot[1]]
+        tied = [each for each in slots.values() if tie_weights and vars(each[0])[each[1]] is own]
+        for each in (slot, *tied):
+            if each in replaced and replaced[each] is not given[name]:
+                raise ValueError(
+                    f"functional_call: {name!r} is tied to another name with another tensor; give one of them, or pass "
+                    "tie_weights=False"
+                )
+            replaced[each] = given[name]
+    if strict:
+        _refuse_incomplete(
+            module, given.keys() - places.keys(), [n for n, each in slots.items() if each not in replaced]
+        )
+    arguments = () if args is None else args if isinstance(args, tuple) else (args,)
+    before = {each: vars(each[0])[each[1]] for each in replaced}
+    try:
+        _put(replaced)
+        return module(*arguments, **(kwargs or {}))
+    finally:
+        _put(before)
+
+
+def _put(tensors: Mapping[Slot, Tensor]) -> None:
+    for (owner, name), tensor in tensors.items():
+        vars(owner)[name] = tensor
+
+
+def _merged(dicts: Any) -> dict[str, Tensor]:
+    several = [dicts] if isinstance(dicts, Mapping) else dicts
+    if not isinstance(several, (list, tuple)) or not all(isinstance(each, Mapping) for each in several):
+        raise ValueError(
+            "functional_call: expected parameter_and_buffer_dicts to be a dict, or a list or tuple of dicts, and got "
+            f"{type(dicts).__name__}"
+        )
+    merged: dict[str, Tensor] = {}
+    for each in several:
+        for name, tensor in each.items():
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"functional_call: expected a Tensor for {name!r}, and got {type(tensor).__name__}")
+            if name in merged:
+                raise ValueError(f"functional_call: {name!r} stands in several of the dicts; leave it in one")
+            merged[name] = tensor
+    return merged
+
+
+def _slots(module: Module) -> Iterator[tuple[str, Slot]]:
+    """All parameters and buffers by name, also those that have several."""
+    for path, owner in module.named_modules():
+        for name in owner.own_tensors():
+            yield joined(path, name), (owner, name)
+
+
+def _slot(module: Module, target: str) -> Slot | None:
+    path, _, name = target.rpartition(".")
+    owner = module.get_submodule(path)
+    return (owner, name) if name in owner.own_tensors() else None
+
+
+def _refuse_incomplete(module: Module, unexpected: Any, missing: Sequence[str]) -> None:
+    listed = [
+        f"{kind}: {', '.join(map(repr, sorted(names)))}"
+        for kind, names in (("unexpected names", unexpected), ("missing names", missing))
+        if names
+    ]
+    if listed:
+        raise RuntimeError(f"functional_call of {type(module).__name__} with strict=True: {'; '.join(listed)}")
