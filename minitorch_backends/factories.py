@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .conversion import fitted, fitted_number
+from .dlpack import imported
 from .dtypes import (
     BOOL,
     COMPLEX,
@@ -138,7 +139,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack takes an object with __dlpack__, and got {type(x).__name__}; use mt.tensor(data)")
     try:
-        array = np.from_dlpack(x, copy=copy)
+        array = imported(x, copy)
     except (RuntimeError, ValueError) as error:
         raise BufferError(
             f"NumPy cannot take this {type(x).__name__} by DLPack: {error}; convert it to float32 on the CPU"

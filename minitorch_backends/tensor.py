@@ -196,9 +196,9 @@ class Tensor:
             raise BufferError(
                 f"can't export strides {list(self.stride())}, since consumers expect no negative ones; use contiguous()"
             )
-        if self.dtype.name == "bfloat16":
-            raise BufferError("NumPy cannot export mt.bfloat16 by DLPack; use tensor.float()")
-        return self._array.__dlpack__(**options)
+        from .dlpack import exported
+
+        return exported(self._array, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()

@@ -33,6 +33,7 @@ RANKS = {
     "dispatch": 3,
     "inplace": 3,
     "copies": 3,
+    "dlpack": 3,
     "printing": 3,
     "autograd": 3,
     "op": 3,
