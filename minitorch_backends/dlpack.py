@@ -1,5 +1,7 @@
-"""Arrays in and out by the DLPack protocol (dmlc.github.io/dlpack). bfloat16, which NumPy does not carry, goes as 16-bit
-integers whose type is renamed in what the capsule holds."""
+"""Arrays in and out by the DLPack protocol (dmlc.github.io/dlpack).
+
+bfloat16, which NumPy does not carry, goes as 16-bit integers whose type is renamed in what the capsule holds.
+"""
 
 from __future__ import annotations
 
