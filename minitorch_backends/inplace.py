@@ -20,7 +20,15 @@ from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
 from .tensor import Tensor, adopt
 
-__all__ = ["about_to_write", "bump", "refuse_unfit", "refuse_unwritable", "rewrite", "write"]
+__all__ = [
+    "about_to_write",
+    "bump",
+    "refuse_unfit",
+    "refuse_unwritable",
+    "refuse_unwritable_memory",
+    "rewrite",
+    "write",
+]
 
 
 def about_to_write(tensor: Tensor) -> None:

@@ -419,3 +419,25 @@ def test_places_in_tensors_without_dimensions_and_from_the_end() -> None:
     assert mt.arange(4.0).index_fill(0, mt.tensor([-1, 0]), 9).tolist() == [9.0, 1.0, 2.0, 9.0]
     with pytest.raises(RuntimeError, match="out of bounds"):
         mt.arange(4.0).index_fill(0, mt.tensor([-5]), 9)
+
+
+def test_numbers_that_are_written_the_short_way_are_counted_and_refused() -> None:
+    x, weight = mt.ones(3), mt.ones(3, requires_grad=True)
+    product = (x * weight).sum()
+    x[0], x[1:], x[...] = 2.5, 1, True
+    assert (x.tolist(), x._version) == ([1.0, 1.0, 1.0], 3)
+    with pytest.raises(RuntimeError, match="modified by an in-place operation"):
+        product.backward()
+    whole = mt.zeros(2, dtype=mt.int64)
+    whole[0] = 2.9
+    with pytest.raises(RuntimeError, match="without overflow"):
+        mt.zeros(2, dtype=mt.uint8)[0] = 300
+    with pytest.raises(RuntimeError, match="single memory location"):
+        mt.zeros(1).expand(3)[...] = 1.0
+    with pytest.raises(IndexError, match=r"index 2 is out of bounds"):
+        whole[2] = 1
+    assert whole.tolist() == [2, 0]
+    with mt.inference_mode():
+        kept = mt.zeros(2)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        kept[0] = 1.0

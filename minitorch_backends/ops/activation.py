@@ -239,8 +239,7 @@ def relu6(input: Tensor) -> Tensor:
 )
 def hardsigmoid(input: Array):
     """relu6(input + 3) / 6. The gradient is 0 outside and on the border."""
-    out = np.clip(np.add(input, 3), 0, 6)
-    return np.divide(out, 6, out=out)
+    return np.clip(input + 3, 0, 6) / 6
 
 
 def _hardswish_gradient(g: Tensor, input: Tensor) -> Tensor:

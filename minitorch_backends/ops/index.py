@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from .. import watch
+from ..autograd.inference import InferenceCell
 from ..autograd.views import made_view
 from ..dtypes import dtype_of
+from ..inplace import about_to_write, bump, refuse_unwritable_memory
 from ..kernels.elementwise import in_order
 from ..op import Array, op
 from ..samples import between, gapped, sample
@@ -187,6 +189,22 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
     return view if arrays is None else read(view, arrays)
 
 
+def _wrote(tensor: Tensor, key: Any, number: np.ndarray) -> bool:
+    """Write a number to a view of a tensor that has no history and is none, as the general path does, in a fifth of the
+    time; False, and nothing is done, where there is more to it."""
+    if watch.calls or watch.duals is not None or type(tensor._cell) is InferenceCell:
+        return False
+    basic, arrays = parsed(key, tensor._array.shape)
+    if arrays is not None:
+        return False
+    target = tensor._array if basic is None else np.asarray(getitem.op.forward(tensor._array, basic))
+    refuse_unwritable_memory("copy_", target)
+    about_to_write(tensor)
+    target[...] = number
+    bump(tensor)
+    return True
+
+
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """Write a tensor or a number to the elements at an index, broadcast and converted to this tensor's dtype.
 
@@ -195,6 +213,8 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """
     if not isinstance(value, Tensor):
         value = number_as(value, self, "value", finite=False)
+        if self._node is None and self._state is None and _wrote(self, key, value._array):
+            return
     if value._array.size == 1 and type(key) is Tensor and _is_mask(key, self._array.shape[: key._array.ndim]):
         mask = reshape(key, (*key._array.shape, *(1,) * (self._array.ndim - key._array.ndim)))
         self.masked_fill_(mask, reshape(value, ()))
