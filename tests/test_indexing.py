@@ -426,7 +426,7 @@ def test_numbers_that_are_written_the_short_way_are_counted_and_refused() -> Non
     product = (x * weight).sum()
     x[0], x[1:], x[...] = 2.5, 1, True
     assert (x.tolist(), x._version) == ([1.0, 1.0, 1.0], 3)
-    with pytest.raises(RuntimeError, match="modified by an in-place operation"):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         product.backward()
     whole = mt.zeros(2, dtype=mt.int64)
     whole[0] = 2.9
