@@ -19,16 +19,18 @@ import functools
 import hashlib
 import itertools
 import os
+import pickle
 import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from . import cpu
-from .locks import lock
+from .locks import lock, open_in_children
 
 # LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL,
 # and the first CPU with AVX512_BF16 adds that and AVX512_VNNI.
@@ -55,7 +57,8 @@ def _cap_target() -> None:
 if "numba" not in sys.modules:
     _cap_target()
 
-import numba.core.ccallback  # noqa: E402  (after the target is set)
+import llvmlite.binding.ffi  # noqa: E402  (after the target is set)
+import numba.core.ccallback  # noqa: E402
 from llvmlite import ir  # noqa: E402
 from numba import types  # noqa: E402
 from numba.core.codegen import JITCodeLibrary  # noqa: E402
@@ -83,6 +86,7 @@ FOLDERS_KEPT = 4
 _UNUSED_SECONDS = 3600.0
 _KERNELS = Path(__file__).parent
 _decorating = lock()
+open_in_children(numba.core.compiler_lock.global_compiler_lock._lock, llvmlite.binding.ffi.lib._lock._lock)
 
 
 def _cache_root() -> Path:
@@ -144,6 +148,7 @@ def cache_folder() -> Path:
     return own
 
 
+_DIGEST_BYTES = hashlib.sha256().digest_size
 _files = itertools.count(1)
 _token = os.urandom(6).hex()
 
@@ -154,6 +159,7 @@ def _keep_apart(dispatcher: Any) -> None:
     Numba reads the index of a function, extends it and writes it. What another process writes meanwhile would be lost,
     and compiled again; and with it the number of a file, which Numba takes from the index and might give to the code of
     other types. It also reads the whole index for each signature: it is kept here while the file is the same.
+    What is damaged is compiled again, and what cannot be kept is used all the same.
     """
     kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if kept is None or not hasattr(kept, "_data_name_pattern"):
@@ -169,15 +175,38 @@ def _keep_apart(dispatcher: Any) -> None:
             return load()
         state = file.st_ino, file.st_mtime_ns, file.st_size
         if seen[0] != state:
-            seen = state, load()
+            try:
+                seen = state, load()
+            except Exception:  # whatever a damaged pickle makes
+                return {}
         return dict(seen[1])
 
     def save_alone(key: Any, data: Any) -> None:
-        with _saving():
-            save(key, data)
+        try:
+            with _saving():
+                save(key, data)
+        except OSError as error:
+            warnings.warn(
+                f"compiled code cannot be kept in {kept._cache_path} and will be compiled again by the next process: "
+                f"{error}; set {CACHE_VARIABLE} to another folder",
+                RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
+
+    def load_data(name: str) -> Any:
+        content = Path(kept._data_path(name)).read_bytes()
+        digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if hashlib.sha256(data).digest() != digest:
+            raise OSError(f"{name} is damaged")  # which Numba takes for a file that is not there
+        return pickle.loads(data)
+
+    def save_data(name: str, data: Any) -> None:
+        content = kept._dump(data)
+        with kept._open_for_write(kept._data_path(name)) as file:
+            file.write(hashlib.sha256(content).digest() + content)
 
     kept._data_name = lambda _: pattern.format(number=next(_files)).replace(".nbc", f".{os.getpid()}-{_token}.nbc")
     kept._load_index, kept.save = load_index, save_alone
+    kept._load_data, kept._save_data = load_data, save_data
 
 
 @contextlib.contextmanager

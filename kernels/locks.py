@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-__all__ = ["lock", "reentrant_lock"]
+__all__ = ["lock", "open_in_children", "reentrant_lock"]
 
 _made: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -24,6 +24,12 @@ def reentrant_lock() -> Any:
     made = threading.RLock()
     _made.add(made)
     return made
+
+
+def open_in_children(*locks: Any) -> None:
+    """The same for locks of other libraries."""
+    for each in locks:
+        _made.add(each)
 
 
 def _open_in_child() -> None:

@@ -1,11 +1,15 @@
 """The compiler's settings: what is kept between processes and where, and the CPU that is compiled for."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import llvmlite.binding.ffi
+import numba
 import numpy as np
 import pytest
 
@@ -99,6 +103,60 @@ def test_processes_that_compile_at_once_lose_nothing_of_each_other(tmp_path):
     last = subprocess.run([sys.executable, tmp_path / "script.py", "int8"], input="\n", capture_output=True, text=True,
                           env=environment, check=True)  # fmt: skip
     assert last.stdout == f"{len(kinds)}\n"
+
+
+@pytest.mark.parametrize(("suffix", "damage"), [
+    (".nbi", lambda content: b""), (".nbi", lambda content: content[:20]), (".nbc", lambda content: content[:2000]),
+    (".nbc", lambda content: content[:1000] + b"\0" * 64 + content[1064:]),
+])  # fmt: skip
+def test_damaged_code_is_compiled_again(tmp_path, suffix, damage):
+    for expected in (["1", "0"], ["0", "1"], ["1", "0"], ["0", "1"]):
+        value, counts = run(ROUND, MINITORCH_CACHE_DIR=str(tmp_path))
+        assert (float(value), counts.split()[:2]) == (0.333984375, expected)
+        if expected == ["0", "1"]:
+            for path in tmp_path.rglob(f"*{suffix}"):
+                path.write_bytes(damage(path.read_bytes()))
+
+
+def test_code_that_cannot_be_kept_is_used_all_the_same(monkeypatch):
+    @jit.njit
+    def same(x):
+        return x
+
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(same._cache._cache_file, "_open_for_write", full)
+    with pytest.warns(RuntimeWarning, match=r"cannot be kept in .* No space left on device; set MINITORCH_CACHE_DIR"):
+        assert same(3) == 3
+    assert same(4) == 4
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_compiles_whatever_its_parent_was_compiling():
+    """The lock of the compiler is open in it."""
+
+    @jit.njit
+    def same(x):
+        return x
+
+    held, done = threading.Event(), threading.Event()
+
+    def compile_for_long():
+        with numba.core.compiler_lock.global_compiler_lock, llvmlite.binding.ffi.lib._lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=compile_for_long)
+    thread.start()
+    held.wait()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        os._exit(0 if same(3) == 3 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    done.set()
+    thread.join()
 
 
 def test_every_file_has_a_name_of_its_own():
