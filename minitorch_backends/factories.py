@@ -125,7 +125,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
             f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which "
             "copies"
         )
-    return adopt(canonical(np.asarray(ndarray)))
+    return adopt(canonical(np.asarray(ndarray)).view())  # another array object for each tensor, by which caches know it
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:

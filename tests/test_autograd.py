@@ -15,6 +15,7 @@ import minitorch_backends as mt
 from minitorch_backends import Tensor, no_grad
 from minitorch_backends.autograd import backward, grad
 from minitorch_backends.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from minitorch_backends.autograd.versions import writes
 from minitorch_backends.tensor import Parameter
 
 
@@ -518,6 +519,40 @@ def test_values_that_were_chosen_may_be_overwritten_before_backward() -> None:
         (expected,) = mt.autograd.grad((function(x) * 5).sum(), x)
         function(x).mul_(5).sum().backward()
         assert values(x.grad) == values(expected), name
+
+
+def test_sums_of_many_rows_keep_their_digits() -> None:
+    """One after the other, 200,000 rows of 0.1 lose 2e-3 of the sum in float32."""
+    rows = mt.full((200_000, 4), 0.1)
+    exact = 200_000 * np.float64(np.float32(0.1))
+    bias, weight = mt.zeros(4, requires_grad=True), mt.ones(4, requires_grad=True)
+    (mt.nn.functional.linear(mt.zeros(200_000, 2), mt.zeros(4, 2), bias) * weight).backward(rows)
+    by_moments = mt.zeros(4, requires_grad=True)
+    mt.nn.functional.batch_norm(mt.randn(200_000, 4), None, None, None, by_moments, training=True).backward(rows)
+    turned = mt.full((4, 200_000), 0.1).mT
+    for found in (bias.grad, by_moments.grad, rows.sum(0), rows.mean(0) * 200_000, turned.sum(0),
+                  rows.reshape(400, 500, 4).sum((0, 1)), rows.expand(2, -1, -1)[0].sum(0)):  # fmt: skip
+        assert np.abs(found.detach().numpy() / exact - 1).max() < 4e-6
+    wide = mt.full((200_000, 4), 0.1, dtype=mt.float64).sum(0)
+    assert np.abs(wide.numpy() / (200_000 * 0.1) - 1).max() < 1e-14
+
+
+def test_exponents_have_the_logarithm_in_the_type_of_the_result() -> None:
+    x = mt.tensor([0.7], dtype=mt.float64, requires_grad=True)
+    (mt.pow(mt.tensor(2**53 + 1), x) + mt.xlogy(x, mt.tensor([1 / 3]))).sum().backward()
+    exact = (2.0**53) ** 0.7 * np.log(2.0**53) + np.log(np.float64(np.float32(1 / 3)))
+    assert x.grad.item() == pytest.approx(exact, rel=1e-14)
+
+
+def test_tensors_that_follow_one_another_by_data_hold_no_more_than_the_last() -> None:
+    t = kept = mt.zeros(2)
+    for _ in range(50):
+        t = t.data
+        t.mul_(1.0)
+    assert len(t._cell._origins) <= 2
+    before = writes(kept)
+    t.add_(1.0)
+    assert writes(kept) == (before[0], before[1] + 1)
 
 
 def test_gradients_that_choices_alone_made_have_a_gradient_of_zeros() -> None:

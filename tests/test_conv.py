@@ -464,3 +464,37 @@ def test_means_of_windows_without_what_is_not_finite(value: float) -> None:
     for found in (F.adaptive_avg_pool2d(images, (2, 5)), F.interpolate(images, size=(2, 5), mode="area")):
         assert found[0, 0, 0].tolist() == [1.0] * 5
         np.testing.assert_array_equal(found[0, 0, 1].numpy(), [1.0, value, value, 1.0, 1.0])
+
+
+def test_joined_layers_see_what_takes_the_place_of_their_statistics() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)).eval()
+    fused, x = nn.utils.fuse(model)[0], mt.ones(1, 4, 8, 8)
+
+    def agree() -> bool:
+        return mt.allclose(fused(x), fused.norm(fused.conv(x)), atol=1e-5)
+
+    with mt.no_grad():
+        for value in (0.0, 10.0, 20.0):
+            fused.norm.running_mean = None  # so that the memory of the next one may be that of the last
+            fused.norm.running_mean = mt.full((4,), value)
+            assert agree()
+        fused.norm.eps = 10.0
+        assert agree()
+        fused.conv.bias, fused.norm.weight = None, nn.Parameter(mt.full((4,), 2.0))
+        assert agree()
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(256, 512, bias=False), lambda: nn.Conv2d(16, 32, 3, bias=False)])
+def test_weights_of_one_array_that_changed_are_packed_anew(make: Any) -> None:
+    layer = make()
+    array = np.ones(tuple(layer.weight.shape), np.float32)
+    x = mt.ones(128, 256) if array.ndim == 2 else mt.ones(2, 16, 12, 12)
+    with mt.no_grad():
+        layer.weight = nn.Parameter(mt.from_numpy(array))
+        before = layer(x)
+        array *= 3
+        layer.weight = nn.Parameter(mt.from_numpy(array))
+        assert mt.equal(layer(x), before * 3)
+        array *= 3
+        layer.weight.data = mt.from_numpy(array)
+        assert mt.equal(layer(x), before * 9)

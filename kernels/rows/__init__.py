@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import is_half
+from .addition import summed_first
 from .arrays import LEAST, Dim, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
@@ -35,6 +36,7 @@ __all__ = [
     "softmax_gradient",
     "standardize",
     "standardize_gradient",
+    "summed_first",
     "total",
 ]
 

@@ -16,7 +16,7 @@ class Writes:
         sites: of those that were made while diagnosis was on, the number that they had, and the line that wrote.
     """
 
-    __slots__ = ("sites", "through_data")
+    __slots__ = ("__weakref__", "sites", "through_data")
 
     def __init__(self) -> None:
         self.through_data = 0

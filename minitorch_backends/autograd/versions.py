@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from ..scopes import Scope
@@ -22,19 +23,21 @@ def _cell_of(tensor: Tensor) -> list[Any]:
 
 class DataCell(list[Any]):
     """The version cell of what `tensor.data` gives: a count of its own. Writes are counted with what is known of the
-    tensor's as well, and of that whose `data` the tensor is."""
+    tensor's as well, and of that whose `data` the tensor is, while these are there."""
 
     __slots__ = ("_origins",)
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__([0])
         origin = _cell_of(tensor)
-        self._origins: tuple[Writes, ...] = (details(origin), *getattr(origin, "_origins", ()))
+        before = (each for each in getattr(origin, "_origins", ()) if each() is not None)
+        self._origins: tuple[weakref.ref[Writes], ...] = (weakref.ref(details(origin)), *before)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(index, value)
         for each in self._origins:
-            each.through_data += 1
+            if (known := each()) is not None:
+                known.through_data += 1
 
 
 def writes(tensor: Tensor) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class FusedConvolution(Module):
 
     def __init__(self, conv: Any, norm: Any, relu: Any) -> None:
         self.conv, self.norm, self.relu = conv, norm, relu
-        self._packed, self._key = PackedConvolution(), None
+        self._packed = PackedConvolution()
+        self._key: tuple[Any, ...] = ([], None, None)
         self._folded: tuple[Tensor, Tensor | None] | None = None
 
     def _sources(self) -> list[Tensor | None]:
@@ -55,6 +57,19 @@ class FusedConvolution(Module):
         shifted = shift * scale + (0.0 if beta is None else beta)
         return adopt(folded.astype(weight.dtype)), adopt(shifted.astype(weight.dtype))
 
+    def _current(self) -> tuple[Tensor, Tensor | None]:
+        """What `_fold` gives, kept while all that it is made of is the same."""
+        sources = self._sources()
+        arrays = [None if each is None else each._array for each in sources]  # held, or another could take its place
+        counts = [0 if each is None else writes(each) for each in sources]
+        eps = None if self.norm is None else self.norm.eps
+        folded, (held, *others) = self._folded, self._key
+        same = others == [counts, eps] and None not in counts and all(map(operator.is_, held, arrays))
+        if folded is None or not same:
+            folded = self._folded = self._fold()
+            self._key = arrays, counts, eps
+        return folded
+
     def forward(self, input: Tensor) -> Tensor:
         conv, norm = self.conv, self.norm
         hooked = any(each is not None and each._hooks is not None for each in (conv, norm, self.relu))
@@ -62,10 +77,7 @@ class FusedConvolution(Module):
             result = conv(input)
             result = result if norm is None else norm(result)
             return result if self.relu is None else self.relu(result)
-        key: Any = [(id(each._array), writes(each)) for each in self._sources() if each is not None]
-        if self._folded is None or self._key != key or any(count is None for _, count in key):
-            self._folded, self._key = self._fold(), key
-        weight, bias = self._folded
+        weight, bias = self._current()
         padding = conv.padding
         if conv.padding_mode != "zeros":
             input, padding = F.pad(input, conv._around(), conv.padding_mode), 0

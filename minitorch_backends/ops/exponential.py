@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..dtypes import promote_types
 from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import Sample, pairs, sample, unary_samples
@@ -179,6 +180,7 @@ def _xlogy_samples() -> Iterator[Sample]:
 
 def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
     """g * log(other), and 0 where 0 * log(0) or 0 * log(-1) were 0."""
+    other = other.to(promote_types(other.dtype, g.dtype))
     return g * other.where(((input == 0) & (other <= 0)).logical_not(), 1).log()
 
 

@@ -109,7 +109,8 @@ class PackedWeight:
     """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
 
     Inference with fixed weights pays for packing once. In-place operations on the weight are noticed, those through
-    `weight.data` too; writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`) are not.
+    `weight.data` too; writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`, or through
+    another tensor that was made from the same array) are not.
     """
 
     __slots__ = ("_key", "_kept", "_source")

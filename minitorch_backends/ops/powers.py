@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..conversion import fitted
-from ..dtypes import DType, dtype_of
+from ..dtypes import DType, promote_types
 from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample, unary_samples
@@ -42,7 +42,7 @@ def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
 
 def _exponent_gradient(g: Tensor, input: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
     """g * out * log(input), and 0 for the finite powers of 0; of a negative number to a complex power, too."""
-    input = input.to(dtype_of(out._array)) if out.is_complex() else input
+    input = input.to(promote_types(input.dtype, out.dtype))  # in which the power was computed
     return g * conjugated(out * input.where((input != 0) | (exponent.real < 0), 1).log())
 
 
