@@ -71,7 +71,8 @@ def test_as_an_array() -> None:
     assert shared.tolist() == [9, 1, 2]
     assert copied.tolist() == [0, 1, 2]
     leaf = mt.ones(2, requires_grad=True)
-    assert not mt.asarray(leaf * 2).requires_grad
+    assert mt.asarray(leaf * 2).requires_grad
+    assert not mt.asarray(leaf * 2, requires_grad=False).requires_grad
     again = mt.asarray(leaf, requires_grad=True)
     assert again.requires_grad
     assert again.is_leaf

@@ -32,9 +32,10 @@ def summed_first(x: np.ndarray) -> np.ndarray:
 
 def summed_over(x: np.ndarray, dims: int | tuple[int, ...]) -> np.ndarray:
     """The sums over several dimensions, which are kept with size 1."""
-    axes = tuple(sorted(dim % x.ndim for dim in (dims if isinstance(dims, tuple) else (dims,))))
-    count = len(axes)
-    if not 0 < count < x.ndim or axes != tuple(range(count)) or not x.flags.c_contiguous:
+    given = dims if isinstance(dims, tuple) else (dims,)
+    count = len(given)
+    first = 0 < count < x.ndim and {dim % x.ndim for dim in given} == set(range(count))
+    if not first or not x.flags.c_contiguous:
         return np.add.reduce(x, dims, keepdims=True)
     rows = x.reshape(math.prod(x.shape[:count]), *x.shape[count:])
     return summed_first(rows).reshape((1,) * count + x.shape[count:])

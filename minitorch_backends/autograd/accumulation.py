@@ -30,7 +30,7 @@ def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph:
     """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
     array = value._array
     quick = not create_graph and not watch.calls and array.dtype is dtype and dtype in _QUICK
-    if quick and array.shape[1:] == shape:
+    if quick and array.ndim and array.shape[1:] == shape:
         return adopt(summed_first(array))
     if array.shape != shape:
         value = value.sum_to_size(shape)
