@@ -366,6 +366,9 @@ def test_norms_in_another_type() -> None:
     for dtype in (mt.float16, mt.bfloat16):
         assert linalg.vector_norm(mt.ones(3, dtype=dtype), dtype=dtype).dtype is dtype
         assert linalg.norm(mt.ones(3), dtype=dtype).dtype is dtype
+        assert linalg.vector_norm(mt.full((4,), 100.0, dtype=dtype), 3, dtype=dtype).item() == pytest.approx(
+            158.74, rel=4e-3
+        )
     z = mt.tensor([3 + 4.1j, 1 + 1.3j], dtype=mt.complex64, requires_grad=True)
     linalg.vector_norm(z, math.inf, dtype=mt.complex128).backward()
     np.testing.assert_allclose(z.grad.numpy(), [(3 + 4.1j) / abs(3 + 4.1j), 0], rtol=1e-6)

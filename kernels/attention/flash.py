@@ -28,7 +28,17 @@ from .plain import Attended
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
 
-__all__ = ["WEIGHTS", "attention", "check", "plan_for", "specialised", "summed_at_once", "unit_for", "workspace_bytes"]
+__all__ = [
+    "WEIGHTS",
+    "attention",
+    "check",
+    "plan_for",
+    "specialised",
+    "spread",
+    "summed_at_once",
+    "unit_for",
+    "workspace_bytes",
+]
 
 _QUERIES, _KEYS = 256, 128
 """Queries of a block and keys of a stretch, rounded to what fits the microkernel."""
@@ -219,7 +229,7 @@ def attention(
     pool, threads = threading.pool()
     shapes, strides = (q.shape, k.shape, v.shape), (q.strides, k.strides, v.strides)
     mask = _readable(mask, q.dtype)
-    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, _spread(mask, shapes), *strides)
+    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, spread(mask, shapes), *strides)
     return _attend(call, pool, threads, q, k, v, mask)
 
 
@@ -228,7 +238,7 @@ def _readable(mask: np.ndarray | None, dtype: np.dtype) -> np.ndarray | None:
     return mask if mask is None or mask.dtype in (working_dtype(dtype), dtype) else mask.astype(working_dtype(dtype))
 
 
-def _spread(mask: np.ndarray | None, shapes: tuple) -> tuple[np.dtype, tuple[int, ...]] | None:
+def spread(mask: np.ndarray | None, shapes: tuple) -> tuple[np.dtype, tuple[int, ...]] | None:
     """The dtype of a mask and its strides for all heads, queries and keys."""
     return mask if mask is None else (mask.dtype, np.broadcast_to(mask, (*shapes[0][:3], shapes[1][2])).strides)
 
@@ -261,7 +271,7 @@ def specialised(
         if call is None:
             if len(kept) >= _LAYOUTS_KEPT:
                 kept.clear()
-            call = kept[key] = prepared(threads, shapes, _spread(mask, shapes), *key[:3])
+            call = kept[key] = prepared(threads, shapes, spread(mask, shapes), *key[:3])
         return _attend(call, pool, threads, q, k, v, mask)
 
     return run

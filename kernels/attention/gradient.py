@@ -15,7 +15,7 @@ from .. import threading
 from ..gemm.compiled import working_dtype
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..registry import ArraySpec
-from .flash import WEIGHTS, check, plan_for, summed_at_once
+from .flash import WEIGHTS, check, plan_for, spread, summed_at_once
 
 if TYPE_CHECKING:
     from ..gemm.plans import Plan
@@ -92,7 +92,7 @@ def _prepared(
     causal: bool,
     threads: int,
     shapes: tuple,
-    mask: tuple[int, ...] | None,
+    mask: tuple[np.dtype, tuple[int, ...]] | None,
     *strides: tuple[int, ...],
 ) -> _Call:
     """For q and k of these shapes, and strides of q, k, v and g, and of the mask where there is one."""
@@ -122,7 +122,7 @@ def _prepared(
         (q_across, depth, rows), (g_across, depth, rows), (p, rows, columns), (p_across, columns, rows),
     )  # fmt: skip
     needed = sum(_bytes(*each) for each in packed) + 2 * rows * columns * size + up(_scratch_bytes(plan, shape), 64)
-    (batch, head, line), factor = mask or (0, 0, 0), number(scale if mask is None else 1.0)
+    (batch, head, line), factor = (0, 0, 0) if mask is None else mask[1][:3], number(scale if mask is None else 1.0)
     layout = loops.Layout(
         shape, of_q, of_k, of_v, of_g, q_across, k_across, g_across, p, p_across,
         loops.Mask(batch, head, line, number(scale)), plans.block_leaf(plan, working, True, True),
@@ -167,13 +167,9 @@ def attention_gradient(
 
     pool, threads = threading.pool()
     working, shapes = working_dtype(q.dtype), (q.shape, k.shape)
-    by = None
-    if mask is not None:
-        mask = _dense(mask, k.shape[2], working)
-        by = np.broadcast_to(mask, (*q.shape[:3], k.shape[2])).strides[:3]
-    call = _prepared(
-        q.dtype, precision, rounding, scale, causal, threads, shapes, by, q.strides, k.strides, v.strides, g.strides
-    )
+    mask = None if mask is None else _dense(mask, k.shape[2], working)
+    strides = q.strides, k.strides, v.strides, g.strides
+    call = _prepared(q.dtype, precision, rounding, scale, causal, threads, shapes, spread(mask, shapes), *strides)
     grads = [np.zeros(each.shape, working) for each in (q, k, v)]
     means, statistics = _means(out, g, working), np.ascontiguousarray(statistics)
     memory = take_workspace(call.memory_bytes)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import is_half
-from .addition import summed_first
+from .addition import summed_first, summed_over
 from .arrays import LEAST, Dim, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
@@ -37,6 +37,7 @@ __all__ = [
     "standardize",
     "standardize_gradient",
     "summed_first",
+    "summed_over",
     "total",
 ]
 

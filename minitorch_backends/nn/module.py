@@ -225,7 +225,7 @@ class Module:
     def _own_parameters(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if isinstance(value, Parameter)}
 
-    def own_tensors(self) -> dict[str, Any]:
+    def _own_tensors(self) -> dict[str, Any]:
         """The parameters and buffers of this module itself, by the names of its attributes."""
         return self._own_parameters() | self._own_buffers()
 

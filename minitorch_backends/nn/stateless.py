@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,11 +37,13 @@ def functional_call(
     given, slots = _merged(parameter_and_buffer_dicts), dict(_slots(module))
     found = {name: _slot(module, name) for name in given}
     places = {name: slot for name, slot in found.items() if slot is not None}
+    tied: defaultdict[int, list[Slot]] = defaultdict(list)
+    if tie_weights:
+        for slot in slots.values():
+            tied[id(_held(slot))].append(slot)
     replaced: dict[Slot, Tensor] = {}
     for name, slot in places.items():
-        own = vars(slot[0])[slot[1]]
-        tied = [each for each in slots.values() if tie_weights and vars(each[0])[each[1]] is own]
-        for each in (slot, *tied):
+        for each in (slot, *tied.get(id(_held(slot)), ())):
             if each in replaced and replaced[each] is not given[name]:
                 raise ValueError(
                     f"functional_call: {name!r} is tied to another name with another tensor; give one of them, or pass "
@@ -52,12 +55,17 @@ def functional_call(
             module, given.keys() - places.keys(), [n for n, each in slots.items() if each not in replaced]
         )
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    before = {each: vars(each[0])[each[1]] for each in replaced}
+    before = {each: _held(each) for each in replaced}
     try:
         _put(replaced)
         return module(*arguments, **(kwargs or {}))
     finally:
         _put(before)
+
+
+def _held(slot: Slot) -> Tensor:
+    owner, name = slot
+    return vars(owner)[name]
 
 
 def _put(tensors: Mapping[Slot, Tensor]) -> None:
@@ -86,14 +94,14 @@ def _merged(dicts: Any) -> dict[str, Tensor]:
 def _slots(module: Module) -> Iterator[tuple[str, Slot]]:
     """All parameters and buffers by name, also those that have several."""
     for path, owner in module.named_modules():
-        for name in owner.own_tensors():
+        for name in owner._own_tensors():
             yield joined(path, name), (owner, name)
 
 
 def _slot(module: Module, target: str) -> Slot | None:
     path, _, name = target.rpartition(".")
     owner = module.get_submodule(path)
-    return (owner, name) if name in owner.own_tensors() else None
+    return (owner, name) if name in owner._own_tensors() else None
 
 
 def _refuse_incomplete(module: Module, unexpected: Any, missing: Sequence[str]) -> None:

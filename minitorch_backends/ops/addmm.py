@@ -22,9 +22,8 @@ def added(
     name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
 ) -> np.ndarray:
     """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
-    for factor, value in (("beta", beta), ("alpha", alpha)):
-        if isinstance(value, (str, bytes, list, tuple)) or value is None:
-            raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
+    if type(beta) is not int or type(alpha) is not int:
+        _refuse_no_number(name, beta=beta, alpha=alpha)
     refuse_mixed(a, b)
     refuse_mixed(x, a)
     if a.shape[-1] != b.shape[-2]:
@@ -37,6 +36,12 @@ def added(
     if alpha != 1:
         result *= np.asarray(alpha).astype(a.dtype)
     return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype), out=result)
+
+
+def _refuse_no_number(name: str, **factors: Any) -> None:
+    for factor, value in factors.items():
+        if isinstance(value, (str, bytes, list, tuple)) or value is None:
+            raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
 
 
 def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:

@@ -189,20 +189,19 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
     return view if arrays is None else read(view, arrays)
 
 
-def _wrote(tensor: Tensor, key: Any, number: np.ndarray) -> bool:
-    """Write a number to a view of a tensor that has no history and is none, as the general path does, in a fifth of the
-    time; False, and nothing is done, where there is more to it."""
-    if watch.calls or watch.duals is not None or type(tensor._cell) is InferenceCell:
-        return False
-    basic, arrays = parsed(key, tensor._array.shape)
-    if arrays is not None:
-        return False
-    target = tensor._array if basic is None else np.asarray(getitem.op.forward(tensor._array, basic))
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether a write needs no record and is seen by nobody: to a tensor without history that is no view."""
+    rare = watch.calls or watch.duals is not None or type(tensor._cell) is InferenceCell
+    return tensor._node is None and tensor._state is None and not rare
+
+
+def _write_number(tensor: Tensor, basic: tuple | None, number: np.ndarray) -> None:
+    """Write to a view of such a tensor, as the general path does, in a fifth of the time."""
+    target = tensor._array if basic is None else getitem.op.forward(tensor._array, basic)
     refuse_unwritable_memory("copy_", target)
     about_to_write(tensor)
     target[...] = number
     bump(tensor)
-    return True
 
 
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
@@ -211,15 +210,17 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast,
     and where in-place writes are refused. Nothing has changed then.
     """
-    if not isinstance(value, Tensor):
+    is_number = not isinstance(value, Tensor)
+    if is_number:
         value = number_as(value, self, "value", finite=False)
-        if self._node is None and self._state is None and _wrote(self, key, value._array):
-            return
     if value._array.size == 1 and type(key) is Tensor and _is_mask(key, self._array.shape[: key._array.ndim]):
         mask = reshape(key, (*key._array.shape, *(1,) * (self._array.ndim - key._array.ndim)))
         self.masked_fill_(mask, reshape(value, ()))
         return
     basic, arrays = parsed(key, self._array.shape)
+    if is_number and arrays is None and _is_plain(self):
+        _write_number(self, basic, value._array)
+        return
     view = self
     if arrays is not None and basic is not None:
         view = getitem(self, basic)

@@ -11,6 +11,7 @@ import numpy as np
 from ..conversion import converted
 from ..dtypes import FLOATING, dtype_of, to_dtype
 from ..kernels.elementwise import each
+from ..kernels.elementwise.arrays import is_half
 from ..kernels.gemm.blas import dots
 from ..kernels.rows import log_sum_exp
 from ..op import Array, composite, op
@@ -331,7 +332,9 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
         )
     if dtype is None:
         return _norm_along(input, order, axes, keepdim, count)
-    found = _norm_along(converted(input, to_dtype(dtype).dtype), order, axes, keepdim, count)
+    input = converted(input, to_dtype(dtype).dtype)
+    wide = converted(input, np.dtype(np.float32)) if is_half(input.dtype) else input
+    found = _norm_along(wide, order, axes, keepdim, count)
     return converted(np.asarray(found), to_dtype(dtype).to_real().dtype)
 
 

@@ -14,7 +14,7 @@ from ..dtypes import FLOATING, float32, int64, to_dtype
 from ..kernels import elementwise
 from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import joined as joined_rows
-from ..kernels.rows import summed_first, total
+from ..kernels.rows import summed_over, total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -30,13 +30,12 @@ _FLOAT32 = np.dtype(np.float32)
 def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.ndarray:
     """np.add.reduce, of half types in float32, with rounding errors that grow slowly along the first axes too."""
     axes = (axis,) if type(axis) is int else axis
-    if axes and array.ndim > len(axes) and (found := total(array, axes)) is not None:
-        return found if keepdims else found.squeeze(axes)
+    found = total(array, axes) if axes and array.ndim > len(axes) else None
     if is_half(array.dtype):
         array = converted(array, _FLOAT32)
-    if axes and array.ndim > len(axes) and axes == tuple(range(len(axes))) and array.flags.c_contiguous:
-        rows = array.reshape(math.prod(array.shape[: len(axes)]), *array.shape[len(axes) :])
-        return summed_first(rows).reshape(((1,) * len(axes) if keepdims else ()) + array.shape[len(axes) :])
+    if axes and array.ndim > len(axes):
+        found = summed_over(array, axes) if found is None else found
+        return found if keepdims else found.squeeze(axes)
     if axes is None and not keepdims:
         return elementwise.summed(array)
     return np.add.reduce(array, axis=axis, keepdims=keepdims)

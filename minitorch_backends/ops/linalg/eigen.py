@@ -73,8 +73,7 @@ def _hermitian() -> Iterator[Sample]:
 def _eigh(A: Array, UPLO="L"):
     """The eigenvalues and eigenvectors of the Hermitian matrices whose lower ("L") or upper triangles these are."""
     of_square("eigh", A)
-    triangle = _triangle("eigh", UPLO, A)
-    found = call(kernels.eigh, A, **triangle)
+    found = call(kernels.eigh, A, **_triangle("eigh", UPLO, A))
     raise_for("eigh", found.info, _NOT_CONVERGED)
     return Eig(found.w, found.V)
 
@@ -115,8 +114,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eig:
 def _eigvalsh(A: Array, UPLO="L"):
     """The eigenvalues of Hermitian matrices, for what needs no gradient."""
     of_square("eigvalsh", A)
-    triangle = _triangle("eigvalsh", UPLO, A)
-    found = call(kernels.eigh, A, vectors=False, **triangle)
+    found = call(kernels.eigh, A, vectors=False, **_triangle("eigvalsh", UPLO, A))
     raise_for("eigvalsh", found.info, _NOT_CONVERGED)
     return found.w
 
