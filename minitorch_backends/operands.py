@@ -99,7 +99,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
         name = op.inputs[0 if op.listed else index]
         if value is None and name in op.defaults:
             return None
-        expected = "a Tensor" if dtype is None or op.listed else "a Tensor or a number"
+        expected = "a Tensor or a number" if not op.listed and op.promoted[index] else "a Tensor"
         raise TypeError(f"{op.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
     if dtype is None or array.dtype is dtype.dtype:
         return array

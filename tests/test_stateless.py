@@ -111,5 +111,7 @@ def test_what_is_refused_leaves_the_module_as_it_was() -> None:
     ):
         with pytest.raises(error, match=match):
             functional_call(module, dicts, x, strict=strict)
+    with pytest.raises(TypeError, match="expects a Module, whose parts have names, and got int"):
+        functional_call(3, {}, x)
     assert functional_call(module, {"wait": x}, x).shape == (1, 2)
     assert module.first.weight is module.last.weight is weight

@@ -31,9 +31,11 @@ def functional_call(
     a tensor stands for all names of the one that it replaces. Names that the module does not have are ignored, unless
     `strict`, which also asks for all that it has: RuntimeError.
 
-    Raises ValueError for a name, or tied names, with several tensors, TypeError for what is no tensor, AttributeError
-    for a name in a module that there is not. Not for modules that several threads call at once.
+    Raises ValueError for a name, or tied names, with several tensors, TypeError for what is no module or tensor,
+    AttributeError for a name in a module that there is not. Not for modules that several threads call at once.
     """
+    if not isinstance(module, Module):
+        raise TypeError(f"functional_call expects a Module, whose parts have names, and got {type(module).__name__}")
     given, slots = _merged(parameter_and_buffer_dicts), dict(_slots(module))
     found = {name: _slot(module, name) for name in given}
     places = {name: slot for name, slot in found.items() if slot is not None}
