@@ -17,6 +17,9 @@ ALIKE = (
 )  # fmt: skip
 """Tests of kernels, by the ends of their files' names."""
 
+WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
+"""As `make test` has them."""
+
 
 def main() -> int:
     own = min(map(cpu.LEVELS.index, (cpu.capability(), cpu.hardware())))
@@ -28,8 +31,8 @@ def main() -> int:
         sys.stdout.write(f"tests/kernels with {' '.join(f'{name}={value}' for name, value in settings.items())}\n")
         sys.stdout.flush()
         ignored = [f"--ignore=tests/kernels/test_{name}.py" for name in without]
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "tests/kernels", *ignored]
-        done = subprocess.run([*command, *sys.argv[1:]], env={**os.environ, **settings}, check=False)
+        command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "tests/kernels", *ignored, *sys.argv[1:]]
+        done = subprocess.run(command, env={**os.environ, **settings}, check=False)
         if done.returncode:
             return done.returncode
     return 0

@@ -1,6 +1,7 @@
 """The house as it was drawn: imports point down, `import minitorch_backends` stays light, files keep to one subject."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -99,8 +100,13 @@ def imports_of(name: tuple[str, ...], path: Path) -> Iterator[Import]:
             yield from (Import(name, (*base, *alias.name.split(".")), level > 0, place) for alias in node.names)
 
 
-IMPORTS = [found for name, path in FILES.items() for found in imports_of(name, path)]
-INTERNAL = [found for found in IMPORTS if found.imported[:1] == (PACKAGE,)]
+@functools.cache
+def imports() -> list[Import]:
+    return [found for name, path in FILES.items() for found in imports_of(name, path)]
+
+
+def internal() -> list[Import]:
+    return [found for found in imports() if found.imported[:1] == (PACKAGE,)]
 
 
 def declared_dependencies() -> set[str]:
@@ -115,7 +121,7 @@ def test_every_part_has_a_rank():
 
 def test_imports_point_down():
     top = max(RANKS.values())
-    ranked = [(found, RANKS.get(found.part(), 0), RANKS.get(found.importer[1], top)) for found in INTERNAL]
+    ranked = [(found, RANKS.get(found.part(), 0), RANKS.get(found.importer[1], top)) for found in internal()]
     upward = [found.place for found, imported, importer in ranked if imported > importer]
     assert not upward, f"these import a part that stands above them: {upward}"
 
@@ -123,7 +129,7 @@ def test_imports_point_down():
 def test_kernels_know_arrays_only():
     """No flag, no tensor: precision, solver and thread count arrive as arguments. Relative, so that nothing imports
     the folder under its top-level name and gets a second copy of each module."""
-    own = [found for found in INTERNAL if found.importer[1] == "kernels"]
+    own = [found for found in internal() if found.importer[1] == "kernels"]
     strays = [found.place for found in own if found.part() != "kernels" or not found.relative]
     assert own, "no import was found in kernels/: the walk is broken"
     assert not strays, f"kernels/ imports only itself, and by relative imports, unlike: {strays}"
@@ -131,7 +137,7 @@ def test_kernels_know_arrays_only():
 
 def test_third_parties_are_declared():
     allowed = {PACKAGE, "llvmlite", *sys.stdlib_module_names, *declared_dependencies()}  # llvmlite is Numba's own
-    others = [found for found in IMPORTS if not found.imported or found.imported[0] not in allowed]
+    others = [found for found in imports() if not found.imported or found.imported[0] not in allowed]
     plugin = (PACKAGE, "pytest_plugin")  # loaded by pytest only
     strays = [found.place for found in others if (found.importer, found.imported) != (plugin, ("pytest",))]
     assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
