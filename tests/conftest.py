@@ -1,5 +1,6 @@
 """What every test shares: how hypothesis looks for examples, and flags as they are in a fresh process."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -12,6 +13,21 @@ from minitorch_backends import backends
 settings.register_profile("local", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+LONGEST_FILES = ("test_ops.py", "test_bench.py", "test_fft.py", "test_conv.py", "test_gemm.py", "test_linalg_contract.py")
+"""Each takes a minute or more where nothing is compiled yet."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, so that no worker has one of them left when the others have nothing."""
+    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
+
+
+def pytest_collection_finish() -> None:
+    """22,000 tests live to the end: the collector, which compiling keeps busy, need not walk through them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
