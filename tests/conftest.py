@@ -15,7 +15,9 @@ settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-LONGEST_FILES = ("test_ops.py", "test_bench.py", "test_fft.py", "test_conv.py", "test_gemm.py", "test_linalg_contract.py")
+LONGEST_FILES = (
+    "test_ops.py", "test_bench.py", "test_fft.py", "test_conv.py", "test_gemm.py", "test_linalg_contract.py",
+)  # fmt: skip
 """Each takes a minute or more where nothing is compiled yet."""
 
 

@@ -196,6 +196,27 @@ def test_the_workspace_is_shown_and_limited() -> None:
         assert algorithm(x, weight).implementation == usual.implementation
 
 
+def test_transforms_of_convolutions_have_kept_plans(default_flags: None) -> None:
+    """In the cache of the transforms themselves, which the flag bounds."""
+    x, weight = normal(1, 2, 40, 40), normal(2, 2, 15, 15)
+    assert algorithm(x, weight).implementation == "fft"
+    cache = backends.cuda.cufft_plan_cache
+    with mt.no_grad():
+        cache.clear()
+        usual = F.conv2d(x, weight)
+        made, kept = cache.misses, cache.size
+        assert made == kept > 0
+        again = F.conv2d(x, weight)
+        assert (cache.misses, cache.size) == (made, kept)
+        assert cache.hits > 0
+        with Snapshot([("cuda.cufft_plan_cache.max_size", 0)]):
+            without = F.conv2d(x, weight)
+            assert cache.size == 0
+            assert cache.misses > made
+    assert np.array_equal(usual, again)
+    assert np.array_equal(usual, without)
+
+
 # The tuner
 
 

@@ -14,8 +14,8 @@ A `Kept` weight may stand in for the array of a weight; implementations that rea
 Three keywords steer the choice among implementations, which do not see them: `without`, pairs of an implementation's
 name and the reason why it may not run; `workspace_limit`, the bytes that an implementation may take besides its
 arguments and its result (the last implementation, which is told of it and keeps its columns below it, runs in any
-case); and `every=True`, which
-also admits those that can do a call, and are usually not the best for it.
+case); and `every=True`, which also admits those that can do a call, and are usually not the best for it. `plans` is for
+"fft" alone: how many plans of transforms are kept.
 
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result
 may be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
@@ -55,8 +55,6 @@ conv_weight_gradient = Kernel("conv_weight_gradient", reference=exact.exact_weig
 
 KERNELS = (conv, conv_input_gradient, conv_weight_gradient)
 
-_OF_WORKSPACE = ("workspace_limit",)
-
 _workspaces: dict[tuple[str, str], Callable[..., int]] = {}
 
 
@@ -71,6 +69,7 @@ def declare(
     slower: Callable[..., str | None] | None = None,
     last: bool = False,
     packs: bool = False,
+    takes: str | None = None,
 ) -> None:
     """Declare the next best implementation of one of the three kernels. Shapes that are not those of one convolution
     raise ValueError before any implementation sees them: compiled ones would read beyond arrays.
@@ -80,8 +79,9 @@ def declare(
         slower: from what `refuses` is given, a sentence where others are faster or more accurate: measured, and not
             asked with `every=True`.
         workspace: from what `refuses` is given, the bytes that a call takes besides its arguments and its result.
-        last: it may run whatever `without` says, and takes the keyword `workspace_limit`, as its `workspace` does.
+        last: it may run whatever `without` and `workspace_limit` say.
         packs: it takes a `Kept` weight as it is, and reads its packed form; others are given the array.
+        takes: the keyword of those that steer that it takes.
     """
     if workspace is not None:
         _workspaces[kernel.name, name] = workspace
@@ -91,6 +91,7 @@ def declare(
         without: tuple[tuple[str, str], ...] = (),
         workspace_limit: int | None = None,
         every: bool = False,
+        plans: int | None = None,
         **keywords: Any,
     ) -> str | None:
         if not last:
@@ -109,9 +110,7 @@ def declare(
         return sentence
 
     def unsteered(*arrays: np.ndarray, **keywords: Any) -> np.ndarray:
-        given = {name: value for name, value in keywords.items() if name not in STEERING}
-        if last and "workspace_limit" in keywords:
-            given["workspace_limit"] = keywords["workspace_limit"]
+        given = {name: value for name, value in keywords.items() if name == takes or name not in STEERING}
         return run(*(arrays if packs else map(array_of, arrays)), **given)
 
     def specialise(*specs: ArraySpec, **keywords: Any) -> Callable[..., np.ndarray] | None:
@@ -128,7 +127,7 @@ def declare(
 def workspace(kernel: Kernel, name: str, *specs: ArraySpec, **keywords: Any) -> int:
     """The bytes that an implementation takes for these arrays besides its arguments and its result."""
     needed = _workspaces.get((kernel.name, name))
-    keywords = {key: value for key, value in keywords.items() if key in _OF_WORKSPACE or key not in STEERING}
+    keywords = {key: value for key, value in keywords.items() if key == "workspace_limit" or key not in STEERING}
     return 0 if needed is None else needed(*specs, **keywords)
 
 
@@ -173,16 +172,19 @@ def _of_weight_columns(
 
 
 _TILES = {"winograd2": 4, "winograd4": 6}
+_LAST = {"last": True, "takes": "workspace_limit"}
 
 _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("conv", "fft"): {"run": fourier.conv_fft, "refuses": fourier.conv_refuses, "workspace": fourier.conv_workspace},
+    ("conv", "fft"): {
+        "run": fourier.conv_fft, "refuses": fourier.conv_refuses, "workspace": fourier.conv_workspace, "takes": "plans",
+    },
     ("conv_input_gradient", "fft"): {
         "run": fourier.input_gradient_fft, "refuses": fourier.input_gradient_refuses,
-        "workspace": fourier.input_gradient_workspace,
+        "workspace": fourier.input_gradient_workspace, "takes": "plans",
     },
     ("conv_weight_gradient", "fft"): {
         "run": fourier.weight_gradient_fft, "refuses": fourier.weight_gradient_refuses,
-        "workspace": fourier.weight_gradient_workspace,
+        "workspace": fourier.weight_gradient_workspace, "takes": "plans",
     },
     ("conv", "depthwise"): {
         "run": fast.conv_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True,
@@ -217,12 +219,12 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "run": fast.weight_gradient_implicit, "isa": "avx2", "refuses": fast.refuses_implicit,
         "workspace": fast.workspace_weight_implicit,
     },
-    ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, "last": True},
+    ("conv", "explicit"): {"run": explicit.conv_explicit, "workspace": _of_columns, **_LAST},
     ("conv_input_gradient", "explicit"): {
-        "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, "last": True,
+        "run": explicit.input_gradient_explicit, "workspace": _of_input_columns, **_LAST,
     },
     ("conv_weight_gradient", "explicit"): {
-        "run": explicit.weight_gradient_explicit, "workspace": _of_weight_columns, "last": True,
+        "run": explicit.weight_gradient_explicit, "workspace": _of_weight_columns, **_LAST,
     },
 }  # fmt: skip
 for _name, _tile in _TILES.items():

@@ -2,8 +2,8 @@
 
 A convolution of stride and dilation 1 is a correlation, whose spectrum is that of the input times the conjugate of the
 weight's; its transposes are products of two spectra of the three in the same way. The transforms are as long as the
-padded input, so that nothing wraps around into the result. (M. Mathieu, M. Henaff, Y. LeCun, "Fast training of
-convolutional networks through FFTs", arXiv 1312.5851.)
+padded input, so that nothing wraps around into the result; their plans are kept. (M. Mathieu, M. Henaff, Y. LeCun,
+"Fast training of convolutional networks through FFTs", arXiv 1312.5851.)
 
 An error is some log2(length) roundings relative to the largest entries, not to each entry's own terms.
 """
@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import threading
+from ..elementwise.turned import in_order
+from ..fft import irfftn, rfftn
+from ..fft.contract import DEFAULT_PLANS
 from ..gemm import matmul
 from ..registry import ArraySpec, Refused
-from .shapes import empty_output, is_channels_last, output_size, padded, steps
+from .shapes import empty_output, is_channels_last, output_size, steps
 
 __all__ = [
     "conv_fft", "conv_refuses", "conv_workspace", "input_gradient_fft", "input_gradient_refuses",
@@ -49,9 +51,9 @@ def _lengths(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def _bytes(counts: int, size: Sequence[int], itemsize: int) -> int:
-    """Of so many spectra, and of their reordered copies."""
-    lengths = _lengths(size)
-    return 2 * counts * math.prod(lengths[:-1]) * (lengths[-1] // 2 + 1) * 2 * itemsize
+    """Of so many spectra, of their reordered copies, and of the numbers that they are the spectra of."""
+    *outer, last = _lengths(size)
+    return counts * math.prod(outer) * (2 * 2 * (last // 2 + 1) + last) * itemsize
 
 
 def conv_refuses(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any) -> str | None:
@@ -109,30 +111,29 @@ def _require_even(x: np.ndarray) -> None:
             raise Refused(f"few values of {largest:.3g} would cost the others, of a mean of {mean:.3g}, their accuracy")
 
 
-def _spectrum(x: np.ndarray, groups: int, lengths: Sequence[int], rows: int) -> np.ndarray:
-    """(frequencies, groups, rows, columns) of an array (A, B, *S), whose `rows`-th dimension (0 or 1) of A and B has
-    the groups."""
-    from scipy.fft import rfftn
-
+def _spectrum(
+    x: np.ndarray, groups: int, lengths: Sequence[int], rows: int, plans: int, padding: Sequence[int] = ()
+) -> np.ndarray:
+    """(frequencies, groups, rows, columns) of an array (A, B, *S), padded on both sides and filled up to `lengths`,
+    whose `rows`-th dimension (0 or 1) of A and B has the groups."""
     _require_even(x)
-    axes = tuple(range(2, x.ndim))
-    found = rfftn(x, lengths, axes, workers=threading.get_num_threads())
+    wide = np.zeros((*x.shape[:2], *lengths), x.dtype)
+    pads = padding or (0,) * len(lengths)
+    wide[(..., *(slice(pad, pad + size) for pad, size in zip(pads, x.shape[2:], strict=True)))] = x
+    found = rfftn(wide, range(2, x.ndim), plans)
     shape = [found.shape[0], found.shape[1]]
     shape[rows : rows + 1] = [groups, shape[rows] // groups]
     split = found.reshape(*shape, math.prod(found.shape[2:]))
-    return np.moveaxis(split, (3, rows), (0, 1))
+    return in_order(np.moveaxis(split, (3, rows), (0, 1)))
 
 
-def _back(spectrum: np.ndarray, lengths: Sequence[int], inside: Any, channels_last: bool) -> np.ndarray:
+def _back(spectrum: np.ndarray, lengths: Sequence[int], inside: Any, channels_last: bool, plans: int) -> np.ndarray:
     """The part `inside` of what has this spectrum (frequencies, groups, A, B), as (A, groups x B, *S)."""
-    from scipy.fft import irfftn
-
     _, groups, rows, columns = spectrum.shape
-    ordered = np.moveaxis(spectrum, (2, 1, 3), (0, 1, 2))
+    ordered = in_order(np.moveaxis(spectrum, (2, 1, 3), (0, 1, 2)))
     frequencies = (*lengths[:-1], lengths[-1] // 2 + 1)
     ordered = ordered.reshape(rows, groups * columns, *frequencies)
-    axes = tuple(range(2, 2 + len(lengths)))
-    found = irfftn(ordered, lengths, axes, workers=threading.get_num_threads())[(..., *inside)]
+    found = irfftn(ordered, range(2, 2 + len(lengths)), lengths[-1], plans)[(..., *inside)]
     if not np.isfinite(found).all():
         raise Refused("a spectrum is not finite, or its sums are not, and would spread over the whole result")
     result = empty_output(found.shape, found.dtype, channels_last)
@@ -142,15 +143,15 @@ def _back(spectrum: np.ndarray, lengths: Sequence[int], inside: Any, channels_la
 
 def conv_fft(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), groups: int = 1,
-    relu: bool = False, **_: Any,
+    relu: bool = False, plans: int = DEFAULT_PLANS, **_: Any,
 ) -> np.ndarray:  # fmt: skip
     """x times the conjugate of the weight, at every frequency."""
     kernel = weight.shape[2:]
     at = steps(len(kernel), (), padding)
     output, lengths = output_size(x.shape[2:], kernel, at), _lengths(_wide(x.shape[2:], at.padding))
-    left = _spectrum(padded(x, at.padding), groups, lengths, 1)
-    right = _spectrum(weight, groups, lengths, 0)
-    y = _back(matmul(left, right.conj().mT), lengths, [slice(count) for count in output], is_channels_last(x))
+    left = _spectrum(x, groups, lengths, 1, plans, at.padding)
+    right = _spectrum(weight, groups, lengths, 0, plans)
+    y = _back(matmul(left, right.conj().mT), lengths, [slice(count) for count in output], is_channels_last(x), plans)
     if bias is not None:
         y += bias.reshape(len(bias), *(1,) * len(kernel))
     return np.maximum(y, 0, out=y) if relu else y
@@ -158,23 +159,24 @@ def conv_fft(
 
 def input_gradient_fft(
     g: np.ndarray, weight: np.ndarray, *, input_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1,
-    **_: Any,
+    plans: int = DEFAULT_PLANS, **_: Any,
 ) -> np.ndarray:  # fmt: skip
     """g times the weight, at every frequency."""
     at = steps(len(input_size), (), padding)
     lengths = _lengths(_wide(input_size, at.padding))
-    left, right = _spectrum(g, groups, lengths, 1), _spectrum(weight, groups, lengths, 0)
+    left, right = _spectrum(g, groups, lengths, 1, plans), _spectrum(weight, groups, lengths, 0, plans)
     inside = [slice(pad, pad + size) for pad, size in zip(at.padding, input_size, strict=True)]
-    return _back(matmul(left, right), lengths, inside, is_channels_last(g))
+    return _back(matmul(left, right), lengths, inside, is_channels_last(g), plans)
 
 
 def weight_gradient_fft(
-    x: np.ndarray, g: np.ndarray, *, kernel_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1, **_: Any
-) -> np.ndarray:
+    x: np.ndarray, g: np.ndarray, *, kernel_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1,
+    plans: int = DEFAULT_PLANS, **_: Any,
+) -> np.ndarray:  # fmt: skip
     """x times the conjugate of g, at every frequency."""
     at = steps(len(kernel_size), (), padding)
     lengths = _lengths(_wide(x.shape[2:], at.padding))
-    left, right = _spectrum(g, groups, lengths, 1), _spectrum(padded(x, at.padding), groups, lengths, 1)
+    left, right = _spectrum(g, groups, lengths, 1, plans), _spectrum(x, groups, lengths, 1, plans, at.padding)
     product = matmul(left.conj().mT, right)  # (frequencies, groups, O/groups, C/groups)
     rows = product.reshape(len(product), 1, groups * product.shape[2], product.shape[3])
-    return _back(rows, lengths, [slice(taps) for taps in kernel_size], False)
+    return _back(rows, lengths, [slice(taps) for taps in kernel_size], False, plans)

@@ -24,8 +24,8 @@ from .shapes import is_channels_last
 
 __all__ = ["STEERING", "BenchmarkCache", "benchmark_cache"]
 
-STEERING = ("without", "workspace_limit", "every")
-"""Keywords of the kernels that their implementations do not see."""
+STEERING = ("without", "workspace_limit", "every", "plans")
+"""Keywords of the kernels that their implementations do not see, unless they are declared with it."""
 
 _FORMAT = 1
 _RUNS, _SECONDS = 3, 0.2
@@ -130,9 +130,7 @@ def _line(kernel: Kernel, arrays: tuple[Any, ...], keywords: Mapping[str, Any], 
         return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
     shapes = [text(x.shape) + ("-last" if _is_last(x) else "") for x in arrays]
-    options = [
-        f"{name}={text(value)}" for name, value in keywords.items() if name not in ("without", "workspace_limit")
-    ]
+    options = [f"{name}={text(value)}" for name, value in keywords.items() if name == "every" or name not in STEERING]
     admitted = ",".join(each.name for each in decision.candidates)
     machine = f"{cpu.capability()} threads={threading.get_num_threads()}"
     return " ".join([kernel.name, arrays[0].dtype.name, *shapes, *options, f"of={admitted}", machine])

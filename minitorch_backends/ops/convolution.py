@@ -18,6 +18,7 @@ from ..kernels.conv import (
 )
 from ..kernels.conv.apart import Apart
 from ..kernels.conv.shapes import steps as steps_of
+from ..kernels.fft.contract import DEFAULT_PLANS
 from ..kernels.registry import Kernel
 from ..op import Array, op
 from ..samples import Sample, between, sample
@@ -41,7 +42,7 @@ class Steering(NamedTuple):
     """What the flags of a state say about algorithms."""
 
     keywords: dict[str, Any]
-    """`without` and `workspace_limit` of the kernels."""
+    """`without`, `workspace_limit` and `plans` of the kernels."""
     depthwise: bool
     """Whether depthwise convolutions prefer the algorithm made for them."""
     timed: int | None
@@ -86,6 +87,8 @@ def _steer(state: State) -> Steering:
     keywords: dict[str, Any] = {"without": tuple(without.items())} if without else {}
     if read("workspace_limit") is not None:
         keywords["workspace_limit"] = read("workspace_limit")
+    if read("cuda.cufft_plan_cache.max_size") != DEFAULT_PLANS:
+        keywords["plans"] = read("cuda.cufft_plan_cache.max_size")
     timed = (read("cudnn.benchmark_limit") or 0) if read("cudnn.benchmark") and fixed is None else None
     steering = Steering(keywords, read("cudnn.depthwise_kernel") == "native", timed)
     state.derived["convolutions"] = steering
