@@ -45,9 +45,10 @@ def _refusal(dtype: np.dtype, dims: int, keywords: dict[str, Any]) -> str | None
 
 
 def _lengths(size: Sequence[int]) -> tuple[int, ...]:
+    """Even ones without large factors: there are passes for real numbers of which half are complex ones."""
     from scipy.fft import next_fast_len
 
-    return tuple(next_fast_len(length, real=axis == len(size) - 1) for axis, length in enumerate(size))
+    return tuple(2 * next_fast_len((length + 1) // 2, real=True) for length in size)
 
 
 def _bytes(counts: int, size: Sequence[int], itemsize: int) -> int:

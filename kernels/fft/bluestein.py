@@ -17,10 +17,13 @@ from . import stockham
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .lengths import factors, lanes_of
 
-__all__ = ["LEAST", "Chirp", "fft_bluestein", "smooth_length"]
+__all__ = ["LEAST", "LEAST_REAL", "LONG_REAL", "Chirp", "fft_bluestein", "smooth_length"]
 
 LEAST = 1000
 """Numbers in an array from which this is faster than SciPy, which starts in less time (bench/NOTES.md)."""
+
+LEAST_REAL, LONG_REAL = (64, 1 << 13), 2000
+"""Real numbers of one transform, and of all, from which two rows as one are; and of one, from which few rows are."""
 
 _ODD = (1, 3, 5, 9, 15)
 
@@ -108,7 +111,10 @@ def _complex_axis(x: np.ndarray, axis: int, inverse: bool, scale: float, kept: i
 
 
 def _real_axis(x: np.ndarray, axis: int, n: int, inverse: bool, scale: float, kept: int) -> np.ndarray:
-    """Real numbers, or half their spectra: two rows as one of complex numbers, or each row as one."""
+    """Real numbers, or half their spectra: two rows as one of complex numbers, or each row as one; by Stockham's
+    algorithm where it has passes for half as many."""
+    if factors(n) is not None:
+        return stockham.real_axis(x, axis, n, "halved" if inverse else "real", scale, kept)
     from . import pairs
 
     x = np.moveaxis(x, axis, -1)
@@ -131,13 +137,25 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
     shape, size = list(x.shape), real_of(x.dtype).itemsize
     for axis, n in reversed(list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))):
         if kind in ("real", "halved") and axis == axes[-1]:
-            batch = math.prod(shape) // shape[axis]
+            if sentence := _refuses_real(tuple(shape), axis, n, size, kind):
+                return sentence
             shape[axis] = n // 2 + 1
-            kinds = [stockham.kind_of(n, rows, size) for rows in (batch, (batch + 1) // 2)]  # alone, or two as one
-        else:
-            kinds = [stockham.axis_kind((*shape[:axis], n, *shape[axis + 1 :]), axis, n, size)[0]]
-        if factors(n) is not None and None in kinds:
-            return f"has no passes for length {n} of {list(x.shape)}"
+        elif factors(n) is not None:
+            found = stockham.axis_kind((*shape[:axis], n, *shape[axis + 1 :]), axis, n, size)[0]
+            if found is None:
+                return f"has no passes for length {n} of {list(x.shape)}"
+    return None
+
+
+def _refuses_real(shape: tuple[int, ...], axis: int, n: int, size: int, kind: str) -> str | None:
+    """SciPy has passes of real numbers for every small factor, and no chirp before 50."""
+    rows = math.prod(shape) // shape[axis]
+    if factors(n) is not None:
+        passes = stockham.real_kind(shape, axis, n, size, kind)
+        return None if passes else f"has no passes for {n} real numbers, as SciPy has"
+    least_length, least = LEAST_REAL
+    if n < least_length or (n < LONG_REAL and rows * n < least):
+        return f"takes longer than SciPy for {rows} times {n} real numbers; faster from {least}"
     return None
 
 

@@ -44,6 +44,8 @@ __all__ = [
     "kind_of",
     "mirrored",
     "plan_of",
+    "real_axis",
+    "real_kind",
     "result",
     "rows_of",
     "run",
@@ -220,7 +222,7 @@ def _along_last(
 # The kernel's implementation
 
 
-def _real_kind(shape: tuple[int, ...], axis: int, n: int, size: int, real: str) -> str | None:
+def real_kind(shape: tuple[int, ...], axis: int, n: int, size: int, real: str) -> str | None:
     """How n real numbers along an axis are transformed: as half as many complex numbers."""
     return kind_of(n // 2, math.prod(shape) // shape[axis], size, real) if n % 2 == 0 else None
 
@@ -243,7 +245,7 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
     shape, order = list(x.shape), list(zip(axes, lengths_of(x.shape, kind, axes, last), strict=True))
     if kind in ("real", "halved"):
         axis, n = order.pop()
-        if _real_kind(x.shape, axis, n, size, kind) is None:
+        if real_kind(x.shape, axis, n, size, kind) is None:
             return f"has no passes for {n} real numbers of {list(x.shape)}"
         shape[axis] = n // 2 + 1
     for axis, n in order:
@@ -254,8 +256,8 @@ def _refuses(x: ArraySpec, *, kind: str, axes: tuple[int, ...], last: int = 0, *
     return None
 
 
-def _real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: int) -> np.ndarray:
-    found = _real_kind(x.shape, axis, n, real_of(x.dtype).itemsize, real)
+def real_axis(x: np.ndarray, axis: int, n: int, real: str, scale: float, kept: int) -> np.ndarray:
+    found = real_kind(x.shape, axis, n, real_of(x.dtype).itemsize, real)
     assert found is not None
     return _along_last(np.moveaxis(x, axis, -1), n // 2, found, real, real == "halved", scale, kept, axis)
 
@@ -358,10 +360,10 @@ def fft_stockham(
     scale, inverse = 1 / divisor(lengths, scaling), kind in ("inverse", "halved")
     order, own = list(zip(axes, lengths, strict=True)), False
     if kind == "real":
-        x, own = _real_axis(x, *order.pop(), "real", scale, plans), True
+        x, own = real_axis(x, *order.pop(), "real", scale, plans), True
         scale = 1.0
     ends = order.pop() if kind == "halved" else None
     for axis, _ in reversed(order):
         x, own = along_axis(x, axis, inverse, scale, plans, own), True
         scale = 1.0
-    return x if ends is None else _real_axis(x, *ends, "halved", scale, plans)
+    return x if ends is None else real_axis(x, *ends, "halved", scale, plans)

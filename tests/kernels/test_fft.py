@@ -224,8 +224,9 @@ def test_bluestein(kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> No
     """Lengths with large primes along the last axis, along another one, beside smooth ones, alone and in batches."""
     monkeypatch.setattr(stockham, "LEAST", 0)
     monkeypatch.setattr(bluestein, "LEAST", 0)
+    monkeypatch.setattr(bluestein, "LEAST_REAL", (0, 0))
     cases = [((3, 17), (1,)), ((1, 127), (1,)), ((2, 34, 3), (1,)), ((16, 19, 62), (0, 1, 2)), ((2, 257), (1,))]
-    cases += [((20, 35), (1,)), ((2, 17 * 17, 2), (1,)), ((71, 19), (1,)), ((10, 127), (1,))]
+    cases += [((20, 36), (1,)), ((2, 17 * 17, 2), (1,)), ((71, 19), (1,)), ((10, 127), (1,)), ((3, 17, 36), (1, 2))]
     for shape, axes in cases:
         x, last = numbers(*shape, dtype=dtype), shape[axes[-1]]
         if kind == "real":
@@ -407,17 +408,26 @@ def test_refusals() -> None:
         ((name, found), *_) = fft.decide(array, kind=kind, axes=axes).refusals
         assert name == "stockham"
         assert sentence in found
-    for array, sentence in ((x[:50, :17], "numbers are few"), (numbers(2000, 1), "no passes for length 1")):
-        verdicts = fft.decide(array, kind="forward", axes=(1,), prefer="bluestein").refusals
+    for array, kind, sentence in (
+        (x[:50, :17], "forward", "numbers are few"),
+        (numbers(2000, 1), "forward", "no passes for length 1"),
+        (numbers(2000, 45).real, "real", "no passes for 45 real numbers, as SciPy has"),
+        (numbers(2000, 61).real, "real", "longer than SciPy for 2000 times 61 real numbers"),
+        (numbers(15, 509).real, "real", "longer than SciPy for 15 times 509 real numbers"),
+    ):
+        verdicts = fft.decide(array, kind=kind, axes=(1,), prefer="bluestein").refusals
         assert sentence in dict(verdicts)["bluestein"]
+    for rows, n in ((17, 509), (1, 2003)):
+        assert fft.decide(numbers(rows, n).real, kind="real", axes=(1,)).candidates[0].name == "bluestein"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["real", "halved"])
-@pytest.mark.parametrize("n", [61, 62, 64, 105])
-def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str) -> None:
+@pytest.mark.parametrize("n", [61, 62, 124, 197])
+def test_rows_of_real_numbers_in_pairs(n: int, kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of each row is relative to its own norm, whatever its partner's, of an odd number of rows as well; and
     what is no number stays in its row."""
+    monkeypatch.setattr(bluestein, "LEAST_REAL", (0, 0))
     x = numbers(33, n, dtype=dtype)
     x = x.real.copy() if kind == "real" else x[:, : n // 2 + 1].copy()
     x *= (10.0 ** (np.arange(33) % 7 * 5 - 15))[:, None]
