@@ -165,7 +165,7 @@ def algorithm(x: mt.Tensor, weight: mt.Tensor, **named: Any) -> explain.Record:
 
 
 def test_what_flags_forbid_is_refused_in_their_name() -> None:
-    x, weight = normal(1, 2, 40, 40), normal(2, 2, 15, 15)
+    x, weight = normal(1, 2, 150, 150), normal(2, 2, 61, 61)
     for path, forbidden in (
         ("nnpack.enabled", {"fft", "winograd2", "winograd4"}),
         ("cudnn.enabled", {name for name in conv.implementations if name != "explicit"}),
@@ -184,7 +184,7 @@ def test_what_flags_forbid_is_refused_in_their_name() -> None:
 
 
 def test_the_workspace_is_shown_and_limited() -> None:
-    x, weight = normal(1, 2, 40, 40), normal(2, 2, 15, 15)
+    x, weight = normal(1, 2, 150, 150), normal(2, 2, 61, 61)
     usual = algorithm(x, weight)
     taken = dict(usual.options)["workspace"]
     assert taken > 0
@@ -198,7 +198,7 @@ def test_the_workspace_is_shown_and_limited() -> None:
 
 def test_transforms_of_convolutions_have_kept_plans(default_flags: None) -> None:
     """In the cache of the transforms themselves, which the flag bounds."""
-    x, weight = normal(1, 2, 40, 40), normal(2, 2, 15, 15)
+    x, weight = normal(1, 2, 150, 150), normal(2, 2, 61, 61)
     assert algorithm(x, weight).implementation == "fft"
     cache = backends.cuda.cufft_plan_cache
     with mt.no_grad():

@@ -130,7 +130,7 @@ def benchmarked() -> Observation:
 def wide_convolution() -> Observation:
     """Of a kernel so large that its usual algorithm has a workspace."""
     mt.manual_seed(0)
-    x, weight = mt.randn(1, 2, 40, 40), mt.randn(2, 2, 15, 15)
+    x, weight = mt.randn(1, 2, 150, 150), mt.randn(2, 2, 61, 61)
     return observed(lambda: mt.conv2d(x, weight))
 
 

@@ -175,17 +175,6 @@ _TILES = {"winograd2": 4, "winograd4": 6}
 _LAST = {"last": True, "takes": "workspace_limit"}
 
 _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("conv", "fft"): {
-        "run": fourier.conv_fft, "refuses": fourier.conv_refuses, "workspace": fourier.conv_workspace, "takes": "plans",
-    },
-    ("conv_input_gradient", "fft"): {
-        "run": fourier.input_gradient_fft, "refuses": fourier.input_gradient_refuses,
-        "workspace": fourier.input_gradient_workspace, "takes": "plans",
-    },
-    ("conv_weight_gradient", "fft"): {
-        "run": fourier.weight_gradient_fft, "refuses": fourier.weight_gradient_refuses,
-        "workspace": fourier.weight_gradient_workspace, "takes": "plans",
-    },
     ("conv", "depthwise"): {
         "run": fast.conv_depthwise, "isa": "avx2", "refuses": fast.refuses_depthwise, "packs": True,
     },
@@ -227,6 +216,8 @@ _IMPLEMENTATIONS: dict[tuple[str, str], dict[str, Any]] = {
         "run": explicit.weight_gradient_explicit, "workspace": _of_weight_columns, **_LAST,
     },
 }  # fmt: skip
+for _name, _declared in fourier.FOURIER.items():
+    _IMPLEMENTATIONS[_name, "fft"] = _declared
 for _name, _tile in _TILES.items():
     _IMPLEMENTATIONS["conv", _name] = {
         "run": winograd.conv(_tile), "isa": "avx2", "refuses": winograd.conv_refuses(_tile),
@@ -248,6 +239,5 @@ def _slower(row: Row, kernel: Kernel) -> Callable[..., str | None]:
 for _row in TABLE:
     for _kernel in KERNELS:
         if _kernel.name in _row.kernels:
-            declare(
-                _kernel, _row.algorithm, slower=_slower(_row, _kernel), **_IMPLEMENTATIONS[_kernel.name, _row.algorithm]
-            )
+            _declared = {"slower": _slower(_row, _kernel)} | _IMPLEMENTATIONS[_kernel.name, _row.algorithm]
+            declare(_kernel, _row.algorithm, **_declared)

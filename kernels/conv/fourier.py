@@ -11,8 +11,8 @@ An error is some log2(length) roundings relative to the largest entries, not to 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from ..fft import irfftn, rfftn
 from ..fft.contract import DEFAULT_PLANS
 from ..gemm import matmul
 from ..registry import ArraySpec, Refused
+from .heuristic import TIMED
 from .shapes import empty_output, is_channels_last, output_size, steps
 
-__all__ = [
-    "conv_fft", "conv_refuses", "conv_workspace", "input_gradient_fft", "input_gradient_refuses",
-    "input_gradient_workspace", "weight_gradient_fft", "weight_gradient_refuses", "weight_gradient_workspace",
-]  # fmt: skip
+__all__ = ["FOURIER"]
 
 _SPECTRA = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
@@ -51,49 +49,85 @@ def _lengths(size: Sequence[int]) -> tuple[int, ...]:
     return tuple(2 * next_fast_len((length + 1) // 2, real=True) for length in size)
 
 
-def _bytes(counts: int, size: Sequence[int], itemsize: int) -> int:
-    """Of so many spectra, of their reordered copies, and of the numbers that they are the spectra of."""
-    *outer, last = _lengths(size)
-    return counts * math.prod(outer) * (2 * 2 * (last // 2 + 1) + last) * itemsize
+_PRODUCTS_PER_NUMBER, _PRODUCTS_PER_CALL = 250, 18_000_000
+"""Products of other algorithms that take as long as a number of a transform, and as what each call takes besides."""
 
 
-def conv_refuses(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, **keywords: Any) -> str | None:
-    if 0 in x.shape or 0 in weight.shape:
-        return f"transforms no empty arrays, {list(x.shape)} and {list(weight.shape)}"
+class _Task(NamedTuple):
+    """What a convolution is by spectra, and by itself.
+
+    Attributes:
+        spectra: how many are made, those of all three arrays.
+        size: the padded input's, along which they are as long at least.
+        products: how many products of two numbers the definition sums.
+    """
+
+    spectra: int
+    size: list[int]
+    products: int
+
+    def workspace(self, itemsize: int) -> int:
+        """The bytes of the spectra, of their reordered copies, and of the numbers that they are the spectra of."""
+        *outer, last = _lengths(self.size)
+        return self.spectra * math.prod(outer) * (2 * 2 * (last // 2 + 1) + last) * itemsize
+
+    def slower(self) -> str | None:
+        numbers = self.spectra * math.prod(_lengths(self.size))
+        if self.products >= _PRODUCTS_PER_CALL + _PRODUCTS_PER_NUMBER * numbers:
+            return None
+        return f"takes longer for transforms of {numbers:,} numbers than {self.products:,} products do; {TIMED}"
+
+
+def _task(
+    images: int, channels: int, outputs: int, groups: int, size: Sequence[int], padding: Sequence[int], taps: int,
+    places: int,
+) -> _Task:  # fmt: skip
+    between = outputs * (channels // groups)
+    return _Task(images * channels + between + images * outputs, _wide(size, padding), images * between * taps * places)
+
+
+def _of_conv(
+    x: ArraySpec, weight: ArraySpec, *_: ArraySpec, padding: Sequence[int] = (), groups: int = 1, **__: Any
+) -> _Task:
+    kernel = weight.shape[2:]
+    places = math.prod(output_size(x.shape[2:], kernel, steps(len(kernel), (), padding)))
+    return _task(x.shape[0], x.shape[1], weight.shape[0], groups, x.shape[2:], padding, math.prod(kernel), places)
+
+
+def _of_input_gradient(
+    g: ArraySpec, weight: ArraySpec, *, input_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1,
+    **_: Any,
+) -> _Task:  # fmt: skip
+    places, taps = math.prod(g.shape[2:]), math.prod(weight.shape[2:])
+    return _task(g.shape[0], weight.shape[1] * groups, g.shape[1], groups, input_size, padding, taps, places)
+
+
+def _of_weight_gradient(
+    x: ArraySpec, g: ArraySpec, *, kernel_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1, **_: Any
+) -> _Task:
+    places, taps = math.prod(g.shape[2:]), math.prod(kernel_size)
+    return _task(x.shape[0], x.shape[1], g.shape[1], groups, x.shape[2:], padding, taps, places)
+
+
+def _refuses(x: ArraySpec, other: ArraySpec, *_: ArraySpec, **keywords: Any) -> str | None:
+    if 0 in x.shape or 0 in other.shape:
+        return f"transforms no empty arrays, {list(x.shape)} and {list(other.shape)}"
     return _refusal(x.dtype, len(x.shape) - 2, keywords)
-
-
-input_gradient_refuses = weight_gradient_refuses = conv_refuses
 
 
 def _wide(size: Sequence[int], padding: Sequence[int]) -> list[int]:
     return [length + 2 * pad for length, pad in zip(size, padding or (0,) * len(size), strict=True)]
 
 
-def conv_workspace(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, padding: Sequence[int] = (), **__: Any) -> int:
-    counts = x.shape[0] * x.shape[1] + weight.shape[0] * weight.shape[1] + x.shape[0] * weight.shape[0]
-    return _bytes(counts, _wide(x.shape[2:], padding), x.dtype.itemsize)
-
-
-def input_gradient_workspace(
-    g: ArraySpec,
-    weight: ArraySpec,
-    *,
-    input_size: Sequence[int],
-    groups: int = 1,
-    padding: Sequence[int] = (),
-    **_: Any,
-) -> int:
-    channels = weight.shape[1] * groups
-    counts = g.shape[0] * g.shape[1] + weight.shape[0] * weight.shape[1] + g.shape[0] * channels
-    return _bytes(counts, _wide(input_size, padding), g.dtype.itemsize)
-
-
-def weight_gradient_workspace(
-    x: ArraySpec, g: ArraySpec, *, groups: int = 1, padding: Sequence[int] = (), **_: Any
-) -> int:
-    counts = x.shape[0] * (x.shape[1] + g.shape[1]) + g.shape[1] * (x.shape[1] // groups)
-    return _bytes(counts, _wide(x.shape[2:], padding), x.dtype.itemsize)
+def _declaration(run: Callable[..., np.ndarray], task: Callable[..., _Task]) -> dict[str, Any]:
+    """What `declare` is told of one of the three."""
+    return {
+        "run": run,
+        "refuses": _refuses,
+        "workspace": lambda *specs, **keywords: task(*specs, **keywords).workspace(specs[0].dtype.itemsize),
+        "slower": lambda *specs, **keywords: task(*specs, **keywords).slower(),
+        "takes": "plans",
+    }
 
 
 _MOST_UNEVEN = 16.0
@@ -120,7 +154,8 @@ def _spectrum(
     _require_even(x)
     wide = np.zeros((*x.shape[:2], *lengths), x.dtype)
     pads = padding or (0,) * len(lengths)
-    wide[(..., *(slice(pad, pad + size) for pad, size in zip(pads, x.shape[2:], strict=True)))] = x
+    inside: Any = [slice(pad, pad + size) for pad, size in zip(pads, x.shape[2:], strict=True)]
+    wide[(..., *inside)] = x
     found = rfftn(wide, range(2, x.ndim), plans)
     shape = [found.shape[0], found.shape[1]]
     shape[rows : rows + 1] = [groups, shape[rows] // groups]
@@ -142,7 +177,7 @@ def _back(spectrum: np.ndarray, lengths: Sequence[int], inside: Any, channels_la
     return result
 
 
-def conv_fft(
+def _conv(
     x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None, *, padding: Sequence[int] = (), groups: int = 1,
     relu: bool = False, plans: int = DEFAULT_PLANS, **_: Any,
 ) -> np.ndarray:  # fmt: skip
@@ -158,7 +193,7 @@ def conv_fft(
     return np.maximum(y, 0, out=y) if relu else y
 
 
-def input_gradient_fft(
+def _input_gradient(
     g: np.ndarray, weight: np.ndarray, *, input_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1,
     plans: int = DEFAULT_PLANS, **_: Any,
 ) -> np.ndarray:  # fmt: skip
@@ -170,7 +205,7 @@ def input_gradient_fft(
     return _back(matmul(left, right), lengths, inside, is_channels_last(g), plans)
 
 
-def weight_gradient_fft(
+def _weight_gradient(
     x: np.ndarray, g: np.ndarray, *, kernel_size: Sequence[int], padding: Sequence[int] = (), groups: int = 1,
     plans: int = DEFAULT_PLANS, **_: Any,
 ) -> np.ndarray:  # fmt: skip
@@ -181,3 +216,11 @@ def weight_gradient_fft(
     product = matmul(left.conj().mT, right)  # (frequencies, groups, O/groups, C/groups)
     rows = product.reshape(len(product), 1, groups * product.shape[2], product.shape[3])
     return _back(rows, lengths, [slice(taps) for taps in kernel_size], False, plans)
+
+
+FOURIER = {
+    "conv": _declaration(_conv, _of_conv),
+    "conv_input_gradient": _declaration(_input_gradient, _of_input_gradient),
+    "conv_weight_gradient": _declaration(_weight_gradient, _of_weight_gradient),
+}
+"""For each kernel what `declare` is told."""

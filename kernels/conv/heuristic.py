@@ -1,12 +1,16 @@
 """Which algorithm is the default: the first of the rows of `TABLE` for a kernel, its number of taps and the channels of
-a group that does not refuse the call. What was measured stands in bench/NOTES.md, "Convolutions"."""
+a group that does not refuse the call ("fft" compares numbers of operations, see `fourier.py`). What was measured stands
+in bench/NOTES.md, "Convolutions"."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-__all__ = ["TABLE", "Row"]
+__all__ = ["TABLE", "TIMED", "Row"]
+
+TIMED = "cudnn.benchmark = True times it"
+"""What helps where an algorithm is only usually slower."""
 
 _BOTH = ("conv", "conv_input_gradient")
 _ALL = (*_BOTH, "conv_weight_gradient")
@@ -31,13 +35,13 @@ class Row(NamedTuple):
         """Why the algorithm is not the default for a kernel of so many taps and channels, or None."""
         if taps >= self.least_taps and channels >= self.least_channels:
             return None
-        return f"{self.otherwise}; cudnn.benchmark = True times it"
+        return f"{self.otherwise}; {TIMED}"
 
 
 TABLE = (
     Row("winograd2", _BOTH, math.inf, "transforms its weights, which costs more than it saves unless they are kept"),
     Row("winograd4", _BOTH, math.inf, "loses three to nine times in accuracy"),
-    Row("fft", _ALL, 150, "is slower for kernels of fewer than 150 taps"),
+    Row("fft", _ALL),
     Row("depthwise", _ALL),
     Row("direct", _ALL),
     Row("implicit", _BOTH),

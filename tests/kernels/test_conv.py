@@ -258,8 +258,8 @@ def test_what_is_not_allowed_is_refused_with_the_reason() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("value", [np.inf, np.nan, 1e30, "one"])
 def test_spectra_do_not_spread_what_is_not_finite_or_too_large(value: Any, dtype: Any) -> None:
-    """Long kernels go by spectra, and values that would spoil all of these to another algorithm."""
-    x, w = np.random.default_rng(0).standard_normal((1, 2, 24, 24)), np.ones((1, 2, 13, 13))
+    """Values that would spoil all spectra go to another algorithm."""
+    x, w, options = np.random.default_rng(0).standard_normal((1, 2, 24, 24)), np.ones((1, 2, 13, 13)), {"every": True}
     if value == "one":
         x[0, 0, 0, 0] = 1e8
     elif value == 1e30:
@@ -268,9 +268,9 @@ def test_spectra_do_not_spread_what_is_not_finite_or_too_large(value: Any, dtype
     else:
         x[0, 0, 0, 0] = value
     x, w = x.astype(dtype), w.astype(dtype)
-    assert conv.decide(x, w).candidates[0].name == "fft"
+    assert conv.decide(x, w, prefer="fft", **options).candidates[0].name == "fft"
     with np.errstate(all="ignore"):
-        found = conv(x, w)
+        found = conv(x, w, prefer="fft", **options)
         finite = np.isfinite(found)
         assert finite.sum() == found.size - (not np.isfinite(x).all())
         exact = conv["explicit"](x, w)
@@ -282,10 +282,26 @@ def test_spectra_refuse_by_their_values() -> None:
     x, w = np.ones((1, 1, 20, 20), np.float32), np.ones((1, 1, 13, 13), np.float32)
     x[0, 0, 3, 3] = np.inf
     with pytest.raises(Refused, match="not finite"):
-        conv["fft"](x, w)
+        conv["fft"](x, w, every=True)
     x[0, 0, 3, 3] = 1e9
     with pytest.raises(Refused, match=r"few values of 1e\+09"):
-        conv["fft"](x, w)
+        conv["fft"](x, w, every=True)
+
+
+def test_spectra_are_for_many_products() -> None:
+    """A default where transforms take less time than the products that they save."""
+    for size, taps, chosen in ((256, 61, True), (256, 15, False), (40, 31, False)):
+        x, w = np.zeros((1, 2, size, size), np.float32), np.zeros((2, 2, taps, taps), np.float32)
+        y = conv(x, w)
+        for kernel, arrays, keywords in (
+            (conv, (x, w), {}),
+            (conv_input_gradient, (y, w), {"input_size": x.shape[2:]}),
+            (conv_weight_gradient, (x, y), {"kernel_size": w.shape[2:]}),
+        ):
+            decision = kernel.decide(*arrays, **keywords)
+            assert (decision.candidates[0].name == "fft") == chosen
+            if not chosen:
+                assert "takes longer for transforms of" in dict(decision.refusals)["fft"]
 
 
 @pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="no avx2")
