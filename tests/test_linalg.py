@@ -454,8 +454,9 @@ def test_backward_errors_are_shown_if_asked() -> None:
 def test_why_answers_for_linear_algebra() -> None:
     answer = explain.why("linalg.solve", mt.tensor(random(3, 3)), mt.tensor(random(3, 1)))
     assert answer.kernel == "solve"
-    assert answer.implementations[0] == "lapack"
+    assert answer.implementations[0] == "batched"
     assert answer.decided_by == "cuda.linalg_library = 'default', by size"
+    assert explain.why("linalg.eigh", mt.tensor(random(3, 3))).implementations[0] == "lapack"
 
 
 @pytest.fixture

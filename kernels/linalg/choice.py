@@ -4,9 +4,9 @@ The names are those of `torch.backends.cuda.preferred_linalg_library`. "magma" i
 eigenvalues and singular values, LAPACK's divide and conquer. "cusolver" is the kernels for many small matrices
 ("batched") and, for eigenvalues and singular values, rotations ("jacobi"); what those refuse goes on to the other
 families. "default" asks by size, as PyTorch does for cuSOLVER (there, eigh by Jacobi rotations for batches of at most
-32 x 32, LU by the batched kernel where the batch is large for the size): the kernels for small matrices where there are
-enough of them to fill their lanes, LAPACK for a few small ones, "magma" for large ones. bench/NOTES.md has the
-measurements behind the limits.
+32 x 32, LU by the batched kernel where the batch is large for the size): the kernels for small matrices where they take
+less time than LAPACK for each (one matrix may be enough), LAPACK for other small ones, "magma" for large ones.
+bench/NOTES.md has the measurements behind the limits.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ does not have, they are asked from `SMALL` on."""
 _JACOBI = frozenset({"eigh", "svd"})
 
 _BATCHES: dict[str, tuple[tuple[int, int], ...]] = {
-    "cholesky": ((16, 8), (SMALL, 6)),
-    "lu_factor": ((SMALL, 6),),
-    "solve": ((SMALL, 3),),
-    "inv": ((SMALL, 5),),
+    "cholesky": ((16, 1), (SMALL, 2)),
+    "lu_factor": ((24, 1), (SMALL, 2)),
+    "solve": ((SMALL, 1),),
+    "inv": ((16, 1), (SMALL, 2)),
     "lu_solve": ((SMALL, 2),),
     "cholesky_solve": ((SMALL, 4),),
-    "cholesky_inverse": ((SMALL, 2),),
+    "cholesky_inverse": ((16, 1), (SMALL, 2)),
     "triangular_solve": ((SMALL, 8),),
-    "qr": ((24, 1), (SMALL, 2)),
-    "geqrf": ((SMALL, 4),),
+    "qr": ((SMALL, 1),),
+    "geqrf": ((24, 2), (SMALL, 4)),
     "eigh": ((16, 4), (SMALL, 8)),
-    "svd": ((16, 3), (SMALL, 8)),
+    "svd": ((8, 1), (12, 2), (16, 3), (SMALL, 8)),
 }
 """For each task pairs of a size and of the least batch that, up to this size, is quicker by the kernel for small
 matrices than by one call of LAPACK for each."""
