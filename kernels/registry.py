@@ -177,6 +177,11 @@ def _stop(call: Call) -> None:
     """The observer of computations that are not to run: a kernel that sees it stops before it starts."""
 
 
+def planning() -> bool:
+    """Whether this runs inside `planned`: nothing is to be done but what leads to the first kernel call."""
+    return _stop in _observers.get()
+
+
 def planned(compute: Callable[[], Any]) -> Planned | None:
     """The first kernel call that `compute` makes, which is not run, nor what comes after it; None if there is none."""
     try:
@@ -345,7 +350,7 @@ class Kernel:
         prefer: str | None,
     ) -> Any:
         """The first candidate that takes the data, without those that have refused it already; tells the observers."""
-        if _stop in _observers.get():
+        if planning():
             raise _Stopped(Planned(self, tuple(a.shape for a in arrays), keywords, decision, decided_by))
         refusals = [*decision.refusals, *data_refusals]
         for implementation in decision.candidates[len(data_refusals) :]:

@@ -22,20 +22,32 @@ __all__ = ["available_cpus", "get_num_threads", "pool", "set_num_threads", "when
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def _cgroup_limit(root: Path = _CGROUP) -> float:
-    """CPUs that the process's control group may use (version 2, then version 1); infinity where it says nothing."""
+def _quota(folder: Path) -> float:
+    """CPUs that a control group of version 2 or 1 may use; infinity where it says nothing."""
     try:
-        quota, period = (root / "cpu.max").read_text().split()
-    except (OSError, ValueError):
         try:
-            quota, period = ((root / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        except OSError:
-            return math.inf
-    try:
+            quota, period = (folder / "cpu.max").read_text().split()
+        except FileNotFoundError:
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
         cpus = float(quota) / float(period)
-    except (ValueError, ZeroDivisionError):  # "max" says no limit
+    except (OSError, ValueError, ZeroDivisionError):  # "max" says no limit
         return math.inf
     return cpus if cpus > 0 else math.inf
+
+
+def _cgroup_limit(root: Path = _CGROUP, own: Path = Path("/proc/self/cgroup")) -> float:
+    """The least quota of the process's control group and of those that it lies in."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        lines = []
+    folders = {root, root / "cpu"}
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "cpu" in controllers.split(","):
+            base, group = root / "cpu" if controllers else root, Path(path.lstrip("/"))
+            folders |= {base / part for part in (group, *group.parents)}
+    return min(map(_quota, folders))
 
 
 def available_cpus() -> int:

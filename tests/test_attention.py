@@ -68,8 +68,13 @@ def test_the_question_and_the_dispatcher_agree() -> None:
 def test_no_kernel_is_an_error_with_every_reason() -> None:
     q, k, v = tensors(*[(1, 2, 6, 4)] * 3)
     with (
-        pytest.raises(RuntimeError, match=r"No available kernel. Aborting execution. .*cuda.flash_sdp = False.*math"),
+        pytest.raises(RuntimeError, match=r"No viable backend .* was found: cuda.flash_sdp, .* are all False; set one"),
         sdpa_kernel([]),
+    ):
+        attend(q, k, v)
+    with (
+        pytest.raises(RuntimeError, match=r"No available kernel. Aborting execution. .*cuda.flash_sdp = False.*math"),
+        sdpa_kernel(SDPBackend.CUDNN_ATTENTION),
     ):
         attend(q, k, v)
     with (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -242,14 +243,71 @@ def test_the_first_call_for_a_shape_is_timed() -> None:
 
 def test_the_limit_of_the_tuner() -> None:
     x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
-    counts = []
+    counts, usual = [], algorithm(x, weight).implementation
     for limit in (1, 2, 0):
         cache.clear()
         with backends.cudnn.flags(benchmark=True, benchmark_limit=limit):
             algorithm(x, weight)
         counts.append(len(next(iter(cache.values()))))
+        assert usual in next(iter(cache.values())), "what runs without the tuner is timed first"
     assert counts[:2] == [1, 2]
     assert counts[2] >= 2
+
+
+def test_a_question_times_nothing() -> None:
+    x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
+    cache.clear()
+    with backends.cudnn.flags(benchmark=True):
+        answer = explain.why("conv2d", x, weight)
+        assert answer.kernel == "conv"
+        assert answer.decided_by.endswith("; cudnn.benchmark = True times the algorithms first")
+        assert not cache
+        ran = algorithm(x, weight)
+        answer = explain.why("conv2d", x, weight)
+    assert answer.implementations[0] == ran.implementation
+    assert "times the algorithms first" not in answer.decided_by
+
+
+def test_a_kernel_of_groups_that_are_not_depthwise_is_timed() -> None:
+    x, weight, cache = normal(1, 8, 9, 9), normal(8, 4, 3, 3, seed=1), backends.cudnn.benchmark_cache
+    cache.clear()
+    with Snapshot([("cudnn.depthwise_kernel", "native"), ("cudnn.benchmark", True)]):
+        assert dict(algorithm(x, weight, groups=2).options)["timed"]
+        assert dict(algorithm(x, normal(8, 1, 3, 3), groups=8).options)["prefer"] == "depthwise"
+
+
+def test_infinities_stay_where_they_are_under_the_tuner() -> None:
+    """Winograd's differences of a tile would make them NaN."""
+    x = mt.ones(1, 8, 12, 12)
+    x[0, 0, 5, 5] = float("inf")
+    weight = mt.ones(8, 8, 3, 3)
+    for limit in (1, 2, 0):
+        backends.cudnn.benchmark_cache.clear()
+        with backends.cudnn.flags(benchmark=True, benchmark_limit=limit):
+            assert not F.conv2d(x, weight).isnan().any()
+    for tile in ("winograd2", "winograd4"):
+        if "winograd" in str(conv.decide(x.numpy(), weight.numpy(), every=True, prefer=tile).candidates[0].name):
+            with pytest.raises(Refused, match="not finite"):
+                conv[tile](x.numpy(), weight.numpy(), every=True)
+
+
+def test_a_convolution_by_spectra_is_one_record() -> None:
+    with explain.record() as log:
+        F.conv2d(normal(1, 2, 150, 150), normal(2, 2, 61, 61))
+    assert [(each.kernel, each.implementation) for each in log] == [("conv", "fft")]
+
+
+@pytest.mark.parametrize("named", [{"stride": 0}, {"padding": -1}, {"dilation": 0}, {"kernel_size": 0}])
+@pytest.mark.parametrize("layer", [nn.Conv2d, nn.ConvTranspose2d])
+def test_layers_refuse_alike_with_and_without_gradients(layer: Any, named: dict[str, int]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of weights without elements
+        made, x = layer(16, 4, **{"kernel_size": 3, **named}), normal(1, 16, 28, 28)
+    with pytest.raises(RuntimeError) as with_gradients:
+        made(x)
+    with mt.no_grad(), pytest.raises(RuntimeError) as without:
+        made(x)
+    assert str(with_gradients.value) == str(without.value)
 
 
 def test_determinism_wins_over_the_tuner() -> None:

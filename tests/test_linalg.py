@@ -13,6 +13,7 @@ from minitorch_backends import backends, explain
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.linalg.choice import LARGE, SMALL, smallest_batch
+from minitorch_backends.kernels.linalg.residuals import residuals
 from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.ops.linalg.cross_check import CrossCheckWarning
 
@@ -499,6 +500,61 @@ def test_cross_check_is_silent_where_families_agree() -> None:
                 A = mt.tensor(np.stack([a, a]))
                 linalg.eigh(A + A.mT), linalg.svd(A), linalg.qr(A), linalg.lu(A)
                 linalg.cholesky(A @ A.mT + mt.eye(9).to(A.dtype))
+
+
+def systems(dtype: str, sides: int = 3) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    """For each kernel of solutions and factors its arguments."""
+    a, b = random(2, 9, 9, dtype=dtype) + 9 * np.eye(9, dtype=dtype), random(2, 9, sides, dtype=dtype, seed=1)
+    tall, right = random(2, 12, 5, dtype=dtype), random(2, 12, sides, dtype=dtype, seed=2)
+    lu, factor = kernels.lu_factor["lapack"](a), kernels.cholesky["lapack"](a @ a.swapaxes(-1, -2)).L
+    packed, tau, _ = kernels.geqrf["lapack"](tall)
+    return {
+        "triangular_solve": ((a, b), {"upper": True, "unitriangular": True}),
+        "triangular_solve, transposed": ((a, b), {"transpose": True}),
+        "triangular_solve, from the right": ((a, b.swapaxes(-1, -2).copy()), {"left": False}),
+        "cholesky_solve": ((factor, b), {}),
+        "cholesky_inverse": ((factor,), {}),
+        "lu_solve": ((lu.LU, lu.pivots, b), {}),
+        "lu_solve, transposed": ((lu.LU, lu.pivots, b), {"transpose": True}),
+        "lstsq": ((tall, right), {"rcond": 1e-9, "driver": "gelsd"}),
+        "geqrf": ((tall,), {}),
+        "householder_product": ((packed, tau), {}),
+        "eig": ((a,), {"vectors": False}),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("case", sorted(systems("float64")))
+def test_every_solution_has_a_residual(case: str, dtype: str) -> None:
+    arguments, keywords = systems(dtype)[case]
+    name = case.split(",", maxsplit=1)[0]
+    result = getattr(kernels, name)["lapack"](*arguments, **keywords)
+    (right,) = residuals(name, arguments, keywords, result).values()
+    assert right < 50
+    several = result if isinstance(result, tuple) else (result,)
+    wrong = tuple(each * 1.01 if isinstance(each, np.ndarray) and each.dtype.kind in "fc" else each for each in several)
+    (large,) = residuals(name, arguments, keywords, wrong).values()
+    assert large > 1000
+
+
+def test_cross_check_compares_with_another_function_or_says_that_there_is_none() -> None:
+    A = mt.tensor(random(4, 4) + 1j * random(4, 4, seed=1))
+    with backends.flags(cross_check=True):
+        for call in (lambda: linalg.eigh(A + A.mH), lambda: linalg.svd(A), lambda: linalg.eig(A)):
+            (entry,) = recorded(call)
+            assert entry.decided_by.endswith("; cross_check finds no second family that takes this")
+        first, second = recorded(lambda: linalg.svd(A.real))
+        assert (first.implementation, second.decided_by) == ("jacobi", "cross_check = True")
+
+
+def test_matrices_of_one_block_have_no_products_of_low_precision() -> None:
+    for n, computed in ((64, "ieee"), (65, None)):
+        A = mt.tensor(random(n, n, dtype="float32") + n * np.eye(n, dtype="float32"))
+        for call in (linalg.inv, lambda A: linalg.solve(A, A)):
+            with backends.flags(fp32_precision="bf16"):
+                (entry,) = recorded(lambda call=call, A=A: call(A))
+            options = dict(entry.options)
+            assert (options.get("computed_at"), "factored_at" in options) == (computed, computed is None)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "bf16", "bf16x3", "bf16x6"])

@@ -88,7 +88,7 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
         self, kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], limit: int | None
     ) -> str | None:
         """The fastest algorithm for a call, measured now if it is not known; `limit` is how many are timed, in the
-        order in which the kernel prefers them, all for 0 or None."""
+        order in which the kernel prefers them (before those that it only admits), all for 0 or None."""
         key = _key(kernel.name, arrays, keywords)
         times = self._times.get(key)
         if times is None:
@@ -139,8 +139,10 @@ def _line(kernel: Kernel, arrays: tuple[Any, ...], keywords: Mapping[str, Any], 
 def _measure(
     kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], decision: Decision, limit: int | None
 ) -> dict[str, float]:
-    times = {}
-    for candidate in decision.candidates[: limit or None]:
+    usual = {name: value for name, value in keywords.items() if name != "every"}
+    default = {each.name for each in kernel.decide(*arrays, **usual).candidates}
+    candidates, times = sorted(decision.candidates, key=lambda each: each.name not in default), {}
+    for candidate in candidates[: limit or None]:
         try:
             with unobserved():
                 times[candidate.name] = _seconds(partial(candidate.run, *arrays, **keywords))

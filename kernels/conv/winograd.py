@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from .. import threading
-from ..registry import ArraySpec
+from ..gemm.blas import dot
+from ..registry import ArraySpec, Refused
 from .shapes import steps
 
 __all__ = ["conv", "conv_refuses", "conv_workspace", "input_gradient", "input_gradient_refuses",
@@ -73,6 +74,13 @@ def input_gradient_workspace(tile: int) -> Callable[..., int]:
     return lambda g, weight, *_, **__: _bytes(tile, g.shape[1], weight.shape[1])
 
 
+def _require_finite(x: np.ndarray) -> None:
+    """Raise Refused for infinities, which differences of a tile's values make NaN."""
+    flat = x.reshape(-1) if x.flags.c_contiguous else x.ravel("K")
+    if not np.isfinite(dot(flat, flat)) and not np.isfinite(x).all():
+        raise Refused("its input is not finite, and a tile's values would spread")
+
+
 def conv(tile: int) -> Callable[..., np.ndarray]:
     """The convolution by tiles of this side."""
 
@@ -82,6 +90,7 @@ def conv(tile: int) -> Callable[..., np.ndarray]:
     ) -> np.ndarray:  # fmt: skip
         from .winograd_plans import convolve
 
+        _require_finite(x)
         at = steps(2, (), padding)
         size = [length + 2 * pad - 2 for length, pad in zip(x.shape[2:], at.padding, strict=True)]
         return convolve(x, weight, bias, tile, False, at.padding, size, relu)
@@ -97,6 +106,7 @@ def input_gradient(tile: int) -> Callable[..., np.ndarray]:
     ) -> np.ndarray:
         from .winograd_plans import convolve
 
+        _require_finite(g)
         before = [2 - pad for pad in steps(2, (), padding).padding]
         return convolve(g, weight, None, tile, True, before, tuple(input_size), False)
 

@@ -220,12 +220,17 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
     """The matrix b (k, n) packed for products from the left, or None where no compiled loops take it at this precision.
 
     `multiply_packed` takes it. It is a copy of the values at that precision: it must be made anew when b changes.
-    Raises ValueError if b is not a matrix.
+    Raises ValueError if b is not a matrix, or the precision or rounding is none.
     """
     from .product import Packed
 
     if b.ndim != 2:
         raise ValueError(f"pack: b has {b.ndim} dimensions; expected a matrix")
+    if precision not in precisions.PRECISIONS or rounding not in precisions.ROUNDINGS:
+        known = ", ".join(precisions.PRECISIONS), ", ".join(precisions.ROUNDINGS)
+        raise ValueError(
+            f"pack: precision={precision!r} with rounding={rounding!r}; expected one of {known[0]}, and of {known[1]}"
+        )
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
     for isa in ISAS[1:] if precision in EXACT else ISAS:
         inner = computed_by_panels(isa, b.dtype, precision)
@@ -238,9 +243,13 @@ def multiply_packed(
     a: np.ndarray, b: Packed, *, addend: np.ndarray | None = None, alpha: float = 1.0, beta: float = 1.0
 ) -> np.ndarray | None:
     """alpha * (a @ b) + beta * addend, with a (..., m, k) and b packed; None where the values of a or of b do not admit
-    the packed form, and the product has to be done from the array."""
+    the packed form, and the product has to be done from the array. Raises ValueError for another k or dtype."""
     from .product import product
 
+    if a.ndim < 2 or a.shape[-1] != b.shape[0] or a.dtype != b.dtype:
+        raise ValueError(
+            f"multiply_packed: a is {a.dtype}{list(a.shape)} and b {b!r}; expected (..., m, {b.shape[0]}) of {b.dtype}"
+        )
     try:
         return product(
             a, b, isa=b.isa, precision=b.precision, rounding=b.rounding, alpha=alpha, beta=beta, addend=addend

@@ -188,8 +188,11 @@ def _describe(call: Call) -> dict[str, Any]:
 
 def _without_products(call: Call) -> bool:
     from .few_sides import FEW
+    from .updates import BLOCK
 
-    return call.implementation == "lapack" or (call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW)
+    if call.implementation == "lapack" or (call.kernel == "cholesky_solve" and call.shapes[1][-1] <= FEW):
+        return True
+    return call.kernel in ("solve", "inv", "cholesky_solve") and call.shapes[0][-1] <= BLOCK
 
 
 class _Task(Kernel):

@@ -224,12 +224,19 @@ def lowered(precision: str, refine: bool) -> bool:
     return refine and precision not in ("ieee", "bf16x9")
 
 
+def _of_blocks(n: int) -> bool:
+    """Whether a matrix is more than one block: the factors of one, and substitution with it, have no products."""
+    from .updates import BLOCK
+
+    return n > BLOCK
+
+
 @contract.solve.impl("magma", refuses=declined)
 def solve(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Solution:
     """Refined where the precision of the factors is below float32's."""
     from .few_sides import FEW
 
-    low = lowered(precision, refine)
+    low = lowered(precision, refine) and _of_blocks(a.shape[-1])
     keywords |= {"precision": precision, "to_be_refined": low}
     if b.shape[-1] <= FEW:
         x, packed, pivots, info = _few_solutions(a, b, **options(keywords))
@@ -286,7 +293,7 @@ def _refined_solutions(
 @contract.inv.impl("magma", refuses=declined)
 def inv(a: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any) -> Inverse:
     """Refined where the precision of the factors is below float32's, by products with the inverse itself."""
-    low = lowered(precision, refine)
+    low = lowered(precision, refine) and _of_blocks(a.shape[-1])
     inverse, info = _inverse(a, precision=precision, to_be_refined=low, **keywords)
     report = {"routine": "getrf, getri, blocked"}
     if low and not info.any():
@@ -332,7 +339,7 @@ def cholesky_solve(
     L: np.ndarray, b: np.ndarray, *, precision: str = "ieee", refine: bool = True, **keywords: Any
 ) -> np.ndarray:
     """Refined, with residuals of L @ L.T, where the precision of the products is below float32's."""
-    if not lowered(precision, refine):
+    if not (lowered(precision, refine) and _of_blocks(L.shape[-1])):
         return _by_triangles(L, b, precision=precision, **keywords)
     keywords |= {"precision": precision, "to_be_refined": True}
     x = _by_triangles(L, b, **keywords)

@@ -15,7 +15,10 @@ import numpy as np
 __all__ = ["residuals"]
 
 
-def _wide(a: np.ndarray) -> np.ndarray:
+def _wide(a: Any) -> Any:
+    """In double precision; integers, and what was not asked for, as they are."""
+    if a is None or a.dtype.kind == "i":
+        return a
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
@@ -60,9 +63,12 @@ def _lu_factor(a: Any, result: Any, **_: Any) -> dict[str, tuple]:
     return {"backward": (_norm(_swapped(a, result[1]) - L @ np.triu(result[0][..., :k, :])), _norm(a))}
 
 
-def _solve(a: Any, b: Any, result: Any, **_: Any) -> dict[str, tuple]:
-    x = result[0]
+def _of_system(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> dict[str, tuple]:
     return {"backward": (_norm(a @ x - b), _norm(a) * _norm(x) + _norm(b))}
+
+
+def _solve(a: Any, b: Any, result: Any, **_: Any) -> dict[str, tuple]:
+    return _of_system(a, b, result[0])
 
 
 def _inv(a: Any, result: Any, **_: Any) -> dict[str, tuple]:
@@ -97,13 +103,67 @@ def _svd(a: Any, result: Any, full: bool = False, **_: Any) -> dict[str, tuple]:
 
 def _eig(a: Any, result: Any, **_: Any) -> dict[str, tuple]:
     w, V = result[:2]
-    if V is None:
-        return {}
+    if V is None:  # whose order is any, and which may be far more sensitive than their sum
+        return {"trace": (np.abs(w.sum(-1) - np.trace(a, axis1=-2, axis2=-1)), _norm(a))}
     return {"backward": (_norm(a @ V - V * w[..., None, :]), _norm(a) * _norm(V))}
+
+
+def _triangular_solve(
+    a: Any, b: Any, result: Any, upper: bool = False, left: bool = True, unitriangular: bool = False,
+    transpose: bool = False, **_: Any,
+) -> dict[str, tuple]:  # fmt: skip
+    a = np.triu(a, unitriangular) if upper else np.tril(a, -int(unitriangular))
+    a = a + np.eye(a.shape[-1]) if unitriangular else a
+    a = a.swapaxes(-1, -2) if transpose else a
+    if left:
+        return _of_system(a, b, result[0])
+    return _of_system(*(each.swapaxes(-1, -2) for each in (a, b, result[0])))
+
+
+def _cholesky_solve(L: Any, b: Any, result: Any, **_: Any) -> dict[str, tuple]:
+    L = np.tril(L)
+    return _of_system(L @ _adjoint(L), b, result[0])
+
+
+def _cholesky_inverse(L: Any, result: Any, **_: Any) -> dict[str, tuple]:
+    L = np.tril(L)
+    return _inv(L @ _adjoint(L), result)
+
+
+def _lu_solve(packed: Any, pivots: Any, b: Any, result: Any, transpose: bool = False, **_: Any) -> dict[str, tuple]:
+    """Of the factors' product, with the rows of the other side interchanged."""
+    a, x = (np.tril(packed, -1) + np.eye(packed.shape[-1])) @ np.triu(packed), result[0]
+    if transpose:
+        return _of_system(a.swapaxes(-1, -2), b, _swapped(x, pivots))
+    return _of_system(a, _swapped(b, pivots), x)
+
+
+def _lstsq(a: Any, b: Any, result: Any, **_: Any) -> dict[str, tuple]:
+    """What is left is orthogonal to the columns of a, where none of them were left out."""
+    x, rank = result[:2]
+    if rank is not None and (rank < min(a.shape[-2:])).any():
+        return {}
+    size = _norm(a)
+    return {"normal equations": (_norm(_adjoint(a) @ (b - a @ x)), size * (size * _norm(x) + _norm(b)))}
+
+
+def _geqrf(a: Any, result: Any, **_: Any) -> dict[str, tuple]:
+    return _qr(a, [None, np.triu(result[0])[..., : min(a.shape[-2:]), :]])
+
+
+def _householder_product(a: Any, tau: Any, result: Any, **_: Any) -> dict[str, tuple]:
+    return {"orthogonality": (_unitary(result[0]), 1.0)}
 
 
 _MEASURES: dict[str, Callable[..., dict[str, tuple]]] = {
     "cholesky": _cholesky,
+    "cholesky_solve": _cholesky_solve,
+    "cholesky_inverse": _cholesky_inverse,
+    "triangular_solve": _triangular_solve,
+    "lu_solve": _lu_solve,
+    "lstsq": _lstsq,
+    "geqrf": _geqrf,
+    "householder_product": _householder_product,
     "lu_factor": _lu_factor,
     "solve": _solve,
     "inv": _inv,
@@ -122,9 +182,8 @@ def residuals(kernel: str, arrays: tuple[np.ndarray, ...], keywords: dict[str, A
     if measure is None:
         return {}
     roundoff = float(np.finfo(arrays[0].dtype).eps) / 2
-    wide = [each if each is None or each.dtype.kind == "i" else _wide(each) for each in _arrays(result)]
-    keywords = {name: value for name, value in keywords.items() if name in ("mode", "full", "lower")}
-    found = measure(*map(_wide, arrays), result=wide, **keywords)
+    with np.errstate(all="ignore"):  # of singular matrices
+        found = measure(*map(_wide, arrays), result=[*map(_wide, _arrays(result))], **keywords)
     return {name: _largest(error, scale, roundoff) for name, (error, scale) in found.items()}
 
 

@@ -99,7 +99,12 @@ def selected(params: SDPAParams) -> str:
 
     Raises RuntimeError with the sentences of all of them where none does.
     """
-    refusals = []
+    refusals, read = [], current().read
+    if not any(map(read, SWITCHES.values())):
+        raise RuntimeError(
+            f"No viable backend for scaled_dot_product_attention was found: {', '.join(SWITCHES.values())} are all "
+            "False; set one of them to True, or leave the scope that allows none"
+        )
     for kernel in current().read("cuda.sdp_priority").split(","):
         sentence = refusal(kernel, params)
         if sentence is None:

@@ -78,7 +78,9 @@ def _path(steps: Sequence[Any]) -> tuple[tuple[int, ...], ...] | None:
         steps = steps[1:]
     path = []
     for step in steps:
-        if not isinstance(step, (tuple, list)) or not step or not all(type(place) is int for place in step):
+        if not isinstance(step, (tuple, list)) or not step or any(step.count(place) > 1 for place in step):
+            return None
+        if not all(type(place) is int and place >= 0 for place in step):
             return None
         path.append(tuple(step))
     return tuple(path) or None

@@ -19,7 +19,7 @@ from ..kernels.conv import (
 from ..kernels.conv.apart import Apart
 from ..kernels.conv.shapes import steps as steps_of
 from ..kernels.fft.contract import DEFAULT_PLANS
-from ..kernels.registry import Kernel
+from ..kernels.registry import Kernel, planning
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -63,12 +63,21 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
         if choice.precision == "tf32" and state.read("tf32_rounding") != "rna":
             keywords["rounding"] = state.read("tf32_rounding")
     prefer: str | None = None
-    if steering.depthwise and keywords["groups"] > 1:
+    if steering.depthwise and _is_depthwise(kernel, arrays, keywords["groups"]):
         prefer = "depthwise"
     elif steering.timed is not None:
-        keywords["every"] = True
-        prefer = benchmark_cache.fastest(kernel, arrays, keywords, steering.timed)
+        every = keywords | {"every": True}
+        if planning() and not benchmark_cache.timed(kernel.name, arrays, every):
+            decided_by += "; cudnn.benchmark = True times the algorithms first"
+        else:
+            keywords, prefer = every, benchmark_cache.fastest(kernel, arrays, every, steering.timed)
     return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
+
+
+def _is_depthwise(kernel: Kernel, arrays: tuple[np.ndarray, ...], groups: int) -> bool:
+    """Whether each group has one channel of the input."""
+    channels = arrays[0].shape[1] // groups if kernel is conv_weight_gradient else arrays[1].shape[1]
+    return groups > 1 and channels == 1
 
 
 def _steer(state: State) -> Steering:

@@ -23,6 +23,11 @@ _TRANSPOSED = (functions.conv_transpose1d, functions.conv_transpose2d, functions
 _FLOAT32 = np.dtype(np.float32)
 
 
+def _legal(x: np.ndarray, w: np.ndarray, stride: Any, dilation: Any, padding: Any) -> bool:
+    """Whether these are sizes and steps of a convolution; the functions say what is wrong with others."""
+    return 0 not in x.shape[1:] and w.size > 0 and min(*stride, *dilation) > 0 and min(padding) >= 0
+
+
 class PackedConvolution:
     """A convolution's weight with its packed forms, kept while its memory and its version are the same.
 
@@ -51,7 +56,8 @@ class PackedConvolution:
         ) and x.shape[1] == w.shape[1] * groups  # fmt: skip
         if fits:
             at = steps(dims, *(numbers("conv", "steps", each, dims) for each in (stride, padding, dilation)))
-            fits = 0 not in x.shape[1:] and min(output_size(x.shape[2:], w.shape[2:], at)) > 0
+            legal = _legal(x, w, at.stride, at.dilation, at.padding)
+            fits = legal and min(output_size(x.shape[2:], w.shape[2:], at)) > 0
         if not fits or (bias is not None and bias._array.dtype is not _FLOAT32):
             result = _FUNCTIONS[dims - 1](input, weight, bias, stride, padding, dilation, groups)
             return result.relu() if relu else result
@@ -68,6 +74,7 @@ class PackedConvolution:
         x, w = input._array, weight._array
         fits = x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and x.shape[1] == w.shape[0]
         fits = fits and all(more < step for more, step in zip(output_padding, stride, strict=True)) and x.size > 0
+        fits = fits and _legal(x, w, stride, dilation, (*padding, *output_padding))
         size = tuple(
             (length - 1) * s - 2 * p + d * (taps - 1) + more + 1
             for length, taps, s, p, d, more in zip(

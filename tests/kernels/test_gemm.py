@@ -262,6 +262,17 @@ def test_packed_operands(isa):
     assert product(batch, packed, isa=isa).any()
 
 
+@pytest.mark.skipif(cpu.capability() == "portable", reason="nothing is packed here")
+def test_packed_operands_refuse_what_does_not_fit_them():
+    packed, a = pack(normal(300, 200)), normal(4, 300)
+    for wrong in (normal(4, 299), normal(4, 304), a[0], a.astype(np.float64), a.astype(np.int32)):
+        with pytest.raises(ValueError, match=r"multiply_packed: a is .*; expected \(\.\.\., m, 300\) of float32"):
+            multiply_packed(wrong, packed)
+    for named in ({"precision": "fp8"}, {"rounding": "up"}):
+        with pytest.raises(ValueError, match=r"pack: precision=.* expected one of .*tf32.*, and of rna"):
+            pack(normal(300, 200), **named)
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_pack_keeps_the_contract(precision):
     """Products with what `pack` returns agree with those of the array, whichever code does either."""

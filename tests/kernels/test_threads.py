@@ -64,7 +64,22 @@ def test_quota_of_the_control_group(tmp_path, files, expected):
     (tmp_path / "cpu").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert threading._cgroup_limit(tmp_path) == expected
+    assert threading._cgroup_limit(tmp_path, tmp_path / "own") == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "file"), [("0::/sys.slice/app\n", "sys.slice"), ("3:cpu,cpuacct:/sys.slice/app\n", "cpu/sys.slice")]
+)
+def test_quotas_of_the_control_groups_around(tmp_path, own, file):
+    (tmp_path / "own").write_text(own)
+    (tmp_path / file / "app").mkdir(parents=True)
+    assert threading._cgroup_limit(tmp_path, tmp_path / "own") == float("inf")
+    names = ("cpu.max",) if file == "sys.slice" else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    for folder, quota in (("app", "300000"), (".", "150000")):
+        texts = (f"{quota} 100000\n",) if len(names) == 1 else (quota, "100000")
+        for name, text in zip(names, texts, strict=True):
+            (tmp_path / file / folder / name).write_text(text)
+        assert threading._cgroup_limit(tmp_path, tmp_path / "own") == int(quota) / 100000
 
 
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-3, ValueError), (True, TypeError), (2.0, TypeError)])

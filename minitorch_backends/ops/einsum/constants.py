@@ -55,6 +55,7 @@ def run_with_constants(
         values[place] = prepare(values[place])
     sources: list[frozenset[int]] = [frozenset((place,)) for place in range(len(arrays))]
     intermediates: dict[int, np.ndarray] = {}
+    whole = len(arrays) + len(program.steps) - 1  # which the caller is given
     with offered(None):  # what is kept must not lie in the caller's `out`
         for contract, left, right, done in program.steps:
             value, source = len(values), sources[left] | sources[right]
@@ -64,7 +65,7 @@ def run_with_constants(
             sources.append(source)
             for used in done:
                 values[used] = None
-            if len(source) < len(arrays):
+            if len(source) < len(arrays) and value != whole:
                 intermediates[value] = made
     _kept[program] = _Kept(tuple(map(weakref.ref, tensors)), versions, how, intermediates)
     return program.last(values[-1])

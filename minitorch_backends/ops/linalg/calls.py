@@ -13,7 +13,7 @@ from ...flags import State, current
 from ...kernels.linalg.choice import preferred
 from ...kernels.registry import Kernel
 from ..products import choice_of
-from .cross_check import cross_check
+from .cross_check import cross_check, second_family
 
 __all__ = ["call", "call_at_precision", "permitted", "swapped"]
 
@@ -65,9 +65,14 @@ def _run(
 ) -> Any:
     lowered = "precision" in keywords
     prefer = preferred(kernel.name, arrays[0].shape, state.read("cuda.linalg_library"), driver, lowered)
+    if not state.read("cross_check"):
+        return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
+    names = second_family(kernel, arrays, keywords, prefer)
+    if names is None:
+        decided_by += "; cross_check finds no second family that takes this"
     result = kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
-    if state.read("cross_check"):
-        cross_check(kernel, arrays, keywords, result, prefer)
+    if names is not None:
+        cross_check(kernel, arrays, keywords, result, names)
     return result
 
 

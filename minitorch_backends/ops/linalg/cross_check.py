@@ -4,6 +4,7 @@ gives the figures where the two disagree beyond what rounding explains.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from ...kernels.linalg.residuals import residuals
 from ...kernels.registry import Kernel
 
-__all__ = ["CrossCheckWarning", "cross_check"]
+__all__ = ["CrossCheckWarning", "cross_check", "second_family"]
 
 
 class CrossCheckWarning(UserWarning):
@@ -24,14 +25,22 @@ def _allowed(arrays: tuple[np.ndarray, ...]) -> float:
     return 50.0 + 10.0 * max(arrays[0].shape[-2:])
 
 
+def second_family(
+    kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: dict[str, Any], prefer: str
+) -> tuple[str, str] | None:
+    """The names of the implementation that runs and of the next one that is another function; None without one."""
+    first, *others = kernel.decide(*arrays, prefer=prefer, **keywords).candidates
+    unlike = (each.name for each in others if inspect.unwrap(each.run) is not inspect.unwrap(first.run))
+    second = next(unlike, None)
+    return None if second is None else (first.name, second)
+
+
 def cross_check(
-    kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: dict[str, Any], result: Any, prefer: str
+    kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: dict[str, Any], result: Any, names: tuple[str, str]
 ) -> None:
-    """Run the next implementation that is not the one that ran, and compare what does not depend on the gauge."""
-    decision = kernel.decide(*arrays, prefer=prefer, **keywords)
-    if len(decision.candidates) < 2:
-        return
-    first, second = (each.name for each in decision.candidates[:2])
+    """Run the second of two implementations, the first of which has run, and compare what does not depend on the
+    gauge."""
+    first, second = names
     other = kernel(*arrays, prefer=second, decided_by="cross_check = True", **keywords)
     complaints = [*_unlike(kernel.name, result, other, arrays)]
     allowed = _allowed(arrays)
