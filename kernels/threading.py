@@ -17,7 +17,7 @@ import numpy as np
 
 from .locks import lock
 
-__all__ = ["available_cpus", "bound_blas", "get_num_threads", "pool", "set_num_threads", "when_changed"]
+__all__ = ["available_cpus", "get_num_threads", "pool", "set_num_threads", "when_changed"]
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -95,7 +95,6 @@ when_changed: list[Callable[[], None]] = []
 """What is called when the number of threads has been set."""
 
 _threads: int | None = None
-_set = False
 _pool: _Pool | None = None
 _growing = lock()
 
@@ -110,26 +109,16 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Let kernels use `threads` threads from now on, in the whole process, of which at most `MOST_THREADS` are started,
-    and so NumPy's and SciPy's OpenBLAS. Results of kernels do not depend on it; what was decided by their number, as
-    what fits a limit of memory, is forgotten."""
-    global _threads, _set
+    """Let kernels use `threads` threads from now on, in the whole process, of which at most `MOST_THREADS` are started.
+    The results do not depend on it; what was decided by their number, as what fits a limit of memory, is forgotten."""
+    global _threads
     if isinstance(threads, bool) or not isinstance(threads, int):
         raise TypeError(f"set_num_threads: {threads!r} is not a number of threads; expected an int of at least 1")
     if threads < 1:
         raise ValueError(f"set_num_threads: {threads} is not a number of threads; expected an int of at least 1")
-    _threads, _set = threads, True
+    _threads = threads
     for forget in when_changed:
         forget()
-    bound_blas()
-
-
-def bound_blas() -> None:
-    """Have OpenBLAS use as many threads as were set, if a number was; for whoever loads a library that has another."""
-    if _set:
-        from threadpoolctl import ThreadpoolController
-
-        ThreadpoolController().select(internal_api="openblas").limit(limits=_threads)
 
 
 def pool() -> tuple[int, int]:

@@ -499,7 +499,11 @@ def test_cross_check_is_silent_where_families_agree() -> None:
             for a in hard(9, dtype).values():
                 A = mt.tensor(np.stack([a, a]))
                 linalg.eigh(A + A.mT), linalg.svd(A), linalg.qr(A), linalg.lu(A)
-                linalg.cholesky(A @ A.mT + mt.eye(9).to(A.dtype))
+                linalg.solve_triangular(A, A, upper=True), linalg.lstsq(A, A, driver="gelsd")
+                definite = A @ A.mT + mt.eye(9).to(A.dtype)
+                factor = linalg.cholesky(definite)
+                mt.cholesky_solve(A, factor), mt.cholesky_inverse(factor), mt.lu_solve(A, *linalg.lu_factor(definite))
+        linalg.solve_triangular(mt.zeros(3, 3), mt.ones(3, 1), upper=True)
 
 
 def systems(dtype: str, sides: int = 3) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:

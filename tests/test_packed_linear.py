@@ -8,6 +8,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
+from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels import cpu, gemm
 from minitorch_backends.kernels.precision import PRECISIONS
 
@@ -53,6 +54,35 @@ def test_the_weight_is_packed_once(layer, inputs):
     assert [call.kernel for call in log] == ["linear", "linear"]
     assert {call.precision for call in log} == {"bf16"}
     assert "fp32_precision" in log[0].decided_by
+
+
+@pytest.mark.skipif(cpu.refusal("avx2") is not None, reason="products are left to BLAS here, which packs for itself")
+@pytest.mark.parametrize("dtype", [mt.float64, mt.float16, mt.bfloat16], ids=str)
+def test_weights_of_other_types_are_packed_once(layer, inputs, dtype):
+    layer, inputs = layer.to(dtype), inputs.to(dtype)
+    with mt.no_grad(), explain.record() as log:
+        first = layer(inputs)
+        packed = kept(layer)
+        again = layer(inputs)
+    assert packed is not None
+    assert kept(layer) is packed
+    assert [(call.kernel, call.implementation) for call in log] == [("linear", "packed")] * 2
+    assert first.dtype is dtype
+    assert mt.equal(first, again)
+    exact = inputs.double() @ layer.weight.double().mT + layer.bias.double()
+    roundoff = mt.finfo(dtype).eps / 2
+    np.testing.assert_allclose(first.double().numpy(), exact.detach().numpy(), rtol=1.01 * roundoff, atol=1e-6)
+
+
+@pytest.mark.parametrize("flag", ["cuda.matmul.allow_fp16_accumulation", "cuda.matmul.fp16_reduction"])
+def test_sums_that_are_rounded_on_the_way_are_not_packed(layer, inputs, flag):
+    layer, inputs = layer.half(), inputs.half()
+    value = True if flag.endswith("accumulation") else "reduced"
+    with mt.no_grad(), Snapshot([(flag, value)]):
+        inferred = layer(inputs)
+    assert kept(layer) is None
+    with Snapshot([(flag, value)]):
+        assert mt.equal(inferred, layer(inputs).detach())
 
 
 @pytest.mark.parametrize(

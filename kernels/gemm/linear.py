@@ -27,7 +27,7 @@ class Kept:
 
     def __init__(self, array: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> None:
         self.array, self.shape, self.dtype = array, array.shape, array.dtype
-        self.packed = pack(array, precision if array.dtype == np.float32 else "bf16", rounding)
+        self.packed = pack(array, precision if array.dtype.itemsize > 2 else "bf16", rounding)
 
 
 def exact_linear(a: np.ndarray, kept: Kept, addend: np.ndarray | None = None, **_: str) -> np.ndarray:

@@ -211,8 +211,9 @@ class _LeastSquares:
 
 def _reciprocal_condition(R: np.ndarray) -> float:
     """LAPACK's estimate, in the 1-norm; 0 where R has what is not finite."""
-    from .lapack import routine
+    from scipy.linalg import get_lapack_funcs
 
     if not np.isfinite(R).all():
         return 0.0
-    return float(routine("trcon", "s" if R.dtype == np.float32 else "d")(R, norm="1", uplo="U")[0])
+    (run,) = get_lapack_funcs(("trcon",), (R,))
+    return float(run(R, norm="1", uplo="U")[0])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..autograd.versions import writes
-from ..flags import current
 from ..kernels.gemm import Kept, gains_by_keeping
 from ..kernels.gemm import linear as kernel
 from ..kernels.registry import ArraySpec
@@ -18,7 +17,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .addmm import added, refuse_unfit
 from .matmul import times
-from .products import float32_call, product
+from .products import plain_call, product
 
 __all__ = ["PackedWeight", "linear"]
 
@@ -102,9 +101,6 @@ def _is_large(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     return values >= (_LEAST_VALUES_OF_HALVES if x.dtype.itemsize == 2 else _LEAST_VALUES)
 
 
-_FLOAT32 = np.dtype(np.float32)
-
-
 class PackedWeight:
     """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
 
@@ -126,11 +122,11 @@ class PackedWeight:
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
         x, w, b = input._array, weight._array, None if bias is None else bias._array
-        fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype is _FLOAT32)
-        if not fits or x.dtype is not _FLOAT32 or w.dtype is not _FLOAT32:
+        fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
+        planned = plain_call(x.dtype) if fits and x.dtype == w.dtype else None
+        if planned is None:
             return linear(input, weight, bias)
-        state = current()
-        decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+        decided_by, keywords = planned
         if "prefer" in keywords or not gains_by_keeping(
             ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
         ):

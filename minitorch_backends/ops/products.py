@@ -19,7 +19,15 @@ from ..kernels.precision import PRECISIONS, named
 from ..kernels.registry import ArraySpec, Kernel, Refused
 from . import answers
 
-__all__ = ["call_of", "choice_of", "float32_call", "fused_sum", "product", "straight_dots", "straight_product"]
+__all__ = [
+    "call_of",
+    "choice_of",
+    "fused_sum",
+    "plain_call",
+    "product",
+    "straight_dots",
+    "straight_product",
+]
 
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = Choice("ieee", "precision flags act on float32 products only")
@@ -110,7 +118,7 @@ def straight_product(a: ArraySpec, b: ArraySpec, precision: str | None = None) -
     state = current()
     if precision is not None:
         return kernel.first(a, b, **_keywords(state, choice_of(precision, "matmul").precision))
-    keywords = float32_call(state)[1]
+    keywords = _float32_call(state)[1]
     return kernel.first(a, b, **keywords) if "float32 product" in state.derived else None
 
 
@@ -149,13 +157,24 @@ def fused_sum(
     return kernel_addmm(a, b, addend, decided_by=planned.decided_by, **sums, **planned.keywords)
 
 
-def float32_call(state: State) -> tuple[str, dict[str, Any]]:
+def _float32_call(state: State) -> tuple[str, dict[str, Any]]:
     """Who decides, and the keywords of the kernel, for products at the precision of the flags in force."""
     choice = precision_of("matmul")
     call = choice.decided_by, _keywords(state, choice.precision)
     if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
         state.derived["float32 product"] = call
     return call
+
+
+def plain_call(dtype: np.dtype) -> tuple[str | None, dict[str, Any]] | None:
+    """The same for products of arrays of a floating dtype; None where sums of halves are rounded on the way, and for
+    other dtypes."""
+    state = current()
+    if dtype == _FLOAT32:
+        return state.derived.get("float32 product") or _float32_call(state)
+    if (dtype.kind != "f" and dtype.name not in _REDUCTIONS) or _half_sums(state, dtype.name) is not None:
+        return None
+    return _EXACT.decided_by, _keywords(state, "ieee")
 
 
 class _Plan(NamedTuple):
@@ -171,7 +190,7 @@ def _plan(a: np.ndarray, precision: str | None = None, kind: str = "matmul") -> 
     state = current()
     if a.dtype == _FLOAT32:
         if precision is None and kind == "matmul":
-            decided_by, keywords = state.derived.get("float32 product") or float32_call(state)
+            decided_by, keywords = state.derived.get("float32 product") or _float32_call(state)
             return _Plan(kernel, keywords, decided_by)
     elif (sums := _half_sums(state, a.dtype.name)) is not None:
         return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)

@@ -82,22 +82,6 @@ def test_quotas_of_the_control_groups_around(tmp_path, own, file):
         assert threading._cgroup_limit(tmp_path, tmp_path / "own") == int(quota) / 100000
 
 
-def test_a_number_of_threads_holds_for_blas():
-    """NumPy's, and SciPy's, which is loaded later."""
-    code = (
-        "import numpy as np, threadpoolctl, minitorch_backends as mt\n"
-        "from minitorch_backends.kernels import linalg\n"
-        "mt.set_num_threads(1)\n"
-        "linalg.eig(np.eye(3))\n"
-        "pools = [each for each in threadpoolctl.threadpool_info() if each['internal_api'] == 'openblas']\n"
-        "print(len(pools), *{each['num_threads'] for each in pools})\n"
-    )
-    printed = python(code)
-    if printed.out.startswith("0"):
-        pytest.skip("NumPy has another BLAS here")
-    assert printed.out.split()[1:] == ["1"], printed.error
-
-
 @pytest.mark.parametrize(("value", "error"), [(0, ValueError), (-3, ValueError), (True, TypeError), (2.0, TypeError)])
 def test_a_bad_number_of_threads_changes_nothing(restore_threads, value, error):
     before = threading.get_num_threads()

@@ -44,7 +44,10 @@ def cross_check(
     other = kernel(*arrays, prefer=second, decided_by="cross_check = True", **keywords)
     complaints = [*_unlike(kernel.name, result, other, arrays)]
     allowed = _allowed(arrays)
-    failed = any(np.any(getattr(each, "info", 0)) for each in (result, other))  # then there is nothing to measure
+    # There is nothing to measure where one says that it failed, or where neither has numbers.
+    failed = any(np.any(getattr(each, "info", 0)) for each in (result, other)) or not (
+        _finite(result) or _finite(other)
+    )
     for name, outcome in () if failed else ((first, result), (second, other)):
         for measure, units in residuals(kernel.name, arrays, keywords, outcome).items():
             if not units <= allowed:
@@ -57,6 +60,11 @@ def cross_check(
             CrossCheckWarning,
             stacklevel=2,
         )
+
+
+def _finite(result: Any) -> bool:
+    arrays = result if isinstance(result, tuple) else (result,)
+    return all(np.isfinite(each).all() for each in arrays if isinstance(each, np.ndarray))
 
 
 def _unlike(name: str, one: Any, other: Any, arrays: tuple[np.ndarray, ...]) -> list[str]:
