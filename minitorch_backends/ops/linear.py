@@ -123,10 +123,10 @@ class PackedWeight:
         """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
         x, w, b = input._array, weight._array, None if bias is None else bias._array
         fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
-        planned = plain_call(x.dtype) if fits and x.dtype == w.dtype else None
+        planned = plain_call(x) if fits and x.dtype == w.dtype else None
         if planned is None:
             return linear(input, weight, bias)
-        decided_by, keywords = planned
+        keywords = planned.keywords
         if "prefer" in keywords or not gains_by_keeping(
             ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
         ):
@@ -138,4 +138,4 @@ class PackedWeight:
         if self._source is not w or self._key != key:
             self._kept, self._source, self._key = Kept(w.T, **keywords), w, key
         arrays = (x, self._kept) if b is None else (x, self._kept, b)
-        return adopt(kernel(*arrays, decided_by=decided_by, **keywords))
+        return adopt(kernel(*arrays, decided_by=planned.decided_by, **keywords))

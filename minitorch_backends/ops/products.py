@@ -144,8 +144,8 @@ def fused_sum(
     """
     if a.dtype.kind == "c" or a.dtype.kind in "biu":
         return None
-    planned = _plan(a, precision)
-    if planned.kernel is not kernel:
+    planned = plain_call(a, precision)
+    if planned is None:
         return None
     if a.dtype.name not in _REDUCTIONS and (
         "prefer" in planned.keywords
@@ -164,17 +164,6 @@ def _float32_call(state: State) -> tuple[str, dict[str, Any]]:
     if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
         state.derived["float32 product"] = call
     return call
-
-
-def plain_call(dtype: np.dtype) -> tuple[str | None, dict[str, Any]] | None:
-    """The same for products of arrays of a floating dtype; None where sums of halves are rounded on the way, and for
-    other dtypes."""
-    state = current()
-    if dtype == _FLOAT32:
-        return state.derived.get("float32 product") or _float32_call(state)
-    if (dtype.kind != "f" and dtype.name not in _REDUCTIONS) or _half_sums(state, dtype.name) is not None:
-        return None
-    return _EXACT.decided_by, _keywords(state, "ieee")
 
 
 class _Plan(NamedTuple):
@@ -196,6 +185,12 @@ def _plan(a: np.ndarray, precision: str | None = None, kind: str = "matmul") -> 
         return _Plan(half_matmul, {"sums": sums.precision}, sums.decided_by)
     decided_by, keywords = call_of(a.dtype, precision, kind)
     return _Plan(kernel, keywords, decided_by)
+
+
+def plain_call(a: np.ndarray, precision: str | None = None) -> _Plan | None:
+    """The same where it is the kernel `matmul`: None where sums of halves are rounded on the way."""
+    planned = _plan(a, precision)
+    return planned if planned.kernel is kernel else None
 
 
 def _keywords(state: State, precision: str) -> dict[str, Any]:
