@@ -68,7 +68,8 @@ def checked(strategy: Any) -> Strategy:
     names = ", ".join(map(repr, (*STRATEGIES, COTENGRA)))
     raise ValueError(
         f"opt_einsum.strategy = {strategy!r} is unknown{nearest(strategy, STRATEGIES)}; expected one of None, {names}, "
-        "a path like [(0, 2), (0, 1)], or a function (inputs, output, sizes, memory_limit) -> path"
+        "a path like [(0, 2), (0, 1)], whose steps name different places from 0, or a function "
+        "(inputs, output, sizes, memory_limit) -> path"
     )
 
 
