@@ -92,11 +92,47 @@ def test_emulate_obeys_one_family_with_its_defaults(family, value, precision):
 
 def test_float64_integers_and_halves_have_no_choice():
     with backends.flags(fp32_precision="bf16"), explain.record() as log:
-        for dtype in (np.float64, np.float16, np.int32, np.complex64):
+        for dtype in (np.float64, np.float16, np.int32, np.complex128):
             mt.Tensor(A.astype(dtype)) @ mt.Tensor(B.astype(dtype))
 
     assert {call.precision for call in log} == {"ieee"}
-    assert {call.decided_by for call in log} == {"precision flags act on float32 products only"}
+    assert {call.decided_by for call in log} == {"precision flags act on float32 and complex64 products only"}
+
+
+@pytest.mark.parametrize("backward_precision", [None, "tf32"])
+def test_complex64_products_obey_the_flags(backward_precision):
+    a, b = (mt.Tensor((x + 1j * x[::-1]).astype(np.complex64), requires_grad=True) for x in (A, B))
+    given = {} if backward_precision is None else {"backward_precision": backward_precision}
+    with backends.flags(fp32_precision="bf16", **given), explain.record() as log:
+        for _ in range(2):
+            mt.view_as_real(a @ b).sum().backward()
+
+    once = ["bf16"] + [backward_precision or "bf16"] * 2
+    assert [call.precision for call in log] == once * 2
+    a, b = a.detach(), b.detach()
+    rounded = [split(x.numpy().view(np.float32), "bf16")[0].view(np.complex64) for x in (a, b)]
+    np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=0, atol=1e-4)
+    with backends.flags(fp32_precision="bf16"):
+        np.testing.assert_allclose((a @ b).numpy(), np.matmul(*rounded), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda a, b: mt.einsum("ij,jk->ik", a, b),
+        lambda a, b: mt.addmm(mt.zeros((), dtype=a.dtype), a, b),
+        lambda a, b: mt.tensordot(a, b, dims=1),
+        lambda a, b: mt.nn.functional.conv1d(a[None], b.T.contiguous()[..., None])[0],
+    ],
+    ids=["einsum", "addmm", "tensordot", "conv1d"],
+)
+def test_every_complex_product_asks_the_flags(product):
+    a, b = (mt.Tensor((x + 1j * x[::-1]).astype(np.complex64)) for x in (A[:, :33].copy(), B[:33]))
+    for precision in ("bf16", "ieee", "bf16"):
+        with backends.flags(fp32_precision=precision), explain.record() as log:
+            product(a, b)
+            product(a, b)
+        assert [call.precision for call in log] == [precision] * 2
 
 
 @pytest.mark.parametrize("dtype", [mt.float32, mt.float64, mt.float16, mt.bfloat16, mt.int32, mt.complex64])

@@ -8,6 +8,8 @@ broadcasts to the product and is not looked at if beta is 0. Compiled loops add 
 
 `pack(b, precision)` keeps a right operand in the form that the loops read, for `multiply_packed(a, packed)`.
 
+`precision` and `rounding` act on float32 operands, and on the real and imaginary parts of complex64 ones.
+
 `bound` says, for each precision, how far a product of two operands may be from a * b, relative to |a * b|. A result may
 be off by that times the sum of |a * b|, and by the rounding of fp32 accumulation.
 """
@@ -18,7 +20,7 @@ import numpy as np
 
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
-from . import blas, compiled, integers, narrow, small, thin
+from . import blas, compiled, complexes, integers, narrow, small, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 from .warm import warmup
@@ -67,6 +69,7 @@ for _isa in thin.ISAS:
 for _isa in compiled.ISAS:
     for _kernel in (matmul, addmm):
         _kernel.impl(_isa, isa=_isa, refuses=compiled.refuses(_isa))(compiled.implementation(_isa))
+matmul.impl("complex", refuses=complexes.refuses)(complexes.matmul)
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
 matmul.impl("portable")(blas.matmul_portable)

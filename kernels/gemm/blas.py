@@ -17,6 +17,7 @@ import numpy as np
 from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec
+from .complexes import as_real
 
 __all__ = [
     "dot",
@@ -30,7 +31,7 @@ __all__ = [
     "specialise",
 ]
 
-_FLOAT32 = np.dtype(np.float32)
+_FLOAT32, _COMPLEX64 = np.dtype(np.float32), np.dtype(np.complex64)
 _BLAS_DTYPES = frozenset(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
 _EXACT_PRODUCTS = frozenset({"ieee", "bf16x9"})
 
@@ -46,6 +47,8 @@ def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str =
         raise ValueError(f"{precision!r} is not a precision of matmul; expected one of {', '.join(PRECISIONS)}")
     if rounding not in ROUNDINGS:
         raise ValueError(f"{rounding!r} is not a rounding of tf32; expected one of {', '.join(ROUNDINGS)}")
+    if a.dtype == _COMPLEX64 and precision not in _EXACT_PRODUCTS:
+        return f"BLAS rounds no complex numbers to {precision}"
     if a.dtype in _BLAS_DTYPES or _is_half(a.dtype):
         return None
     return f"BLAS has no product for {a.dtype.name}"
@@ -182,7 +185,9 @@ def matmul_portable(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", ro
             x, y = _parts(a, precision, rounding), _parts(b, precision, rounding)
             *smaller, leading = [_in_double(x[i], y[j]) for i, j in PRECISIONS[precision].terms]
             return _add_finite(leading, smaller).astype(_FLOAT32)
-        if a.dtype == np.complex64 or _is_half(a.dtype):
+        if a.dtype == _COMPLEX64 and precision not in _EXACT_PRODUCTS:
+            return as_real(matmul_portable, a, b, precision=precision, rounding=rounding)
+        if a.dtype == _COMPLEX64 or _is_half(a.dtype):
             return _in_double(a, b).astype(a.dtype)
         return np.matmul(a, b)
     finally:

@@ -1,4 +1,4 @@
-"""The rule of permission: which precision a float32 product runs at, and which flag decided.
+"""The rule of permission: which precision a float32 or complex64 product runs at, and which flag decided.
 
 Every family of flags keeps its own tree. A flag is a permission: a product runs at the fastest precision that any
 family has been explicitly set to allow, and at ieee when none has. A default that nobody set permits nothing, unless
@@ -49,7 +49,8 @@ class _ByDirection(NamedTuple):
 
 
 def precision_of(product: str) -> Choice:
-    """The precision at which a float32 product ("matmul", "conv", "rnn") runs here and now, and the flag that decided.
+    """The precision at which a float32 or complex64 product ("matmul", "conv", "rnn") runs here and now, and the flag
+    that decided.
 
     The dispatcher calls this very function. Raises ValueError for a product that no family knows.
     """

@@ -79,9 +79,9 @@ def sensitivity(
     """What each layer of `model`, at each of `precisions` alone, does to the answers `model(*inputs, **named)`.
 
     A layer is a module in whose own forward products, convolutions, attention, recurrences or factorisations of float32
-    tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of the model at
-    it. Answers are a tensor, or several in a tuple or list. The model is called twice, and once for each row;
-    `progress`, if there is one, is called with a line of text before each.
+    or complex64 tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of
+    the model at it. Answers are a tensor, or several in a tuple or list. The model is called twice, and once for each
+    row; `progress`, if there is one, is called with a line of text before each.
 
     Raises ValueError for what is no precision and for a model in which none acts, RuntimeError for answers that are no
     tensors, or differ from one call to the next (put the model in evaluation mode).
@@ -110,7 +110,7 @@ def sensitivity(
 
 
 def _acted_on(call: Record) -> bool:
-    return "float32" in call.dtypes and kernels[call.kernel].bound.keys() != {"ieee"}
+    return not {"float32", "complex64"}.isdisjoint(call.dtypes) and kernels[call.kernel].bound.keys() != {"ieee"}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from ..autograd.function import Function
 from ..autograd.modes import derives, is_grad_enabled, no_grad
 from ..backends import permission
 from ..backends.attention import SWITCHES, SDPAParams, selected
-from ..backends.permission import Choice, chosen, recorded
+from ..backends.permission import chosen, recorded
 from ..dtypes import FLOATING, dtype_of
 from ..flags import current
 from ..kernels import registry
@@ -26,6 +26,7 @@ from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .dropout import dropout
 from .matmul import matmul
+from .products import EXACT
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -267,7 +268,7 @@ def _check(
 
 def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
     """The kernel's keywords as the flags have them, and who decided the precision."""
-    state, choice = current(), Choice("ieee", "precision flags act on float32 products only")
+    state, choice = current(), EXACT
     keywords: dict[str, Any] = {"scale": scale}
     if dtype == _FLOAT32:
         choice = chosen(precision, "matmul")

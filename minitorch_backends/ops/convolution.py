@@ -23,7 +23,7 @@ from ..kernels.registry import Kernel, planning
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .products import choice_of
+from .products import EXACT, WITH_PRECISION, choice_of
 
 __all__ = ["convolution", "convolution_input_gradient", "convolution_weight_gradient", "run"]
 
@@ -31,8 +31,6 @@ Sizes = tuple[int, ...]
 
 _TRANSFORMS = ("winograd2", "winograd4", "fft")
 """The algorithms that NNPACK has in torch."""
-
-_FLOAT32 = np.dtype(np.float32)
 
 
 # Flags
@@ -54,8 +52,8 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
     state = current()
     steering: Steering = state.derived.get("convolutions") or _steer(state)
     keywords |= steering.keywords
-    decided_by = "precision flags act on float32 products only"
-    if arrays[0].dtype is _FLOAT32:
+    decided_by = EXACT.decided_by
+    if arrays[0].dtype in WITH_PRECISION:
         choice = precision_of("conv") if precision is None else choice_of(precision, "conv")
         decided_by = choice.decided_by
         if choice.precision != "ieee":

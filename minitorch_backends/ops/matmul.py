@@ -160,7 +160,8 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     """The matrix product of the last two dimensions; the others broadcast. Vectors are rows on the left, columns on
     the right.
 
-    `precision` names the precision of this one float32 product; None asks the flags (`explain.precision_of("matmul")`).
+    `precision` names the precision of this one float32 or complex64 product; None asks the flags
+    (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
     if precision is None and input.dtype is other.dtype:

@@ -20,6 +20,8 @@ from ..kernels.registry import ArraySpec, Kernel, Refused
 from . import answers
 
 __all__ = [
+    "EXACT",
+    "WITH_PRECISION",
     "call_of",
     "choice_of",
     "fused_sum",
@@ -29,8 +31,10 @@ __all__ = [
     "straight_product",
 ]
 
-_FLOAT32 = np.dtype(np.float32)
-_EXACT = Choice("ieee", "precision flags act on float32 products only")
+WITH_PRECISION = np.dtype(np.float32), np.dtype(np.complex64)
+"""What flags have a say in: the type whose values the precisions round, and that of pairs of them."""
+
+EXACT = Choice("ieee", "precision flags act on float32 and complex64 products only")
 _REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
 
 _CALLS_KEPT = 512
@@ -42,7 +46,7 @@ _LAYOUTS_TAUGHT = 4
 
 def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: str = "matmul") -> np.ndarray:
     """(..., m, k) times (..., k, n) at the precision of the call, or of the flags in force for this kind of product;
-    float32 only has a choice.
+    float32 and complex64 only have a choice.
     """
     if kind == "matmul" and a.dtype is b.dtype and (precision is None or type(precision) is str):
         call = _kept_call(a, b, precision)
@@ -53,7 +57,7 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
 
 def call_of(dtype: np.dtype, precision: str | None, kind: str) -> tuple[str | None, dict[str, Any]]:
     """Who decides, and the keywords, for a kernel that makes products of this kind of arrays of a dtype."""
-    choice = choice_of(precision, kind) if dtype == _FLOAT32 else _EXACT
+    choice = choice_of(precision, kind) if dtype in WITH_PRECISION else EXACT
     return choice.decided_by, _keywords(current(), choice.precision)
 
 
@@ -73,7 +77,7 @@ def _new_call(a: np.ndarray, b: np.ndarray, precision: str | None) -> _Call:
     state, planned = current(), _plan(a, precision)
     specs = ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype)
     call = planned.kernel.prepared(*specs, planned.decided_by, **planned.keywords)
-    if a.dtype is not _FLOAT32 or precision is not None or "float32 product" in state.derived:
+    if a.dtype not in WITH_PRECISION or precision is not None or "float32 product" in state.derived:
         kept = state.derived.setdefault(a.dtype.num if precision is None else (a.dtype.num, precision), {})
         if len(kept) >= _CALLS_KEPT:
             kept.clear()
@@ -113,7 +117,7 @@ def straight_product(a: ArraySpec, b: ArraySpec, precision: str | None = None) -
     """
     if a.dtype.itemsize == 2:
         return None
-    if a.dtype is not _FLOAT32:
+    if a.dtype not in WITH_PRECISION:
         return kernel.first(a, b, **_keywords(current(), "ieee"))
     state = current()
     if precision is not None:
@@ -177,7 +181,7 @@ class _Plan(NamedTuple):
 def _plan(a: np.ndarray, precision: str | None = None, kind: str = "matmul") -> _Plan:
     """How a product of arrays of the dtype of `a` is called."""
     state = current()
-    if a.dtype == _FLOAT32:
+    if a.dtype in WITH_PRECISION:
         if precision is None and kind == "matmul":
             decided_by, keywords = state.derived.get("float32 product") or _float32_call(state)
             return _Plan(kernel, keywords, decided_by)

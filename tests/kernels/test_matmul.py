@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minitorch_backends.kernels.gemm import exact_matmul, matmul
+from minitorch_backends.kernels.gemm.compiled import EXACT
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 from minitorch_backends.kernels.registry import Refused, kernels
 
@@ -338,7 +339,7 @@ def test_batches_of_views(implementation):
 
 
 @every_implementation
-@pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_wider_dtypes_are_never_reduced(implementation, dtype):
     rng = np.random.default_rng(4)
     a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((33, 50), (50, 17)))
@@ -410,3 +411,57 @@ def test_unknown_names_are_named():
         matmul(a, a, precision="tf31")
     with pytest.raises(ValueError, match="'nearest' is not a rounding of tf32; expected one of rna, rne, rz"):
         matmul(a, a, precision="tf32", rounding="nearest")
+
+
+def complex_reference(a, b, precision):
+    """Real and imaginary part of the complex product, each as one real product of twice the depth."""
+    parts = [(b.real, -b.imag), (b.imag, b.real)]
+    rows = np.concatenate([a.real, a.imag], -1)
+    sums = [reference.matmul_at(rows, np.concatenate(each, -2), precision, None, np.matmul) for each in parts]
+    return sums[0], sums[1]
+
+
+def pairs(*shape, seed=0):
+    return normal(*shape, 2, seed=seed).view(np.complex64)[..., 0]
+
+
+@every_implementation
+@every_precision
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (33, 65, 40), (1, 200, 130), (130, 2, 64), (70, 300, 90)])
+def test_complex_products_round_real_and_imaginary_parts(implementation, precision, shape):
+    m, k, n = shape
+    for a, b in (
+        (pairs(m, k), pairs(k, n, seed=1)),
+        (pairs(k, m).T, pairs(n, 2 * k, seed=1).T[::-2]),
+        (pairs(2, 1, m, k)[..., ::-1], pairs(3, k, n, seed=1).conj()),
+    ):
+        result = run_or_skip(implementation, a, b, precision=precision)
+        assert result.dtype == np.complex64
+        assert result.shape == (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n)
+        magnitudes = np.matmul(np.abs(a.real) + np.abs(a.imag), np.abs(b.real) + np.abs(b.imag), dtype=np.float64)
+        allowed = (len(PRECISIONS[precision].terms) * 2 * k + 8) * 1.02 * 2.0**-24 * magnitudes
+        for found, expected in zip((result.real, result.imag), complex_reference(a, b, precision), strict=True):
+            assert np.all(np.abs(found - expected) <= allowed)
+
+
+@pytest.mark.parametrize("precision", [name for name in PRECISIONS if name not in EXACT])
+def test_complex_products_keep_the_contract_for_hostile_values(precision):
+    """Exact ones are BLAS's, which multiplies Inf by the imaginary 0 of its factor alpha."""
+    a, b = pairs(20, 40), pairs(40, 30, seed=1)
+    a.real[3, 5], a.imag[4, 6], a.real[5, 7], b.imag[8, 2] = np.inf, np.nan, 1e37, 1e-41
+    a[0, 0], b[0, 0] = 0, complex(0, np.inf)
+    for result in (matmul(a, b, precision=precision), matmul["portable"](a, b, precision=precision)):
+        for found, expected in zip((result.real, result.imag), complex_reference(a, b, precision), strict=True):
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+            np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
+            scale = np.abs(expected).max(axis=1, keepdims=True, where=np.isfinite(expected), initial=1)
+            found, expected = np.nan_to_num(found / scale), np.nan_to_num(expected / scale)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_empty_complex_products_give_zeros():
+    for m, k, n in ((0, 3, 4), (3, 0, 4), (3, 4, 0)):
+        result = matmul(pairs(m, k), pairs(k, n), precision="bf16")
+        assert result.shape == (m, n)
+        assert result.dtype == np.complex64
+        assert not result.any()
