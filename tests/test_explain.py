@@ -138,7 +138,7 @@ def test_why_runs_nothing() -> None:
     assert answer.shapes == ((3, 3), (3, 1))
     text = str(answer).splitlines()
     assert text[0].startswith(f"matmul of 3x3 @ 3x1 runs by {answer.implementations[0]} at ieee: no flag allows")
-    assert text[-1] == "    or portable, if those before it refuse the data"
+    assert text[-1] == "    or definition, if those before it refuse the data"
     assert len(text) == len(answer.refusals) + len(answer.implementations)
 
 

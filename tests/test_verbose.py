@@ -324,7 +324,7 @@ def test_creation_lines_have_the_time_of_compilation() -> None:
     *lines, last = printed.out.splitlines()
     implementation, seconds = last.split()
     entries = parsed("\n".join(lines))
-    if implementation in ("blas", "portable"):
+    if implementation in ("blas", "definition"):
         assert [entry["operation"] for entry in entries] == ["exec", "exec"]
         return
     assert [entry["operation"] for entry in entries] == ["create:cache_miss", "exec", "exec"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..gemm.compiled import EXACT, ISAS, computed, computed_by_panels, passed_over, working_dtype
+from ..gemm.compiled import EXACT, ISAS, computed_by_panels, passed_over, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
 from ..precision import OF_HALF
 from ..registry import ArraySpec, Refused
@@ -64,10 +64,8 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
     Exact products are left to vector units: tiles would need eight terms, and three parts of each weight.
     """
     wanted = OF_HALF.get(dtype.name, precision)
-    if wanted == "fp16" and not cpu.converts_half():
-        return None
-    for isa in (*(ISAS[1:] if wanted in EXACT else ISAS), "portable"):
-        inner = (computed if isa == "portable" else computed_by_panels)(isa, working_dtype(dtype), wanted)
+    for isa in ISAS[1:] if wanted in EXACT else ISAS:
+        inner = computed_by_panels(isa, working_dtype(dtype), wanted)
         if inner is not None and passed_over(isa) is None:
             return isa, inner
     return None

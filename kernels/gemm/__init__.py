@@ -72,7 +72,7 @@ for _isa in compiled.ISAS:
 matmul.impl("complex", refuses=complexes.refuses)(complexes.matmul)
 matmul.impl("blas", refuses=blas.refuses, specialise=blas.specialise)(blas.matmul)
 matmul.impl("integer", refuses=integers.refuses)(integers.matmul)
-matmul.impl("portable")(blas.matmul_portable)
+matmul.impl("definition")(blas.matmul_by_definition)
 
 
 @addmm.impl("matmul")

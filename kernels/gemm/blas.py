@@ -1,4 +1,4 @@
-"""Matrix products by NumPy: through its BLAS with operands rounded or split in front, and the portable definition.
+"""Matrix products by NumPy: through its BLAS with operands rounded or split in front, and the definition.
 
 Each part of a meets the leading parts of b, as many as `terms` says, and the sum of those is exact in fp32. So the sum
 over the terms is one of a_i @ (b_0 + ... + b_j) over i: as many BLAS products as parts, 2 and 3 in place of 3 and 6.
@@ -23,9 +23,9 @@ __all__ = [
     "dot",
     "dots",
     "matmul",
+    "matmul_by_definition",
     "matmul_of_batches",
     "matmul_of_strided",
-    "matmul_portable",
     "product_of_dots",
     "refuses",
     "specialise",
@@ -174,7 +174,7 @@ def _add_finite(leading: np.ndarray, smaller: list[np.ndarray]) -> np.ndarray:
     return leading
 
 
-def matmul_portable(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
+def matmul_by_definition(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
     """The definition in NumPy: the product of each term in float64, one rounding at the end; integers wrap around.
 
     Slower than `matmul`, and closer to the exact sums. It takes every dtype.
@@ -186,7 +186,7 @@ def matmul_portable(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", ro
             *smaller, leading = [_in_double(x[i], y[j]) for i, j in PRECISIONS[precision].terms]
             return _add_finite(leading, smaller).astype(_FLOAT32)
         if a.dtype == _COMPLEX64 and precision not in _EXACT_PRODUCTS:
-            return as_real(matmul_portable, a, b, precision=precision, rounding=rounding)
+            return as_real(matmul_by_definition, a, b, precision=precision, rounding=rounding)
         if a.dtype == _COMPLEX64 or _is_half(a.dtype):
             return _in_double(a, b).astype(a.dtype)
         return np.matmul(a, b)

@@ -36,8 +36,8 @@ __all__ = [
     "working_dtype",
 ]
 
-ISAS = ("amx", "avx512_bf16", "avx512", "avx2")
-"""Instruction sets that have loops of their own, best first."""
+ISAS = ("amx", "avx512_bf16", "avx512", "avx2", "portable")
+"""Capabilities that have loops of their own, best first; those of the last are vectors of any CPU."""
 
 _BY_TILES = {
     "bf16": "bf16",
@@ -79,6 +79,8 @@ OF_PARTS = tuple(_BY_ISA)
 def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The precision that loops which read one number for each value compute for a dtype at a precision, those of tiles
     any number of parts; None if they do not."""
+    if isa == "portable" and "fp16" in (precision, precisions.OF_HALF.get(dtype.name)) and not cpu.converts_half():
+        return None
     if dtype == np.float32:
         return _BY_ISA.get(isa, _BY_VECTORS).get(precision)
     if dtype.name in precisions.OF_HALF:
@@ -103,8 +105,8 @@ def pairs_multiply(dtype: np.dtype, precision: str) -> bool:
 
 
 def vector_isa() -> str:
-    """The instruction set of vectors whose loops are taken here, if any are."""
-    return "avx512" if cpu.refusal("avx512") is None else "avx2"
+    """The instruction set of vectors whose loops are taken here."""
+    return next(isa for isa in ISAS if isa not in OF_PARTS and cpu.refusal(isa) is None)
 
 
 def working_dtype(dtype: np.dtype) -> np.dtype:
@@ -118,6 +120,8 @@ def passed_over(isa: str) -> str | None:
         return "leaves products to tiles, which do eight times as much"
     if isa == "avx512_bf16" and not cpu.gains_by_pairs():
         return "leaves products to vectors: this CPU begins VDPBF16PS more rarely than a fused multiply-add"
+    if isa == "portable" and cpu.capability() != isa:
+        return f"leaves products to the instructions of {cpu.capability()}"
     return cpu.refusal(isa)
 
 
@@ -151,6 +155,31 @@ _LEAST_LINES_ON_TILES = 64
 [64000, 40] @ [40, 40] 1.6 and 1.4, [40, 40] @ [40, 64000] 3.2 and 1.3, [56, 2048] @ [2048, 2048] 2.3 and 2.1; with 64
 in place of 40 1.9 and 2.1, 2.3 and 2.7."""
 
+_MOST_ROUNDED = 16_000_000
+"""Scalar products up to which the loops of any CPU do those of rounded operands faster than BLAS does, which needs them
+rounded in a pass of its own, but has instructions that no compiler may choose. Milliseconds of these loops (tf32) and
+of OpenBLAS by SSE 4.2, at 128, 256, 512 and 1024 cubed 0.2, 1.0, 9.4, 65 and 0.35, 1.0, 7.0, 49; exact 0.2, 1.1, 10, 63
+and 0.12, 0.8, 6.0, 45; float64 0.33, 1.6, 22, 125 and 0.37, 1.6, 12, 89. Of splits, which are two or three products by
+BLAS and one or two here, these do tf32x3 of 1024 cubed in 66 and BLAS in 107."""
+
+
+def _slower(a: ArraySpec, b: ArraySpec, precision: str, exact: bool) -> str | None:
+    """Why products by the loops of any CPU are left to BLAS, or None."""
+    if exact:
+        return "leaves exact products to BLAS, whose loops are made for the CPU"
+    products, (m, k), n = _products(a, b), a.shape[-2:], b.shape[-1]
+    one_part = a.dtype != np.float32 or precisions.PRECISIONS[precision].parts == 1
+    if one_part and min(m, n) == 1 < k:
+        return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"  # [512, 512] @ [512, 1]: 0.6 of its speed
+    if one_part and products > _MOST_ROUNDED:
+        return f"leaves {products:,} products to BLAS; it is slower up to {_MOST_ROUNDED:,}"
+    return None
+
+
+def _products(a: ArraySpec, b: ArraySpec) -> int:
+    """Scalar products in all matrices."""
+    return a.shape[-2] * a.shape[-1] * b.shape[-1] * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
     """Why exact products of these are left to BLAS."""
@@ -159,7 +188,7 @@ def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
     if isa == "amx" and min(m, n) < _LEAST_LINES_ON_TILES:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to vectors: blocks of {_LEAST_LINES_ON_TILES} lines would be half empty"
-    products = m * k * n * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    products = _products(a, b)
     least = _LEAST_OUTER if k == 1 and isa != "amx" else _LEAST_PRODUCTS[isa]
     if products < least:
         return f"leaves {products:,} products to BLAS; it is faster from {least:,}"
@@ -176,11 +205,13 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         if computed_by_panels(isa, a.dtype, precision) is None:
             return f"has no loops for {a.dtype.name} at {precision}"
-        if isa == "avx512_bf16" and (better := passed_over(isa)):
+        if better := passed_over(isa):
             return better
         exact = precision in EXACT if a.dtype == np.float32 else a.dtype == np.float64
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
             return "leaves batches of dot products to BLAS, which need not pack"  # 100,000 of 16: 5.6 ms, and 34 here
+        if isa == "portable":
+            return _slower(a, b, precision, exact)
         return _small(isa, a, b) if exact else None
 
     return refusal

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from .. import cpu
 from ..registry import ArraySpec
+from .compiled import vector_isa
 
 __all__ = ["matmul", "refuses"]
 
@@ -39,5 +39,4 @@ def matmul(a: np.ndarray, b: np.ndarray, **_: str) -> np.ndarray:
     wide = np.dtype(np.float64 if a.dtype.itemsize == 8 else np.float32)
     moved = np.dtype(f"i{wide.itemsize}")
     bits = [x.astype(moved, copy=False).view(wide) for x in (a, b)]
-    isa = next((isa for isa in ("avx512", "avx2") if cpu.refusal(isa) is None), "portable")
-    return product(*bits, isa=isa, precision="integer").view(moved).astype(a.dtype, copy=False)
+    return product(*bits, isa=vector_isa(), precision="integer").view(moved).astype(a.dtype, copy=False)

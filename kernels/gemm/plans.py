@@ -78,6 +78,7 @@ _VECTOR_SCHEMES = {
 _SCHEMES_IN_TWO = {
     "avx512": Scheme(vectors.Avx512InTwo(), 128, 252, 512),
     "avx2": Scheme(vectors.Avx2InTwo(), 128, 252, 512),
+    "portable": Scheme(vectors.PortableInTwo(), 128, 128, 256),
     "odd": Scheme(vectors.OddInTwo(), 16, 15, 24),
 }
 """Of float32 operands in two parts."""

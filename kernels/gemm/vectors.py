@@ -44,6 +44,7 @@ __all__ = [
     "OddInTwo",
     "PortableFloat32",
     "PortableFloat64",
+    "PortableInTwo",
     "PortableInt32",
     "PortableInt64",
     "result_places",
@@ -260,6 +261,11 @@ class Avx512InTwo(_InTwo, Avx512Float32):
 class Avx2InTwo(_InTwo, Avx2Float32):
     of_one = Avx2Float32
     a_bytes, b_bytes = 64, 128
+
+
+class PortableInTwo(_InTwo, PortableFloat32):
+    of_one = PortableFloat32
+    a_bytes, b_bytes = 32, 64
 
 
 class OddInTwo(_InTwo, OddFloat32):

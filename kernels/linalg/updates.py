@@ -211,9 +211,7 @@ def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
         inner = computed_by_panels(isa, dtype, precision)
         if passed_over(isa) is None and inner is not None:
             return isa, inner
-    if precision != "ieee":
-        raise Refused(f"no instruction set here has products at {precision} for blocks of a factorisation")
-    return "portable", "ieee"
+    raise Refused(f"no loops here have products at {precision} for blocks of a factorisation")
 
 
 def _packed(lines: int, depth: int, panel_lines: int, number_bytes: int, step: int) -> int:

@@ -107,7 +107,7 @@ def test_blocks_and_edges(isa, shape):
     assert_close(product(a, b, isa=isa), a, b)
 
 
-@pytest.mark.parametrize("isa", [*(isa for isa in VECTORS if isa.values[0] != "portable"), PAIRS])
+@pytest.mark.parametrize("isa", [*VECTORS, PAIRS])
 @pytest.mark.parametrize("shape", [(45, 70, 39), (3, 300, 5), (70, 1, 70), (260, 530, 130)])
 def test_two_parts(isa, shape):
     """Three products of the parts, summed in float32; the same bits in every layout, and nothing that parts lose."""
@@ -262,7 +262,6 @@ def test_packed_operands(isa):
     assert product(batch, packed, isa=isa).any()
 
 
-@pytest.mark.skipif(cpu.capability() == "portable", reason="nothing is packed here")
 def test_packed_operands_refuse_what_does_not_fit_them():
     packed, a = pack(normal(300, 200)), normal(4, 300)
     for wrong in (normal(4, 299), normal(4, 304), a[0], a.astype(np.float64), a.astype(np.int32)):
@@ -421,8 +420,6 @@ print(seen[0][0], seen[-1][0] == seen[-1][1], after - before)
 
 
 def test_warmup_compiles_what_products_need(tmp_path):
-    if cpu.capability() == "portable":
-        pytest.skip("nothing is compiled for products here")
     assert python(AFTER_WARMUP, MINITORCH_CACHE_DIR=str(tmp_path)) == ("0 True 0\n", "")
 
 

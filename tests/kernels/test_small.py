@@ -316,7 +316,7 @@ def test_what_small_products_run():
 def test_batches_of_equal_sizes(batch):
     for precision, (m, k, n) in itertools.product(("ieee", "bf16"), ((8, 9, 10), (24, 16, 33))):
         a, b = normal(*batch, m, k), normal(*batch, k, n, seed=1)
-        expected = matmul["portable"](a, b, precision=precision)
+        expected = matmul["definition"](a, b, precision=precision)
         for _ in range(2):
             for left, right in itertools.product(layouts(a), layouts(b)):
                 result = matmul(left, right, precision=precision)
@@ -333,14 +333,14 @@ def test_one_function_for_every_layout_and_value():
         a, b = normal(24, 40), normal(40, 19, seed=1)
         for _ in range(2):
             for left, right in itertools.product(layouts(a), layouts(b)):
-                expected = matmul["portable"](a, b, precision=precision)
+                expected = matmul["definition"](a, b, precision=precision)
                 for x in (left, left.view(Odd)):
                     result = matmul(x, right, precision=precision)
                     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
             tiny, huge = a * np.float32(1e-38), a * np.float32(1e37)
             tiny[0, 0], huge[1, 1] = np.nan, np.inf
             for left in (tiny, huge):
-                expected = matmul["portable"](left, b, precision=precision)
+                expected = matmul["definition"](left, b, precision=precision)
                 np.testing.assert_allclose(
                     matmul(left, b, precision=precision), expected, rtol=0.02, atol=1e-39, err_msg=precision
                 )
@@ -350,7 +350,7 @@ def test_one_function_for_every_layout_and_value():
 def test_one_function_for_every_layout_of_long_batches(precision):
     """Batches that take longer than waking a thread, each layout after each other one."""
     a, b = normal(40, 33, 48), normal(40, 48, 40, seed=1)
-    expected = matmul["portable"](a, b, precision=precision)
+    expected = matmul["definition"](a, b, precision=precision)
     for left, right in [*itertools.product(layouts(a), layouts(b)), (a, b)]:
         np.testing.assert_allclose(matmul(left, right, precision=precision), expected, rtol=1e-3, atol=1e-3)
 
