@@ -37,6 +37,7 @@ __all__ = [
     "observe_everywhere",
     "observing",
     "planned",
+    "reason",
     "start_observing",
     "stop_observing",
     "unobserved",
@@ -123,6 +124,7 @@ Observer = Callable[[Call], None]
 _everywhere: list[Observer] = []
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kernel_observers", default=())
 _hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
+_reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None)
 
 
 observing = 0
@@ -201,6 +203,16 @@ def unobserved() -> Iterator[None]:
         yield
     finally:
         _hidden.reset(token)
+
+
+@contextmanager
+def reason(sentence: str) -> Iterator[None]:
+    """Tell observers, with who decided, why kernels are called in this thread or task while the block runs."""
+    token = _reason.set(sentence)
+    try:
+        yield
+    finally:
+        _reason.reset(token)
 
 
 def _options(call: Call) -> dict[str, Any]:
@@ -365,7 +377,8 @@ class Kernel:
             if observers:
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
-                call = Call(*signature, decided_by, seconds, arrays, result, prefer)
+                decided = "; ".join(each for each in (decided_by, _reason.get()) if each) or None
+                call = Call(*signature, decided, seconds, arrays, result, prefer)
                 for observer in observers:
                     observer(call)
             return result

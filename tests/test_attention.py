@@ -208,6 +208,21 @@ def test_fused_gradients_are_those_of_math(backend: SDPBackend) -> None:
         assert mt.allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", FUSED)
+def test_gradients_that_are_differentiated_again_say_that_they_are_of_math(backend: SDPBackend) -> None:
+    q, k, v = tensors(*[(1, 2, 5, 4)] * 3, grad=True)
+    with sdpa_kernel(backend):
+        out = attend(q, k, v)
+    with explain.record() as log:
+        (grad,) = mt.autograd.grad(out.sum(), q, create_graph=True)
+        again = len(log)
+        grad.square().sum().backward()
+    name = {SDPBackend.FLASH_ATTENTION: "flash", SDPBackend.EFFICIENT_ATTENTION: "efficient"}[backend]
+    said = f"no flag allows less than ieee; gradients of {name} attention that are differentiated again are math's"
+    assert {entry.decided_by for entry in log[:again]} == {said}
+    assert {entry.decided_by for entry in log[again:]} == {"no flag allows less than ieee"}
+
+
 def test_gradients_of_a_mask() -> None:
     q, k, v, mask = tensors((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 4), (3, 3), dtype=mt.float64, grad=True)
     assert gradcheck(attend, (q, k, v, mask))
@@ -383,3 +398,18 @@ def test_the_scale_of_each_call_is_its_own() -> None:
                 attend(q, k, v, scale=1e-46), v.mean(-2, keepdim=True).expand(1, 2, 6, 4), atol=1e-6
             )
             attend(q, k, v, mask, scale=1e39)
+
+
+def test_scales_are_among_what_kernels_refuse() -> None:
+    q, k, v = tensors(*[(1, 2, 6, 4)] * 3)
+    sentence = "compares scores before they are scaled, which scale=0.0 does not allow"
+    params = backends.cuda.SDPAParams
+    assert backends.cuda.can_use_flash_attention(params(q, k, v, None, 0.0, False, False))
+    with pytest.warns(UserWarning, match=sentence):
+        assert not backends.cuda.can_use_flash_attention(params(q, k, v, None, 0.0, False, False, 0.0), debug=True)
+    answer = explain.why("scaled_dot_product_attention", q, k, v, scale=0.0)
+    assert answer.implementations[0] == "efficient"
+    assert any(sentence in refusal for _, refusal in answer.refusals)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match=f"No available kernel.*{sentence}"):
+        attend(q, k, v, scale=0.0)
+    np.testing.assert_allclose(attend(q, k, v, scale=0.0), v.mean(-2, keepdim=True).expand(1, 2, 6, 4), atol=1e-6)

@@ -49,7 +49,10 @@ def switch(kernel: str, enabled: bool) -> None:
 
 
 class SDPAParams(NamedTuple):
-    """The arguments of a call of scaled dot product attention, for the questions which kernel can take them."""
+    """The arguments of a call of scaled dot product attention, for the questions which kernel can take them.
+
+    `scale` is this engine's: torch's class does not have it, and no kernel of torch's asks for it.
+    """
 
     query: Any
     key: Any
@@ -58,6 +61,7 @@ class SDPAParams(NamedTuple):
     dropout: float
     is_causal: bool
     enable_gqa: bool
+    scale: float | None = None
 
 
 def has_kernel(kernel: str) -> bool:
@@ -89,6 +93,8 @@ def refusal(kernel: str, params: SDPAParams) -> str | None:
         "dropout": params.dropout,
         "mask_needs_gradient": getattr(params.attn_mask, "requires_grad", False),
     }
+    if params.scale is not None:
+        keywords["scale"] = params.scale
     if specs[0].dtype == np.float32:
         keywords["precision"] = precision_of("matmul").precision
     return attention_kernel.implementations[kernel].refusal(specs, keywords)

@@ -116,7 +116,10 @@ def scaled_dot_product_attention(
         options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
         return adopt(kernel(*[each._array for each in inputs], **options)[0])
     scale = _scale(query, scale)
-    name = known.name if known else selected(SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa))
+    if known:
+        name = known.name
+    else:
+        name = selected(SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale))
     if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
         return _composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
     if not needs_gradient:
@@ -198,7 +201,7 @@ def _known(
     found = known.get(signature)
     if found is None:
         _check(query, key, value, mask, 0.0, causal, gqa)
-        name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa))
+        name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
         dtype = query._array.dtype
         keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
         specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]
@@ -321,7 +324,8 @@ class _Fused(Function):
         query, key, value, mask, out = ctx.saved_tensors
         name, scale, causal, precision, statistics = ctx.call
         if derives():
-            grads = _gradients(g, query, key, value, mask, scale, causal, precision)
+            with registry.reason(f"gradients of {name} attention that are differentiated again are math's"):
+                grads = _gradients(g, query, key, value, mask, scale, causal, precision)
         else:
             with no_grad():
                 arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
