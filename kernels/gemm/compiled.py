@@ -31,7 +31,6 @@ __all__ = [
     "pairs_multiply",
     "passed_over",
     "refuses",
-    "usable_isas",
     "vector_isa",
     "working_dtype",
 ]
@@ -237,14 +236,6 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_{isa}"
     return multiply
-
-
-def usable_isas(precision: str) -> list[str]:
-    """The instruction sets here whose loops a float32 product at a precision may take: the best, and for exact products
-    also the next, which takes smaller ones."""
-    float32 = np.dtype(np.float32)
-    usable = [isa for isa in ISAS if passed_over(isa) is None and computed_by_panels(isa, float32, precision)]
-    return usable[: 2 if precision in EXACT else 1]
 
 
 def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packed | None:

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from .. import cpu
 from ..precision import PRECISIONS
 
 __all__ = ["warmup"]
+
+_DTYPES = {dtype.name: dtype for dtype in map(np.dtype, ("float32", "float64", "float16", ml_dtypes.bfloat16))}
+
+_SHAPES = (
+    ((60, 60), (60, 60)),
+    ((64, 40, 40), (64, 40, 40)),
+    ((4, 300, 300), (4, 300, 300)),
+    ((300, 300), (300, 300)),
+    ((1024, 1024), (1024, 1024)),
+    ((1024, 256), (256, 64)),
+    ((300, 300), (300, 2)),
+    ((1, 300), (300, 300)),
+    ((2, 300), (300, 300)),
+    ((3, 700), (700, 700)),
+    ((8, 512), (512, 512)),
+    ((16, 512), (512, 512)),
+    ((1, 2048), (2048, 2048)),
+)
+"""One product for each way in which products are divided, or operands packed."""
 
 
 def _show(done: int, total: int, name: str) -> None:
@@ -21,58 +42,52 @@ def _show(done: int, total: int, name: str) -> None:
 
 
 def warmup(
-    precisions: Iterable[str] = tuple(PRECISIONS), progress: Callable[[int, int, str], None] | None = _show
+    precisions: Iterable[str] = tuple(PRECISIONS),
+    progress: Callable[[int, int, str], None] | None = _show,
+    *,
+    dtypes: Iterable[Any] = ("float32",),
 ) -> None:
-    """Compile what float32 products at these precisions need, both orders of both operands, with and without addend.
+    """Compile what products of these dtypes need, both orders of both operands, with and without addend.
 
-    Compiled code is kept between processes, so that this takes long only once: some 4 s for a precision.
-    `progress` is told how many of how many kernels are ready and which is next; None keeps silent.
+    Arguments:
+        precisions: those of float32 products; the other dtypes have one.
+        progress: told how many of how many products are ready and of what the next is; None keeps silent.
+        dtypes: some of float32, float64, float16 and bfloat16, by name or as dtypes.
+
+    Compiled code is kept between processes, so that this takes long only once: some 15 s for the first
+    precision or dtype, and 5 for each more.
+    Raises ValueError for other precisions and dtypes, before anything is compiled.
     """
-    from . import compiled, small, small_products
-    from .product import product
+    from . import addmm, matmul
 
-    precisions = tuple(precisions)
-    a = np.ones((40, 40), np.float32)
-    stack = np.ones((64, 40, 40), np.float32)
-    large = np.ones((300, 300), np.float32)
-    wanted = []
+    wanted = list(dict.fromkeys(_wanted(tuple(precisions), dtypes)))
+    total = len(wanted) * len(_SHAPES)
+    for done, ((dtype, precision), shapes) in enumerate(itertools.product(wanted, _SHAPES)):
+        if progress is not None:
+            progress(done, total, f"{dtype.name} {precision}" if dtype == np.float32 else dtype.name)
+        rows, columns = (_both_orders(shape, dtype) for shape in shapes)
+        for a, b in itertools.product(rows, columns):
+            matmul(a, b, precision=precision)
+            if a.ndim == 2:
+                addmm(a, b, b[:1], precision=precision)
+    if progress is not None and total:
+        progress(total, total, "done")
+
+
+def _wanted(precisions: tuple[str, ...], dtypes: Iterable[Any]) -> Iterator[tuple[np.dtype, str]]:
+    """Pairs of a dtype and a precision; of the former's own where it has no choice."""
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ValueError(f"warmup: {precision!r} is not a precision; expected some of {', '.join(PRECISIONS)}")
-        wanted += [(isa, precision) for isa in compiled.usable_isas(precision)]
-    wanted = list(
-        dict.fromkeys((isa, compiled.computed_by_panels(isa, a.dtype, precision)) for isa, precision in wanted)
-    )
-    for done, (isa, precision) in enumerate(wanted):
-        if progress is not None:
-            progress(done, len(wanted), f"{isa} {precision}")
-        for left, right in ((a, a), (a.T, a.T), (large, large)):
-            product(left, right, isa=isa, precision=precision)
-        vectors = next((i for i in small.ISAS if i != "amx" and cpu.refusal(i) is None), isa)
-        for own in dict.fromkeys((isa, vectors)):
-            of_small = compiled.computed(own, a.dtype, precision) if own in small.ISAS else None
-            for left, right in ((a, a), (a.T, a.T), (a, a.T), (a.T, a), (stack, stack)):
-                if of_small and small.refuses(own)(left, right, precision) is None:
-                    small_products.product(left, right, own, of_small, "rna")
-        product(a, a, isa=isa, precision=precision, addend=a)
-    for precision in precisions:
-        _thin_and_narrow(large, precision)
-    if progress is not None and wanted:
-        progress(len(wanted), len(wanted), "done")
+    for each in dtypes:
+        name = each if isinstance(each, str) else np.dtype(each).name
+        if name not in _DTYPES:
+            raise ValueError(f"warmup: no products of {name!r} are compiled; expected some of {', '.join(_DTYPES)}")
+        for precision in precisions if name == "float32" else ("ieee",):
+            yield _DTYPES[name], precision
 
 
-def _thin_and_narrow(matrix: np.ndarray, precision: str) -> None:
-    """Products of few rows and of few columns, by whichever loops they take."""
-    from . import matmul
-
-    tall, square = np.ones((1024, 256), np.float32), np.ones((512, 512), np.float32)
-    for a, b in (
-        (matrix[:1], matrix),
-        (matrix[:2], matrix),
-        (square[:8], square),
-        (square[:16], square),
-        (matrix, matrix[:, :2]),
-        (tall, tall[:256, :64]),
-    ):
-        matmul(a, b, precision=precision)
-        matmul(a, b.T.copy().T, precision=precision)
+def _both_orders(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Arrays of ones whose last dimension, or the one before, is contiguous."""
+    *batch, rows, columns = shape
+    return np.ones(shape, dtype), np.ones((*batch, columns, rows), dtype).swapaxes(-1, -2)

@@ -205,7 +205,8 @@ ReadOnly(
 
 class cuFFTPlanCache(Group):
     """The cache of FFT plans: `size`, `max_size` and `clear()`; also how often a plan was there or was not (`hits`,
-    `misses`), and the memory of what is kept (`bytes`)."""
+    `misses`), and the memory of what is kept (`bytes`). Transforms by SciPy, which `explain.record` names, have plans
+    of SciPy's own, out of the reach of these."""
 
     __slots__ = ()
 

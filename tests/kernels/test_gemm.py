@@ -405,27 +405,35 @@ print(misses, len(files))
 
 
 AFTER_WARMUP = """
+import gc, itertools
 import numpy as np
+from functools import partial
+from ml_dtypes import bfloat16
+from numba.core.dispatcher import Dispatcher
 from minitorch_backends import warmup
-from minitorch_backends.kernels.gemm import loops, matmul
-seen = []
-warmup(["bf16"], lambda done, total, name: seen.append((done, total)))
-before = sum(loops.leaf_address.stats.cache_misses.values())
-a = np.ones((300, 300), np.float32)
-for left, right in ((a, a), (a.T, a), (a, a.T), (a[:30], a), (a[:40, :40], a[:40, :40].T), (a[:1], a), (a, a[:, :1])):
-    matmul(left, right, precision="bf16")
-after = sum(loops.leaf_address.stats.cache_misses.values())
-print(seen[0][0], seen[-1][0] == seen[-1][1], after - before)
+from minitorch_backends.kernels.gemm import matmul
+def compiled():
+    return sum(sum(each.stats.cache_misses.values()) for each in gc.get_objects() if isinstance(each, Dispatcher))
+ones, seen = partial(np.ones, dtype=bfloat16), []
+warmup(["bf16"], lambda done, total, name: seen.append((done, total, name)), dtypes=[bfloat16])
+before = compiled()
+for m, k, n in ((60, 50, 40), (300, 200, 100), (900, 800, 700), (1, 1000, 500), (3, 500, 500), (500, 400, 1)):
+    for a, b in itertools.product(*[(ones(shape), ones(shape[::-1]).T) for shape in ((m, k), (k, n))]):
+        matmul(a, b)
+matmul(ones((20, 30, 30)), ones((20, 30, 30)))
+print(before > 0, compiled() - before, seen[0][0], seen[-1][0] == seen[-1][1], seen[-2][2])
 """
 
 
 def test_warmup_compiles_what_products_need(tmp_path):
-    assert python(AFTER_WARMUP, MINITORCH_CACHE_DIR=str(tmp_path)) == ("0 True 0\n", "")
+    assert python(AFTER_WARMUP, MINITORCH_CACHE_DIR=str(tmp_path)) == ("True 0 0 True bfloat16\n", "")
 
 
 def test_warmup_names_what_it_does_not_know():
     with pytest.raises(ValueError, match="'fp8' is not a precision; expected some of bf16, fp16"):
         warmup(["fp8"])
+    with pytest.raises(ValueError, match="no products of 'int8' are compiled; expected some of float32, float64"):
+        warmup(["bf16"], dtypes=["float32", np.int8])
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
