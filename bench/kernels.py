@@ -327,6 +327,7 @@ MARKS = {
     "avx2": (">", "AVX2"),
     "avx2_small": ("<", "AVX2, small"),
     "avx2_rows": ("d", "AVX2, few rows or columns"),
+    "portable": ("P", "any CPU"),
 }
 """By implementation: mark and name in the legend."""
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from bench import __main__ as command
-from bench import attention, digits, linalg, peers, tables, tf32_note, timing
+from bench import attention, digits, linalg, order, peers, tables, tf32_note, timing
 from bench.lab import PRECISIONS
 from minitorch_backends.kernels import cpu
+from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.precision import PRECISIONS as KNOWN
 
 ROOT = Path(__file__).parent.parent
@@ -309,3 +310,22 @@ def test_interleaved_lengthens_short_samples():
 )
 def test_durations_have_their_unit(value, text):
     assert tables.seconds(value) == text
+
+
+def test_the_order_of_implementations_is_measured_with_what_is_taken_first(monkeypatch):
+    monkeypatch.setattr(timing.time, "sleep", lambda seconds: None)
+    for kind, names in (("ieee", {"blas"}), ("int32", {"definition"}), ("complex64, tf32", {"complex"})):
+        found = order.measured(order.Shape("square", 12, 12, 12), kind, rounds=1)
+        dtype, precision = order.KINDS[kind]
+        array = np.ones((12, 12), dtype)
+        assert next(iter(found)) == matmul.decide(array, array, precision=precision).candidates[0].name
+        assert names <= found.keys()
+        assert all(0 < seconds < 1 for seconds in found.values())
+
+
+def test_the_order_of_implementations_names_the_next_best_and_replaces_one_part():
+    assert order.cell({"avx2": 2e-6}) == "avx2 2.00"
+    assert order.cell({"avx2": 2e-6, "blas": 8e-6, "amx": 3e-6}) == "avx2 2.00, amx 1.50"
+    assert order.cell({"avx2": 2e-6, "blas": 1e-6}) == "avx2 2.00, **blas 0.50**"
+    both = order.replaced(order.replaced("", "## a\n\nold\n"), "## b\n\nother\n")
+    assert order.replaced(both, "## a\n\nnew\n") == f"{order.HEAD}\n## a\n\nnew\n\n## b\n\nother\n"

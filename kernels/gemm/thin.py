@@ -136,50 +136,45 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
 def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
     """Few rows (..., m, k) times a matrix (..., k, n) for each of a batch, as they are summed: in float32, or float64
     for matrices of it. Raises `Refused` for those that are not contiguous in a direction."""
-    from .thin_loops import multiply_rows
-
-    inner = computed_by_panels(isa, matrix.dtype, precision)
-    assert inner is not None
-    (m, k), (*batch, _, n) = few.shape[-2:], matrix.shape
-    code = _code(isa, m, matrix.dtype, matrix.strides[-2:], inner, rounding if inner == "tf32" else None)
+    (m, k), n, strides = few.shape[-2:], matrix.shape[-1], matrix.strides[-2:]
+    code = _code(isa, m, matrix.dtype, strides, precision, rounding if precision == "tf32" else None)
     units, places = 1, matrix
-    if batch:
+    if matrix.ndim > 2:
         from .product import addresses
 
-        table = addresses(matrix, tuple(batch))
+        batch = matrix.shape[:-2]
+        table = addresses(matrix, batch)
         units, few = len(table), np.broadcast_to(few, (*batch, m, k)).reshape(-1, k)
         places = table if units > 1 else matrix
-    few, factors, convert = _factors(few, code, inner)
-    totals = empty((units * m, n), working_dtype(few.dtype))
-    totals.fill(0)
+    few, factors, convert = _factors(few, code)
+    totals = np.zeros((units * m, n), code.working)  # not aligned, which takes 4 us more than it saves
     pool, threads = threading.pool()
     strips = empty((threads, code.strip_bytes), _BYTES) if code.strip_bytes else totals
     width = code.columns or min(_COLUMNS, -(-n // (code.at_once * max(1, threads // units))) * code.at_once)
-    multiply_rows(
+    code.run(
         pool, threads, code.leaf, address_of(strips), code.strip_bytes, width, units, n, m, k,
         convert, address_of(few), few.strides[0], address_of(factors), factors.strides[1], factors.strides[0],
-        address_of(places), *matrix.strides[-2:], address_of(totals), *totals.strides,
+        address_of(places), *strides, address_of(totals), *totals.strides,
     )  # fmt: skip
-    if inner == "bf16x3" and not np.isfinite(totals).all():
+    if code.parts == 2 and not np.isfinite(totals).all():
         raise Refused("the result is not finite; products of parts are then looked at one after the other")
-    return totals.reshape(*batch, m, n) if batch else totals
+    return totals.reshape(*matrix.shape[:-2], m, n) if matrix.ndim > 2 else totals
 
 
-def _factors(few: np.ndarray, code: _Code, precision: str) -> tuple[np.ndarray, np.ndarray, int]:
+def _factors(few: np.ndarray, code: _Code) -> tuple[np.ndarray, np.ndarray, int]:
     """The few rows with neighbouring values; room for what multiplies each part of the matrix, rows (parts, m, k) which
     begin on cache lines where they are read in vectors (32 rows of 992 so 257 us, else 292); and the address of the
     code that converts the ones to the others, or 0 where nothing is left to do."""
     few = few if few.strides[1] == few.itemsize else np.ascontiguousarray(few)
-    (m, k), exact = few.shape, precision == "ieee" and few.dtype.itemsize > 2
-    if exact and not (code.sums and (address_of(few) | few.strides[0]) % 64):
+    m, k = few.shape
+    if code.exact and not (code.sums and (address_of(few) | few.strides[0]) % 64):
         return few, few[None], 0
-    parts = 2 if precision == "bf16x3" else 1
-    rows = empty((parts, m, -(-k // 16) * 16), working_dtype(few.dtype))[:, :, :k]
-    if parts == 1:
+    rows = empty((code.parts, m, -(-k // 16) * 16), code.working)[:, :, :k]
+    if code.parts == 1:
         return few, rows, code.convert
     from ..rounding import round_to_parts, split
 
-    rows[0], rows[1] = round_to_parts(few, precision), split(few, precision)[0]
+    rows[0], rows[1] = round_to_parts(few, "bf16x3"), split(few, "bf16x3")[0]
     return few, rows, 0
 
 
@@ -195,34 +190,46 @@ def _rounded(totals: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 class _Code(NamedTuple):
-    """The addresses of the code that reads a matrix and of that which converts a row to be multiplied with it; whether
-    it reads rows in vectors; how many columns of the result are a task, or 0 where they are divided by threads into
-    multiples of `at_once`; and the bytes that each thread needs."""
+    """The compiled function; the addresses of the code that reads a matrix and of that which converts a row to be
+    multiplied with it; whether it reads rows in vectors; how many columns of the result are a task, or 0 where they are
+    divided by threads into multiples of `at_once`; the bytes that each thread needs; whether rows are multiplied as
+    they are; how many parts they have; and the dtype of the sums."""
 
+    run: Callable[..., None]
     leaf: int
     convert: int
     sums: bool
     columns: int
     at_once: int
     strip_bytes: int
+    exact: bool
+    parts: int
+    working: np.dtype
 
 
 @functools.lru_cache(4096)
 def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision: str, rounding: str | None) -> _Code:
-    """What multiplies m rows and a matrix of such strides."""
+    """What multiplies m rows and a matrix of such strides. Raises `Refused` for one that is not contiguous."""
     from .loops import leaf_address
     from .packing import CONVERSIONS
     from .sources import ELEMENTS
     from .thin_kernels import ROWS
-    from .thin_loops import AddRows, ConvertRow, SumRows, TurnRows, strip_bytes
+    from .thin_loops import AddRows, ConvertRow, SumRows, TurnRows, multiply_rows, strip_bytes
 
     along_k = strides[0] == dtype.itemsize
     if not along_k and strides[1] != dtype.itemsize:
         raise Refused("takes a matrix that is contiguous in a direction")
+    inner, working = computed_by_panels(isa, dtype, precision), working_dtype(dtype)
+    assert inner is not None
     rows = next(rows for most, rows in ROWS[isa].items() if m <= most)
-    tags = ELEMENTS[dtype.name], CONVERSIONS[precision, rounding]
+    tags = ELEMENTS[dtype.name], CONVERSIONS[inner, rounding if inner == "tf32" else None]
     kind = AddRows if not along_k else TurnRows if rows.strip else SumRows
-    leaf, at_once = kind(*tags, rows), rows.vectors * 64 // working_dtype(dtype).itemsize
-    convert = 0 if precision == "bf16x3" else leaf_address(ConvertRow(*tags))
+    leaf, at_once = kind(*tags, rows), rows.vectors * 64 // working.itemsize
+    parts = 2 if inner == "bf16x3" else 1
+    convert = 0 if parts == 2 else leaf_address(ConvertRow(*tags))
     columns = {AddRows: 0, TurnRows: at_once, SumRows: _LINES}[kind]
-    return _Code(leaf_address(leaf), convert, kind is SumRows, columns, at_once, strip_bytes(leaf))
+    exact = inner == "ieee" and dtype.itemsize > 2
+    return _Code(
+        multiply_rows, leaf_address(leaf), convert, kind is SumRows, columns, at_once, strip_bytes(leaf),
+        exact, parts, working,
+    )  # fmt: skip
