@@ -25,7 +25,7 @@ ISAS = ("avx512", "avx2")
 
 _FLOAT32, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
 
-_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 16}, 16, 64
+_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 32}, {"avx512": 16, "avx2": 32}, 64
 """Rows (half as many of float64) and columns up to which packing the matrix takes longer, and those up to which exact
 products on tiles do. With 16, 32, 64 and 128 rows here, by panels and by NumPy: milliseconds on
 AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 15.7, 10.4, 17.3, 22.7, 17.8, ieee 3.2,
@@ -36,13 +36,18 @@ _MOST_ACROSS = 6
 """Rows up to which AVX2 does so where the matrix runs across the result: so many have their sums in registers, and more
 read it from panels that each thread packs in its cache (`plans.columns`). Milliseconds of 4096 x 4096 on a Zen 3 with
 5, 6, 8, 16 rows here, by strips as AVX-512 has them, by panels and by NumPy: 3.8, 5.7, -, 7.5; 3.5, 5.8, -, 7.5; 9.4,
-6.3, 5.1, 4.0; 11.0, 7.5, 6.4, 6.6. A matrix that runs along K, with 6, 8, 16, 24 rows here, by panels and by NumPy:
-3.7, -, 9.1; 5.3, 9.8, 7.1; 9.2, 10.3, 8.9; 11.8, 10.1, 8.8."""
+6.3, 5.1, 4.0; 11.0, 7.5, 6.4, 6.6."""
+
+_MOST_CONVERTED = 16
+"""Rows up to which it does so where a matrix that runs along K is converted, for some rows at a time each time. With
+8, 16, 24, 32 rows of 1024 x 1024 here, by panels and by NumPy, microseconds: exact 237, 524, 322; 358, 573, 445; 535,
+691, 655; 551, 676, 612; in tf32 446, 615, -; 723, 647, -; 972, 722, -. Of 4096 x 4096 in milliseconds: exact 6.0, 10.2,
+7.8; 6.9, 12.9, 9.7; 9.2, 12.9, 12.7; 12.4, 16.8, 18.0; in tf32 6.6, 10.1; 10.0, 11.8; 13.9, 12.9."""
 
 KEPT_ROWS = {"avx512": 32, "avx2": 4}
 """Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
 128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300. On AVX2 (Zen 3), a matrix that
-runs along K, with 4, 6, 8, 16, 32 rows: 2.6, 2.9, 4.3, 3.2, 5.2, 4.1, 8.1, 5.4, 17.5, 9.0."""
+runs along K, with 4, 6, 8, 16, 32 rows: 3.2, 3.6, 3.8, 3.3, 6.0, 5.3, 6.9, 6.4, 12.4, 10.7."""
 
 _MOST_BESIDE_PAIRS = 24
 """The same for products of pairs. With 8, 16, 32, 48 and 64 rows here and by panels, milliseconds of bf16 on a Zen 4:
@@ -75,7 +80,9 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     """How many rows or columns, whichever are fewer, of (m, k) times (k, n) matrices are done without packing."""
     most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
     if m > n:
-        most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
+        most = min(_MOST_COLUMNS[isa], k // _LEAST_DEPTH_OF_COLUMNS)
+    if isa == "avx2" and not _exact(dtype, precision):
+        most = min(most, _MOST_CONVERTED)
     if cpu.refusal("amx") is None:
         most = min(most, _MOST_BESIDE_TILES if _exact(dtype, precision) else _ALWAYS)
     elif pairs_multiply(dtype, precision):
@@ -213,7 +220,7 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
     from .loops import leaf_address
     from .packing import CONVERSIONS
     from .sources import ELEMENTS
-    from .thin_kernels import ROWS
+    from .thin_kernels import ROWS, ROWS_ALONG_K
     from .thin_loops import AddRows, ConvertRow, SumRows, TurnRows, multiply_rows, strip_bytes
 
     along_k = strides[0] == dtype.itemsize
@@ -221,7 +228,8 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
         raise Refused("takes a matrix that is contiguous in a direction")
     inner, working = computed_by_panels(isa, dtype, precision), working_dtype(dtype)
     assert inner is not None
-    rows = next(rows for most, rows in ROWS[isa].items() if m <= most)
+    table = ROWS_ALONG_K if along_k and inner == "ieee" else ROWS
+    rows = next(rows for most, rows in table[isa].items() if m <= most)
     tags = ELEMENTS[dtype.name], CONVERSIONS[inner, rounding if inner == "tf32" else None]
     kind = AddRows if not along_k else TurnRows if rows.strip else SumRows
     leaf, at_once = kind(*tags, rows), rows.vectors * 64 // working.itemsize
