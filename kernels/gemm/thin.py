@@ -32,11 +32,10 @@ AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 1
 13.0, 5.6, 5.0, 14.2, 7.8, 8.6, 15.8, 11.0, 16.8, 22.9, 18.8; one that runs along K 3.6, -, 7.7, 5.6, -, 9.9, 9.4, 19.8,
 12.4, 20.1, 26.2, 19.6. Of 512 x 512, microseconds with 48 and 128 207, 298, 325, 375, 412, 694."""
 
-_MOST_ACROSS = 6
-"""Rows up to which AVX2 does so where the matrix runs across the result: so many have their sums in registers, and more
-read it from panels that each thread packs in its cache (`plans.columns`). Milliseconds of 4096 x 4096 on a Zen 3 with
-5, 6, 8, 16 rows here, by strips as AVX-512 has them, by panels and by NumPy: 3.8, 5.7, -, 7.5; 3.5, 5.8, -, 7.5; 9.4,
-6.3, 5.1, 4.0; 11.0, 7.5, 6.4, 6.6."""
+_MOST_ACROSS = 8
+"""Rows up to which AVX2 does so where the matrix runs across the result; more read it from panels that each thread
+packs in its cache (`plans.columns`). Microseconds of one thread of a Zen 3 with 8 rows of 1000, 1024, 3000 squared
+here, by panels and by NumPy: 376, 461, 3787; 557, 530, 6230; 447, 491, 6039; with 16 of 1024 squared 1143, 732, 592."""
 
 _MOST_CONVERTED = 16
 """Rows up to which it does so where a matrix that runs along K is converted, for some rows at a time each time. With

@@ -63,11 +63,11 @@ class OneOfAvx2(NamedTuple):
 
 
 class FourOfAvx2(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 4, 1, 16, 2, 256, False, False
+    height, vectors, places, lines, step, strip, asks = 4, 1, 8, 2, 256, False, False
 
 
 class SixOfAvx2(NamedTuple):
-    height, vectors, places, lines, step, strip, asks = 6, 1, 16, 1, 256, False, True
+    height, vectors, places, lines, step, strip, asks = 6, 1, 8, 1, 256, False, False
 
 
 class TwoOfAvx2(NamedTuple):
@@ -75,18 +75,24 @@ class TwoOfAvx2(NamedTuple):
 
 
 _OF_AVX512 = {1: One(), 4: Four(), 8: Eight(), math.inf: Many()}
-ROWS = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), 4: FourOfAvx2(), math.inf: SixOfAvx2()}}
-ROWS_ALONG_K = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), math.inf: TwoOfAvx2()}}
-"""For each instruction set, up to how many rows they are multiplied how: in general, and with a matrix that runs along K
-and is not rounded, which may be read often. With strips 16 rows of bf16 take 0.31 ms, and
+_OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), 6: SixOfAvx2(), 8: FourOfAvx2(), math.inf: SixOfAvx2()}
+
+ROWS = {"avx512": _OF_AVX512, "avx2": _OF_AVX2}
+"""For each instruction set, up to how many rows they are multiplied how. With strips 16 rows of bf16 take 0.31 ms, and
 else 0.40, of a matrix of 1000 x 1000; of 4096 x 4096 5.8 and 7.4 (on one core).
 Without them few places mean long runs of memory: of 4096 x 4096 in float32, with 8 and 64 places, one row takes 1.5
 and 1.8 ms, four 1.7 and 1.9, eight 2.4 and 4.5 (16 and 64), and of 4096 x 11008 one row 6.8 and 10.4.
-A Zen 3 reads few rows at a time sooner unasked: one row of 1024 x 1024 and 2048 x 2048 in 97 and 444 us (one thread),
-asked for in 170 and 601, OpenBLAS 70 and 355. Along K it has 16 registers for sums, and as much to read for them: 2
-rows by 3 lines do 4, 8, 12, 16 rows with 1024 x 1024 in 195, 374, 506, 693 us (one thread), 4 by 2 in 212, 382, 671,
-864, 6 by 1 in 224, 456, 703, 890, 3 by 2 in 268, 391, 571, 790; 8 with 4096 x 512 in 723, steps of 256 in 767, 6 by 1 in
-1122."""
+
+A Zen 3 reads few rows sooner unasked: one row of 1024 x 1024 and 2048 x 2048 in 97 and 444 us (one thread), asked for
+in 170 and 601, OpenBLAS 70 and 355. Of several rows it does so 8 places at a time, as many lines of its first cache as
+lie 4096 bytes apart: 4 and 8 rows of 1024 x 1024, 8 of 3000 x 3000 in 250, 461, 3787 us, in 16 places 315, 635, 6751,
+OpenBLAS 313, 491, 6039."""
+
+ROWS_ALONG_K = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), math.inf: TwoOfAvx2()}}
+"""The same with a matrix that runs along K and is not rounded, so that it may be read often. AVX2 has 16 registers: 2
+rows by 3 lines read least for their sums, and do 4, 8, 12, 16 rows with 1024 x 1024 in 195, 374, 506, 693 us (one
+thread of a Zen 3), 4 by 2 in 212, 382, 671, 864, 6 by 1 in 224, 456, 703, 890, 3 by 2 in 268, 391, 571, 790; 8 with
+4096 x 512 in 723, in steps of 256 in 767, 6 by 1 in 1122."""
 
 
 class _Vectors:
