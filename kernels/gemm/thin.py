@@ -25,17 +25,17 @@ ISAS = ("avx512", "avx2")
 
 _FLOAT32, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
 
-_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 32}, {"avx512": 16, "avx2": 32}, 64
+_MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 32}, 16, 64
 """Rows (half as many of float64) and columns up to which packing the matrix takes longer, and those up to which exact
 products on tiles do. With 16, 32, 64 and 128 rows here, by panels and by NumPy: milliseconds on
 AVX-512 and a matrix of 4096 x 4096, bf16 3.1, 11.3, 5.6, 5.1, 12.7, 7.8, 9.1, 15.7, 10.4, 17.3, 22.7, 17.8, ieee 3.2,
 13.0, 5.6, 5.0, 14.2, 7.8, 8.6, 15.8, 11.0, 16.8, 22.9, 18.8; one that runs along K 3.6, -, 7.7, 5.6, -, 9.9, 9.4, 19.8,
 12.4, 20.1, 26.2, 19.6. Of 512 x 512, microseconds with 48 and 128 207, 298, 325, 375, 412, 694."""
 
-_MOST_ACROSS = 8
-"""Rows up to which AVX2 does so where the matrix runs across the result; more read it from panels that each thread
-packs in its cache (`plans.columns`). Microseconds of one thread of a Zen 3 with 8 rows of 1000, 1024, 3000 squared
-here, by panels and by NumPy: 376, 461, 3787; 557, 530, 6230; 447, 491, 6039; with 16 of 1024 squared 1143, 732, 592."""
+_MOST_ACROSS = 6
+"""Rows up to which AVX2 does so where the matrix runs across the result: so many are multiplied at a time, and more
+read it from panels that each thread packs in its cache (`plans.columns`). With 8 rows of 1024 x 1024 on a Zen 3 four at
+a time take 360 to 470 us and panels 360 to 400, in tf32 660 to 705 and 440 to 560; with 16 1290, 770 (one thread)."""
 
 _MOST_CONVERTED = 16
 """Rows up to which it does so where a matrix that runs along K is converted, for some rows at a time each time. With
@@ -79,7 +79,7 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     """How many rows or columns, whichever are fewer, of (m, k) times (k, n) matrices are done without packing."""
     most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
     if m > n:
-        most = min(_MOST_COLUMNS[isa], k // _LEAST_DEPTH_OF_COLUMNS)
+        most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
     if isa == "avx2" and not _exact(dtype, precision):
         most = min(most, _MOST_CONVERTED)
     if cpu.refusal("amx") is None:

@@ -75,7 +75,7 @@ class TwoOfAvx2(NamedTuple):
 
 
 _OF_AVX512 = {1: One(), 4: Four(), 8: Eight(), math.inf: Many()}
-_OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), 6: SixOfAvx2(), 8: FourOfAvx2(), math.inf: SixOfAvx2()}
+_OF_AVX2 = {1: OneOfAvx2(), 4: FourOfAvx2(), math.inf: SixOfAvx2()}
 
 ROWS = {"avx512": _OF_AVX512, "avx2": _OF_AVX2}
 """For each instruction set, up to how many rows they are multiplied how. With strips 16 rows of bf16 take 0.31 ms, and
@@ -85,8 +85,8 @@ and 1.8 ms, four 1.7 and 1.9, eight 2.4 and 4.5 (16 and 64), and of 4096 x 11008
 
 A Zen 3 reads few rows sooner unasked: one row of 1024 x 1024 and 2048 x 2048 in 97 and 444 us (one thread), asked for
 in 170 and 601, OpenBLAS 70 and 355. Of several rows it does so 8 places at a time, as many lines of its first cache as
-lie 4096 bytes apart: 4 and 8 rows of 1024 x 1024, 8 of 3000 x 3000 in 250, 461, 3787 us, in 16 places 315, 635, 6751,
-OpenBLAS 313, 491, 6039."""
+lie 4096 bytes apart: 4 rows of 1024 x 1024, 4 and 6 of 2048 x 2048 in 250, 854, 1508 us, in 16 places 315, 1644, 1706,
+OpenBLAS 313, 1345, 2354."""
 
 ROWS_ALONG_K = {"avx512": _OF_AVX512, "avx2": {1: OneOfAvx2(), math.inf: TwoOfAvx2()}}
 """The same with a matrix that runs along K and is not rounded, so that it may be read often. AVX2 has 16 registers: 2
