@@ -23,6 +23,7 @@ import numpy as np
 
 from . import cpu, threading
 from .locks import lock
+from .reasons import with_reason
 
 __all__ = [
     "ArraySpec",
@@ -37,7 +38,6 @@ __all__ = [
     "observe_everywhere",
     "observing",
     "planned",
-    "reason",
     "start_observing",
     "stop_observing",
     "unobserved",
@@ -124,7 +124,6 @@ Observer = Callable[[Call], None]
 _everywhere: list[Observer] = []
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kernel_observers", default=())
 _hidden: ContextVar[bool] = ContextVar("kernel_calls_hidden", default=False)
-_reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None)
 
 
 observing = 0
@@ -203,16 +202,6 @@ def unobserved() -> Iterator[None]:
         yield
     finally:
         _hidden.reset(token)
-
-
-@contextmanager
-def reason(sentence: str) -> Iterator[None]:
-    """Tell observers, with who decided, why kernels are called in this thread or task while the block runs."""
-    token = _reason.set(sentence)
-    try:
-        yield
-    finally:
-        _reason.reset(token)
 
 
 def _options(call: Call) -> dict[str, Any]:
@@ -377,8 +366,7 @@ class Kernel:
             if observers:
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
-                decided = "; ".join(each for each in (decided_by, _reason.get()) if each) or None
-                call = Call(*signature, decided, seconds, arrays, result, prefer)
+                call = Call(*signature, with_reason(decided_by), seconds, arrays, result, prefer)
                 for observer in observers:
                     observer(call)
             return result

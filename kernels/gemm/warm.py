@@ -7,14 +7,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..precision import PRECISIONS
 
 __all__ = ["warmup"]
 
-_DTYPES = {dtype.name: dtype for dtype in map(np.dtype, ("float32", "float64", "float16", ml_dtypes.bfloat16))}
+_DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 _SHAPES = (
     ((60, 60), (60, 60)),
@@ -84,7 +83,15 @@ def _wanted(precisions: tuple[str, ...], dtypes: Iterable[Any]) -> Iterator[tupl
         if name not in _DTYPES:
             raise ValueError(f"warmup: no products of {name!r} are compiled; expected some of {', '.join(_DTYPES)}")
         for precision in precisions if name == "float32" else ("ieee",):
-            yield _DTYPES[name], precision
+            yield _dtype(name), precision
+
+
+def _dtype(name: str) -> np.dtype:
+    if name != "bfloat16":
+        return np.dtype(name)
+    from ml_dtypes import bfloat16
+
+    return np.dtype(bfloat16)
 
 
 def _both_orders(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

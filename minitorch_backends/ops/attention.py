@@ -20,6 +20,7 @@ from ..flags import current
 from ..kernels import registry
 from ..kernels.attention import attention as kernel
 from ..kernels.attention import attention_gradient as gradient_kernel
+from ..kernels.reasons import because
 from ..kernels.registry import ArraySpec, Refused
 from ..op import composite
 from ..samples import Sample, between, sample
@@ -116,10 +117,8 @@ def scaled_dot_product_attention(
         options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
         return adopt(kernel(*[each._array for each in inputs], **options)[0])
     scale = _scale(query, scale)
-    if known:
-        name = known.name
-    else:
-        name = selected(SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale))
+    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale)
+    name = known.name if known else selected(params)
     if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
         return _composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
     if not needs_gradient:
@@ -324,7 +323,7 @@ class _Fused(Function):
         query, key, value, mask, out = ctx.saved_tensors
         name, scale, causal, precision, statistics = ctx.call
         if derives():
-            with registry.reason(f"gradients of {name} attention that are differentiated again are math's"):
+            with because(f"gradients of {name} attention that are differentiated again are math's"):
                 grads = _gradients(g, query, key, value, mask, scale, causal, precision)
         else:
             with no_grad():

@@ -1,0 +1,26 @@
+"""Why kernels are called, where that is not for the flags to say: `because(sentence)` around the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["because", "with_reason"]
+
+_reason: ContextVar[str | None] = ContextVar("kernel_calls_reason", default=None)
+
+
+@contextmanager
+def because(sentence: str) -> Iterator[None]:
+    """Tell observers of the kernels that this thread or task calls in the block, with who decided, also why."""
+    token = _reason.set(sentence)
+    try:
+        yield
+    finally:
+        _reason.reset(token)
+
+
+def with_reason(decided_by: str | None) -> str | None:
+    """Who decided, and the reason of the block, if there is one."""
+    return "; ".join(each for each in (decided_by, _reason.get()) if each) or None
