@@ -29,8 +29,8 @@ from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
 
 from . import environment
-from .kernels import Contestant, Shape, race
-from .tables import Table, number
+from .kernels import Contestant, Shape, operands, race
+from .tables import number
 from .timing import OPENBLAS_REST
 
 FILE = Path(__file__).parent / "ORDER.md"
@@ -49,8 +49,7 @@ SHAPES = [
 ]
 
 KINDS: dict[str, tuple[Any, str]] = {
-    **{precision: (np.float32, precision) for precision in PRECISIONS if precision != "ieee"},
-    "ieee": (np.float32, "ieee"),
+    **{precision: (np.float32, precision) for precision in PRECISIONS},
     **{np.dtype(each).name: (each, "ieee") for each in (np.float64, np.float16, ml_dtypes.bfloat16)},
     "complex64, tf32": (np.complex64, "tf32"),
     "int32": (np.int32, "ieee"),
@@ -69,19 +68,12 @@ implementation that is taken, its microseconds, and the next best with its time 
 """
 
 
-def _operands(shape: Shape, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-    lead, rng = ((shape.batch,) if shape.batch > 1 else ()), np.random.default_rng(0)
-    sizes = (*lead, shape.m, shape.k), (*lead, shape.k, shape.n)
-    return tuple((8 * rng.standard_normal(size)).astype(dtype) for size in sizes)  # type: ignore[return-value]
-
-
 def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contestant]:
     """What is taken first, then the others."""
     specs = ArraySpec(a.shape, a.dtype), ArraySpec(b.shape, b.dtype)
     runs: dict[str, Any] = {}
     for each in matmul.decide(*specs, precision=precision).candidates:
-        short = None if each.specialise is None else each.specialise(*specs, precision=precision)
-        runs[each.name] = short or functools.partial(each.run, precision=precision)
+        runs[each.name] = matmul.first(*specs, prefer=each.name, precision=precision)
     for isa in compiled.ISAS:
         if compiled.passed_over(isa) is None and compiled.computed_by_panels(isa, a.dtype, precision) is not None:
             runs.setdefault(isa, functools.partial(compiled.implementation(isa), precision=precision))
@@ -97,7 +89,7 @@ def contestants(a: np.ndarray, b: np.ndarray, precision: str) -> Iterator[Contes
 def measured(shape: Shape, kind: str, rounds: int) -> dict[str, float]:
     """Median seconds by implementation, that which is taken first."""
     dtype, precision = KINDS[kind]
-    return race(list(contestants(*_operands(shape, dtype), precision)), rounds)
+    return race(list(contestants(*operands(shape).arrays(dtype), precision)), rounds)
 
 
 def cell(seconds: dict[str, float]) -> str:
@@ -110,9 +102,9 @@ def cell(seconds: dict[str, float]) -> str:
     return f"{text}, {f'**{multiple}**' if best / own < NEXT_BEST else multiple}"
 
 
-def table(rounds: int) -> Table:
-    """A row for each shape; tells the terminal how far it is."""
-    rows, total = [], len(SHAPES) * len(KINDS)
+def table(rounds: int) -> list[list[str]]:
+    """The names of the columns, then a row for each shape; tells the terminal how far it is."""
+    rows, total = [["shape", *KINDS]], len(SHAPES) * len(KINDS)
     for index, shape in enumerate(SHAPES):
         cells = [shape.label]
         for place, kind in enumerate(KINDS):
@@ -120,18 +112,18 @@ def table(rounds: int) -> Table:
                 sys.stderr.write(f"\r{index * len(KINDS) + place + 1}/{total} {shape.label} {kind:<20}")
                 sys.stderr.flush()
             cells.append(cell(measured(shape, kind, rounds)))
-        rows.append(tuple(cells))
-    return Table("", ("shape", *KINDS), rows)
+        rows.append(cells)
+    return rows
 
 
-def part(found: Table) -> str:
+def part(rows: list[list[str]]) -> str:
     """This machine's part of the file."""
     about = environment.collect()
     versions = ", ".join(f"{name} {about['versions'][name]}" for name in ("numpy", "numba"))
     machine = f"{about['cpu']}, {about['threads']['minitorch_backends']} threads, {about['blas']}, {versions}"
     lines = [f"## {cpu.capability()}", "", f"{machine}, commit {about['commit']}.", ""]
-    lines += [f"| {' | '.join(found.columns)} |", f"|{'---|' * len(found.columns)}"]
-    lines += [f"| {' | '.join(row)} |" for row in found.rows]
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    lines += [head, f"|{'---|' * len(rows[0])}", *body]
     return "\n".join(lines) + "\n"
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "pairs_multiply",
     "passed_over",
     "refuses",
+    "scalar_products",
     "vector_isa",
     "working_dtype",
 ]
@@ -166,7 +167,7 @@ def _slower(a: ArraySpec, b: ArraySpec, precision: str, exact: bool) -> str | No
     """Why products by the loops of any CPU are left to BLAS, or None."""
     if exact:
         return "leaves exact products to BLAS, whose loops are made for the CPU"
-    products, (m, k), n = _products(a, b), a.shape[-2:], b.shape[-1]
+    products, (m, k), n = scalar_products(a, b), a.shape[-2:], b.shape[-1]
     one_part = a.dtype != np.float32 or precisions.PRECISIONS[precision].parts == 1
     if one_part and min(m, n) == 1 < k:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"  # [512, 512] @ [512, 1]: 0.6 of its speed
@@ -175,7 +176,7 @@ def _slower(a: ArraySpec, b: ArraySpec, precision: str, exact: bool) -> str | No
     return None
 
 
-def _products(a: ArraySpec, b: ArraySpec) -> int:
+def scalar_products(a: ArraySpec, b: ArraySpec) -> int:
     """Scalar products in all matrices."""
     return a.shape[-2] * a.shape[-1] * b.shape[-1] * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
 
@@ -187,7 +188,7 @@ def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to BLAS, which need not pack"
     if isa == "amx" and min(m, n) < _LEAST_LINES_ON_TILES:
         return f"leaves [{m}, {k}] @ [{k}, {n}] to vectors: blocks of {_LEAST_LINES_ON_TILES} lines would be half empty"
-    products = _products(a, b)
+    products = scalar_products(a, b)
     least = _LEAST_OUTER if k == 1 and isa != "amx" else _LEAST_PRODUCTS[isa]
     if products < least:
         return f"leaves {products:,} products to BLAS; it is faster from {least:,}"

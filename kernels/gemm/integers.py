@@ -8,12 +8,10 @@ Nothing here imports the compiler; the first product does.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ..registry import ArraySpec
-from .compiled import vector_isa
+from .compiled import scalar_products, vector_isa
 
 __all__ = ["matmul", "refuses"]
 
@@ -26,7 +24,7 @@ def refuses(a: ArraySpec, b: ArraySpec, **_: str) -> str | None:
     """Why the loops do not multiply arrays of these shapes and dtypes."""
     if a.dtype.kind not in "iu":
         return f"multiplies integers, and not {a.dtype.name}"
-    products = a.shape[-2] * a.shape[-1] * b.shape[-1] * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    products = scalar_products(a, b)
     if products < _LEAST_PRODUCTS:
         return f"leaves {products:,} products to NumPy; it is faster from {_LEAST_PRODUCTS:,}"
     return None
