@@ -398,11 +398,18 @@ def _roofs(axes: Any, limits: dict[str, Any], reach: list[float]) -> None:
                               textcoords="offset points", fontsize=8, color=COLOURS[precision])  # fmt: skip
 
 
+def positive(text: str) -> int:
+    """How many rounds an argument asks for."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rounds; expected an integer of at least 1")
+    return int(text)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--only", help="groups of shapes, separated by commas")
     arguments.add_argument("--names", help="contestants whose name has one of these parts, separated by commas")
-    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--rounds", type=positive, default=7)
     arguments.add_argument("--out", type=Path, default=Path("bench-results"))
     chosen = arguments.parse_args()
     if torch is not None:

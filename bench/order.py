@@ -29,7 +29,7 @@ from minitorch_backends.kernels.precision import PRECISIONS
 from minitorch_backends.kernels.registry import ArraySpec
 
 from . import environment
-from .kernels import Contestant, Shape, operands, race
+from .kernels import Contestant, Shape, operands, positive, race
 from .tables import number
 from .timing import OPENBLAS_REST
 
@@ -136,11 +136,15 @@ def replaced(file: str, new: str) -> str:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--rounds", type=positive, default=5)
     arguments.add_argument("--out", type=Path, default=FILE)
     chosen = arguments.parse_args()
+    try:
+        before = chosen.out.read_text(encoding="utf-8") if chosen.out.exists() else ""
+        chosen.out.touch()  # what cannot be written is said before the minutes of measuring
+    except (OSError, UnicodeDecodeError) as problem:
+        arguments.error(f"argument --out: cannot rewrite {str(chosen.out)!r} ({problem}); name a text file")
     new = part(table(chosen.rounds))
-    before = chosen.out.read_text(encoding="utf-8") if chosen.out.exists() else ""
     chosen.out.write_text(replaced(before, new), encoding="utf-8")
     sys.stdout.write(f"\n{new}\n{chosen.out}\n")
 

@@ -329,3 +329,22 @@ def test_the_order_of_implementations_names_the_next_best_and_replaces_one_part(
     assert order.cell({"avx2": 2e-6, "blas": 1e-6}) == "avx2 2.00, **blas 0.50**"
     both = order.replaced(order.replaced("", "## a\n\nold\n"), "## b\n\nother\n")
     assert order.replaced(both, "## a\n\nnew\n") == f"{order.HEAD}\n## a\n\nnew\n\n## b\n\nother\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--rounds", "0"], "argument --rounds: '0' is not a number of rounds; expected an integer of at least 1"),
+        (["--rounds", "few"], "argument --rounds: 'few' is not a number of rounds"),
+        (["--out", "{tmp}"], "argument --out: cannot rewrite"),
+        (["--out", "{tmp}/no/such.md"], "argument --out: cannot rewrite"),
+    ],
+)
+def test_wrong_arguments_of_the_order_are_refused_before_anything_is_measured(
+    arguments, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(order, "table", lambda rounds: pytest.fail("this measures"))
+    monkeypatch.setattr(sys, "argv", ["order", *(each.format(tmp=tmp_path) for each in arguments)])
+    with pytest.raises(SystemExit, match="2"):
+        order.main()
+    assert sentence in capsys.readouterr().err

@@ -41,25 +41,25 @@ def _show(done: int, total: int, name: str) -> None:
 
 
 def warmup(
-    precisions: Iterable[str] = tuple(PRECISIONS),
+    precisions: str | Iterable[str] = tuple(PRECISIONS),
     progress: Callable[[int, int, str], None] | None = _show,
     *,
-    dtypes: Iterable[Any] = ("float32",),
+    dtypes: str | Iterable[Any] = ("float32",),
 ) -> None:
     """Compile what products of these dtypes need, both orders of both operands, with and without addend.
 
     Arguments:
-        precisions: those of float32 products; the other dtypes have one.
+        precisions: the name of one, or several, of float32 products; the other dtypes have one.
         progress: told how many of how many products are ready and of what the next is; None keeps silent.
-        dtypes: some of float32, float64, float16 and bfloat16, by name or as dtypes.
+        dtypes: one or some of float32, float64, float16 and bfloat16, by name or as dtypes.
 
-    Compiled code is kept between processes, so that this takes long only once: some 15 s for the first
-    precision or dtype, and 5 for each more.
-    Raises ValueError for other precisions and dtypes, before anything is compiled.
+    Compiled code is kept between processes, so that this takes long only once: some 15 s for the first precision or
+    dtype, and 5 for each more. Raises ValueError for other precisions and dtypes, before anything is compiled.
     """
     from . import addmm, matmul
 
-    wanted = list(dict.fromkeys(_wanted(tuple(precisions), dtypes)))
+    precisions = (precisions,) if isinstance(precisions, str) else tuple(precisions)
+    wanted = list(dict.fromkeys(_wanted(precisions, (dtypes,) if isinstance(dtypes, str) else dtypes)))
     total = len(wanted) * len(_SHAPES)
     for done, ((dtype, precision), shapes) in enumerate(itertools.product(wanted, _SHAPES)):
         if progress is not None:
@@ -79,7 +79,7 @@ def _wanted(precisions: tuple[str, ...], dtypes: Iterable[Any]) -> Iterator[tupl
         if precision not in PRECISIONS:
             raise ValueError(f"warmup: {precision!r} is not a precision; expected some of {', '.join(PRECISIONS)}")
     for each in dtypes:
-        name = each if isinstance(each, str) else np.dtype(each).name
+        name = each if isinstance(each, str) else getattr(each, "name", None) or getattr(each, "__name__", repr(each))
         if name not in _DTYPES:
             raise ValueError(f"warmup: no products of {name!r} are compiled; expected some of {', '.join(_DTYPES)}")
         for precision in precisions if name == "float32" else ("ieee",):

@@ -434,6 +434,11 @@ def test_warmup_names_what_it_does_not_know():
         warmup(["fp8"])
     with pytest.raises(ValueError, match="no products of 'int8' are compiled; expected some of float32, float64"):
         warmup(["bf16"], dtypes=["float32", np.int8])
+    for wrong in ("int8", [np.dtype("int8")], [3]):
+        with pytest.raises(ValueError, match=r"no products of '(int8|3)' are compiled"):
+            warmup("bf16", dtypes=wrong)
+    with pytest.raises(ValueError, match="'fp8' is not a precision"):
+        warmup("fp8")
 
 
 def test_a_second_process_compiles_nothing(tmp_path):
