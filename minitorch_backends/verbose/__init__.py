@@ -87,8 +87,9 @@ class OneDnnVerbose(_Verbose):
     """Print a line in oneDNN's columns for each kernel call while a block runs: `with mkldnn.verbose(level):`.
 
     Arguments:
-        level: VERBOSE_OFF, VERBOSE_ON for a line after each call, VERBOSE_ON_CREATION for one more for each call
-            that compiled something.
+        level: VERBOSE_OFF; VERBOSE_ON for a line after each call, with a note before it where the call compiled its
+            kernel; VERBOSE_ON_CREATION for a line with all columns in place of the note. The time of a call is
+            without that of compiling.
         logger: takes the lines, at level INFO, in place of `sys.stdout`.
     """
 
@@ -102,13 +103,12 @@ class OneDnnVerbose(_Verbose):
 
     def __enter__(self) -> Any:
         entered = super().__enter__()
-        if self.level == 2:
+        if self.level:
             Compilation.listen()
         return entered
 
     def _lines(self, call: Call, first: bool) -> Iterable[str]:
-        what = {0: frozenset(), 1: frozenset({"exec"}), 2: frozenset({"exec", "create"})}[int(self.level)]
-        return onednn_lines(call, first, what)
+        return onednn_lines(call, first, _ONEDNN_WORDS[str(int(self.level))])
 
 
 # MKL
@@ -138,7 +138,7 @@ class MklVerbose(_Verbose):
 
 _ONEDNN_WORDS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("0", "none", "error", "warn", "check"), frozenset()),
-    **dict.fromkeys(("1", "profile_exec"), frozenset({"exec"})),
+    **dict.fromkeys(("1", "profile_exec"), frozenset({"exec", "info"})),
     "profile_create": frozenset({"create"}),
     **dict.fromkeys(("2", "profile"), frozenset({"exec", "create"})),
     "dispatch": frozenset({"dispatch"}),
@@ -157,9 +157,8 @@ def read_environment() -> None:
     if text in ("1", "2"):
         observe_everywhere(_Region(MklVerbose._current, mkl_lines, None))
     what = _asked("ONEDNN_VERBOSE") or _asked("DNNL_VERBOSE")
-    if "create" in what:
-        Compilation.listen()
     if what:
+        Compilation.listen()
         observe_everywhere(_Region(OneDnnVerbose._current, functools.partial(onednn_lines, what=what), None))
 
 

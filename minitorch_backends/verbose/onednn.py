@@ -47,7 +47,7 @@ _PROP_KINDS = {
 
 
 def onednn_lines(call: Call, first: bool, what: frozenset[str]) -> Iterable[str]:
-    """The lines of one call: "exec", "create" for what it compiled, "dispatch" for what was refused."""
+    """The lines of one call: "exec", "create" for what it compiled ("info": in words), "dispatch" for refusals."""
     if not what:
         return
     if first:
@@ -59,11 +59,11 @@ def onednn_lines(call: Call, first: bool, what: frozenset[str]) -> Iterable[str]
         for name, sentence in call.refusals:
             columns = _columns(call, f"minitorch:{name}")
             yield f"onednn_verbose,v1,primitive,create:dispatch,{columns},{sentence.replace(',', ';')},registry"
-    columns, compiled = _columns(call, f"minitorch:{call.implementation}"), 0.0
-    if "create" in what:
-        compiled = Compilation.take()
-        if compiled:
-            yield f"onednn_verbose,v1,primitive,create:cache_miss,{columns},{compiled * 1e3:g}"
+    columns, compiled = _columns(call, f"minitorch:{call.implementation}"), Compilation.take()
+    if compiled and "create" in what:
+        yield f"onednn_verbose,v1,primitive,create:cache_miss,{columns},{compiled * 1e3:g}"
+    elif compiled and "info" in what:
+        yield f"onednn_verbose,v1,info,minitorch:{call.implementation} was compiled in {compiled:.3g} s for this call"
     if "exec" in what:
         yield f"onednn_verbose,v1,primitive,exec,{columns},{max(call.seconds - compiled, 0.0) * 1e3:g}"
 
