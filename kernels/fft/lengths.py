@@ -9,6 +9,7 @@ from .. import cpu
 
 __all__ = [
     "IN_REGISTERS",
+    "POWERS",
     "SMOOTH",
     "columns_of_wide",
     "factors",
@@ -111,13 +112,13 @@ def narrow_lanes(n: int, size: int) -> int | None:
     return lanes if lanes * size >= 16 else None
 
 
-_POWERS = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
+POWERS = {16: (4, 4), 32: (4, 8), 64: (8, 8), 128: (8, 16), 256: (16, 16), 512: (16, 32)}
 """Rows and columns of the powers of two that are transformed in registers; longer ones take as long in passes."""
 
 SMOOTH = (36, 48, 60, 72, 80, 96, 100, 112, 120, 144, 160, 192, 200, 240, 384, 480)
 """Other lengths that are: of matrices whose columns do not fill vectors."""
 
-IN_REGISTERS = (*_POWERS, *SMOOTH)
+IN_REGISTERS = (*POWERS, *SMOOTH)
 
 _MOST_COLUMNS = 32
 
@@ -126,8 +127,8 @@ _MOST_COLUMNS = 32
 def matrix_in_registers(n: int, lanes: int) -> tuple[int, int] | None:
     """Rows and columns of a length that is transformed in registers, in vectors of so many lanes; of a smooth one half
     as many rows, a quarter, or as many as there are lanes."""
-    if n in _POWERS:
-        return _POWERS[n]
+    if n in POWERS:
+        return POWERS[n]
     rows = [a for a in (lanes // 2, lanes // 4, lanes) if a and n % a == 0 and n // a <= _MOST_COLUMNS]
     return (rows[0], n // rows[0]) if rows else None
 
@@ -196,7 +197,7 @@ def lanes_in_registers(n: int, size: int, real: str = "") -> int | None:
     if n in SMOOTH:
         suits = lanes * size >= 32 and sharing(n, lanes) > 0
         return lanes if suits and (not real or spectra_in_registers(n, lanes, real)) else None
-    if n not in _POWERS or (n > 128 and lanes * size == 32 and size == 8):  # which passes do quicker (bench/NOTES.md)
+    if n not in POWERS or (n > 128 and real and lanes * size == 32 and size == 8):  # quicker in passes (bench/NOTES.md)
         return None
     return next((some for some in (lanes, lanes // 2) if sharing(n, some)), None)
 

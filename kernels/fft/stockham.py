@@ -17,6 +17,7 @@ from ..plans import fft_plans
 from ..registry import ArraySpec
 from .contract import complex_of, divisor, fft, lengths_of, real_of
 from .lengths import (
+    POWERS,
     factors,
     lanes_in_registers,
     lanes_of,
@@ -60,6 +61,10 @@ LONGEST_SHORT = 1024
 
 LEAST_WIDE, LONGEST_WIDE = 160, 1 << 16
 """Numbers from and up to which matrices of few rows take less time than lanes and square matrices (bench/NOTES.md)."""
+
+LEAST_SPILLED = 144
+"""Numbers from which vectors of 32 bytes, of which a CPU has 16, hold too little of a transform: many of real numbers
+take 0.65 to 0.95 of the time as lanes, and of 256 and 512 complex ones 0.7 to 1.0 as wide matrices (bench/NOTES.md)."""
 
 LONGEST_WHOLE = 1 << 18
 """Bytes of a transform from which the threads share its steps, where there are fewer transforms than threads."""
@@ -106,7 +111,10 @@ def kind_of(n: int, batch: int, size: int, real: str = "") -> str | None:
     lanes = lanes_of(size)
     if factors(n) is None or n < 2:
         return None
-    if lanes_in_registers(n, size, real) is not None:
+    spilled = lanes * size == 32 and n >= LEAST_SPILLED and batch >= 4 * lanes
+    if spilled and real and n < LONGEST_SHORT:
+        return "short"
+    if lanes_in_registers(n, size, real) is not None and not (spilled and n in POWERS):
         return "whole"
     rows = rows_of_wide(n, size)
     few = batch < 4 and n * 2 * size >= LONGEST_WHOLE
