@@ -459,6 +459,10 @@ def test_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     mt.einsum(CHAIN_EQUATION, *tensors, memory_limit=needed)
     with pytest.raises(RuntimeError, match=rf"take {needed:,} bytes at once, and memory_limit is {needed - 1:,}"):
         mt.einsum(CHAIN_EQUATION, *tensors, memory_limit=needed - 1)
+    a, b = mt.ones(4, 30, requires_grad=True), mt.ones(30)
+    mt.einsum("ij,j->i", a, b, memory_limit=480).sum().backward()  # as many bytes as the gradient has
+    with pytest.raises(RuntimeError, match="take 480 bytes at once, and memory_limit is 479"):
+        mt.einsum("ij,j->i", a, b, memory_limit=479).sum().backward()
     monkeypatch.setattr(limit, "free_bytes", lambda: 1 << 30)
     ones = mt.ones(1 << 15)
     with pytest.raises(RuntimeError, match=r"4,294,967,296 bytes at once, and 1,073,741,824 are free"):

@@ -72,8 +72,8 @@ def einsum(*args: Any, **options: Any) -> Tensor:
     Keywords:
         strategy: the order of this one call, as the flag takes it.
         precision: of its float32 products, as `matmul` takes it.
-        memory_limit: bytes that intermediates may take at once; by default `backends.einsum_memory_limit`, or 80 % of
-            the free memory.
+        memory_limit: bytes that intermediates may take at once, here and in each gradient; by default
+            `backends.einsum_memory_limit`, or 80 % of the free memory.
         out: a tensor that the result is written into.
         share: compute contractions that occur more than once among the same tensors only once; under `no_grad` also
             those of tensors that the last such call had as well, unless they were written to by this library since.

@@ -35,10 +35,11 @@ def _cotangents(
     precision: str | None,
     strategy: Strategy,
     needs: tuple[bool, ...] | None,
+    memory_limit: int | None,
 ) -> list[Tensor | None]:
     strategy = BY_FLAGS if isinstance(strategy, tuple) else strategy
     return [
-        _cotangent(g, operands, inputs, output, precision, strategy, operand)
+        _cotangent(g, operands, inputs, output, precision, strategy, memory_limit, operand)
         if needs is None or needs[operand]
         else None
         for operand in range(len(operands))
@@ -83,6 +84,7 @@ def _cotangent(
     output: Labels,
     precision: str | None,
     strategy: Strategy,
+    memory_limit: int | None,
     operand: int,
 ) -> Tensor:
     """The gradient of one operand: g and the other operands, contracted to the labels of this one."""
@@ -90,11 +92,11 @@ def _cotangent(
     recipe, shape = _cotangent_of(inputs, output, shapes, g._array.shape, g._array.dtype, operand)
     factors = [each.conj() if each.is_complex() else each for index, each in enumerate(operands) if index != operand]
     tensors = [g, *(each if each.dtype is g.dtype else each.to(g.dtype) for each in factors)]
-    if recipe.axes is not None or (precision is None and strategy is BY_FLAGS):
+    if recipe.axes is not None or (precision is None and strategy is BY_FLAGS and memory_limit is None):
         value = contract(recipe, tensors)
     else:
         needs = followed(tensors)
-        value = contraction(tensors, recipe.inputs, recipe.output, precision, strategy, needs)
+        value = contraction(tensors, recipe.inputs, recipe.output, precision, strategy, needs, memory_limit)
     if value._array.shape != shape:
         value = value.reshape(shape)
     return value if shape == shapes[operand] else expand(value, shapes[operand])
