@@ -71,6 +71,7 @@ def test_json_and_back(factors: tuple[Any, Any]) -> None:
     listed = json.loads(log.to_json())
     assert [entry["implementation"] for entry in listed] == ["blas"] * 3
     assert listed[0]["options"] == [["prefer", "blas"]]
+    assert all(entry["decided_by"].endswith("; cuda.blas_library = 'cublaslt'") for entry in listed)
     assert explain.Log.from_json(log.to_json()) == log
 
 

@@ -55,10 +55,10 @@ def product(a: np.ndarray, b: np.ndarray, precision: str | None = None, kind: st
     return planned.kernel(a, b, decided_by=planned.decided_by, **planned.keywords)
 
 
-def call_of(dtype: np.dtype, precision: str | None, kind: str) -> tuple[str | None, dict[str, Any]]:
+def call_of(dtype: np.dtype, precision: str | None, kind: str) -> tuple[str, dict[str, Any]]:
     """Who decides, and the keywords, for a kernel that makes products of this kind of arrays of a dtype."""
     choice = choice_of(precision, kind) if dtype in WITH_PRECISION else EXACT
-    return choice.decided_by, _keywords(current(), choice.precision)
+    return _call(current(), choice)
 
 
 _Call = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -164,7 +164,7 @@ def fused_sum(
 def _float32_call(state: State) -> tuple[str, dict[str, Any]]:
     """Who decides, and the keywords of the kernel, for products at the precision of the flags in force."""
     choice = precision_of("matmul")
-    call = choice.decided_by, _keywords(state, choice.precision)
+    call = _call(state, choice)
     if state.derived["matmul"] is choice:  # and so the same in forward and in backward passes
         state.derived["float32 product"] = call
     return call
@@ -195,6 +195,13 @@ def plain_call(a: np.ndarray, precision: str | None = None) -> _Plan | None:
     """The same where it is the kernel `matmul`: None where sums of halves are rounded on the way."""
     planned = _plan(a, precision)
     return planned if planned.kernel is kernel else None
+
+
+def _call(state: State, choice: Choice) -> tuple[str, dict[str, Any]]:
+    """Who decides, and the keywords, at a precision that was chosen."""
+    keywords = _keywords(state, choice.precision)
+    asked_first = "; cuda.blas_library = 'cublaslt'" if "prefer" in keywords else ""
+    return choice.decided_by + asked_first, keywords
 
 
 def _keywords(state: State, precision: str) -> dict[str, Any]:
