@@ -26,6 +26,7 @@ __all__ = [
     "chunks",
     "columns",
     "even",
+    "for_rows",
     "kernel_of_parts",
     "plan_for",
     "side",
@@ -83,6 +84,13 @@ _SCHEMES_IN_TWO = {
 }
 """Of float32 operands in two parts."""
 
+_LOW_SCHEMES = {
+    vectors.Avx2Float32: Scheme(vectors.Avx2Float32Low(), 256, 252, 512),
+    vectors.Avx2Float64: Scheme(vectors.Avx2Float64Low(), 256, 124, 256),
+    vectors.Avx2InTwo: Scheme(vectors.Avx2InTwoLow(), 128, 252, 512),
+}
+"""For few rows, by the microkernel in whose place they come and whose packed right operands they take."""
+
 _INTEGER_SCHEMES = {
     ("avx512", 4): Scheme(vectors.Avx512Int32(), 256, 252, 512),
     ("avx512", 8): Scheme(vectors.Avx512Int64(), 256, 126, 256),
@@ -138,6 +146,28 @@ def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
     scheme = _SCHEMES_IN_TWO[isa] if parts == 2 else (_INTEGER_SCHEMES if integers else _VECTOR_SCHEMES)[isa, size]
     panels = [VectorPanel(operand, conversion, scheme.kernel) for operand in (OfA(), OfB())]
     return Plan(isa, precision, scheme, *panels, 2e3 / parts * scheme.kernel.lanes)
+
+
+_MOST_LOW, _FULLER = 32, 0.9
+"""Rows up to which lower blocks are looked at, and the part of the usual ones' rows that they are to have. A Zen 3 does
+8 rows with 512 x 512 to 4096 x 4096 in 0.76 to 0.93 of the time by fours, with packed matrices in 0.65 to 0.93, and 16,
+20 and 32 in 0.72 to 1.02 (bench/NOTES.md)."""
+
+
+@functools.cache
+def for_rows(plan: Plan, m: int) -> Plan:
+    """The plan for m rows: where they leave blocks of the usual height empty, that of lower ones. Right operands are
+    packed alike for both."""
+    low = _LOW_SCHEMES.get(type(plan.scheme.kernel)) if m <= _MOST_LOW else None
+    if low is None or up(m, low.kernel.mr) > _FULLER * up(m, plan.scheme.kernel.mr):
+        return plan
+    return _with_scheme(plan, low)
+
+
+@functools.cache
+def _with_scheme(plan: Plan, scheme: Scheme) -> Plan:
+    panel = VectorPanel(OfA(), plan.a_panel.conversion, scheme.kernel)
+    return dataclasses.replace(plan, scheme=scheme, a_panel=panel)
 
 
 @functools.cache

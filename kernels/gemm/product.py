@@ -337,7 +337,7 @@ def product(
         divided = _divided(threads, isa, precision, rounding, a.dtype, m, k, n, *a.strides, *b.strides)
         if divided is not None:
             return _divided_product(a, b, pool, threads, divided)
-    plan, batch = plans.plan_for(isa, precision, rounding, _size(a)), ()
+    plan, batch = plans.for_rows(plans.plan_for(isa, precision, rounding, _size(a)), m), ()
     if a.ndim > 2 or b.ndim > 2:
         if b.ndim == 2 and (addend is None or addend.ndim < 2):
             rows, options = a.reshape(math.prod(a.shape[:-1]), k), {"alpha": alpha, "beta": beta, "addend": addend}

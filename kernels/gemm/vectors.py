@@ -30,9 +30,12 @@ from .emit import (
 
 __all__ = [
     "Avx2Float32",
+    "Avx2Float32Low",
     "Avx2Float64",
+    "Avx2Float64Low",
     "Avx2Float64Wide",
     "Avx2InTwo",
+    "Avx2InTwoLow",
     "Avx2Int32",
     "Avx2Int64",
     "Avx512Float32",
@@ -216,6 +219,16 @@ class Avx2Float64(Avx512Float32):
     unrolled, embedded = 4, 0
 
 
+class Avx2Float32Low(Avx2Float32):
+    """Blocks of four rows, of which few rows leave less empty than of six."""
+
+    mr, a_bytes = 4, 16
+
+
+class Avx2Float64Low(Avx2Float64):
+    mr, a_bytes = 4, 32
+
+
 class Avx2Float64Wide(Avx2Float64):
     """Blocks as wide as a group of positions (`conv/implicit.py`)."""
 
@@ -261,6 +274,11 @@ class Avx512InTwo(_InTwo, Avx512Float32):
 class Avx2InTwo(_InTwo, Avx2Float32):
     of_one = Avx2Float32
     a_bytes, b_bytes = 64, 128
+
+
+class Avx2InTwoLow(_InTwo, Avx2Float32Low):
+    of_one = Avx2Float32Low
+    a_bytes, b_bytes = 32, 128
 
 
 class PortableInTwo(_InTwo, PortableFloat32):

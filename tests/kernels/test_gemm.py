@@ -18,7 +18,8 @@ from minitorch_backends.kernels.gemm import (
     warmup,
     workspace,
 )
-from minitorch_backends.kernels.precision import PRECISIONS
+from minitorch_backends.kernels.gemm.product import Packed
+from minitorch_backends.kernels.precision import PRECISIONS, PRODUCT_BOUND
 from minitorch_backends.kernels.registry import Refused
 from minitorch_backends.kernels.rounding import split
 
@@ -260,6 +261,22 @@ def test_packed_operands(isa):
     np.testing.assert_array_equal(product(batch, packed, isa=isa), product(batch, b, isa=isa))
     b[:] = 0
     assert product(batch, packed, isa=isa).any()
+
+
+@every_vector_isa
+@pytest.mark.parametrize(("dtype", "precision"), [("float32", "ieee"), ("float64", "ieee"), ("float32", "bf16x3")])
+def test_few_rows_have_the_bits_of_many(isa, dtype, precision):
+    """Whatever the height of the blocks that they fill best."""
+    if isa == "odd" and dtype == "float64":
+        pytest.skip("the blocks that only tests use are of float32")
+    a, b, bias = (normal(*shape, dtype=dtype) for shape in ((36, 300), (300, 70), (70,)))
+    packed = Packed(b, isa, precision, "rna")
+    options = {"isa": isa, "precision": precision, "addend": bias, "alpha": 0.5}
+    expected = product(a, b, **options)
+    for m in (5, 7, 8, 14, 16, 20, 32):
+        for right in (b, packed):
+            np.testing.assert_array_equal(product(a[:m], right, **options), expected[:m])
+    assert_close(product(a[:8], b, isa=isa, precision=precision), a[:8], b, PRODUCT_BOUND[precision] + 2.0**-24)
 
 
 def test_packed_operands_refuse_what_does_not_fit_them():
