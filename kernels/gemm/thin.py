@@ -43,6 +43,11 @@ _MOST_CONVERTED = 16
 691, 655; 551, 676, 612; in tf32 446, 615, -; 723, 647, -; 972, 722, -. Of 4096 x 4096 in milliseconds: exact 6.0, 10.2,
 7.8; 6.9, 12.9, 9.7; 9.2, 12.9, 12.7; 12.4, 16.8, 18.0; in tf32 6.6, 10.1; 10.0, 11.8; 13.9, 12.9."""
 
+_MOST_IN_TWO = 6
+"""The same of matrices that are split in two parts, for some rows at a time each time; across the result as many as are
+multiplied at a time, `_ALWAYS`. bf16x3 of 1024 x 1024 with 2, 4, 6, 8, 16 columns here and by panels, microseconds: 387,
+806; 498, 805; 666, 806; 1092, 841; 1915, 854; with 2, 4, 6 rows across 489, 475; 481, 420; 942, 441."""
+
 KEPT_ROWS = {"avx512": 32, "avx2": 4}
 """Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
 128 rows 5.0, 6.5, 9.0, 9.0, 17.3, 15.5, 512 x 512 with 32 and 128 108, 125, 338, 300. On AVX2 (Zen 3), a matrix that
@@ -75,13 +80,17 @@ def _exact(dtype: np.dtype, precision: str) -> bool:
     return dtype == np.float64 or (dtype == _FLOAT32 and precision in EXACT)
 
 
+def _in_two(isa: str, dtype: np.dtype, precision: str) -> bool:
+    return computed_by_panels(isa, dtype, precision) == "bf16x3"
+
+
 def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int) -> int:
     """How many rows or columns, whichever are fewer, of (m, k) times (k, n) matrices are done without packing."""
     most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
     if m > n:
         most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
     if isa == "avx2" and not _exact(dtype, precision):
-        most = min(most, _MOST_CONVERTED)
+        most = min(most, _MOST_IN_TWO if _in_two(isa, dtype, precision) else _MOST_CONVERTED)
     if cpu.refusal("amx") is None:
         most = min(most, _MOST_BESIDE_TILES if _exact(dtype, precision) else _ALWAYS)
     elif pairs_multiply(dtype, precision):
@@ -123,8 +132,10 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
     def multiply(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: str = "rna") -> np.ndarray:
         rows, columns = a.shape[-2], b.shape[-1]
         along_k = b.strides[-2] if rows <= columns else a.strides[-1]
-        if isa == "avx2" and min(rows, columns) > _MOST_ACROSS and along_k != a.itemsize:
-            raise Refused(f"leaves more than {_MOST_ACROSS} rows of a matrix that runs across the result to panels")
+        if isa == "avx2" and min(rows, columns) > _ALWAYS and along_k != a.itemsize:
+            most = _ALWAYS if _in_two(isa, a.dtype, precision) else _MOST_ACROSS
+            if min(rows, columns) > most:
+                raise Refused(f"leaves more than {most} rows of a matrix that runs across the result to panels")
         return product(a, b, isa, precision, rounding)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_rows_{isa}"
