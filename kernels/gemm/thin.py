@@ -45,8 +45,8 @@ _MOST_CONVERTED = 16
 
 _MOST_IN_TWO = 6
 """The same of matrices that are split in two parts, for some rows at a time each time; across the result as many as are
-multiplied at a time, `_ALWAYS`. bf16x3 of 1024 x 1024 with 2, 4, 6, 8, 16 columns here and by panels, microseconds: 387,
-806; 498, 805; 666, 806; 1092, 841; 1915, 854; with 2, 4, 6 rows across 489, 475; 481, 420; 942, 441."""
+multiplied at a time, `_ALWAYS`. bf16x3 of 1024 x 1024 with 2, 4, 6, 8, 16 columns here and by panels, microseconds:
+387, 806; 498, 805; 666, 806; 1092, 841; 1915, 854; with 2, 4, 6 rows across 489, 475; 481, 420; 942, 441."""
 
 KEPT_ROWS = {"avx512": 32, "avx2": 4}
 """Rows up to which it is also better than a packed matrix that is kept. In the same two units: 4096 x 4096 with 32, 64,
