@@ -154,18 +154,18 @@ _MOST_LOW, _FULLER = 32, 0.9
 20 and 32 in 0.72 to 1.02 (bench/NOTES.md)."""
 
 
-@functools.cache
 def for_rows(plan: Plan, m: int) -> Plan:
     """The plan for m rows: where they leave blocks of the usual height empty, that of lower ones. Right operands are
     packed alike for both."""
     low = _LOW_SCHEMES.get(type(plan.scheme.kernel)) if m <= _MOST_LOW else None
     if low is None or up(m, low.kernel.mr) > _FULLER * up(m, plan.scheme.kernel.mr):
         return plan
-    return _with_scheme(plan, low)
+    return _lowered(plan)
 
 
 @functools.cache
-def _with_scheme(plan: Plan, scheme: Scheme) -> Plan:
+def _lowered(plan: Plan) -> Plan:
+    scheme = _LOW_SCHEMES[type(plan.scheme.kernel)]
     panel = VectorPanel(OfA(), plan.a_panel.conversion, scheme.kernel)
     return dataclasses.replace(plan, scheme=scheme, a_panel=panel)
 
