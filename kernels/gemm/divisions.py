@@ -10,6 +10,7 @@ from .plans import Plan, Side
 
 __all__ = [
     "BATCHED_BYTES",
+    "BY_STRIPS",
     "ROWS_AT_ONCE",
     "SPREAD_MICROSECONDS",
     "batch_arguments",
@@ -37,7 +38,7 @@ _FEW_COLUMNS, ROWS_AT_ONCE = 128, 128
 """Products of as many columns or fewer are done so many rows at a time, each packed and multiplied by one thread while
 it is in its cache; panels of B are packed by each task for itself. Measured in bench/NOTES.md, "Few columns"."""
 
-_BY_STRIPS = ("avx2", "portable")
+BY_STRIPS = ("avx2", "portable")
 """Instruction sets that do one such product in 0.65 to 1.0 of the time by strips of rows, which pack B once."""
 
 
@@ -63,7 +64,7 @@ def batch_arguments(plan: Plan, a: Side, b: Side) -> tuple[tuple[int, ...], tupl
 
 def gains_by_rows(plan: Plan, a: Side, b: Side, count: int) -> bool:
     """Whether the left operands are so much longer than the right ones that these may be packed more than once."""
-    if count == 1 and plan.isa in _BY_STRIPS:
+    if count == 1 and plan.isa in BY_STRIPS:
         return False
     few = b.lines <= _FEW_COLUMNS and a.lines >= max(2 * ROWS_AT_ONCE, 2 * b.lines) and count * a.lines >= 32 * b.lines
     return few and batch_arguments(plan, a._replace(lines=ROWS_AT_ONCE), b)[1][0] <= _MOST_SCRATCH

@@ -87,7 +87,8 @@ def test_rows_are_the_choice_for_few_columns(isa):
     ],
 )
 def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatch):
-    """Whatever the number of rows that are packed at a time, with a rest, in batches, and with an addend."""
+    """Whatever the number of rows that are packed at a time, with a rest, in batches, and with an addend; a single
+    product is divided so where no strips are better."""
     dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
     if cpu.refusal(isa) is not None or computed(isa, dtype, precision) is None:
         pytest.skip(f"no {kind} products at {precision} by {isa} here")
@@ -104,7 +105,8 @@ def test_some_rows_at_a_time_give_the_same_bits(isa, kind, precision, monkeypatc
                 patch.setattr(product, "_batch_of_rows", _noting(product._batch_of_rows, split))
                 plain = multiply(a, b, precision=precision)
                 results.append((plain, multiply(a, b, addend, precision=precision, alpha=2.0, beta=0.5)))
-            assert len(split) == 2 * (at_once < 1 << 20)
+            by_strips = len(shape_a) == 2 and isa in divisions.BY_STRIPS
+            assert len(split) == 2 * (at_once < 1 << 20 and not by_strips)
         for plain, added in results[1:]:
             np.testing.assert_array_equal(plain, results[0][0])
             np.testing.assert_array_equal(added, results[0][1])
