@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray
 
-from .jit import njit, subroutine
+from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 

@@ -60,7 +60,8 @@ if "numba" not in sys.modules:
 import llvmlite.binding.ffi  # noqa: E402  (after the target is set)
 import numba.core.ccallback  # noqa: E402
 from llvmlite import ir  # noqa: E402
-from numba import types  # noqa: E402
+from numba import carray, types  # noqa: E402
+from numba.core import cgutils, event  # noqa: E402
 from numba.core.codegen import JITCodeLibrary  # noqa: E402
 from numba.core.compiler import Compiler  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
@@ -68,7 +69,10 @@ from numba.extending import intrinsic  # noqa: E402
 __all__ = [
     "CACHE_VARIABLE",
     "cache_folder",
+    "carray",
     "cfunc",
+    "cgutils",
+    "event",
     "intrinsic",
     "ir",
     "njit",

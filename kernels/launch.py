@@ -18,10 +18,7 @@ import platform
 import sys
 import time
 
-from llvmlite import ir
-from numba.core import cgutils
-
-from .jit import intrinsic, njit, subroutine, types
+from .jit import cgutils, intrinsic, ir, njit, subroutine, types
 
 __all__ = [
     "PATIENCE",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import carray
-
-from .jit import njit, subroutine
+from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
 

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray
 
 from . import threading
 from .gemm.workspace import address_of
-from .jit import njit, subroutine
+from .jit import carray, njit, subroutine
 from .launch import launch
 from .updates import AdamConstants, SgdConstants, adam, sgd
 from .words import get, pointer

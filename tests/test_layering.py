@@ -143,6 +143,14 @@ def test_third_parties_are_declared():
     assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
 
 
+def test_one_module_loads_the_compiler():
+    """Which sets what it compiles for before; whoever loaded it first would have it compile for the whole CPU."""
+    compilers = [found for found in imports() if found.imported[:1] in (("numba",), ("llvmlite",))]
+    strays = [found.place for found in compilers if found.importer != (PACKAGE, "kernels", "jit")]
+    assert len(compilers) > len(strays), "no import was found in kernels/jit.py: the walk is broken"
+    assert not strays, f"take these names from kernels/jit.py: {strays}"
+
+
 def test_import_loads_nothing_heavy():
     heavy = sorted(declared_dependencies() - {"numpy"})
     script = f"import sys, {PACKAGE}; print(*(name for name in {heavy} if name in sys.modules))"

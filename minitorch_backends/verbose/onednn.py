@@ -177,7 +177,7 @@ class Compilation:
     @classmethod
     def listen(cls) -> None:
         """Count from now on."""
-        from numba.core import event
+        from ..kernels.jit import event
 
         class Listener(event.Listener):
             def on_start(self, event: Any) -> None:

@@ -274,6 +274,15 @@ def test_the_compiler_is_capped(level, tmp_path):
     assert level.startswith("avx512") or "zmm" not in registers
 
 
+@pytest.mark.skipif(cpu.detected() == "portable", reason="this CPU has one level only")
+@pytest.mark.parametrize("first", ["kernels.launch", "kernels.selection_loops", "verbose"])
+def test_the_target_is_capped_whatever_loads_the_compiler(first):
+    """Also where the environment asks for traces, which listen to the compiler from the import on."""
+    script = f"import os, minitorch_backends.{first}\nprint(os.environ.get('NUMBA_CPU_NAME'))"
+    traced = {"ONEDNN_VERBOSE": "1"} if first == "verbose" else {}
+    assert run(script, MINITORCH_CPU_CAPABILITY="portable", **traced) == ["x86-64"]
+
+
 def test_a_users_choice_of_target_stands():
     script = (
         "from minitorch_backends.kernels import jit\n"
