@@ -41,7 +41,7 @@ SHAPES = [
     *(Shape("columns", 1024, 1024, n) for n in (1, 2, 8, 32, 128)),
     Shape("tall", 8192, 64, 64),
     Shape("wide", 64, 64, 8192),
-    Shape("deep", 64, 8192, 64),
+    *(Shape("deep", *sizes) for sizes in ((16, 8192, 16), (64, 1024, 64), (64, 8192, 64), (128, 8192, 128))),
     Shape("outer", 512, 1, 512),
     Shape("batch", 16, 16, 16, batch=512),
     Shape("batch", 64, 64, 64, batch=64),

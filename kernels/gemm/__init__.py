@@ -20,7 +20,7 @@ import numpy as np
 
 from ..precision import PRODUCT_BOUND
 from ..registry import Kernel
-from . import blas, compiled, complexes, integers, narrow, small, thin
+from . import blas, compiled, complexes, integers, narrow, small, split_k, thin
 from .compiled import multiply_packed, pack
 from .linear import Kept, gains_by_keeping, gains_by_packing, linear
 from .warm import warmup
@@ -64,6 +64,10 @@ for _isa in small.ISAS:
     matmul.impl(f"{_isa}_small", isa=_isa, refuses=small.refuses(_isa), specialise=small.specialise(_isa))(
         small.implementation(_isa)
     )
+for _isa in split_k.ISAS:
+    _refuses, _run = split_k.refuses(_isa), split_k.implementation(_isa)
+    matmul.impl(f"{_isa}_split_k", isa=_isa, refuses=_refuses, specialise=split_k.specialise(_isa))(_run)
+    addmm.impl(f"{_isa}_split_k", isa=_isa, refuses=_refuses)(_run)
 for _isa in thin.ISAS:
     matmul.impl(f"{_isa}_rows", isa=_isa, refuses=thin.refuses(_isa))(thin.implementation(_isa))
 for _isa in compiled.ISAS:

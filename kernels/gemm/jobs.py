@@ -64,14 +64,17 @@ class Job:
 @functools.lru_cache(4096)
 def job_for(
     isa: str, precision: str, rounding: str, dtype: np.dtype, sizes: tuple[int, int, int],
-    strides: tuple[int, int, int, int], steps: Steps = _ALONE,
+    strides: tuple[int, int, int, int], steps: Steps = _ALONE, result: np.dtype | None = None,
 ) -> Job:  # fmt: skip
-    """The job of products of matrices (m, k) and (k, n) with these strides, of a and of b.
+    """The job of products of matrices (m, k) and (k, n) with these strides, of a and of b. By vectors results may have
+    another dtype than the operands.
 
     Raises `Refused` where tiles would have to read an operand that is contiguous in no direction.
     """
-    make = _tiles_job if isa == "amx" else _strips_job
-    return make(plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4), dtype, sizes, strides, steps)
+    plan = plans.plan_for(isa, precision, rounding, 8 if dtype.itemsize == 8 else 4)
+    if isa == "amx":
+        return _tiles_job(plan, dtype, sizes, strides, steps)
+    return _strips_job(plan, dtype, sizes, strides, steps, result or dtype)
 
 
 def _sides(sizes: tuple, itemsize: int) -> tuple[int, int, int]:
@@ -90,9 +93,9 @@ def _ahead(in_a_row: bool) -> segments.Alone | segments.InARow:
 
 
 @functools.cache
-def _leaf(plan: plans.Plan, dtype: np.dtype, in_a_row: bool) -> int:
+def _leaf(plan: plans.Plan, result: np.dtype, in_a_row: bool) -> int:
     kernel = plan.scheme.kernel.of_one() if plan.a_panel.conversion.vector_parts == 2 else plan.scheme.kernel
-    return loops.leaf_address(small_vectors.MultiplySmall(kernel, ELEMENTS[dtype.name], _ahead(in_a_row)))
+    return loops.leaf_address(small_vectors.MultiplySmall(kernel, ELEMENTS[result.name], _ahead(in_a_row)))
 
 
 @functools.cache
@@ -132,7 +135,7 @@ def _conversion(plan: plans.Plan, dtype: np.dtype, operand: str, lines: tuple, a
     return {f"{name}_{operand}": value for name, value in zip(small_vectors.CONVERT_FIELDS, values, strict=True)}
 
 
-def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps) -> Job:
+def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple, steps: Steps, result: np.dtype) -> Job:
     size, (m, k, n) = 8 if dtype.itemsize == 8 else 4, sizes
     as_is = dtype.itemsize == size and type(plan.a_panel.conversion) is AsIs
     kernel, (a_row, a_k, b_k, b_column) = plan.scheme.kernel, strides
@@ -143,7 +146,7 @@ def _strips_job(plan: plans.Plan, dtype: np.dtype, sizes: tuple, strides: tuple,
     if in_a_row:
         places = parts * k * small_vectors.strips(m, n, kernel.lanes)
         fields.update(zip(("by_a", "by_b", "by_c"), (min(64, -(-side // places)) for side in sides), strict=True))
-    leaf, c_row = _leaf(plan, dtype, in_a_row), steps.row or n * dtype.itemsize
+    leaf, c_row = _leaf(plan, result, in_a_row), steps.row or n * result.itemsize
     fields.update(leaf=leaf, m=m, n=n, k=parts * k, c_row=c_row, a_row=a_row, a_k=a_k)
     if not as_is:
         by_rows = abs(a_k) <= abs(a_row) or m == 1

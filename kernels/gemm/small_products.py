@@ -16,7 +16,7 @@ from .product import addresses
 from .small import LINES, SIDE, is_in_lines
 from .workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, aligned_bytes, empty, return_workspace, take_workspace
 
-__all__ = ["product", "specialised"]
+__all__ = ["product", "run_job", "specialised"]
 
 _KEPT_BYTES = 1 << 19
 """Workspace that a thread keeps for products on its own."""
@@ -58,7 +58,7 @@ def _admitted(job: Job, depth: int, memory: np.ndarray, threads: int) -> bool:
     return True
 
 
-def _run(job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None) -> None:
+def run_job(job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None) -> None:
     """The products of a job into c: from the first addresses of the arrays, or from those of `outer` (3, across); again
     where magnitudes ask for a closer look."""
     if _multiplied(job, a, b, c, depth, outer):
@@ -154,7 +154,7 @@ def _ways(job: Job, strides: tuple[tuple[int, ...], ...], depth: int) -> tuple[C
     from .builtin import AVAILABLE, WORKSPACE_BYTES, builtin
 
     def run(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        _run(job, a, b, c, depth)
+        run_job(job, a, b, c, depth)
         return c
 
     brief = job.microseconds < _SPREAD_MICROSECONDS and job.workspace_bytes <= WORKSPACE_BYTES
@@ -194,12 +194,12 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
         return _long_product(a, b, isa, precision, rounding)
     if a.ndim == b.ndim == 2:
         c = np.empty((m, n), a.dtype)
-        _run(_job_of_one(*of_matrices), a, b, c, k)
+        run_job(_job_of_one(*of_matrices), a, b, c, k)
         return c
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = empty((*batch, m, n), a.dtype)
     job = job_for(*of_matrices, Steps(batch[-1], _step(a), _step(b), _step(c)))
-    _run(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
+    run_job(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
     return c
 
 
@@ -215,7 +215,7 @@ def _long_product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, roundi
             sizes, steps = _in_lines((m, k, n), strides, a.itemsize, lines, times)
             parts = (a[..., first:, :], b, c[..., first:, :]) if m > SIDE else (a, b[..., first:], c[..., first:])
             job = job_for(isa, precision, rounding, a.dtype, sizes, strides, steps)
-            _run(job, *parts, k, np.array([addresses(x, batch) for x in parts]) if batch else None)
+            run_job(job, *parts, k, np.array([addresses(x, batch) for x in parts]) if batch else None)
     return c
 
 
