@@ -434,7 +434,8 @@ def compiled():
 ones, seen = partial(np.ones, dtype=bfloat16), []
 warmup(["bf16"], lambda done, total, name: seen.append((done, total, name)), dtypes=[bfloat16])
 before = compiled()
-for m, k, n in ((60, 50, 40), (300, 200, 100), (900, 800, 700), (1, 1000, 500), (3, 500, 500), (500, 400, 1)):
+sizes = (60, 50, 40), (300, 200, 100), (900, 800, 700), (20, 1000, 30), (1, 1000, 500), (3, 500, 500), (500, 400, 1)
+for m, k, n in sizes:
     for a, b in itertools.product(*[(ones(shape), ones(shape[::-1]).T) for shape in ((m, k), (k, n))]):
         matmul(a, b)
 matmul(ones((20, 30, 30)), ones((20, 30, 30)))
