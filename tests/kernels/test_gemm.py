@@ -18,6 +18,7 @@ from minitorch_backends.kernels.gemm import (
     warmup,
     workspace,
 )
+from minitorch_backends.kernels.gemm.compiled import passed_over
 from minitorch_backends.kernels.gemm.product import Packed
 from minitorch_backends.kernels.precision import PRECISIONS, PRODUCT_BOUND
 from minitorch_backends.kernels.registry import Refused
@@ -27,8 +28,15 @@ from ..processes import python
 
 
 def param(isa):
-    needs = None if isa in ("odd", "portable") else isa
-    return pytest.param(isa, marks=pytest.mark.skipif(cpu.refusal(needs) is not None, reason=f"no {needs}"))
+    """An instruction set as a parameter. "portable" is tested where its loops are taken (`tests.levels` runs that), and
+    the odd sizes, which are for tests alone, not again with tiles in software."""
+    if isa == "portable":
+        reason = passed_over(isa)
+    elif isa == "odd":
+        reason = "these are as without emulation" if cpu.emulated("amx") else None
+    else:
+        reason = cpu.refusal(isa) and f"no {isa}"
+    return pytest.param(isa, marks=pytest.mark.skipif(reason is not None, reason=reason or ""))
 
 
 VECTORS = [param(isa) for isa in ("odd", "portable", "avx2", "avx512")]
