@@ -254,7 +254,7 @@ def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str 
     rows, columns = (m, n) if full else (k, k)
     S = _of(a, k, dtype=_real(a.dtype))
     U, Vh = (_of(a, m, rows), _of(a, columns, n)) if vectors else (None, None)
-    name = "gesvd" if driver == "gesvd" else "gesdd"
+    name, again = "gesvd" if driver == "gesvd" else "gesdd", 0
     options: dict[str, Any] = {"compute_uv": vectors, "full_matrices": full}
     size = int(_routine(name + "_lwork", a)(m, n, **options)[0].real) if k else 0  # the least is for thin blocks
     for index, (matrix, values) in enumerate(zip(_each(a), _each(S, 1), strict=True)):
@@ -264,11 +264,12 @@ def svd(a: np.ndarray, *, full: bool = False, vectors: bool = True, driver: str 
                 _fortran(matrix), lwork=size, overwrite_a=True, **options
             )
             if failed and name == "gesdd":
+                again += 1
                 left, values[...], right, failed = _routine("gesvd", a)(_fortran(matrix), **options)
         _flat(info)[index] = failed
         if U is not None and Vh is not None:
             _stack(U)[index], _stack(Vh)[index] = left, right
-    return SVD(U, S, Vh, info, {"routine": name})
+    return SVD(U, S, Vh, info, {"routine": name} | ({"solved_again_by_gesvd": again} if again else {}))
 
 
 @contract.eig.impl("lapack")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -176,9 +176,9 @@ class _LeastSquares:
 
     def info(self, limit: float | None) -> int:
         """Of gels: the first zero on R's diagonal, from 1. Raises Refused where the condition is beyond the limit."""
-        zeros = np.flatnonzero(np.diagonal(self.R) == 0)
-        if limit is not None and (zeros.size or not _reciprocal_condition(self.R) > limit):
+        if limit is not None and not _reciprocal_condition(self.R) > limit:
             raise Refused("the rank is not certain at this precision, and needs pivoting")
+        zeros = np.flatnonzero(np.diagonal(self.R) == 0)
         return int(zeros[0]) + 1 if zeros.size else 0
 
     def x(self) -> np.ndarray:
@@ -209,11 +209,33 @@ class _LeastSquares:
         return np.concatenate([c, x])
 
 
+_STEPS = 4
+"""Of the power method: from a random start it finds at least two thirds of a norm here, and never more than all."""
+
+
 def _reciprocal_condition(R: np.ndarray) -> float:
-    """LAPACK's estimate, in the 1-norm; 0 where R has what is not finite."""
+    """Half the estimate of 1 / (|R| |R^-1|) in the 2-norm, by the power method; 0 for a singular float32 matrix or one
+    that holds what is not finite.
+
+    LAPACK's estimate in the 1-norm is up to n times smaller: 0.02 for 300 x 100 normal numbers, where this is 0.17.
+    """
     from scipy.linalg import get_lapack_funcs
 
-    if not np.isfinite(R).all():
+    if not (np.isfinite(R).all() and np.diagonal(R).all()):
         return 0.0
-    (run,) = get_lapack_funcs(("trcon",), (R,))
-    return float(run(R, norm="1", uplo="U")[0])
+    R = R.astype(np.float64)
+    (solve,) = get_lapack_funcs(("trtrs",), (R,))
+    start = np.random.default_rng(0).standard_normal(len(R))
+
+    def norm(apply: Callable[[np.ndarray, int], np.ndarray]) -> float:
+        """Of a matrix, from a function of a vector and of whether it is transposed."""
+        vector, found = start, 0.0
+        for _ in range(_STEPS):
+            vector = apply(vector / np.linalg.norm(vector), 0)
+            found = float(np.linalg.norm(vector))
+            vector = apply(vector / found, 1)
+        return found
+
+    size = norm(lambda vector, transposed: (R.T if transposed else R) @ vector)
+    size_of_inverse = norm(lambda vector, transposed: solve(R, vector, trans=transposed)[0])
+    return 0.5 / (size * size_of_inverse)

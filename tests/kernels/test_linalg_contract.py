@@ -137,6 +137,21 @@ def test_svd(name: str, implementation: str, dtype: str) -> None:
                 assert (result.S >= 0).all()
 
 
+def test_svd_tells_of_matrices_that_gesvd_has_solved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from minitorch_backends.kernels.linalg import lapack
+
+    def routine(name: str, a: np.ndarray, found: Any = lapack._routine) -> Any:
+        run = found(name, a)
+        return (lambda *args, **options: (*run(*args, **options)[:3], 1)) if name == "gesdd" else run
+
+    a = random(2, 7, 5, dtype="float32")
+    assert linalg.svd["lapack"](a).report == {"routine": "gesdd"}
+    monkeypatch.setattr(lapack, "_routine", routine)
+    result = checked("svd", "lapack", (a,), 300)
+    assert result.report == {"routine": "gesdd", "solved_again_by_gesvd": 2}
+    assert not result.info.any()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("name", "implementation"), implementations("eig", "eigh", "svd"))
 def test_values_scale_with_a_matrix_of_extreme_entries(name: str, implementation: str, dtype: str) -> None:

@@ -87,6 +87,24 @@ def test_least_squares_leave_doubtful_ranks_to_pivoting() -> None:
     assert found.rank == 20
 
 
+@pytest.mark.parametrize("ratio", [1.0, 0.3, 1e-2, 1e-4])
+@pytest.mark.parametrize("n", [1, 2, 40, 150])
+def test_conditions_are_estimated_on_the_safe_side(n: int, ratio: float) -> None:
+    from minitorch_backends.kernels.linalg.reflections import _reciprocal_condition
+
+    R = np.linalg.qr(with_values(np.linspace(1, ratio if n > 1 else 1, n), n + 50, "float64"), "r").astype(np.float32)
+    values = np.linalg.svd(R.astype(float), compute_uv=False)
+    exact = values[-1] / values[0]
+    assert 0.4 * exact <= _reciprocal_condition(np.triu(R)) <= 0.9 * exact
+    for wrong in (np.zeros_like(R), np.full_like(R, np.nan)):
+        assert _reciprocal_condition(wrong) == 0
+
+
+def test_ranks_that_normal_numbers_have_are_certain() -> None:
+    a, b = random(300, 100, dtype="float32"), random(300, 1, dtype="float32")
+    assert or_skip("lstsq", a, b, rcond=1e-5, driver="gelsy", precision="tf32").rank == 100
+
+
 def test_what_does_not_converge_is_solved_again() -> None:
     n = 150
     a, b = with_values(np.logspace(0, -6, n), n, "float32"), random(n, 1, dtype="float32")
