@@ -254,6 +254,25 @@ def test_the_limit_of_the_tuner() -> None:
     assert counts[2] >= 2
 
 
+def test_another_limit_of_the_tuner_acts_on_calls_that_were_timed(tmp_path: Path) -> None:
+    x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
+    timed = {}
+    for limit in (1, 2, None, 1, 2):
+        with backends.cudnn.flags(benchmark=True, benchmark_limit=limit):
+            asked = explain.why("conv2d", x, weight)
+            assert ("times the algorithms first" in asked.decided_by) == (limit not in timed)
+            names = dict(algorithm(x, weight).options)["timed"]
+        assert timed.setdefault(limit, names) == names
+    assert [len(timed[limit].split(",")) for limit in (1, 2)] == [1, 2]
+    assert len(cache) == 3
+    assert sorted(line.rpartition(" ")[2] for line in cache)[:2] == ["limit=1", "limit=2"]
+    cache.save(tmp_path / "cache.json")
+    saved = dict(cache)
+    cache.clear()
+    cache.load(tmp_path / "cache.json")
+    assert dict(cache) == saved
+
+
 def test_a_question_times_nothing() -> None:
     x, weight, cache = normal(1, 8, 9, 9), normal(8, 8, 3, 3, seed=1), backends.cudnn.benchmark_cache
     cache.clear()

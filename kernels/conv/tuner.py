@@ -1,8 +1,9 @@
 """Timing the algorithms of a convolution on its first call, and keeping the fastest.
 
 What was measured is kept under a line of text that says all that the time depends on: the task, dtypes, shapes,
-layouts, keywords, the algorithms that were admitted, the CPU's capability and the number of threads. So a saved cache
-can be loaded on any machine, where it serves the calls that were measured on one like it.
+layouts, keywords, the algorithms that were admitted, how many of them may be timed if not all, the CPU's capability
+and the number of threads. So a saved cache can be loaded on any machine, where it serves the calls that were measured
+on one like it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, float]] = {}
-        self._times: dict[tuple, dict[str, float]] = {}  # of calls, to which several may have the same line
+        self._calls: dict[tuple, tuple[str, ...]] = {}  # with their limits; several may have the same line
+        self._latest: dict[tuple, tuple[str, ...]] = {}
 
     def __getitem__(self, line: str) -> dict[str, float]:
         return dict(self._entries[line])
@@ -61,7 +63,11 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
     def clear(self) -> None:
         """Forget everything, so that the next calls measure anew."""
         self._entries.clear()
-        self._times.clear()
+        self._forget_calls()
+
+    def _forget_calls(self) -> None:
+        self._calls.clear()
+        self._latest.clear()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, as JSON."""
@@ -78,29 +84,35 @@ class BenchmarkCache(Mapping[str, dict[str, float]]):
                 f"{os.fspath(path)!r} is no benchmark cache ({error}); expected a file of `save`"
             ) from None
         self._entries.update(entries)
-        self._times.clear()
+        self._forget_calls()
 
     def timed(self, kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[str, ...]:
-        """The algorithms that were timed for a call, the fastest first; none if the call was not measured."""
-        return tuple(self._times.get(_key(kernel, arrays, keywords), ()))
+        """The algorithms that were timed for a call, the fastest first, under the limit that it had last; none if it
+        was not measured."""
+        return self._latest.get(_key(kernel, arrays, keywords), ())
+
+    def knows(self, kernel: str, arrays: tuple[Any, ...], keywords: Mapping[str, Any], limit: int | None) -> bool:
+        """Whether `fastest` has been asked the same."""
+        return (_key(kernel, arrays, keywords), limit or None) in self._calls
 
     def fastest(
         self, kernel: Kernel, arrays: tuple[np.ndarray, ...], keywords: Mapping[str, Any], limit: int | None
     ) -> str | None:
         """The fastest algorithm for a call, measured now if it is not known; `limit` is how many are timed, in the
         order in which the kernel prefers them (before those that it only admits), all for 0 or None."""
-        key = _key(kernel.name, arrays, keywords)
-        times = self._times.get(key)
-        if times is None:
+        key, limit = _key(kernel.name, arrays, keywords), limit or None
+        names = self._calls.get((key, limit))
+        if names is None:
             decision = kernel.decide(*arrays, **keywords)
-            line = _line(kernel, arrays, keywords, decision)
+            line = _line(kernel, arrays, keywords, decision) + (f" limit={limit}" if limit else "")
             times = self._entries.get(line)
             if times is None:
                 times = self._entries[line] = _measure(kernel, arrays, keywords, decision, limit)
-            if len(self._times) >= _KEPT:
-                self._times.clear()
-            self._times[key] = times
-        return next(iter(times), None)
+            if len(self._calls) >= _KEPT:
+                self._forget_calls()
+            names = self._calls[key, limit] = tuple(times)
+        self._latest[key] = names
+        return next(iter(names), None)
 
 
 def _checked(content: Any) -> dict[str, dict[str, float]]:
@@ -142,7 +154,7 @@ def _measure(
     usual = {name: value for name, value in keywords.items() if name != "every"}
     default = {each.name for each in kernel.decide(*arrays, **usual).candidates}
     candidates, times = sorted(decision.candidates, key=lambda each: each.name not in default), {}
-    for candidate in candidates[: limit or None]:
+    for candidate in candidates[:limit]:
         try:
             with unobserved():
                 times[candidate.name] = _seconds(partial(candidate.run, *arrays, **keywords))
