@@ -15,7 +15,7 @@ from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from .compiled import EXACT, computed_by_panels, pairs_multiply, vector_isa
-from .small import DEPTH
+from .small import DEPTH, SIDE
 
 __all__ = ["ISAS", "implementation", "refuses", "specialise"]
 
@@ -29,9 +29,9 @@ parts, by panels and by OpenBLAS, exact and then in tf32, which BLAS has to roun
 [64, 8192] @ [8192, 64] 610, 1130, 900; [10, 51200] @ [51200, 10] 188, 653, 567; [96, 2048] @ [2048, 96] 427, 512, 460
 and 455, 534, 811; [128, 4096] @ [4096, 128] 1680, 2010, 1530 and 1720, 1720, 1900. [64, 8192] @ [8192, 8] here, in one
 pass and by BLAS 151, 224, 125 and 218, 429, 367; [8, 8192] @ [8192, 128], whose right operand runs along K, 459, 248,
-318 and 434, 387, 656. Of bf16x3 these take 0.4 to 0.95 of the time of panels, of float64 0.5 to 0.9, of halves 0.55 to
-0.95. On AVX-512 all this was not measured: a core does 134 GFLOP/s of 64 x 64 x 64 by these loops, and two came to 86
-of [64, 4096] @ [4096, 64] by panels."""
+318 and 434, 387, 656; [1024, 1024] @ [1024, 8] 267, 174, 230 and 379, 390. Of bf16x3 these take 0.4 to 0.95 of the time
+of panels, of float64 0.5 to 0.9, of halves 0.55 to 0.95. On AVX-512 all this was not measured: a core does 134 GFLOP/s
+of 64 x 64 x 64 by these loops, and two came to 86 of [64, 4096] @ [4096, 64] by panels."""
 
 _LEAST_PRODUCTS = 750_000
 """Scalar products of exact ones up to which BLAS, on one thread, is done before other threads have begun."""
@@ -55,9 +55,10 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if b.ndim > 2:
             return "takes no batches of right operands"
         (k, n), m = b.shape, math.prod(a.shape[:-1])
-        if not _LEAST <= n <= _MOST_FOR_EACH_ROW * m or m < _LEAST or m * n > _MOST_RESULTS or k <= DEPTH:
+        few = min(m, n) >= _LEAST and max(m, n) <= SIDE and m * n <= _MOST_RESULTS
+        if not few or n > _MOST_FOR_EACH_ROW * m or k <= DEPTH:
             return (
-                f"takes no [{m}, {k}] @ [{k}, {n}]; {_LEAST} or more rows and columns, at most {_MOST_FOR_EACH_ROW} "
+                f"takes no [{m}, {k}] @ [{k}, {n}]; {_LEAST} to {SIDE} rows and columns, at most {_MOST_FOR_EACH_ROW} "
                 f"columns for each row and {_MOST_RESULTS:,} numbers in the result, and a depth from {DEPTH + 1} on"
             )
         if exact and m * k * n < _LEAST_PRODUCTS:
