@@ -217,8 +217,17 @@ def refuses(isa: str) -> Callable[..., str | None]:
     return refusal
 
 
-def implementation(isa: str) -> Callable[..., np.ndarray]:
-    """The product by the loops of `isa`, in the call form of `matmul`, and with an addend in that of `addmm`."""
+def _by_panels() -> Callable[..., np.ndarray]:
+    from .product import product
+
+    return product
+
+
+def implementation(isa: str, loops: Callable[[], Callable[..., np.ndarray]] = _by_panels) -> Callable[..., np.ndarray]:
+    """The product by the loops of `isa`, in the call form of `matmul`, and with an addend in that of `addmm`.
+
+    `loops` loads the function that runs them, whose call form is that of `product.product`.
+    """
 
     def multiply(
         a: np.ndarray,
@@ -230,10 +239,8 @@ def implementation(isa: str) -> Callable[..., np.ndarray]:
         precision: str = "ieee",
         rounding: str = "rna",
     ) -> np.ndarray:
-        from .product import product
-
         inner = computed_by_panels(isa, a.dtype, precision)
-        return product(a, b, isa=isa, precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend)
+        return loops()(a, b, isa=isa, precision=inner, rounding=rounding, alpha=alpha, beta=beta, addend=addend)
 
     multiply.__name__ = multiply.__qualname__ = f"matmul_{isa}"
     return multiply

@@ -14,6 +14,7 @@ import numpy as np
 from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
+from . import compiled
 from .compiled import EXACT, computed_by_panels, pairs_multiply, vector_isa
 from .small import DEPTH, SIDE
 
@@ -68,35 +69,22 @@ def refuses(isa: str) -> Callable[..., str | None]:
     return refusal
 
 
+def _by_parts() -> Callable[..., np.ndarray]:
+    from .split_k_products import product
+
+    return product
+
+
 def implementation(isa: str) -> Callable[..., np.ndarray]:
     """The product by parts of K, in the call form of `matmul`, and with an addend in that of `addmm`."""
-
-    def multiply(
-        a: np.ndarray,
-        b: np.ndarray,
-        addend: np.ndarray | None = None,
-        *,
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        precision: str = "ieee",
-        rounding: str = "rna",
-    ) -> np.ndarray:
-        from .split_k_products import product
-
-        inner = computed_by_panels(isa, a.dtype, precision)
-        return product(a, b, addend, isa=isa, precision=inner, rounding=rounding, alpha=alpha, beta=beta)
-
-    multiply.__name__ = multiply.__qualname__ = f"matmul_split_k_{isa}"
-    return multiply
+    return compiled.implementation(isa, _by_parts)
 
 
 def specialise(isa: str) -> Callable[..., Callable[..., np.ndarray]]:
     """For two operands of a dtype and a precision: what depends on these looked up before."""
 
     def choose(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna") -> Callable[..., np.ndarray]:
-        from .split_k_products import product
-
         inner = computed_by_panels(isa, a.dtype, precision)
-        return functools.partial(product, isa=isa, precision=inner, rounding=rounding)
+        return functools.partial(_by_parts(), isa=isa, precision=inner, rounding=rounding)
 
     return choose

@@ -71,13 +71,13 @@ def _division(
 def product(
     a: np.ndarray,
     b: np.ndarray,
-    addend: np.ndarray | None = None,
     *,
     isa: str,
     precision: str,
     rounding: str,
     alpha: float = 1.0,
     beta: float = 1.0,
+    addend: np.ndarray | None = None,
 ) -> np.ndarray:
     """alpha * (a @ b) + beta * addend, with a (..., m, k) and b (k, n); rounded once where the sums are wider than the
     operands. With beta = 0 the addend is not looked at."""

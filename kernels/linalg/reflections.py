@@ -214,8 +214,8 @@ _STEPS = 4
 
 
 def _reciprocal_condition(R: np.ndarray) -> float:
-    """Half the estimate of 1 / (|R| |R^-1|) in the 2-norm, by the power method; 0 for a singular float32 matrix or one
-    that holds what is not finite.
+    """Half the estimate of 1 / (|R| |R^-1|) in the 2-norm, by the power method; 0 for a singular matrix, one that
+    holds what is not finite, and where it overflows.
 
     LAPACK's estimate in the 1-norm is up to n times smaller: 0.02 for 300 x 100 normal numbers, where this is 0.17.
     """
@@ -236,6 +236,8 @@ def _reciprocal_condition(R: np.ndarray) -> float:
             vector = apply(vector / found, 1)
         return found
 
-    size = norm(lambda vector, transposed: (R.T if transposed else R) @ vector)
-    size_of_inverse = norm(lambda vector, transposed: solve(R, vector, trans=transposed)[0])
-    return 0.5 / (size * size_of_inverse)
+    with np.errstate(all="ignore"):
+        size = norm(lambda vector, transposed: (R.T if transposed else R) @ vector)
+        size_of_inverse = norm(lambda vector, transposed: solve(R, vector, trans=transposed)[0])
+    found = 0.5 / (size * size_of_inverse)
+    return found if found == found else 0.0
