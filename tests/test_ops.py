@@ -228,7 +228,7 @@ def test_what_has_no_derivative_says_so(name: str) -> None:
         (total + sum(leaf.sum() for leaf in leaves)).backward()
 
 
-MOST_ELEMENTS = 12
+MOST_ELEMENTS = 64
 """Numbers of leaves whose Jacobians are compared element by element; beyond it by a random projection."""
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "computed",
     "computed_by_panels",
     "implementation",
+    "is_exact",
     "isa_of_parts",
     "multiply_packed",
     "pack",
@@ -128,6 +129,12 @@ def passed_over(isa: str) -> str | None:
 EXACT = ("ieee", "bf16x9")
 """Precisions of float32 whose products are exact, which BLAS does as they are."""
 
+
+def is_exact(dtype: np.dtype, precision: str) -> bool:
+    """Whether operands of a dtype are multiplied as they are, which BLAS does too."""
+    return precision in EXACT if dtype == np.float32 else dtype == np.float64
+
+
 _LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 1_000_000, "avx2": 1_000_000}
 """Scalar products (m * k * n, times the batch) from which the loops do exact products faster than NumPy's BLAS does, or
 from which OpenBLAS uses threads.
@@ -207,7 +214,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"has no loops for {a.dtype.name} at {precision}"
         if better := passed_over(isa):
             return better
-        exact = precision in EXACT if a.dtype == np.float32 else a.dtype == np.float64
+        exact = is_exact(a.dtype, precision)
         if len(a.shape) > 2 and a.shape[-2] == b.shape[-1] == 1:
             return "leaves batches of dot products to BLAS, which need not pack"  # 100,000 of 16: 5.6 ms, and 34 here
         if isa == "portable":

@@ -13,7 +13,7 @@ import numpy as np
 from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
-from .compiled import EXACT, computed, computed_by_panels, pairs_multiply
+from .compiled import computed, computed_by_panels, is_exact, pairs_multiply
 
 __all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "is_in_lines", "refuses", "specialise"]
 
@@ -93,7 +93,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             sides = "rows or columns" if isa == "amx" else "rows and columns"
             more = f", or up to {_WIDEST} columns beside {_FEWEST_ROWS_OF_WIDE} to {SIDE - 1} rows" * (isa == "avx2")
             return f"takes no [{m}, {k}] @ [{k}, {n}]; 1 to {SIDE} {sides} and a depth of 1 to {DEPTH}{more}"
-        exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
+        exact = is_exact(a.dtype, precision)
         if wide and exact and count * products < _LEAST_OF_WIDE:
             return f"leaves {products:,} products with more than {SIDE} columns to BLAS; faster from {_LEAST_OF_WIDE:,}"
         if isa == "amx":

@@ -15,7 +15,7 @@ from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
 from . import compiled
-from .compiled import EXACT, computed_by_panels, pairs_multiply, vector_isa
+from .compiled import computed_by_panels, is_exact, pairs_multiply, vector_isa
 from .small import DEPTH, SIDE
 
 __all__ = ["ISAS", "implementation", "refuses", "specialise"]
@@ -50,7 +50,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
             return f"has no loops for {a.dtype.name} at {precision}"
         if vector_isa() != isa:
             return f"leaves products to the instructions of {vector_isa()}"
-        exact = a.dtype.itemsize == 8 or (a.dtype == np.float32 and precision in EXACT)
+        exact = is_exact(a.dtype, precision)
         if not exact and (cpu.refusal("amx") is None or pairs_multiply(a.dtype, precision)):
             return "leaves operands that are rounded or split to products of bf16 parts"
         if b.ndim > 2:

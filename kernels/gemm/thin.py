@@ -16,14 +16,14 @@ from .. import cpu, threading
 from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
-from .compiled import EXACT, computed_by_panels, pairs_multiply, working_dtype
+from .compiled import computed_by_panels, is_exact, pairs_multiply, working_dtype
 from .workspace import address_of, empty
 
 __all__ = ["ISAS", "KEPT_ROWS", "implementation", "most_rows", "product", "refuses", "rows_times"]
 
 ISAS = ("avx512", "avx2")
 
-_FLOAT32, _BYTES = np.dtype(np.float32), np.dtype(np.uint8)
+_BYTES = np.dtype(np.uint8)
 
 _MOST_ROWS, _MOST_COLUMNS, _MOST_BESIDE_TILES = {"avx512": 128, "avx2": 32}, 16, 64
 """Rows (half as many of float64) and columns up to which packing the matrix takes longer, and those up to which exact
@@ -76,10 +76,6 @@ _LINES, _COLUMNS = 64, 4096
 """Columns of a task, where sums are of lines along K and at most where a matrix runs across the result."""
 
 
-def _exact(dtype: np.dtype, precision: str) -> bool:
-    return dtype == np.float64 or (dtype == _FLOAT32 and precision in EXACT)
-
-
 def _in_two(isa: str, dtype: np.dtype, precision: str) -> bool:
     return computed_by_panels(isa, dtype, precision) == "bf16x3"
 
@@ -89,10 +85,10 @@ def most_rows(isa: str, dtype: np.dtype, precision: str, m: int, k: int, n: int)
     most = min(_MOST_ROWS[isa] // (1 + (dtype == np.float64)), k // _LEAST_DEPTH_OF_ROWS)
     if m > n:
         most = min(_MOST_COLUMNS, k // _LEAST_DEPTH_OF_COLUMNS)
-    if isa == "avx2" and not _exact(dtype, precision):
+    if isa == "avx2" and not is_exact(dtype, precision):
         most = min(most, _MOST_IN_TWO if _in_two(isa, dtype, precision) else _MOST_CONVERTED)
     if cpu.refusal("amx") is None:
-        most = min(most, _MOST_BESIDE_TILES if _exact(dtype, precision) else _ALWAYS)
+        most = min(most, _MOST_BESIDE_TILES if is_exact(dtype, precision) else _ALWAYS)
     elif pairs_multiply(dtype, precision):
         most = min(most, _MOST_BESIDE_PAIRS)
     return max(_ALWAYS, most)
@@ -108,7 +104,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if large.shape[:-2] != batch:
             return "takes a matrix for each few rows or columns of a batch"
-        most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), _exact(a.dtype, precision)
+        most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), is_exact(a.dtype, precision)
         if not 1 <= few <= most:
             return f"takes 1 to {most} {'rows' if m <= n else 'columns'} here"
         least = _LEAST_PRODUCTS if few > 1 else _LEAST_BYTES_OF_ONE // a.dtype.itemsize
