@@ -25,7 +25,7 @@ from .backends.permission import recorded as recorded_arguments
 from .kernels.elementwise import in_rows, is_half, least_of, threaded
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
-from .written import written
+from .written import MOST_EXACT, written
 
 __all__ = ["ABSENT", "binary", "unary", "writing"]
 
@@ -144,7 +144,7 @@ def binary(op: Any) -> Callable[..., Any]:
             if y.dtype is not dtype:
                 return general(*_given(input, other))
             behind = other._node
-        elif numbers and (kind is float or kind is int):
+        elif numbers and (kind is float or (kind is int and -MOST_EXACT <= other <= MOST_EXACT)):
             y, behind = float(dtype.type(other)) if rounds and is_half(dtype) else other, None
         else:
             return general(*_given(input, other, *rest), **named)
@@ -216,7 +216,8 @@ def writing(op: Any) -> Callable[..., Tensor]:
                 plain = other._array.dtype is x.dtype and other._array.shape == x.shape
                 operands, behind = (other._array,), other._node
             else:
-                plain, operands = numbers and not named and type(other) in (float, int), args
+                number = type(other) is float or (type(other) is int and -MOST_EXACT <= other <= MOST_EXACT)
+                plain, operands = numbers and not named and number, args
         alone = watch.calls or nodes.keep_originals is not None or (named and not named.keys() <= known)
         unrecorded = (self._node is None and behind is None) or not _mode().records
         if not plain or alone or not unrecorded or type(self._cell) is InferenceCell:

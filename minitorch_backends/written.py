@@ -22,7 +22,10 @@ from .kernels.quiet import restore, silence
 from .operands import array_of, common
 from .tensor import Parameter, Tensor, adopt
 
-__all__ = ["written"]
+__all__ = ["MOST_EXACT", "written"]
+
+MOST_EXACT = 1 << 53
+"""Integers up to here are float64 numbers. NumPy makes larger ones float64 before they are float32, rounded twice."""
 
 _ABSENT, _UNUSUAL = object(), object()
 _REAL = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
@@ -93,7 +96,7 @@ def _compiled(op: Any) -> Callable[..., Any]:
         "_asarray": np.asarray,
         "_sequences": (list, tuple),
         "_real": _REAL,
-        "_exact": 1 << 53,
+        "_exact": MOST_EXACT,
         "_allowed": _allowed(op),
         "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
         "_silence": silence,

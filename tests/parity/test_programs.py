@@ -42,7 +42,7 @@ OURS_ONLY = re.compile(
 
 def departs(ours: Exception | None, theirs: Exception | None) -> bool:
     """Whether one of the two has refused what the other is meant to do."""
-    if ours is None and theirs is not None:
+    if type(ours) is not type(theirs) and theirs is not None:
         return bool(THEIRS_ONLY.search(str(theirs)))
     return ours is not None and theirs is None and bool(OURS_ONLY.search(str(ours)))
 
