@@ -18,6 +18,8 @@ from . import autograd, backends, explain, fft, func, linalg, nn, optim, testing
 from .autograd import (
     enable_grad,
     inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
     is_inference,
     is_inference_mode_enabled,

@@ -115,14 +115,16 @@ def rewrite(node: Node | None, into: Tensor) -> None:
     owner.state.rewrites += 1
     if before is not None:
         move_retained(before, owner._node)
+    if view is not None and view.node is not None and type(view.node) is not Node:
+        history(into)  # now, and not when it is asked for: `retain_grad` is about the new value
 
 
 def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | None, value: Tensor) -> Node:
     """The node of `base` after the view that `steps` lead to was overwritten by `value`, which comes from `node`."""
     made = object.__new__(Node)
     made.op, made.edges, made.outputs, made.sequence = registry["view_scatter"], (before, node), (), next_sequence()
-    made.likes = ((base._array.shape, base._array.dtype), (value._array.shape, value._array.dtype))
-    made.saved, made.metadata = {}, {"steps": steps}
+    made.likes = tuple((each._array.shape, each._array.dtype, each._array.strides) for each in (base, value))
+    made.saved, made.metadata = {}, {"steps": steps, "strides": None}
     return made
 
 

@@ -90,6 +90,7 @@ AUTOGRAD_DEPARTURES = {
         "Views that cannot follow writes (of `unbind`, or made under `no_grad`) may be used after an unrecorded write "
         "to their base, which changes no history; torch refuses."
     ),
+    "test_conj_is_a_copy": "`conj()` of a complex tensor is a copy; torch's is a view, which follows writes.",
     "test_operands_may_overlap_what_is_written": (
         "`x[1:].add_(x[:-1])` reads before it writes; torch refuses operands that overlap what is written."
     ),

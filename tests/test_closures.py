@@ -79,7 +79,8 @@ def entry_of(entry: Any, node: Node) -> Any:
     if isinstance(entry, list):
         return [entry_of(each, node) for each in entry]
     if isinstance(entry, (int, float, complex)):
-        return "number", complex(np.asarray(entry, node.likes[0][1]))
+        with np.errstate(over="ignore"):
+            return "number", complex(np.asarray(entry, node.likes[0][1]))
     if not isinstance(entry, tuple):
         return repr(entry)
     array, edge, _, version = entry

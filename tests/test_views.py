@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import Tensor
+from minitorch_backends.autograd import gradcheck, gradgradcheck
 
 SHAPE = (3, 4)
 
@@ -497,3 +498,35 @@ def test_windows_and_pieces_of_odd_tensors() -> None:
     assert [each.tolist() for each in mt.arange(4).tensor_split(mt.tensor(3))] == [[0, 1], [2], [3]]
     with pytest.raises(IndexError, match="of a tensor that has none"):
         mt.tensor(2.5).roll(1, 0)
+
+
+COMPLEX_VIEWS: dict[str, Any] = {
+    "complex of real": lambda y: mt.view_as_complex(y.view(3, 2, 2)),
+    "by columns": lambda y: mt.view_as_complex(y.T),
+    "expanded": lambda y: mt.view_as_complex(y.view(3, 2, 2)).expand(2, 3, 2),
+    "at odd places": lambda y: mt.view_as_complex(y[:, 1:3]),
+    "parts": lambda y: mt.view_as_real(mt.view_as_complex(y.view(6, 2)))[:, 1],
+    "imaginary parts, expanded": lambda y: mt.view_as_complex(y.view(6, 2)).imag.expand(2, 6),
+    "windows": lambda y: mt.view_as_complex(y.view(6, 2)).unfold(0, 3, 1).real,
+}
+"""Views of a tensor of shape (3, 4), or (2, 6) where it lies in memory by columns."""
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("name", COMPLEX_VIEWS)
+def test_views_as_complex_numbers_follow_their_base_and_write_to_it(name: str, recreated: bool) -> None:
+    def function(x: mt.Tensor) -> mt.Tensor:
+        y = (x.view(2, 6).T.contiguous().T if name == "by columns" else x) * 1
+        view = COMPLEX_VIEWS[name](y)
+        if recreated:
+            y.mul_(2)
+        elif "expanded" in name or name == "windows":
+            y[0].mul_(2)
+        else:
+            view.mul_(1j if view.is_complex() else 2)
+        flat = mt.view_as_real(view).reshape(-1) if view.is_complex() else view.reshape(-1)
+        return (flat**2 * mt.arange(1.0, len(flat) + 1, dtype=mt.float64)).sum() + (y.T**3).sum()
+
+    x = mt.tensor(np.linspace(0.5, 1.5, 12).reshape(3, 4), requires_grad=True)
+    assert gradcheck(function, (x,))
+    assert gradgradcheck(function, (x,))

@@ -26,10 +26,12 @@ from .modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
+from .versions import _unsafe_preserve_version_counter
 
 __all__ = [
     "Function",
     "GradcheckError",
+    "_unsafe_preserve_version_counter",
     "backward",
     "detect_anomaly",
     "enable_grad",

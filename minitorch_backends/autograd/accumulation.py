@@ -69,9 +69,21 @@ def accumulate(tensor: Tensor, g: Tensor, create_graph: bool, fresh: bool = Fals
         elif create_graph:
             state.grad = state.grad + g
         else:
-            np.add(state.grad._array, g._array, out=state.grad._array)
-            if isinstance(state.grad._cell, list):
-                state.grad._cell[0] += 1
+            _add(state.grad, g._array)
+
+
+def _add(grad: Tensor, more: np.ndarray) -> None:
+    """Add to a `.grad` in place. Raises RuntimeError where its memory is read-only or expanded."""
+    sums, cell = grad._array, grad._cell
+    if not sums.flags.writeable or 0 in sums.strides:
+        from ..inplace import refuse_unwritable_memory
+
+        refuse_unwritable_memory("accumulating into .grad", sums)
+    np.add(sums, more, out=sums)
+    if cell is None:
+        grad._cell = [1]
+    elif type(cell) is list:
+        cell[0] += 1
 
 
 def accumulate_leaf(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
@@ -85,5 +97,5 @@ def accumulate_leaf(leaf: Leaf, g: Tensor, create_graph: bool) -> None:
     (arrived,) = hooks.before((g,))
     if arrived is not None:
         accumulate(variable, arrived, create_graph)
-    hooks.after((), (arrived,))
     hooks.when_accumulated(variable)
+    hooks.after((), (arrived,))

@@ -7,7 +7,9 @@ brings its own `jvp`.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -128,8 +130,9 @@ def _tangent_of(tensor: Any) -> Tensor | None:
         return None
     found = current.get(tensor)
     if found is None and type(tensor._state) is View and tensor._state.steps:
-        whole = current.get(tensor._state.base)
-        return None if whole is None else _registry()["view_steps"].public(whole, tensor._state.steps)
+        view = tensor._state
+        whole, strides = current.get(view.base), view.base._array.strides
+        return None if whole is None else _registry()["view_steps"].public(whole, view.steps, strides)
     return found
 
 
@@ -185,17 +188,50 @@ class _Duals:
             current.put(copy, _tangent_of(tensor))
 
     @staticmethod
-    def of_function(ctx: Any, inputs: tuple, results: Any) -> None:
-        """Give the outputs of an `autograd.Function` the tangents that its `jvp` returns."""
-        current, tangents = _level.get(), [_tangent_of(each) for each in inputs]
-        if current is None or grad_mode.get().inference or all(each is None for each in tangents):
-            return
-        pushed = ctx.function.jvp(ctx, *tangents)
+    def of_inputs(inputs: tuple) -> list[Tensor | None] | None:
+        """The tangents of the arguments of an `autograd.Function`; None where its `jvp` need not be asked."""
+        if _level.get() is None or grad_mode.get().inference:
+            return None
+        tangents = [_tangent_of(each) for each in inputs]
+        return None if all(each is None for each in tangents) else tangents
+
+    @staticmethod
+    @contextlib.contextmanager
+    def suspended() -> Iterator[None]:
+        """A block in which no tensor has a tangent: that of an `autograd.Function`'s own code."""
+        level = _level.get()
+        _level.set(None)
+        try:
+            yield
+        finally:
+            _level.set(level)
+
+    @staticmethod
+    def of_function(ctx: Any, tangents: list[Tensor | None], results: Any) -> None:
+        """Give the outputs of an `autograd.Function` the tangents that its `jvp` makes of those of its arguments."""
+        if ctx._materialize:
+            tangents = [_or_zeros(tangent, like) for tangent, like in zip(tangents, ctx.likes, strict=True)]
+        with _Duals.suspended():
+            pushed = ctx.function.jvp(ctx, *tangents)
         several = isinstance(results, (tuple, list))
-        given = zip(results, pushed, strict=True) if several else ((results, pushed),)
-        for result, tangent in given:
-            if isinstance(result, Tensor):
-                current.put(result, tangent)
+        outputs, pushed = (results, pushed) if several else ((results,), (pushed,))
+        if not isinstance(pushed, (tuple, list)) or len(pushed) != len(outputs):
+            got = len(pushed) if isinstance(pushed, (tuple, list)) else type(pushed).__name__
+            raise RuntimeError(f"{ctx.name()}: jvp returned {got}, expected a tuple of {len(outputs)} tangents")
+        unmoved = [id(each) for each in ctx._constant]
+        for index, (output, tangent) in enumerate(zip(outputs, pushed, strict=True)):
+            if not isinstance(output, Tensor) or output.dtype.category < FLOATING or id(output) in unmoved:
+                continue
+            if not isinstance(tangent, Tensor) or tangent.shape != output.shape:
+                wrong = list(tangent.shape) if isinstance(tangent, Tensor) else type(tangent).__name__
+                raise RuntimeError(
+                    f"{ctx.name()}: jvp returned {wrong} as tangent {index}, expected a Tensor of the shape of that "
+                    f"output, {list(output.shape)}"
+                )
+            if any(output is each for each in ctx._dirty):
+                _Duals.written(output, tangent)
+            else:
+                _level.get().put(output, tangent)  # type: ignore[union-attr]
 
     @staticmethod
     def before_write(op: Any, values: list, arrays: list, metadata: dict[str, Any], into: Tensor, out: Any) -> Any:
@@ -227,7 +263,15 @@ class _Duals:
             )
         whole = adopt(np.zeros_like(view.base._array)) if whole is None else whole
         tangent = adopt(np.zeros_like(into._array)) if tangent is None else tangent
-        current.put(view.base, _registry()["view_scatter"].public(whole, tangent, view.steps))
+        strides = view.base._array.strides
+        current.put(view.base, _registry()["view_scatter"].public(whole, tangent, view.steps, strides))
+
+
+def _or_zeros(tangent: Tensor | None, like: tuple | None) -> Tensor | None:
+    """A tangent, or zeros like the argument without one, where it is a tensor that could have one."""
+    if tangent is not None or like is None or dtype_of(np.empty(0, like[1])).category < FLOATING:
+        return tangent
+    return adopt(np.zeros(*like))
 
 
 def _pushed(op: Any, values: list, arrays: list, metadata: dict[str, Any], results: Any) -> list[tuple[Tensor, Tensor]]:

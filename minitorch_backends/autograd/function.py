@@ -5,6 +5,7 @@ The context that `forward` and `backward` are given is the node itself, as in to
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import warnings
@@ -94,21 +95,21 @@ class FunctionCtx(Node):
             )
         if "tensors" not in self.saved:
             return self._for_jvp
-        create_graph = grad_mode.get().records
-        return tuple(self._unpacked(entry, create_graph) for entry in self.saved["tensors"])
+        return tuple(map(self._unpacked, self.saved["tensors"]))
 
-    def _unpacked(self, entry: Any, create_graph: bool) -> Tensor | None:
+    def _unpacked(self, entry: Any) -> Tensor | None:
+        """A saved tensor at its place in the graph, since backward may record with `enable_grad`."""
         if entry is None:
             return None
         kept, index = entry
         if isinstance(kept, Packed):
-            return kept.unpacked(self, "saved_tensors", create_graph, index)
+            return kept.unpacked(self, "saved_tensors", True, index)
         array, edge, cell, version = kept
         if cell[0] != version:
             raise stale(self, "saved_tensors", kept)
         if edge is SELF:
             edge = self if index is None else Output(self, index)
-        tensor = adopt(array, edge if create_graph else None)
+        tensor = adopt(array, edge)
         tensor._cell = cell
         return tensor
 
@@ -127,21 +128,27 @@ class _FunctionOp:
         results = apply(node, *(g if node.outputs else (g,)))
         for index, value in enumerate(_checked(node, results)):
             edge = edges[index] if index < len(edges) else None
-            if value is None or edge is None:
+            if edge is None:
                 continue
-            like = node.likes[index]
-            try:
-                value = fitted(value, like[0], like[1], flow.create_graph)
-            except RuntimeError:
-                raise RuntimeError(
-                    f"Function {node.name()} returned an invalid gradient at index {index} - got {list(value.shape)} "
-                    "but "
-                    f"expected shape compatible with {list(like[0])}"
-                ) from None
-            flow.deliver(edge, value, like, value)
+            if value is not None:
+                value = _of_input(node, index, value, flow.create_graph)
+            flow.deliver(edge, value, node.likes[index], value)
+
+
+def _of_input(node: FunctionCtx, index: int, value: Tensor, create_graph: bool) -> Tensor:
+    """What a backward returned for one argument, in its shape and dtype. Raises RuntimeError where it has no such."""
+    shape, dtype = node.likes[index]
+    wrong = f"Function {node.name()} returned an invalid gradient at index {index} - got "
+    if value._array.dtype.kind == "c" != dtype.kind:
+        raise RuntimeError(f"{wrong}{value.dtype!r}, but expected a real one, as that input is; return its real part")
+    try:
+        return fitted(value, shape, dtype, create_graph)
+    except RuntimeError:
+        raise RuntimeError(f"{wrong}{list(value.shape)} but expected shape compatible with {list(shape)}") from None
 
 
 _OP = _FunctionOp()
+_NOTHING = contextlib.nullcontext()
 
 
 def _checked(node: FunctionCtx, results: Any) -> tuple:
@@ -227,11 +234,13 @@ class Function(metaclass=_FunctionMeta):
         """Run forward, and record it when an argument requires gradients."""
         separate = cls.setup_context is not Function.setup_context
         inputs = _in_order(cls.forward, args, kwargs, 0 if separate else 1) if kwargs else args
+        # Before the node, which comes after those of views that are made anew here.
+        edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
         ctx = cls._node_type(inputs)
         if watch.calls:
             note_call(ctx)
-        edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
-        with no_grad():
+        tangents = None if watch.duals is None else watch.duals.of_inputs(inputs)
+        with no_grad(), _NOTHING if tangents is None else watch.duals.suspended():
             if separate:
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, inputs, output)
@@ -239,8 +248,9 @@ class Function(metaclass=_FunctionMeta):
                 output = cls.forward(ctx, *args, **kwargs)
         recording = grad_mode.get().records and any(edge is not None for edge in edges)
         results = _attached(ctx, inputs, edges, output, recording)
-        if watch.duals is not None:
-            watch.duals.of_function(ctx, inputs, results)
+        if tangents is not None:
+            watch.duals.of_function(ctx, tangents, results)
+        ctx._dirty = ctx._constant = ctx._for_jvp = ()  # outputs, which hold the node
         return results
 
 
@@ -273,24 +283,30 @@ def _attached(ctx: FunctionCtx, inputs: tuple, edges: tuple, output: Any, record
             node: Any = None
             if recording and id(value) not in constant and dtype_of(value._array).category >= FLOATING:
                 node = Output(ctx, index) if several else ctx
-            value = _result(value, node, given, id(value) in dirty)
+            outcome = _result(value, node, given, id(value) in dirty)
+            # A written input without a gradient is returned apart from its history, which does not know of the write.
+            apart = recording and node is None and outcome is value and outcome._node is not None
+            value = sharing(value, value._array) if apart else outcome
         results.append(value)
     if recording and ctx._kept:
-        ctx.saved["tensors"] = [_kept(each, values, results, given, several) for each in ctx._kept]
+        fresh = [index for index, x in enumerate(values) if id(x) not in given or id(x) in dirty]
+        outputs = {id(values[index]): (results[index], index if several else None) for index in fresh}
+        ctx.saved["tensors"] = [_kept(each, outputs, constant) for each in ctx._kept]
     elif ctx._kept:
         ctx._for_jvp = ctx._for_jvp or ctx._kept
     ctx._kept = ()
     return results[0] if not several else type(output)(results) if type(output) in (tuple, list) else tuple(results)
 
 
-def _kept(tensor: Tensor | None, values: list, results: list, given: dict[int, Tensor], several: bool) -> Any:
-    """The entry for a saved tensor: what `save` keeps, and which output it is."""
+def _kept(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | None]], constant: set[int]) -> Any:
+    """The entry for a saved tensor: what `save` keeps, and which output it is. Inputs that were written to are
+    outputs."""
     if tensor is None:
         return None
-    for index, value in enumerate(values):
-        if value is tensor and id(tensor) not in given:
-            return save(results[index], SELF), index if several else None
-    return save(tensor, history(tensor)), None
+    if id(tensor) not in outputs:
+        return save(tensor, history(tensor)), None
+    result, index = outputs[id(tensor)]
+    return save(result, None if id(tensor) in constant else SELF), index
 
 
 def _result(value: Tensor, node: Any, given: dict[int, Tensor], dirty: bool) -> Tensor:

@@ -58,7 +58,7 @@ def gradcheck(
     """
     _refuse_options(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     check = _Check(Jacobians(func, as_sequence(inputs), eps), atol, rtol)
-    modes = [mode for mode, wanted in (("forward mode", check_forward_ad), ("backward", check_backward_ad)) if wanted]
+    modes = [mode for mode, wanted in (("backward", check_backward_ad), ("forward mode", check_forward_ad)) if wanted]
     try:
         if not check.point.differentiable:
             check.constant()

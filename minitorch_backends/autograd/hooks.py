@@ -233,7 +233,8 @@ class _MultiGradHook:
     """Calls one function once in every pass: with all gradients when the last has arrived, or with the first."""
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[..., Any], mode: str) -> None:
-        self.places = [place_of(tensor) for tensor in tensors]
+        # Nodes hold their hooks, so that to hold the nodes would be a cycle.
+        self.nodes = [weakref.ref(place_of(tensor)[0]) for tensor in tensors]
         self.fn, self.mode, self.lock = fn, mode, lock()
         self.arrived: weakref.WeakKeyDictionary[Any, dict[int, Tensor]] = weakref.WeakKeyDictionary()
 
@@ -244,13 +245,14 @@ class _MultiGradHook:
                 arrived = self.arrived.setdefault(flow, {})
                 first = not arrived
                 arrived[position] = g
-                complete = len(arrived) == sum(flow.will_visit(node) for node, _ in self.places)
+                nodes = (node() for node in self.nodes)
+                complete = len(arrived) == sum(node is not None and flow.will_visit(node) for node in nodes)
             # Called without the lock: `fn` may start a pass of its own.
             if self.mode == "any":
                 if first:
                     self.fn(g)
             elif complete:
-                self.fn([arrived.get(index) for index in range(len(self.places))])
+                self.fn([arrived.get(index) for index in range(len(self.nodes))])
 
         return hook
 

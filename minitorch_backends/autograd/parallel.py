@@ -129,18 +129,17 @@ class _Rest:
                     continue
                 _, node, g = heappop(queue)
                 self.active += 1
-                self.changed.release()
-                deliveries = None
                 try:
-                    deliveries = self._visited(node, g)
+                    self.changed.release()
+                    try:
+                        deliveries = self._visited(node, g)
+                    finally:
+                        del g
+                        self.changed.acquire()
+                    self._done(node, deliveries)
                 except BaseException as error:
                     self.error = self.error or error
-                finally:
-                    del g
-                    self.changed.acquire()
-                    self.active -= 1
-                if deliveries is not None:
-                    self._done(node, deliveries)
+                self.active -= 1
                 self.changed.notify_all()
             self.changed.notify_all()
 

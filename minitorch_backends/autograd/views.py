@@ -144,7 +144,8 @@ def reshape_in_place(tensor: Tensor, op: Any, metadata: dict[str, Any]) -> None:
 def _node_of_steps(base: np.ndarray, steps: tuple[Step, ...], before: Node) -> Node:
     node = object.__new__(Node)
     node.op, node.edges, node.likes = registry["view_steps"], (before,), ((base.shape, base.dtype),)
-    node.saved, node.metadata, node.outputs, node.sequence = {}, {"steps": steps}, (), next_sequence()
+    node.metadata = {"steps": steps, "strides": base.strides}
+    node.saved, node.outputs, node.sequence = {}, (), next_sequence()
     return node
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "imag",
     "polar",
     "real",
+    "resolve_conj",
     "sgn",
     "view_as_complex",
     "view_as_real",
@@ -78,6 +79,12 @@ def real(input: Tensor) -> Tensor:
 def conj(input: Tensor) -> Tensor:
     """The conjugates; a real tensor itself."""
     return conj_physical(input) if _is_complex(input) else input
+
+
+@composite(reference=np.array, samples=unary_samples())
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugates are computed when they are asked for, here."""
+    return input
 
 
 @op(

@@ -41,9 +41,19 @@ def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
     return walk(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), steps)
 
 
-def scattered(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.ndarray:
+def _new(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
+    """Zeros whose dimensions lie in memory in the order of these strides, in which steps from a base that has them make
+    views: that of real numbers as complex ones needs both parts side by side."""
+    if strides is None:
+        return np.zeros(shape, dtype)
+    order = sorted(range(len(shape)), key=lambda dim: -abs(strides[dim]))
+    return np.zeros([shape[dim] for dim in order], dtype).transpose(np.argsort(order))
+
+
+def scattered(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[int, ...] | None = None) -> np.ndarray:
     """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
-    out = base.copy("K")
+    out = _new(base.shape, base.dtype, base.strides if strides is None else strides)
+    out[...] = base
     view = walk(out, steps)
     if shares_memory(view, out):
         view[...] = value
@@ -54,15 +64,34 @@ def scattered(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.ndarray:
     return out
 
 
-def embedded(value: np.ndarray, shape: tuple[int, ...], steps: tuple) -> np.ndarray:
+def embedded(
+    value: np.ndarray,
+    shape: tuple[int, ...],
+    steps: tuple,
+    dtype: np.dtype | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> np.ndarray:
     """Zeros of `shape` to which `value` is added where `steps` lead: the adjoint of walking them."""
-    out = np.zeros(shape, value.dtype)
+    out = _new(shape, value.dtype if dtype is None else dtype, strides)
     view = walk(out, steps)
-    if shares_memory(view, out) and not overlaps(view):
-        view[...] = value
-    else:
+    if not shares_memory(view, out):
         np.add.at(out.reshape(-1), _positions(shape, steps), value)
+    elif overlaps(view):
+        _add(out, view, value)
+    else:
+        view[...] = value
     return out
+
+
+def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
+    """Add `value` to the places of a view of `out`, some of which are the same. One of the two may be complex."""
+    places = np.full(view.shape, view.ctypes.data - out.ctypes.data)
+    for dim, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        places += (np.arange(size) * stride).reshape(-1, *(1,) * (view.ndim - dim - 1))
+    parts = (value.real, value.imag) if value.dtype.kind == "c" else (value,)
+    numbers = np.lib.stride_tricks.as_strided(out, (out.size,), (out.itemsize,)).view(parts[0].dtype)
+    for index, part in enumerate(parts):
+        np.add.at(numbers, places // numbers.itemsize + index, part)
 
 
 def _steps_samples() -> Any:
@@ -106,7 +135,7 @@ def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.
 
 
 @op(
-    base=lambda g, base_shape, steps: view_embed(g, base_shape, steps),
+    base=lambda g, base_shape, base_dtype, steps, strides: view_embed(g, base_shape, steps, base_dtype, strides),
     view=True,
     method=False,
     widen=False,
@@ -114,31 +143,43 @@ def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.
     reference=lambda base, steps: base.reshape(-1)[_positions(base.shape, steps)],
     samples=_read_samples,
 )
-def view_steps(base: Array, steps):
-    """The view of `base` to which `steps` lead, as a result of its own."""
-    return walk(base, steps)
+def view_steps(base: Array, steps, strides=None):
+    """The view of `base` to which `steps` lead, as a result of its own. `strides` are those of a base in which the
+    steps make views, in case that this one is laid out otherwise."""
+    try:
+        return walk(base, steps)
+    except RuntimeError:
+        if strides is None:
+            raise
+    laid = _new(base.shape, base.dtype, strides)
+    laid[...] = base
+    return walk(laid, steps)
 
 
 @op(
-    value=lambda g, steps: view_steps(g, steps),
+    value=lambda g, steps, strides: view_steps(g, steps, strides),
     method=False,
     widen=False,
     reference=_embed_reference,
     samples=_embed_samples,
 )
-def view_embed(value: Array, shape, steps):
-    """Zeros of `shape` to which `value` is added where `steps` lead."""
-    return embedded(value, shape, steps)
+def view_embed(value: Array, shape, steps, dtype=None, strides=None):
+    """Zeros of `shape` (and of `dtype`, that of `value` if it is None) to which `value` is added where `steps` lead.
+    They are laid out in memory in the order of `strides`."""
+    return embedded(value, shape, steps, dtype, strides)
 
 
 @op(
-    base=lambda g, value_shape, value_dtype, steps: view_scatter(g, adopt(np.zeros(value_shape, value_dtype)), steps),
-    value=lambda g, steps: view_steps(g, steps),
+    base=lambda g, base_strides, value_shape, value_dtype, steps, strides: view_scatter(
+        g, adopt(np.zeros(value_shape, value_dtype)), steps, base_strides if strides is None else strides
+    ),
+    value=lambda g, base_strides, steps, strides: view_steps(g, steps, base_strides if strides is None else strides),
     method=False,
     widen=False,
     reference=_scatter_reference,
     samples=_scatter_samples,
 )
-def view_scatter(base: Array, value: Array, steps):
-    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
-    return scattered(base, value, steps)
+def view_scatter(base: Array, value: Array, steps, strides=None):
+    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`. It is laid out in memory in
+    the order of `strides`, those of the base if there are none."""
+    return scattered(base, value, steps, strides)

@@ -10,6 +10,7 @@ import contextlib
 import warnings
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from ..autograd.engine import backward
@@ -17,15 +18,41 @@ from ..autograd.function import Function
 from ..autograd.modes import enable_grad
 from ..autograd.saved import saved_tensors_hooks
 from ..random import get_rng_state, set_rng_state
+from ..scopes import Scope
 from ..tensor import Tensor
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "set_checkpoint_early_stop"]
 
 Contexts = Callable[[], tuple[Any, Any]]
 
 
 class CheckpointError(RuntimeError):
     """Computing a function again did not save what it had saved the first time."""
+
+
+_early_stop: ContextVar[tuple[bool, Any] | None] = ContextVar("checkpoint_early_stop", default=None)
+"""What the innermost `set_checkpoint_early_stop` says, and what holds outside of it."""
+
+
+class set_checkpoint_early_stop(Scope):
+    """Has checkpoints that are made in the block stop early in their second run, or not, whatever they say themselves.
+
+    Raises TypeError for anything but True and False.
+    """
+
+    __slots__ = ("enable",)
+
+    def __init__(self, enable: bool) -> None:
+        if enable is not True and enable is not False:
+            raise TypeError(f"set_checkpoint_early_stop takes exactly True or False, and got {enable!r}")
+        self.enable = enable
+
+    def __enter__(self) -> None:
+        _early_stop.set((self.enable, _early_stop.get()))
+
+    def __exit__(self, *exception: object) -> None:
+        level = _early_stop.get()
+        _early_stop.set(None if level is None else level[1])
 
 
 def _no_contexts() -> tuple[Any, Any]:
@@ -54,6 +81,8 @@ def checkpoint(
         context_fn: makes two contexts, for the first run and for the second.
         determinism_check: "default" compares shapes and dtypes of the tensors saved in both runs; "none" does not.
         early_stop: end the second run with the last tensor that the first one saved.
+
+    With use_reentrant=False backward raises RuntimeError where a tensor argument was written to since.
     """
     if use_reentrant is None:
         warnings.warn(
@@ -73,7 +102,10 @@ def checkpoint(
         with second:
             return function(*args, **kwargs)
 
-    frame = _Frame(run, preserve_rng_state, determinism_check == "default", early_stop)
+    if (level := _early_stop.get()) is not None:
+        early_stop = level[0]
+    inputs = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
+    frame = _Frame(run, inputs, preserve_rng_state, determinism_check == "default", early_stop)
     with saved_tensors_hooks(frame.pack, frame.unpack), first:
         return function(*args, **kwargs)
 
@@ -101,8 +133,11 @@ def _described(tensor: Tensor) -> str:
 class _Frame:
     """One checkpointed call: how to run it again, and what stands for the tensors that it saved."""
 
-    def __init__(self, run: Callable[[], Any], preserve_rng_state: bool, checks: bool, early_stop: bool) -> None:
+    def __init__(
+        self, run: Callable[[], Any], inputs: list[Tensor], preserve_rng_state: bool, checks: bool, early_stop: bool
+    ) -> None:
         self.run, self.checks, self.early_stop = run, checks, early_stop
+        self.inputs = [(each, each._version) for each in inputs if not each.is_inference()]
         self.state = get_rng_state() if preserve_rng_state else None
         self.holders: list[weakref.ref[_Holder]] = []
 
@@ -123,7 +158,15 @@ class _Frame:
         return holder.tensor
 
     def _fill(self) -> None:
-        """Run the function again, and give every holder its tensor."""
+        """Run the function again, and give every holder its tensor. Raises RuntimeError for inputs that are no longer
+        what they were."""
+        for place, (each, version) in enumerate(self.inputs):
+            if each._version != version:
+                raise RuntimeError(
+                    f"tensor {place} that a checkpointed function was given, {_described(each)}, has been modified by "
+                    f"an inplace operation: it is at version {each._version}; expected version {version}. Backward "
+                    "computes the function again: give it a clone(), or use the out-of-place form"
+                )
         saved = 0
 
         def keep(tensor: Tensor) -> Tensor:

@@ -375,3 +375,104 @@ def test_functions_make_no_cycles() -> None:
         assert [ref() for ref in watched] == [None] * 3
     finally:
         gc.enable()
+
+
+def test_a_function_of_a_view_that_is_made_anew_comes_after_it() -> None:
+    """The order of nodes is that of creation, and a view of a rewritten base gets its node when it is asked for."""
+    x, double = leaf([1.0, 2.0]), made(lambda ctx, x: x * 2, lambda ctx, g: g * 2)
+    y = x * 1
+    view = y[:1]
+    y.mul_(2)
+    out = double.apply(view)
+    seen: list[Any] = []
+    view.register_hook(lambda g: seen.append(values(g)))
+    (g,) = grad((out * view).sum(), x, retain_graph=True)
+    (out * view).sum().backward(inputs=[x])
+    assert values(g) == values(x.grad) == [16.0, 0.0]
+    assert seen == [[8.0], [8.0]]
+
+
+def test_backward_may_record_what_it_makes_of_saved_tensors() -> None:
+    def backward(ctx: Any, g: mt.Tensor) -> mt.Tensor:
+        (x,) = ctx.saved_tensors
+        with mt.enable_grad():
+            return grad(x**3, x, g)[0]
+
+    cube = made(lambda ctx, x: (ctx.save_for_backward(x), x**3)[1], backward)
+    x = leaf([1.0, 2.0])
+    (cube.apply(x).sum() + cube.apply(x * 2).sum()).backward()
+    assert values(x.grad) == [27.0, 108.0]
+
+
+def test_a_saved_output_without_a_gradient_is_a_constant() -> None:
+    def forward(ctx: Any, x: mt.Tensor) -> Any:
+        cube = x**3
+        ctx.save_for_backward(cube)
+        ctx.mark_non_differentiable(cube)
+        return x**2, cube
+
+    x = leaf([2.0])
+    square, _ = made(forward, lambda ctx, g, _: g * 2 * ctx.saved_tensors[0]).apply(x)
+    (g,) = grad(square.sum(), x, create_graph=True)
+    assert values(g) == [16.0]
+    assert not g.requires_grad
+
+
+def test_an_input_that_is_written_and_has_no_gradient() -> None:
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        ctx.mark_dirty(x)
+        ctx.mark_non_differentiable(x)
+        return x.mul_(2)
+
+    y = leaf([1.0]) * 1
+    out = made(forward).apply(y)
+    assert (out.requires_grad, y.requires_grad, values(out), values(y)) == (False, True, [2.0], [2.0])
+
+
+def test_gradients_that_a_backward_may_not_return() -> None:
+    x = leaf([1.0])
+    with pytest.raises(RuntimeError, match="complex128, but expected a real one"):
+        made(lambda ctx, x: x * 1, lambda ctx, g: g * 2j).apply(x).sum().backward()
+
+
+def test_hooks_see_which_argument_a_gradient_is_of() -> None:
+    x, seen = leaf([1.0]), []
+    out = made(lambda ctx, x, y: x * y, lambda ctx, g: (None, g)).apply(x, x)
+    out.grad_fn.register_hook(lambda inputs, outputs: seen.append([g is None for g in inputs]))
+    out.sum().backward()
+    assert seen == [[True, False]]
+
+
+def test_tangents_of_functions() -> None:
+    """They are taken before forward, which knows of none, and zeros where an argument has none."""
+    import minitorch_backends.autograd.forward_ad as forward_ad
+
+    def forward(ctx: Any, x: mt.Tensor) -> mt.Tensor:
+        assert forward_ad.unpack_dual(x).tangent is None
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    def product(ctx: Any, x: mt.Tensor, y: mt.Tensor) -> mt.Tensor:
+        ctx.save_for_forward(x, y)
+        return x * y
+
+    def of_product(ctx: Any, a: mt.Tensor, b: mt.Tensor) -> mt.Tensor:
+        x, y = ctx.saved_tensors
+        return a * y + x * b
+
+    doubled, multiplied = made(forward, jvp=lambda ctx, t: t.mul_(2)), made(product, jvp=of_product)
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(tensor([1.0, 2.0]), tensor([1.0, 5.0]))
+        y = x * 1
+        doubled.apply(y)
+        assert values(forward_ad.unpack_dual(y).tangent) == [2.0, 10.0]
+        whole = x * 1
+        doubled.apply(whole[:1])
+        assert values(forward_ad.unpack_dual(whole).tangent) == [2.0, 5.0]
+        out = multiplied.apply(x, tensor([3.0, 4.0]))
+        assert values(forward_ad.unpack_dual(out).tangent) == [3.0, 20.0]
+        for wrong in (None, 3, tensor([1.0])):
+            with pytest.raises(RuntimeError, match=r"jvp returned .* expected a Tensor of the shape"):
+                made(lambda ctx, x: x * 1, jvp=lambda ctx, t, wrong=wrong: wrong).apply(x)
+        with pytest.raises(RuntimeError, match="expected a tuple of 2 tangents"):
+            made(lambda ctx, x: (x * 1, x * 2), jvp=lambda ctx, t: (t, t, t)).apply(x)

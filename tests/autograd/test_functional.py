@@ -11,7 +11,12 @@ import minitorch_backends as mt
 from minitorch_backends import func
 from minitorch_backends.autograd import Function, functional, grad, gradcheck, gradgradcheck
 from minitorch_backends.autograd.forward_ad import dual_level, make_dual, unpack_dual
-from minitorch_backends.utils.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from minitorch_backends.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_early_stop,
+)
 
 from ..calls import OPS, UNDERIVABLE, leaves_of, replaced, results, run, samples_of, takes, tensors
 from .tools import leaf, tensor, values
@@ -397,6 +402,16 @@ def test_checkpoints_that_save_by_hooks() -> None:
         assert not function(x).requires_grad
 
 
+@pytest.mark.parametrize("function", [lambda x: x.exp(), lambda x: x.mul_(2).exp()])
+def test_a_checkpoint_is_given_what_it_had(function: Any) -> None:
+    """Computing it again from what was written to since would give the gradient of something else."""
+    y = leaf([1.0, 2.0]) * 1
+    z = checkpoint(function, y, use_reentrant=False)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match=r"tensor 0 that a checkpointed function was given, .* is at version"):
+        z.sum().backward()
+
+
 def test_a_checkpoint_stops_when_it_has_what_it_needs() -> None:
     runs: list[str] = []
 
@@ -411,6 +426,13 @@ def test_a_checkpoint_stops_when_it_has_what_it_needs() -> None:
         runs.clear()
         checkpoint(function, leaf([1.0]), use_reentrant=False, early_stop=early_stop).sum().backward()
         assert runs == expected
+        runs.clear()
+        with set_checkpoint_early_stop(not early_stop), set_checkpoint_early_stop(early_stop):
+            out = checkpoint(function, leaf([1.0]), use_reentrant=False, early_stop=not early_stop)
+        out.sum().backward()
+        assert runs == expected
+    with pytest.raises(TypeError, match="exactly True or False"):
+        set_checkpoint_early_stop(1)  # type: ignore[arg-type]
 
 
 def test_checkpoints_take_less_memory() -> None:

@@ -129,6 +129,17 @@ def test_h3_retain_grad_after_a_write_is_of_the_new_value(through_view: bool) ->
     assert (values(y.grad), values(x.grad)) == ([3.0, 3.0], [15.0, 15.0])
 
 
+def test_h3_retain_grad_of_a_view_that_is_written_to_before_it_is_used() -> None:
+    y = leaf([1.0, 2.0]) * 2
+    view = y[:1]
+    view.retain_grad()
+    view.mul_(3)
+    (y * y).sum().backward(retain_graph=True)
+    assert view.grad is None  # nothing came from the new value by way of this view
+    view.sum().backward()
+    assert values(view.grad) == [1.0]
+
+
 def test_h3_retain_grad_of_views_and_of_one_of_several_results() -> None:
     x = leaf([1.0, 2.0])
     y = x * 1
@@ -251,6 +262,15 @@ def test_h6_hooks_of_the_nodes_of_leaves_and_of_several_results() -> None:
     y.grad_fn.register_prehook(lambda outputs: ())
     with pytest.raises(RuntimeError, match="returned 0 values"):
         y.sum().backward()
+
+
+def test_h6_hooks_of_a_leafs_node_come_after_those_of_its_gradient() -> None:
+    x, seen = leaf([1.0]), []
+    node = (x * 1).grad_fn.next_functions[0][0]
+    node.register_hook(lambda inputs, outputs: seen.append("node"))
+    x.register_post_accumulate_grad_hook(lambda x: seen.append("gradient"))
+    (x * 2).sum().backward()
+    assert seen == ["gradient", "node"]
 
 
 def test_h6_one_hook_for_several_tensors() -> None:

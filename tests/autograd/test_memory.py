@@ -68,7 +68,7 @@ def test_a_step_leaves_its_gradients_and_nothing_else() -> None:
 
 
 @pytest.mark.usefixtures("without_collector")
-@pytest.mark.parametrize("way", ["views", "writes", "hooks", "function", "second", "checkpoint", "failed"])
+@pytest.mark.parametrize("way", ["views", "writes", "hooks", "function", "dirty", "second", "checkpoint", "failed"])
 def test_graphs_of_every_kind_are_freed_without_the_collector(way: str) -> None:
     class Double(mt.autograd.Function):
         @staticmethod
@@ -80,6 +80,13 @@ def test_graphs_of_every_kind_are_freed_without_the_collector(way: str) -> None:
         @staticmethod
         def backward(ctx, g):
             return g * 2
+
+    class Written(Double):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(x)
+            return x.mul_(2)
 
     x = leaf([[1.0, 2.0], [3.0, 4.0]])
     y = x * 1.5
@@ -93,9 +100,13 @@ def test_graphs_of_every_kind_are_freed_without_the_collector(way: str) -> None:
         y.retain_grad()
         y.register_hook(lambda g: g * 2)
         y.grad_fn.register_hook(lambda i, o: None)
+        mt.autograd.graph.register_multi_grad_hook((y,), lambda grads: None)
         z = y.exp()
     elif way == "function":
         z = Double.apply(y)
+    elif way == "dirty":
+        Written.apply(y[0])
+        z = Written.apply(y).exp()
     elif way == "second":
         (z,) = mt.autograd.grad((y**3).sum(), x, create_graph=True)
     elif way == "checkpoint":

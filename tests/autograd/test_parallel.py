@@ -223,3 +223,16 @@ def test_what_the_users_hooks_have_packed_is_unpacked_in_the_users_thread() -> N
         _, loss = branches()
     loss.backward()
     assert names == {threading.current_thread().name}
+
+
+def test_what_goes_wrong_where_gradients_meet_is_raised() -> None:
+    """In whichever thread that is."""
+    for turn in range(20):
+        leaves = [leaf(np.ones(50)) for _ in range(2)]
+        first, second = (w.sin().mul(w.cos()).exp() for w in leaves)
+        loss = (first * second).sum()
+        read_only = np.zeros(50)
+        read_only.flags.writeable = False
+        leaves[turn % 2].grad = [mt.from_numpy(read_only), mt.zeros(1, dtype=mt.float64).expand(50)][turn // 2 % 2]
+        with pytest.raises(RuntimeError, match=r"accumulating into \.grad"):
+            loss.backward()

@@ -221,9 +221,8 @@ def test_s1_packing_and_unpacking() -> None:
 
     def pack(t: mt.Tensor) -> Any:
         calls.append("pack")
-        assert not t.requires_grad
         assert not mt.is_grad_enabled()
-        return t.numpy().tolist()
+        return t.detach().numpy().tolist()
 
     def unpack(packed: Any) -> mt.Tensor:
         calls.append("unpack")
@@ -288,6 +287,16 @@ def test_s2_what_is_packed() -> None:
             packed.clear()
             saves()
             assert len(packed) == 1
+
+
+def test_s2_a_parameter_is_packed_as_one() -> None:
+    packed: list[mt.Tensor] = []
+    w = mt.nn.Parameter(tensor([2.0]))
+    with saved_tensors_hooks(lambda x: packed.append(x) or x, lambda x: x):
+        out = (w * 1) * w
+    assert [each is w for each in packed] == [False, True]
+    out.sum().backward()
+    assert values(w.grad) == [4.0]
 
 
 def test_s3_version_checks_stay_on() -> None:
@@ -377,7 +386,7 @@ def test_hooks_and_writes_in_place() -> None:
 
 def test_hooks_under_double_backward() -> None:
     x = leaf([1.0, 2.0])
-    with saved_tensors_hooks(lambda t: t.numpy().copy(), mt.Tensor):
+    with saved_tensors_hooks(lambda t: t.detach().numpy().copy(), mt.Tensor):
         out = (x.exp() * x.sin()).sum()
         (g,) = grad(out, x, create_graph=True)
         (second,) = grad(g.sum(), x)

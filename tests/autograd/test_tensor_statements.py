@@ -368,3 +368,12 @@ def test_shapes_changed_in_place() -> None:
             refused()
     with pytest.raises(RuntimeError, match="dtype"):
         tensor([1.0]).set_(mt.ones(1, dtype=mt.int64))
+
+
+def test_conj_is_a_copy() -> None:
+    x = mt.tensor([1 + 2j, 3 - 1j])
+    y = x.conj()
+    x.mul_(2)
+    assert y.tolist() == [1 - 2j, 3 + 1j]
+    assert not y._is_view()
+    assert y.resolve_conj() is y

@@ -86,7 +86,7 @@ JOBS: list[Callable[[], bytes]] = [
     under(lambda: backends.flags(fp32_precision="tf32"), trained),
     under(lambda: set_multithreading_enabled(False), lambda: trained(lambda x, w: Half.apply(network(x, w)))),
     under(
-        lambda: saved_tensors_hooks(lambda t: t.numpy().copy(), mt.Tensor),
+        lambda: saved_tensors_hooks(lambda t: t.detach().numpy().copy(), mt.Tensor),
         under(lambda: backends.flags(fp32_precision="bf16"), trained),
     ),
     under(mt.inference_mode, inferred),
