@@ -106,6 +106,9 @@ class inference_mode(Mode):
             if not outer.inference:
                 _count_blocks(1)
             return
+        if not outer.inference:
+            grad_mode.set(outer.inner[outer.enabled] or outer.made(outer.enabled))
+            return
         ordinary = outer
         while ordinary.inference and ordinary.parent is not None:
             ordinary = ordinary.parent

@@ -182,15 +182,15 @@ class _Setting(Mode):
     the call. As a decorator it acts inside the calls of the function only.
     """
 
-    __slots__ = ("_before", "_pending", "mode")
+    __slots__ = ("_before", "_made", "mode")
 
     _field: ClassVar[str]
 
     def __init__(self, mode: bool) -> None:
         if mode is not True and mode is not False:
             raise TypeError(f"{type(self).__name__} takes exactly True or False, and got {mode!r}")
-        self.mode, self._before, self._pending = mode, getattr(_get(), self._field), True
-        self._put(mode)
+        self.mode, self._before = mode, _get()
+        self._made: GradMode | None = self._put(mode)
 
     def _put(self, value: bool) -> GradMode:
         outer = _get()
@@ -200,10 +200,13 @@ class _Setting(Mode):
 
     def _taken_back(self) -> GradMode:
         """The level in force, without what constructing this object did to it."""
-        if not self._pending:
+        made, self._made = self._made, None
+        if made is None:
             return _get()
-        self._pending = False
-        return self._put(self._before)
+        if made is not _get():
+            return self._put(getattr(self._before, self._field))
+        _set(self._before)
+        return self._before
 
     def __call__(self, function: Any) -> Any:
         self._taken_back()
@@ -226,6 +229,10 @@ class set_grad_enabled(_Setting):
 
     __slots__ = ()
     _field = "enabled"
+
+    def __enter__(self) -> None:
+        outer = self._taken_back()
+        _set(outer.inner[self.mode] or outer.made(self.mode))
 
 
 class set_multithreading_enabled(_Setting):

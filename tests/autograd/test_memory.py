@@ -123,6 +123,18 @@ def test_graphs_of_every_kind_are_freed_without_the_collector(way: str) -> None:
     assert [ref() for ref in watched] == [None] * 3
 
 
+@pytest.mark.usefixtures("without_collector")
+def test_modes_leave_nothing_for_the_collector() -> None:
+    x = leaf([1.0, 2.0])
+    for _ in range(2):
+        gc.collect()
+        with mt.set_grad_enabled(False), mt.no_grad(), mt.inference_mode(False), mt.enable_grad():
+            mt.func.grad(lambda x: (x * x).sum())(x)
+        with mt.set_grad_enabled(True):
+            (x * x).sum().backward()
+    assert gc.collect() == 0
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(16, 520), (2, 8, 520)])
 def test_the_gradient_of_a_layers_weight_is_the_memory_that_its_product_wrote(shape: tuple, bias: bool) -> None:
