@@ -7,6 +7,7 @@ result).
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -44,16 +45,22 @@ def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
 def _new(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
     """Zeros whose dimensions lie in memory in the order of these strides, in which steps from a base that has them make
     views: that of real numbers as complex ones needs both parts side by side."""
-    if strides is None:
+    if strides is None or all(map(operator.ge, strides, strides[1:])):
         return np.zeros(shape, dtype)
     order = sorted(range(len(shape)), key=lambda dim: -abs(strides[dim]))
     return np.zeros([shape[dim] for dim in order], dtype).transpose(np.argsort(order))
 
 
+def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+    """A copy whose dimensions lie in memory in the order of these strides."""
+    out = _new(array.shape, array.dtype, strides)
+    out[...] = array
+    return out
+
+
 def scattered(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[int, ...] | None = None) -> np.ndarray:
     """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
-    out = _new(base.shape, base.dtype, base.strides if strides is None else strides)
-    out[...] = base
+    out = base.copy("K") if strides is None or strides == base.strides else _laid_out(base, strides)
     view = walk(out, steps)
     if shares_memory(view, out):
         view[...] = value
@@ -151,9 +158,7 @@ def view_steps(base: Array, steps, strides=None):
     except RuntimeError:
         if strides is None:
             raise
-    laid = _new(base.shape, base.dtype, strides)
-    laid[...] = base
-    return walk(laid, steps)
+    return walk(_laid_out(base, strides), steps)
 
 
 @op(
