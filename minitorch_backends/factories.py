@@ -17,6 +17,7 @@ from .dlpack import imported
 from .dtypes import (
     BOOL,
     COMPLEX,
+    INTEGER,
     DType,
     canonical,
     default_floating,
@@ -28,6 +29,7 @@ from .dtypes import (
 )
 from .ops.cast import refuse_device
 from .ops.dims import addressable, shape_of
+from .size import repeats
 from .tensor import Tensor, adopt, array_from
 
 __all__ = [
@@ -195,7 +197,8 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def _like(input: Any, dtype: Any, make: Any, device: Any, requires_grad: bool) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"argument 'input' must be a Tensor, not {type(input).__name__}")
-    return made(make(input._array, dtype=None if dtype is None else to_dtype(dtype).dtype), device, requires_grad)
+    wanted, order = None if dtype is None else to_dtype(dtype).dtype, "C" if repeats(input._array) else "K"
+    return made(make(input._array, dtype=wanted, order=order), device, requires_grad)
 
 
 def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -218,9 +221,9 @@ def full_like(
 ) -> Tensor:
     """`fill_value` in the shape and layout of `input`, and in its dtype unless another is given."""
 
-    def make(array: np.ndarray, dtype: Any) -> np.ndarray:
+    def make(array: np.ndarray, dtype: Any, order: Any) -> np.ndarray:
         value = _value(fill_value, array.dtype if dtype is None else dtype)
-        return np.full_like(array, value, value.dtype)
+        return np.full_like(array, value, value.dtype, order=order)
 
     return _like(input, dtype, make, device, requires_grad)
 
@@ -254,8 +257,9 @@ def arange(
 ) -> Tensor:
     """The numbers `start`, start + step, ... up to but without `end`; `arange(end)` starts at 0.
 
-    int64 when all arguments are integers, else the default dtype. Raises RuntimeError for a step of 0, or of the wrong
-    sign, for bounds that are not finite, and for numbers that `dtype` cannot hold.
+    int64 when all arguments are integers, else the default dtype; for an integer dtype the numbers are cut to integers
+    first, as torch does it. Raises RuntimeError for a step of 0, or of the wrong sign, for bounds that are not finite,
+    and for numbers that `dtype` cannot hold.
     """
     if end is None:
         start, end = 0, start
@@ -272,6 +276,15 @@ def arange(
         raise RuntimeError(
             f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}"
         )
+    if wanted.category == INTEGER and not whole:
+        count = math.ceil((end - start) / step)
+        start, end, step = int(start), int(end), int(step)
+        if wanted is int64:  # whose length torch finds after the cut
+            if step == 0:
+                raise RuntimeError(f"step must be nonzero, and is cut to 0 for {wanted!r}; use a floating dtype")
+            count = max(0, -((start - end) // step))
+        addressable((count,))
+        return made(fitted(start + step * np.arange(count), wanted), device, requires_grad)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     addressable((count,))
     array = np.arange(start, end, step) if whole else start + step * np.arange(count, dtype=np.float64)
@@ -288,6 +301,8 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np
     wanted = default_floating(scalar_dtype(1j if is_complex else 1.0)) if dtype is None else to_dtype(dtype)
     if is_complex and wanted.category < COMPLEX:
         raise RuntimeError(f"{name}(): {wanted!r} can't be safely cast to the complex type of {start} and {end}")
+    if wanted.category <= INTEGER:
+        start, end = int(start), int(end)
     position = np.arange(count)
     step = (end - start) / (count - 1) if count > 1 else 0.0
     return np.where(position < count / 2, start + step * position, end - step * (count - 1 - position)), wanted

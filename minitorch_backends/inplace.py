@@ -18,6 +18,7 @@ from .autograd.views import View
 from .declared import registry
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
+from .size import repeats
 from .tensor import Tensor, adopt
 
 __all__ = [
@@ -130,7 +131,8 @@ def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | Non
 
 def refuse_unwritable(op: Any, into: Tensor) -> None:
     """Raise RuntimeError where torch forbids a write: overlapping memory, and leaves that require gradients."""
-    refuse_unwritable_memory(f"{op.name}_", into._array)
+    if op.name != "fill" or not into._array.flags.writeable:  # one value may be written where elements repeat
+        refuse_unwritable_memory(f"{op.name}_", into._array)
     refuse_inference(into, "Inplace update to inference tensor")
     if not grad_mode.get().records:
         return
@@ -147,7 +149,7 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
 
 def refuse_unwritable_memory(name: str, array: np.ndarray) -> None:
     """Raise RuntimeError for memory that is read-only, or of which several elements are one place."""
-    if array.size and 0 in array.strides and any(map(_repeats, array.strides, array.shape)):
+    if array.size and repeats(array):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single "
             f"memory location (shape {list(array.shape)}, an expanded tensor); use tensor.clone() first"
@@ -157,10 +159,6 @@ def refuse_unwritable_memory(name: str, array: np.ndarray) -> None:
             f"{name}: the memory of the written-to tensor, {array.dtype}{list(array.shape)}, is read-only, as is the "
             "array that it was made from; write to a copy, tensor.clone()"
         )
-
-
-def _repeats(stride: int, size: int) -> bool:
-    return stride == 0 and size > 1
 
 
 def refuse_unfit(name: str, out: np.ndarray, target: np.ndarray) -> None:

@@ -4,7 +4,8 @@
 
 It is active wherever this package is installed. A test that ends with other flags than it began with is an error at
 its teardown, and the flags are put back. What fixtures of a wider scope set counts as the beginning, and what a test's
-own fixtures set and put back is no change. `pytest -p no:minitorch_backends` switches it off.
+own fixtures set and put back is no change. NumPy's floating-point warnings in this package are ignored, as they are
+where it is imported. `pytest -p no:minitorch_backends` switches it off.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from minitorch_backends import backends
 from minitorch_backends.flags import Snapshot, assign, rows
 from minitorch_backends.flags.state import override
 
-__all__: list[str] = []
+__all__ = ["QUIET"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,7 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+QUIET = "ignore::RuntimeWarning:minitorch_backends"
+"""Sums that overflow give Inf without a word, also where a suite takes warnings for errors and drops other filters."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", QUIET)
     family = config.getoption("--minitorch-emulate")
     if family is None:
         return

@@ -1,16 +1,34 @@
-"""Shapes."""
+"""Shapes, and arrays whose shape repeats elements."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-__all__ = ["Size"]
+import numpy as np
+
+__all__ = ["Size", "repeats"]
 
 
 class Size(tuple):
-    """A shape: a tuple of ints that can also count its elements."""
+    """A shape: a tuple of ints that can also count its elements, as can parts of it and what is added to it."""
 
     __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return Size(found) if type(key) is slice else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, count: Any) -> Any:
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
@@ -18,3 +36,9 @@ class Size(tuple):
 
     def __repr__(self) -> str:
         return f"mt.Size({list(self)})"
+
+
+def repeats(array: np.ndarray) -> bool:
+    """Whether several elements of an array are one place in memory, as those of expanded tensors are."""
+    strides = array.strides
+    return 0 in strides and any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True))

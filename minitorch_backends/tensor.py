@@ -1,7 +1,7 @@
 """The tensor: a NumPy array with a place in the recorded graph.
 
-Operations are not defined here: `@op` installs them as methods. A tensor knows its array, the node it came from, the
-version of its memory, and how it converts to and from the world outside.
+Operations are not defined here: `@op` installs them as methods. A tensor knows its array, its node, the version of its
+memory, and how it converts to and from the world outside.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from . import watch
 from .conversion import converted, fitted
-from .dtypes import COMPLEX, DType, bfloat16, canonical, dtype_of, result_dtype, scalar_dtype, to_dtype
+from .dtypes import COMPLEX, FLOATING, DType, bfloat16, canonical, dtype_of, result_dtype, scalar_dtype, to_dtype
 from .size import Size
 
 __all__ = ["Parameter", "State", "Tensor", "adopt", "array_from", "as_array", "sharing"]
@@ -263,7 +263,7 @@ class Tensor:
         return iter(self.unbind(0))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+        return bool(self.eq(value).any())
 
     def __hash__(self) -> int:
         return id(self)
@@ -375,9 +375,10 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
     except RecursionError:
         raise ValueError("expected sequences of at most 64 dimensions, and got some that go on and on") from None
+    floats = wanted is not None and wanted.category >= FLOATING
     if array.dtype.kind not in "biufc":
-        _refuse_elements(array)
-    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        array = _large_integers(array, floats)
+    if array.dtype.kind == "u" and not floats and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
     if wanted is None:
         wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
@@ -386,8 +387,11 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
     return fitted(array, wanted)
 
 
-def _refuse_elements(array: np.ndarray) -> None:
+def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
+    """Integers of more than 64 bits as the floats nearest to them, if these are wanted; raises for anything else."""
     wrong = [each for each in array.ravel().tolist() if not isinstance(each, (int, float, complex))]
+    if not wrong and floats:
+        return array.astype(np.float64)
     if not wrong:
         raise ValueError(f"integers have at most 64 bits and a sign, and got {max(array.flat, key=abs)}; use floats")
     if isinstance(wrong[0], (str, bytes)):

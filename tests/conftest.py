@@ -8,11 +8,18 @@ import pytest
 from hypothesis import settings
 
 from minitorch_backends import backends
+from minitorch_backends.pytest_plugin import QUIET
 
 # An example may compile a kernel, so no deadline. CI draws the same examples every time; elsewhere they vary.
 settings.register_profile("local", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What NumPy warns of inside the package is a mistake here."""
+    if QUIET in (lines := config.getini("filterwarnings")):
+        lines.remove(QUIET)
 
 
 LONGEST_FILES = (

@@ -362,7 +362,7 @@ def test_bad_arguments() -> None:
         attend(q, k, v, mt.zeros(3, 3), is_causal=True)
     with pytest.raises(RuntimeError, match="one floating dtype"):
         attend(q, k.double(), v)
-    with pytest.raises(RuntimeError, match="attn_mask of dtype bool or"):
+    with pytest.raises(RuntimeError, match="attn_mask of dtype bool, float32 or"):
         attend(q, k, v, mt.zeros(3, 3, dtype=mt.float64))
     with pytest.raises(TypeError, match="must be Tensors, but they are Tensor, ndarray, Tensor"):
         attend(q, np.ones((1, 2, 3, 4), np.float32), v)
@@ -413,3 +413,14 @@ def test_scales_are_among_what_kernels_refuse() -> None:
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION), pytest.raises(RuntimeError, match=f"No available kernel.*{sentence}"):
         attend(q, k, v, scale=0.0)
     np.testing.assert_allclose(attend(q, k, v, scale=0.0), v.mean(-2, keepdim=True).expand(1, 2, 6, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float64])
+def test_a_mask_of_float32_is_brought_to_the_type_of_the_query(dtype: mt.dtype) -> None:
+    q, mask = mt.randn(1, 2, 5, 8, dtype=dtype), mt.randn(5, 5, requires_grad=True)
+    out = mt.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert out.dtype is dtype
+    expected = mt.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask.to(dtype))
+    assert mt.equal(out, expected)
+    out.sum().backward()
+    assert mask.grad.dtype is mt.float32

@@ -674,7 +674,7 @@ def test_a_view_of_a_view_and_its_sibling() -> None:
 
 def test_expanded_memory_is_not_written() -> None:
     x = Tensor(np.ones(1, np.float32)).expand(3)
-    for name, arguments in (("add_", (1,)), ("zero_", ())):
+    for name, arguments in (("add_", (1,)), ("exp_", ())):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
             getattr(x, name)(*arguments)
     assert values(x) == [1.0, 1.0, 1.0]

@@ -596,3 +596,13 @@ def test_weights_of_one_array_that_changed_are_packed_anew(make: Any) -> None:
         array *= 3
         layer.weight.data = mt.from_numpy(array)
         assert mt.equal(layer(x), before * 9)
+
+
+def test_nothing_has_gradients_of_nothing() -> None:
+    for dims in (1, 2, 3):
+        conv = (mt.nn.functional.conv1d, mt.nn.functional.conv2d, mt.nn.functional.conv3d)[dims - 1]
+        x = mt.zeros(0, 2, 0, *(5,) * (dims - 1), requires_grad=True)
+        w = mt.zeros(3, 2, *(2,) * dims, requires_grad=True)
+        conv(x, w, None, 1, 2).sum().backward()
+        assert (x.grad.shape, w.grad.shape) == (x.shape, w.shape)
+        assert not w.grad.any()

@@ -515,3 +515,38 @@ def test_shifts_and_diagonals_are_whole_numbers() -> None:
             call()
     assert not mt.tril(x, -(2**63)).any()
     assert mt.triu(x, -(2**70)).equal(x)
+
+
+def test_factors_of_products_that_are_added_have_the_type_of_these() -> None:
+    five, two, three = (mt.tensor([each], dtype=mt.uint8) for each in (5, 2, 3))
+    assert mt.addcmul(five, two, three, value=-1).tolist() == [255]
+    one = mt.ones(1, dtype=mt.int32)
+    assert mt.addcmul(one, one, one, value=1.5).tolist() == [2]
+    for function in (mt.addcmul, mt.addcdiv):
+        with pytest.raises(RuntimeError, match="is complex"):
+            function(mt.ones(1), mt.ones(1), mt.ones(1), value=1j)
+
+
+def test_what_is_compared_and_contained() -> None:
+    with pytest.raises(TypeError, match="equal\\(\\) compares Tensors, and got int"):
+        mt.equal(mt.ones(1), 3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a Tensor or a number, not str"):
+        _ = "a" in mt.ones(1)
+    assert 1 in mt.ones(1)
+
+
+def test_numbers_can_be_copied() -> None:
+    assert mt.zeros(2).copy_(3).tolist() == [3.0, 3.0]
+    with pytest.raises(TypeError, match="can't assign a str"):
+        mt.zeros(2).copy_("3")
+
+
+def test_integers_are_added_at_places_times_a_whole_number() -> None:
+    x = mt.zeros(3, dtype=mt.int64).index_add(0, mt.tensor([0, 1]), mt.tensor([3, 4]), alpha=2.0)
+    assert x.tolist() == [6, 8, 0]
+
+
+def test_places_in_nothing_and_of_nothing() -> None:
+    assert mt.searchsorted(mt.zeros(2, 0), mt.ones(2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert mt.searchsorted(mt.zeros(2, 3), mt.ones(2, 0)).shape == (2, 0)
+    assert mt.searchsorted(mt.zeros(0, 2, 3), mt.ones(0, 2, 4)).shape == (0, 2, 4)

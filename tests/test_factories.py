@@ -1,6 +1,7 @@
 """Making tensors: from data, constants, ranges, other libraries and random streams; copies and pickles."""
 
 import copy
+import math
 import pickle
 import threading
 from collections.abc import Callable
@@ -582,3 +583,45 @@ def test_each_element_is_drawn_whatever_the_shape_of_the_probabilities() -> None
     assert means.tolist() == pytest.approx([0.1, 0.5, 0.9], abs=0.06)
     with pytest.raises(RuntimeError, match="must match the existing size"):
         mt.empty(4).bernoulli_(mt.tensor([0.1, 0.5, 0.9]))
+
+
+def test_integer_ranges_are_of_numbers_that_were_cut_to_integers() -> None:
+    assert mt.arange(-1.5, 2.5, dtype=mt.int32).tolist() == [-1, 0, 1, 2]
+    assert mt.arange(0.1, 2.5, 1, dtype=mt.int64).tolist() == [0, 1]
+    assert mt.arange(5.5, 0.5, -1.5, dtype=mt.int16).tolist() == [5, 4, 3, 2]
+    with pytest.raises(RuntimeError, match="is cut to 0"):
+        mt.arange(0, 5, 0.5, dtype=mt.int64)
+    assert mt.linspace(0.5, 2.5, 6, dtype=mt.int64).tolist() == [0, 0, 0, 1, 1, 2]
+    assert mt.logspace(3, 0.5, 4, dtype=mt.int16).tolist() == [1000, 100, 10, 1]
+
+
+@pytest.mark.parametrize("copy", [
+    lambda x: x.clone(), lambda x: x.double(), mt.zeros_like, mt.empty_like, lambda x: mt.full_like(x, 2), mt.rand_like,
+    mt.randn_like, lambda x: mt.randint_like(x, 9),
+])  # fmt: skip
+def test_copies_are_laid_out_as_what_they_are_made_of_and_in_rows_where_that_repeats(copy: Callable) -> None:
+    assert copy(mt.arange(4.0).expand(3, 4)).stride() == (4, 1)
+    assert copy(mt.zeros(2, 3).t()).stride() == (1, 3)
+
+
+def test_large_integers_as_floats() -> None:
+    assert mt.tensor([2**65, 1], dtype=mt.float64).tolist() == [2.0**65, 1.0]
+    assert mt.tensor(2**63, dtype=mt.float32).item() == 2.0**63
+    with pytest.raises(ValueError, match="at most 64 bits"):
+        mt.tensor([2**64])
+
+
+def test_what_a_type_cannot_draw_is_refused() -> None:
+    assert sorted(mt.randperm(2049, dtype=mt.float16).tolist()) == list(range(2049))
+    with pytest.raises(RuntimeError, match="n cannot be greater than 2049"):
+        mt.randperm(2050, dtype=mt.float16)
+    for bounds in ((0, 1e6), (0, math.inf), (0, math.nan), (-6e4, 6e4)):
+        with pytest.raises(RuntimeError, match="uniform_"):
+            mt.zeros(3).half().uniform_(*bounds)
+
+
+def test_sizes_stay_sizes() -> None:
+    size = mt.zeros(2, 3, 4).shape
+    assert (size[1:].numel(), size[0], size[-1]) == (12, 2, 4)
+    parts = [size[:2], size + tuple(size), tuple(size) + size, size + size, size * 2, 2 * size]
+    assert {type(each) for each in parts} == {type(size)}

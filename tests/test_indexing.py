@@ -417,8 +417,16 @@ def test_places_in_tensors_without_dimensions_and_from_the_end() -> None:
     with pytest.raises(RuntimeError, match="does not fit 2 positions"):
         mt.index_add(mt.tensor(1.0), 0, mt.tensor([0, 0]), mt.tensor(1.0))
     assert mt.arange(4.0).index_fill(0, mt.tensor([-1, 0]), 9).tolist() == [9.0, 1.0, 2.0, 9.0]
-    with pytest.raises(RuntimeError, match="out of bounds"):
+    with pytest.raises(IndexError, match="out of bounds"):
         mt.arange(4.0).index_fill(0, mt.tensor([-5]), 9)
+    with pytest.raises(IndexError, match="out of bounds"):
+        mt.arange(4.0).index_copy(0, mt.tensor([5]), mt.zeros(1))
+    for call in (
+        lambda: mt.tensor(1.0).unflatten(0, (1, 1)),
+        lambda: mt.take_along_dim(mt.tensor(1.0), mt.tensor(0), 0),
+    ):
+        with pytest.raises(IndexError, match="tensor has no dimensions"):
+            call()
 
 
 def test_numbers_that_are_written_the_short_way_are_counted_and_refused() -> None:
@@ -441,3 +449,33 @@ def test_numbers_that_are_written_the_short_way_are_counted_and_refused() -> Non
         kept = mt.zeros(2)
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
         kept[0] = 1.0
+
+
+def test_masks_without_dimensions_in_index_put_are_for_all_or_nothing() -> None:
+    x, yes, no = mt.tensor([[1.0, 2.0], [3.0, 4.0]]), mt.tensor(True), mt.tensor(False)
+    nine = mt.tensor(9.0)
+    assert x.index_put((yes,), nine).tolist() == [[9.0, 9.0], [9.0, 9.0]]
+    assert x.index_put((yes,), nine, accumulate=True).tolist() == [[10.0, 11.0], [12.0, 13.0]]
+    assert x.index_put((mt.tensor([1]), yes), nine).tolist() == [[1.0, 2.0], [9.0, 9.0]]
+    for indices in ((no,), (mt.tensor([1]), no), (no, mt.tensor([0]), mt.tensor([1]))):
+        assert x.index_put(indices, nine).tolist() == x.tolist()
+    assert mt.tensor(1.0).index_put((yes,), nine).tolist() == 9.0
+
+
+def test_one_value_of_another_type_beside_a_mask() -> None:
+    x = mt.zeros(2, 2)
+    x[mt.tensor([True, False]), 0] = mt.tensor(3)
+    assert x.tolist() == [[3.0, 0.0], [0.0, 0.0]]
+
+
+def test_empty_arrays_are_indices() -> None:
+    assert mt.ones(3)[np.array([])].tolist() == []
+
+
+def test_one_value_may_be_written_where_elements_repeat() -> None:
+    x = mt.zeros(1)
+    assert x.expand(3).fill_(2.0).tolist() == [2.0] * 3
+    x.expand(3).zero_()
+    assert x.tolist() == [0.0]
+    with pytest.raises(RuntimeError, match="more than one element"):
+        x.expand(3).copy_(mt.arange(3.0))

@@ -161,3 +161,18 @@ def test_the_line_search_meets_the_conditions(waves: list[float], width: float, 
     assert tried <= 60
     assert found.value <= start.value + 1e-4 * found.step * start.slope
     assert abs(found.slope) <= -0.9 * start.slope
+
+
+def test_steps_that_diverge_do_so_without_a_word() -> None:
+    p = mt.nn.Parameter(mt.tensor([-1.2, 1.0]))
+    optimizer = mt.optim.LBFGS([p], lr=50.0)
+
+    def closure() -> mt.Tensor:
+        optimizer.zero_grad()
+        with np.errstate(all="ignore"):
+            loss = (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+            loss.backward()
+        return loss
+
+    for _ in range(4):
+        optimizer.step(closure)

@@ -238,7 +238,7 @@ def test_going_on_needs_the_first_rates() -> None:
     for group in of.param_groups:
         group["initial_lr"] = 0.8
     scheduler = lr_scheduler.ExponentialLR(of, 0.5, last_epoch=3)
-    assert (scheduler.last_epoch, scheduler.get_last_lr()) == (4, [0.25, 0.01])
+    assert (scheduler.last_epoch, scheduler.get_last_lr()) == (4, [0.5, 0.02])  # that of the optimizer then
 
 
 @pytest.mark.parametrize(
@@ -274,3 +274,39 @@ def test_what_is_no_optimizer_is_refused(name: str) -> None:
     extra = {"SequentialLR": {"schedulers": [], "milestones": []}}.get(name, {})
     with pytest.raises((TypeError, ValueError)):
         getattr(lr_scheduler, name)(mt.zeros(2), **options, **extra)
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if not name.startswith(("triangular", "exp-range", "one"))])
+def test_going_on_begins_with_the_rates_that_the_optimizer_has(case: str) -> None:
+    whole, first = optimizer(), optimizer()
+    rows = followed(whole, made(case, whole), steps=9)
+    followed(first, made(case, first), steps=4)
+    second = optimizer()
+    second.load_state_dict(first.state_dict())
+    gone_on = followed(second, made(case, second, last_epoch=3), steps=5)
+    for row, expected in zip(gone_on, rows[4:], strict=True):
+        assert row[:2] == pytest.approx(expected[:2])
+
+
+def test_cycles_that_are_gone_on_with_have_the_rates_that_they_are_given() -> None:
+    of = optimizer()
+    for group in of.param_groups:
+        group["initial_lr"] = 0.4
+    made("triangular", of, last_epoch=7)
+    assert [group["lr"] for group in of.param_groups] == pytest.approx([0.1, 0.1])
+
+
+def test_going_on_from_the_first_epoch_does_not_warn() -> None:
+    of = SGD([mt.zeros(1, requires_grad=True)], lr=0.1)
+    of.param_groups[0]["initial_lr"] = 0.1
+    lr_scheduler.StepLR(of, 2, last_epoch=0)
+
+
+def test_a_schedule_that_has_come_to_zero_leaves_the_rate_to_others() -> None:
+    of = optimizer()
+    scheduler = lr_scheduler.PolynomialLR(of, 3)
+    followed(of, scheduler, steps=3)
+    assert [group["lr"] for group in of.param_groups] == [0.0, 0.0]
+    of.param_groups[0]["lr"] = 0.25
+    scheduler.step()
+    assert [group["lr"] for group in of.param_groups] == [0.25, 0.0]

@@ -294,6 +294,14 @@ def test_sequential_is_a_list() -> None:
     assert named(x).item() == pytest.approx(math.tanh(layers[0](x).item()), rel=1e-6)
 
 
+def test_modules_are_inserted_where_there_is_a_place() -> None:
+    layers = nn.Sequential(nn.ReLU())
+    layers.insert(1, nn.Tanh()).insert(-2, nn.SiLU())
+    assert [type(each).__name__ for each in layers] == ["SiLU", "ReLU", "Tanh"]
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        layers.insert(5, nn.Tanh())
+
+
 def test_a_module_may_stand_twice_in_a_sequence() -> None:
     layer = nn.Linear(1, 1, bias=False)
     with mt.no_grad():
@@ -465,6 +473,44 @@ def test_a_bias_does_not_enlarge_a_product() -> None:
     for x, weight, bias in (((2, 4), (1, 4), (3,)), ((2, 4), (3, 4), (5, 2, 3)), ((600, 500), (1, 500), (7,))):
         with pytest.raises(RuntimeError, match="does not broadcast to the product's"):
             F.linear(randn(*x), randn(*weight), randn(*bias))
+
+
+def test_instance_norm_without_momentum_keeps_its_statistics() -> None:
+    norm = nn.InstanceNorm1d(2, momentum=None, track_running_stats=True)
+    assert not norm(mt.ones(1, 2, 3)).any()
+    assert (norm.running_mean.tolist(), norm.running_var.tolist()) == ([0.0, 0.0], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(("order", "value", "place"), [(math.inf, 4.0, (1, 1)), (-math.inf, 1.0, (0, 1))])
+def test_pooling_by_the_norms_of_order_infinity(order: float, value: float, place: tuple[int, int]) -> None:
+    x = mt.tensor([[[-3.0, 1.0], [2.0, -4.0]]], requires_grad=True)
+    out = nn.functional.lp_pool2d(x, order, 2)
+    out.sum().backward()
+    assert out.item() == value
+    assert [tuple(each) for each in x.grad[0].nonzero().tolist()] == [place]
+    assert x.grad[0][place].item() == math.copysign(1.0, x[0][place].item())
+
+
+@pytest.mark.parametrize(
+    "dtypes", [("float16",), ("bfloat16",), ("float32", "float64"), ("bfloat16", "float16"), ("complex64",)]
+)
+def test_the_norm_of_gradients_has_the_type_that_holds_them_all(dtypes: tuple[str, ...]) -> None:
+    parameters = [nn.Parameter(mt.ones(2, dtype=getattr(mt, name))) for name in dtypes]
+    for each in parameters:
+        each.grad = mt.ones_like(each)
+    expected = {"float16": mt.float16, "bfloat16": mt.bfloat16, "float32float64": mt.float64}.get(
+        "".join(dtypes), mt.float32
+    )
+    norm = nn.utils.clip_grad_norm_(parameters, 100.0)
+    assert norm.dtype is expected
+    assert norm.item() == pytest.approx(math.sqrt(2 * len(dtypes)), rel=1e-2)
+
+
+def test_norms_that_overflow_do_so_without_a_word() -> None:
+    p = nn.Parameter(mt.zeros(2))
+    for order in (2.0, 3.0, -1.0):
+        p.grad = mt.tensor([3e38, 0.0 if order < 0 else 3e38])
+        nn.utils.clip_grad_norm_([p], 1.0, order)
 
 
 def test_instance_norm() -> None:

@@ -498,8 +498,16 @@ def test_zero_grad_and_closure() -> None:
     with mt.no_grad():
         losses = [optimizer.step(closure).item() for _ in range(3)]
     assert losses == [9.0, 2.25, 0.5625]
+    held = target.grad
+    held.fill_(math.nan)
     optimizer.zero_grad(set_to_none=False)
+    assert target.grad is held
+    assert held.tolist() == [0.0]
+    (target**3).sum().backward(create_graph=True)
+    held = target.grad
+    optimizer.zero_grad(set_to_none=False)  # which leaves what has a graph to that
     assert target.grad.tolist() == [0.0]
+    assert held.item() != 0
     optimizer.zero_grad()
     assert target.grad is None
 

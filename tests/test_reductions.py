@@ -272,6 +272,11 @@ def test_sums_over_many_rows_are_accurate() -> None:
         assert np.abs(out.numpy() - exact).max() < 2e-6 * np.abs(exact).max()
 
 
+def test_sum_to_its_own_size_is_the_tensor_itself() -> None:
+    for x in (mt.ones(3, dtype=mt.int32), mt.ones(3, dtype=mt.bool), mt.ones(3)):
+        assert x.sum_to_size(3) is x.sum_to_size((3,)) is x
+
+
 def test_sum_to_size() -> None:
     x = mt.ones(2, 3)
     assert x.sum_to_size(2, 3) is x.sum_to_size((2, 3)) or x.sum_to_size((2, 3)) is x

@@ -58,8 +58,10 @@ class _Numbered(Module):
         return self
 
     def insert(self, position: int, value: Any) -> Self:
-        """Put one in before `position`."""
+        """Put one in before `position`. Raises IndexError for a place that is none."""
         values = self._items()
+        if not -len(values) <= position <= len(values):
+            raise IndexError(f"index {position} is out of range of {len(values)} entries, and their end")
         values.insert(position, value)
         return self._fill(values)
 

@@ -136,6 +136,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     `param` is the slope of "leaky_relu", by default 0.01. Raises ValueError for a nonlinearity that it does not know.
     """
     if nonlinearity == "leaky_relu":
+        if not (param is None or (isinstance(param, (int, float)) and not isinstance(param, bool))):
+            raise ValueError(f"negative_slope {param!r} is not a number; leave it out for 0.01")
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
         raise ValueError(

@@ -14,6 +14,7 @@ from ..autograd import trail
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import no_grad
 from ..dtypes import bfloat16, float16, float32, float64
+from ..factories import zeros_like
 from ..tensor import Parameter, Tensor
 from .hooks import ModuleHooks
 
@@ -363,9 +364,13 @@ class Module:
 
 
 def clear_grad(tensor: Any, set_to_none: bool) -> None:
-    """Forget the gradient of a tensor, or make new zeros of it."""
-    if tensor.grad is not None:
-        tensor.grad = None if set_to_none else tensor.grad.detach() * 0
+    """Forget the gradient of a tensor, or write zeros to it; one that has a graph is left to that, and replaced."""
+    if tensor.grad is None or set_to_none:
+        tensor.grad = None
+    elif tensor.grad.requires_grad:
+        tensor.grad = zeros_like(tensor.grad)
+    else:
+        tensor.grad.zero_()
 
 
 def joined(prefix: str, name: str) -> str:

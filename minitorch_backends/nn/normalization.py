@@ -230,7 +230,8 @@ class _InstanceNorm(_OfChannels):
         if input.ndim < max(self.ndims):
             return self.forward(input.unsqueeze(0)).squeeze(0)
         own, kept = self.training or not self.track_running_stats, (self.running_mean, self.running_var)
-        return F.instance_norm(input, *kept, self.weight, self.bias, own, self.momentum, self.eps)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        return F.instance_norm(input, *kept, self.weight, self.bias, own, momentum, self.eps)
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..dtypes import float32, promote_types
 from ..ops.join import cat
 from ..scopes import Scope
 from ..tensor import Tensor, adopt
@@ -41,11 +43,14 @@ def clip_grad_norm_(
     """
     norm_type = float(norm_type)  # which may be "inf"
     gradients = [each for each in _gradients(parameters) if each._array.size]
-    norms = [
-        np.linalg.norm(each._array.reshape(-1).astype(np.result_type(each._array, np.float32)), norm_type)
-        for each in gradients
-    ]
-    total = float(np.linalg.norm(np.array(norms, np.float64), norm_type)) if norms else 0.0
+    with np.errstate(all="ignore"):  # norms that overflow are Inf
+        norms = [
+            np.linalg.norm(each._array.reshape(-1).astype(np.result_type(each._array, np.float32)), norm_type)
+            for each in gradients
+        ]
+        total = float(np.linalg.norm(np.array(norms, np.float64), norm_type)) if norms else 0.0
+        real = [each.real.dtype for each in gradients] or [float32]
+        result = np.asarray(total, functools.reduce(promote_types, real).dtype)
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"the norm of order {norm_type} of the gradients is {total}, so it cannot be clipped; "
@@ -55,7 +60,7 @@ def clip_grad_norm_(
     if not factor >= 1:  # NaN included
         for each in gradients:
             each.mul_(factor)
-    return adopt(np.asarray(total, norms[0].dtype if norms else np.float32))
+    return adopt(result)
 
 
 @no_grad()

@@ -316,6 +316,11 @@ def lerp(input: Array, end: Array, weight: Array):
     return np.where(near, input + weight * difference, end - difference * (1 - weight))
 
 
+def _whole(value: Any, like: np.ndarray) -> Any:
+    """A factor, cut to an integer beside integers."""
+    return int(value) if isinstance(value, float) and like.dtype.kind in "iu" else value
+
+
 @op(
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: _times(g * conjugated(tensor2), value),
@@ -328,7 +333,7 @@ def lerp(input: Array, end: Array, weight: Array):
 )
 def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
     """`input + value * tensor1 * tensor2`."""
-    return input + (tensor1 if value == 1 else tensor1 * tensor1.dtype.type(value)) * tensor2
+    return input + (tensor1 if value == 1 else _scaled(tensor1, _whole(value, tensor1))) * tensor2
 
 
 @op(
@@ -343,7 +348,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
 )
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value=1):
     """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""
-    return input + tensor1 * tensor1.dtype.type(value) / tensor2
+    return input + _scaled(tensor1, value) / tensor2
 
 
 divide = true_divide = div

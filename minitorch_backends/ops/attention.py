@@ -25,8 +25,7 @@ from ..kernels.registry import ArraySpec, Refused
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .dropout import dropout
-from .matmul import matmul
+from .composed_attention import composed, gradients
 from .products import EXACT
 
 __all__ = ["scaled_dot_product_attention"]
@@ -81,8 +80,9 @@ def scaled_dot_product_attention(
     """softmax(scale * query @ key.mT + attn_mask) @ value.
 
     query: (..., L, E); key: (..., S, E); value: (..., S, Ev); the result is (..., L, Ev).
-    attn_mask: broadcasts to (..., L, S); added to the scores, or of bools, False for what is not looked at. A row that
-    looks at nothing gives zeros. `is_causal` lets row i look at columns 0 to i. `scale` is 1 / sqrt(E) by default.
+    attn_mask: broadcasts to (..., L, S); added to the scores, of query's dtype or brought to it from float32; or of
+    bools, False for what is not looked at. A row that looks at nothing gives zeros. `is_causal` lets row i look at
+    columns 0 to i. `scale` is 1 / sqrt(E) by default.
     `dropout_p` drops weights always; pass 0 outside training. With `enable_gqa`, heads of query (dimension -3) may be a
     multiple of those of key and value.
 
@@ -104,6 +104,8 @@ def scaled_dot_product_attention(
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
     if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         query = _in_common_batch(query, key, value)
+    if attn_mask is not None and attn_mask._array.dtype == _FLOAT32:
+        attn_mask = attn_mask.to(query.dtype)
     known = None
     if dropout_p == 0 and watch.duals is None and not permission.in_backward():
         known = _known(query, key, value, attn_mask, is_causal, scale, enable_gqa)
@@ -120,7 +122,7 @@ def scaled_dot_product_attention(
     params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale)
     name = known.name if known else selected(params)
     if watch.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
-        return _composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
+        return composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
     if not needs_gradient:
         arrays = tuple(each._array for each in inputs)
         return adopt(_run(name, arrays, scale, is_causal, None)[0])
@@ -247,7 +249,8 @@ def _check(
         )
     if mask is not None and mask._array.dtype not in (np.dtype(bool), query._array.dtype):
         raise RuntimeError(
-            f"expected attn_mask of dtype bool or {query.dtype!r}, as query has, but got {dtype_of(mask._array)!r}"
+            f"expected attn_mask of dtype bool, float32 or that of query, {query.dtype!r}, but got "
+            f"{dtype_of(mask._array)!r}"
         )
     leading = [each.shape[:-2] for each in (query, key, value)]
     if enable_gqa:
@@ -324,7 +327,7 @@ class _Fused(Function):
         name, scale, causal, precision, statistics = ctx.call
         if derives():
             with because(f"gradients of {name} attention that are differentiated again are math's"):
-                grads = _gradients(g, query, key, value, mask, scale, causal, precision)
+                grads = gradients(g, query, key, value, mask, scale, causal, precision)
         else:
             with no_grad():
                 arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
@@ -332,89 +335,3 @@ class _Fused(Function):
                 dq, dk, dv = _run(name, arrays, scale, causal, precision, *saved)
                 grads = adopt(dq), adopt(dk), adopt(dv)
         return (*grads, None, None, None, None, None)
-
-
-# The plain way, in ops
-
-
-def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
-    """With the heads that share keys in a dimension of their own, where there are such."""
-    heads, groups = (each.shape[-3] if each.ndim > 2 else 1 for each in (query, key))
-    if heads == groups or groups == 1:
-        return query, key, value, mask
-    sizes = groups, heads // groups
-    if mask is not None and mask.ndim > 2:
-        mask = mask.unflatten(-3, sizes) if mask.shape[-3] > 1 else mask.unsqueeze(-3)
-    return query.unflatten(-3, sizes), key.unsqueeze(-3), value.unsqueeze(-3), mask
-
-
-def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
-    """softmax(scale * query @ key.mT + mask), with rows of zeros where all is hidden. All have groups."""
-    root = math.sqrt(abs(scale))
-    scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
-    if mask is not None:
-        scores = scores + mask
-    if causal:
-        scores = scores.masked_fill(adopt(np.tri(*scores.shape[-2:]) == 0), -math.inf)
-    if mask is None:
-        return scores.softmax(-1)
-    largest = scores.detach().amax(-1, keepdim=True)
-    exponentials = (scores - largest.masked_fill(largest == -math.inf, 0)).exp()
-    total = exponentials.sum(-1, keepdim=True)
-    return exponentials / total.masked_fill(total == 0, 1)
-
-
-def _widened(*tensors: Tensor | None) -> list[Any]:
-    """Half tensors as float32, unless the flag lets products of halves be summed in halves."""
-    keep = current().read("cuda.fp16_bf16_reduction_math_sdp")
-    return [
-        each.float() if each is not None and each._array.dtype.itemsize == 2 and not keep else each for each in tensors
-    ]
-
-
-def _composed(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    precision: str | None,
-) -> Tensor:
-    dtype, shape = query.dtype, query.shape[:-2]
-    query, key, value, mask = _widened(query, key, value, mask)
-    query, key, value, mask = _groups(query, key, value, mask)
-    weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
-    out = matmul(weights, value, precision=precision).to(dtype)
-    return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
-
-
-def _gradients(
-    g: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    scale: float,
-    causal: bool,
-    precision: str | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of a fused kernel, whose operands are 4-D, in ops: what they are is differentiated again."""
-    dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
-    g, query, key, value, mask = _widened(g, query, key, value, mask)
-    query, key, value, mask = _groups(query, key, value, mask)
-    g = g.reshape(*query.shape[:-1], g.shape[-1])
-    weights = _weights(query, key, mask, scale, causal, precision)
-    slopes = matmul(g, value.mT, precision=precision)
-    slopes = weights * (slopes - (slopes * weights).sum(-1, keepdim=True)) * scale
-    grads = [
-        matmul(slopes, key, precision=precision),
-        matmul(slopes.mT, query, precision=precision),
-        matmul(weights.mT, g, precision=precision),
-    ]
-    summed = [grads[0].reshape(shapes[0])]
-    for grad, shape in zip(grads[1:], shapes[1:], strict=True):
-        summed.append(grad.sum_to_size(*shape) if grad.ndim == 4 else grad.sum(-3).reshape(shape))
-    first, second, third = (grad.to(dtype) for grad, dtype in zip(summed, dtypes, strict=True))
-    return first, second, third

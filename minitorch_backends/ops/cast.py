@@ -28,6 +28,7 @@ from ..dtypes import (
 from ..kernels.elementwise import in_order
 from ..op import Array, composite, op
 from ..samples import arrays_like, sample, unary_samples
+from ..size import repeats
 from ..tensor import Tensor
 
 __all__ = ["clone"]
@@ -49,7 +50,7 @@ def _cast_samples() -> Any:
 )
 def to_copy(input: Array, dtype):
     """The elements converted to `dtype`, in new memory."""
-    return converted(input, to_dtype(dtype).dtype)
+    return converted(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
 
 
 @op(input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
@@ -59,7 +60,7 @@ def clone(input: Array, *, memory_format=None):
     Strides are kept, unless `memory_format` is "contiguous_format". Raises TypeError for another one.
     """
     if memory_format is None:
-        return input.copy("K")
+        return input.copy("C" if repeats(input) else "K")
     if memory_format != "contiguous_format":
         raise TypeError(f"clone(): memory_format={memory_format!r} is unknown; expected None or 'contiguous_format'")
     return in_order(input)

@@ -188,7 +188,10 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and equal elements."""
+    """Whether two tensors have the same shape and equal elements. Raises TypeError for what is no tensor."""
+    for each in (input, other):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"equal() compares Tensors, and got {type(each).__name__}; use (input == other).all()")
     return input._array.shape == other._array.shape and bool(eq(input, other)._array.all())
 
 

@@ -295,6 +295,8 @@ def convolution_input_gradient(
 ):
     """The transpose of `convolution` in its input, of spatial sizes `input_size`: a transposed convolution."""
     steps = _named(len(input_size), stride, padding, dilation, groups)
+    if 0 in input_size:
+        return np.zeros((len(grad_output), groups * weight.shape[1], *input_size), grad_output.dtype)
     apart = Apart.of(grad_output.shape[2:], weight.shape[2:], input_size, **steps)
     if apart is None:
         return run(conv_input_gradient, grad_output, weight, precision=precision, input_size=input_size, **steps)

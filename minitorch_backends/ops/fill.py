@@ -82,6 +82,18 @@ def copy(input: Array, src: Array, non_blocking=False):
     input[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
 
 
+_copied = Tensor.copy_  # type: ignore[attr-defined]
+
+
+def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `src`, or a number, broadcast and converted to the shape and dtype of this tensor."""
+    src = src if isinstance(src, Tensor) else number_as(src, self, "src", finite=False)
+    return _copied(self, src, non_blocking)
+
+
+Tensor.copy_ = _copy_  # type: ignore[attr-defined]
+
+
 def _fill_samples() -> Any:
     for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3)):
         yield sample(array, 0.1)

@@ -233,6 +233,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     if arrays is None:
         view.copy_(value)
     else:
+        value = value.to(view.dtype) if value._array.size == 1 else value
         view.index_assign_(value, kept(arrays, view, value))
 
 

@@ -88,6 +88,8 @@ def _item(item: Any) -> Any:
         return slice(*(each if each is None else as_int(each) for each in (item.start, item.stop, item.step)))
     if isinstance(item, (Tensor, np.ndarray, np.bool_, bool)):
         array = item._array if isinstance(item, Tensor) else np.asarray(item)
+        if type(item) is np.ndarray and not array.size and array.dtype != bool:
+            array = array.astype(np.int64)
     elif isinstance(item, (list, tuple, range)):
         array = array_from(list(item), None) if len(item) else np.empty(0, np.int64)
         array = array.astype(np.int64) if array.size == 0 else array
@@ -133,6 +135,9 @@ def _positions(item: np.ndarray, position: int, source: int, shape: tuple[int, .
     return item.nonzero()
 
 
+_NONE = np.empty(0, np.int64)
+
+
 def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """The `indices` argument of `index_put`: tensors, one for each of the first dimensions, or None for all of one.
 
@@ -143,6 +148,7 @@ def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
             f"indices is a tuple of Tensors, and got {type(indices).__name__}; expected (index,), for example"
         )
     arrays: list[Any] = []
+    switches: list[bool] = []  # masks without dimensions, which are for all or for nothing
     for position, each in enumerate(indices):
         if each is None:
             arrays.append(ALL)
@@ -150,9 +156,18 @@ def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
         if not isinstance(each, (Tensor, np.ndarray)):
             raise TypeError(f"indices is a tuple of Tensors, and element {position} is {type(each).__name__}")
         item = _item(each)
-        arrays += _positions(item, position, len(arrays), shape) if isinstance(item, np.ndarray) else [np.asarray(item)]
+        if isinstance(item, np.ndarray) and not item.ndim and item.dtype == bool:
+            switches.append(bool(item))
+        elif isinstance(item, np.ndarray):
+            arrays += _positions(item, position, len(arrays), shape)
+        else:
+            arrays.append(np.asarray(item))
     if len(arrays) > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(arrays)})")
+    if switches and not all(switches):  # nothing is meant
+        arrays = [_NONE if isinstance(each, np.ndarray) else each for each in arrays] or [_NONE]
+    if switches and not arrays:
+        arrays = [np.arange(shape[0]) if shape else Ellipsis]
     return tuple(arrays)
 
 

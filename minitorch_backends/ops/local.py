@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,13 +13,14 @@ from ..tensor import Tensor
 from .activation import relu
 from .floating import floating_composite, widened
 from .padding import constant_pad
-from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference
+from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
 
 __all__ = ["local_response_norm", "lp_pool1d", "lp_pool2d", "lp_pool3d"]
 
 Given = int | Sequence[int]
 
 _AVERAGES: tuple[Any, ...] = (avg_pool1d, avg_pool2d, avg_pool3d)
+_GREATEST: tuple[Any, ...] = (max_pool1d, max_pool2d, max_pool3d)
 
 
 def _response_samples() -> Iterator[Sample]:
@@ -93,9 +95,13 @@ def _declare(dims: int) -> Callable[..., Tensor]:
         `norm_type`, to the power of one over that, with no gradient where the sum is 0. `stride` is by default the
         kernel's size.
 
-        With `ceil_mode` a last window that reaches beyond the image counts as if it were full of its mean. Raises
-        RuntimeError for sizes that give no window.
+        With `ceil_mode` a last window that reaches beyond the image counts as if it were full of its mean. The norms of
+        order Inf and -Inf are the greatest and the least absolute value. Raises RuntimeError for sizes that give no
+        window.
         """
+        if math.isinf(norm_type):
+            sign = math.copysign(1.0, norm_type)
+            return sign * _GREATEST[dims - 1](sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
         taps = kernel_size**dims if isinstance(kernel_size, int) else int(np.prod(kernel_size))
         mean = _AVERAGES[dims - 1](widened(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
         result = (relu(mean.abs()) * mean.detach().sign() * taps) ** (1 / norm_type)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import bool_
+from ..dtypes import INTEGER, bool_
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor
@@ -107,7 +107,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         raise RuntimeError("index_add() is not implemented for mt.bool; use input.int(), or index_put")
     places = _along("index_add", input, dim, index)
     _refuse_source("index_add", input, dim, index, source)
-    return (source if alpha == 1 else source * alpha), places, True
+    if alpha != 1:
+        source = source * (int(alpha) if source.dtype.category == INTEGER else alpha)
+    return source, places, True
 
 
 def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -119,7 +121,7 @@ def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.n
 @assigning(reference=_copy_reference, samples=_write_samples())
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """A copy with `source` written to the positions `index` of dimension `dim`. Raises as `index_add` does."""
-    places = _along("index_copy", input, dim, index)
+    places = _along("index_copy", input, dim, index, error=IndexError)
     _refuse_source("index_copy", input, dim, index, source)
     return source, places, False
 
@@ -146,7 +148,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         )
     return (
         (value.to(input.dtype) if isinstance(value, Tensor) else number_as(value, input, "value")),
-        _along("index_fill", input, dim, index, from_end=True),
+        _along("index_fill", input, dim, index, error=IndexError, from_end=True),
         False,
     )
 

@@ -168,10 +168,18 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
     if len(args) == 2 and not named and isinstance(args[0], Tensor) and type(args[1]) is tuple:
         input, size = args
         array = input._array
-        if array.shape == size and array.dtype.kind in "fc":
+        if array.shape == size and (size or array.dtype.kind in "fc"):
             return input
         if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not watch.calls:
             return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes this way
+    if (
+        len(args) > 1
+        and not named
+        and isinstance(args[0], Tensor)
+        and args[0].ndim
+        and args[0].shape == shape_of(args[1:])
+    ):
+        return args[0]
     return _sum_to_size(*args, **named)
 
 

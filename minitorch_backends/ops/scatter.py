@@ -191,6 +191,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             f"{list(input.shape)} and {list(indices.shape)}"
         )
     dim = wrap_dim(dim, ndim)
+    if not ndim:
+        raise IndexError(f"take_along_dim: dimension specified as {dim} but tensor has no dimensions; leave dim out")
     size = input._array.shape[dim]
     others = broadcast_shapes(
         *(tuple(1 if axis == dim else each for axis, each in enumerate(x.shape)) for x in (input, indices))

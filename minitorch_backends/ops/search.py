@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -78,10 +79,10 @@ def places_in_order(
     dtype = np.int32 if out_int32 else np.int64
     if sorted_sequence.ndim == 1:
         return np.searchsorted(sorted_sequence, input, where, order).astype(dtype)
-    size, wanted = sorted_sequence.shape[-1], input.shape[-1]
     out = np.empty(input.shape, dtype)
-    rows = zip(sorted_sequence.reshape(-1, size), input.reshape(-1, wanted), out.reshape(-1, wanted), strict=True)
-    orders = None if order is None else order.reshape(-1, size)
+    count = math.prod(input.shape[:-1])
+    rows = zip(*(x.reshape(count, x.shape[-1]) for x in (sorted_sequence, input, out)), strict=True)
+    orders = None if order is None else order.reshape(count, order.shape[-1])
     for number, (edges, values, places) in enumerate(rows):
         places[:] = np.searchsorted(edges, values, where, None if orders is None else orders[number])
     return out

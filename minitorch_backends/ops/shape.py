@@ -333,4 +333,6 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """Dimension `dim` as several of the given `sizes`, of which one may be -1."""
     shape = input._array.shape
     dim = wrap_dim(dim, len(shape))
+    if not shape:
+        raise IndexError(f"unflatten: dimension specified as {dim} but tensor has no dimensions; use reshape()")
     return reshape(input, (*shape[:dim], *resolved(tuple(sizes), shape[dim]), *shape[dim + 1 :]))

@@ -139,6 +139,7 @@ class _Run:
         return np.concatenate(parts)
 
 
+@np.errstate(all="ignore")  # steps that diverge end in Inf and NaN, which the conditions below see
 def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
     """The iterations of a step, from where the gradient is known."""
     least = group["tolerance_change"]

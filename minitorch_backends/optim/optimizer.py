@@ -78,6 +78,8 @@ class Optimizer:
         if "params" not in param_group:
             raise ValueError(f"a param_group must have 'params', a list of Tensors, and got {sorted(param_group)}")
         params = param_group["params"]
+        if isinstance(params, (set, frozenset)):
+            raise TypeError("parameters need an order that is the same each time, and got a set; pass a list")
         params = [params] if isinstance(params, Tensor) else list(params)
         known = {id(each) for group in self.param_groups for each in group["params"]}
         for each in params:
@@ -130,6 +132,8 @@ class Optimizer:
             value = group.get(name, 0)
             if not isinstance(value, NUMBERS):
                 raise TypeError(f"invalid {name}: {value!r}; expected a number that is at least 0")
+            if isinstance(value, Tensor) and value.numel() != 1:
+                raise ValueError(f"invalid {name}: a Tensor of {value.numel()} elements; expected one with 1")
             if not value >= 0:
                 raise ValueError(f"invalid {name}: {value}; expected a number that is at least 0")
         self._check_shares(group)
@@ -212,7 +216,12 @@ class Optimizer:
         own = type(self).step is not Optimizer.step  # of the user's, which keeps what it likes
         state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for number, values in state_dict["state"].items():
-            parameter = parameters[number]
+            parameter = parameters.get(number)
+            if parameter is None:
+                raise ValueError(
+                    f"the state dict has a state for parameter {number!r}, which is in none of its groups; expected "
+                    f"one of {sorted(parameters)}"
+                )
             state[parameter] = copy.deepcopy(values) if own else _loaded(values, parameter)
         for group, given in zip(self.param_groups, groups, strict=True):
             group.update({name: copy.deepcopy(value) for name, value in given.items() if name != "params"})

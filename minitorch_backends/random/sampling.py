@@ -10,7 +10,9 @@ import numpy as np
 from ..conversion import fitted
 from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
 from ..factories import made, settled, shape_given
+from ..limits import finfo
 from ..ops.grid import broadcast_shapes
+from ..size import repeats
 from ..tensor import Tensor, adopt
 from .generator import Generator, default_generator
 
@@ -116,6 +118,11 @@ def randperm(
     (count,) = shape_given((n,), None)
     wanted = to_dtype(dtype)
     fitted(np.asarray(max(count - 1, 0)), wanted)
+    whole = 2 ** _SIGNIFICANDS.get(wanted.name, 64)
+    if count > whole + 1:
+        raise RuntimeError(
+            f"n cannot be greater than {whole + 1} for {wanted!r}, which skips integers, and got {count}"
+        )
     return made(chosen(generator).permutation(count).astype(wanted.dtype), device, requires_grad)
 
 
@@ -124,16 +131,25 @@ def _refuse_other(name: str, input: Any) -> None:
         raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
 
 
+def _laid_out(drawn: Tensor, like: Tensor) -> Tensor:
+    """A new tensor laid out in memory as another."""
+    if not like._array.flags.c_contiguous:
+        out = np.empty_like(like._array, drawn._array.dtype, "C" if repeats(like._array) else "K")
+        out[...] = drawn._array
+        drawn._array = out
+    return drawn
+
+
 def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, **options: Any) -> Tensor:
     """`rand` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("rand_like", input)
-    return rand(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options)
+    return _laid_out(rand(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options), input)
 
 
 def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, **options: Any) -> Tensor:
     """`randn` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("randn_like", input)
-    return randn(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options)
+    return _laid_out(randn(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options), input)
 
 
 def randint_like(
@@ -147,7 +163,8 @@ def randint_like(
 ) -> Tensor:
     """`randint` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("randint_like", input)
-    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, generator=generator, **options)
+    drawn = randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, generator=generator, **options)
+    return _laid_out(drawn, input)
 
 
 def normal(
@@ -235,9 +252,13 @@ def _filled(self: Tensor, drawn: np.ndarray) -> Tensor:
 
 
 def _uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers in [a, b), all equally likely. Raises RuntimeError for a > b."""
-    if a > b:
+    """Write numbers in [a, b), all equally likely. Raises RuntimeError for a > b, and for what the dtype does not
+    hold."""
+    if not a <= b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    greatest = float(finfo(_floating("uniform_", self.dtype)).max)
+    if not -greatest <= a <= b <= greatest or b - a > greatest:
+        raise RuntimeError(f"uniform_: from={a} or to={b} is out of bounds for {self.dtype!r}, up to {greatest}")
     return _filled(self, chosen(generator).uniform(self._array.shape, _floating("uniform_", self.dtype)) * (b - a) + a)
 
 

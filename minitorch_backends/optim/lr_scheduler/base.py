@@ -23,6 +23,9 @@ class LRScheduler:
         last_epoch: how often `step` was called. To go on after that many, give it and an optimiser with its state.
     """
 
+    _beginning = False
+    """Whether the constructor makes the first step."""
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         for index, group in enumerate(groups_of(optimizer)):
             if last_epoch == -1:
@@ -35,7 +38,9 @@ class LRScheduler:
         self.optimizer, self.last_epoch = optimizer, last_epoch
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self._last_lr: list[float] = []
+        self._beginning = True
         self.step()
+        del self._beginning
 
     def get_lr(self) -> list[float]:
         """The rates of the groups for `last_epoch`, from those in force."""
@@ -48,7 +53,8 @@ class LRScheduler:
     def step(self, epoch: int | None = None) -> None:
         """Set the rates for the next epoch, or for this one, as if no other had been before."""
         plain = type(self.optimizer).step is Optimizer.step
-        if self.last_epoch == 0 and epoch is None and plain and not self.optimizer.stepped:
+        early = self.last_epoch == 0 and epoch is None and plain and not self.optimizer.stepped
+        if early and not self._beginning:
             warnings.warn(
                 "Detected call of lr_scheduler.step() before optimizer.step(): the first rate is skipped; call the "
                 "optimizer's step first",

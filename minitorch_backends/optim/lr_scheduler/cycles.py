@@ -189,10 +189,13 @@ class CyclicLR(_MomentumLR):
         self._find_momentum(optimizer)
         self.base_momentums = for_each_group(optimizer, "base_momentum", base_momentum)
         self.max_momentums = for_each_group(optimizer, "max_momentum", max_momentum)
+        rates = for_each_group(optimizer, "base_lr", base_lr)
         if last_epoch == -1:
-            for group, rate in zip(optimizer.param_groups, for_each_group(optimizer, "base_lr", base_lr), strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["initial_lr"] = rate
         super().__init__(optimizer, last_epoch)
+        self.base_lrs = rates
+        self._set(self.get_lr())
 
     def scale_fn(self, x: float) -> float:
         """The factor of the height of cycle x, or at step x."""

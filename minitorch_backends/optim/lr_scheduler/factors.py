@@ -18,7 +18,8 @@ __all__ = [
 
 class _FactorLR(LRScheduler):
     """The rate is `eta_min` plus a factor times what the first rate is above that. Each step multiplies by the ratio of
-    two factors, so that other schedules may act beside it."""
+    two factors, so that other schedules may act beside it. The optimiser of a schedule that is gone on with has its
+    rates."""
 
     eta_min: float = 0.0
 
@@ -26,10 +27,13 @@ class _FactorLR(LRScheduler):
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
+        if self._beginning and self.last_epoch > 0:
+            return self._rates()
         before = self._factor_at(self.last_epoch - 1) if self.last_epoch > 0 else 1.0
+        factor = self._factor_at(self.last_epoch)
         if before == 0:
-            return self._at_epoch()
-        ratio = self._factor_at(self.last_epoch) / before
+            return self._rates() if factor == 0 else self._at_epoch()
+        ratio = factor / before
         return [rate if ratio == 1 else self.eta_min + (rate - self.eta_min) * ratio for rate in self._rates()]
 
     def _at_epoch(self) -> list[float]:
@@ -104,7 +108,8 @@ class ExponentialLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        return [rate * (self.gamma if self.last_epoch > 0 else 1.0) for rate in self._rates()]
+        gamma = self.gamma if self.last_epoch > 0 and not self._beginning else 1.0
+        return [rate * gamma for rate in self._rates()]
 
     def _factor_at(self, epoch: int) -> float:
         return self.gamma**epoch
@@ -166,6 +171,6 @@ class MultiplicativeLR(_LambdaLR):
     """Times `lr_lambda(epoch)` after each epoch."""
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch <= 0:
+        if self.last_epoch <= 0 or self._beginning:
             return self._rates()
         return [rate * make(self.last_epoch) for rate, make in zip(self._rates(), self.lr_lambdas, strict=True)]
