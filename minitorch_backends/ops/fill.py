@@ -8,6 +8,7 @@ import numpy as np
 
 from ..conversion import converted, fitted, fitted_number
 from ..dtypes import DType, dtype_of
+from ..inplace import is_plain, write_plainly
 from ..kernels.elementwise import chosen
 from ..op import Array, op
 from ..samples import between, gapped, sample
@@ -88,6 +89,10 @@ _copied = Tensor.copy_  # type: ignore[attr-defined]
 def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write the elements of `src`, or a number, broadcast and converted to the shape and dtype of this tensor."""
     src = src if isinstance(src, Tensor) else number_as(src, self, "src", finite=False)
+    target, source = self._array, src._array
+    if source.dtype is target.dtype and source.shape == target.shape and src._node is None and is_plain(self):
+        write_plainly(self, target, source)
+        return self
     return _copied(self, src, non_blocking)
 
 

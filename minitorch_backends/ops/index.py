@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import watch
-from ..autograd.inference import InferenceCell
 from ..autograd.views import made_view
 from ..dtypes import dtype_of
-from ..inplace import about_to_write, bump, refuse_unwritable_memory
+from ..inplace import is_plain, write_plainly
 from ..kernels.elementwise import in_order
 from ..op import Array, op
 from ..samples import between, gapped, sample
@@ -189,21 +188,6 @@ def _getitem(self: Tensor, key: Any) -> Tensor:
     return view if arrays is None else read(view, arrays)
 
 
-def _is_plain(tensor: Tensor) -> bool:
-    """Whether a write needs no record and is seen by nobody: to a tensor without history that is no view."""
-    rare = watch.calls or watch.duals is not None or type(tensor._cell) is InferenceCell
-    return tensor._node is None and tensor._state is None and not rare
-
-
-def _write_number(tensor: Tensor, basic: tuple | None, number: np.ndarray) -> None:
-    """Write to a view of such a tensor, as the general path does, in a fifth of the time."""
-    target = tensor._array if basic is None else getitem.op.forward(tensor._array, basic)
-    refuse_unwritable_memory("copy_", target)
-    about_to_write(tensor)
-    target[...] = number
-    bump(tensor)
-
-
 def _setitem(self: Tensor, key: Any, value: Any) -> None:
     """Write a tensor or a number to the elements at an index, broadcast and converted to this tensor's dtype.
 
@@ -218,8 +202,8 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         self.masked_fill_(mask, reshape(value, ()))
         return
     basic, arrays = parsed(key, self._array.shape)
-    if is_number and arrays is None and _is_plain(self):
-        _write_number(self, basic, value._array)
+    if is_number and arrays is None and is_plain(self):
+        write_plainly(self, self._array if basic is None else getitem.op.forward(self._array, basic), value._array)
         return
     view = self
     if arrays is not None and basic is not None:
