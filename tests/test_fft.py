@@ -148,3 +148,7 @@ def test_lengths_that_are_the_usual_ones_or_others(name: str) -> None:
         for n in (1, 2, 3, 5, 8, 9):
             out = getattr(mt.fft, name)(mt.from_numpy(x), n)
             np.testing.assert_allclose(out.numpy(), getattr(np.fft, name)(x, n), atol=1e-12)
+
+
+def test_a_dimension_may_be_shifted_twice() -> None:
+    assert mt.fft.fftshift(mt.arange(5), (0, 0)).tolist() == [1, 2, 3, 4, 0]

@@ -366,7 +366,7 @@ def test_gradients_of_singular_vectors_do_not_square_the_values() -> None:
 def test_norms_in_another_type() -> None:
     for dtype in (mt.float16, mt.bfloat16):
         assert linalg.vector_norm(mt.ones(3, dtype=dtype), dtype=dtype).dtype is dtype
-        assert linalg.norm(mt.ones(3), dtype=dtype).dtype is dtype
+        assert linalg.norm(mt.ones(3, dtype=dtype), dtype=mt.float32).dtype is mt.float32
         assert linalg.vector_norm(mt.full((4,), 100.0, dtype=dtype), 3, dtype=dtype).item() == pytest.approx(
             158.74, rel=4e-3
         )
@@ -631,3 +631,71 @@ def test_gradients_of_eigenvectors_stay_hermitian(UPLO: str, dtype: mt.dtype) ->
     _, V = mt.linalg.eigh(A, UPLO)
     (V.abs() ** 2 * mt.arange(16.0, dtype=mt.float64).reshape(4, 4)).sum().backward()
     assert np.abs(A.grad.numpy() - A.grad.mH.numpy()).max() < 1e-12 * np.abs(A.grad.numpy()).max()
+
+
+@pytest.mark.parametrize("size", [2, 100])
+@pytest.mark.parametrize(
+    ("first", "second"), [("float64", "float32"), ("float32", "float64"), ("complex64", "float32")]
+)
+def test_systems_of_two_types_are_refused(first: str, second: str, size: int) -> None:
+    """Loops for small matrices took the bytes of one for those of the other."""
+    A, B = mt.eye(size, dtype=getattr(mt, first)) * 3, mt.ones(size, 1, dtype=getattr(mt, second))
+    pivots = mt.arange(1, size + 1, dtype=mt.int32)
+    for call in (
+        lambda: mt.linalg.solve(A, B), lambda: mt.linalg.solve(A, B.mT, left=False), lambda: mt.linalg.solve_ex(A, B),
+        lambda: mt.linalg.solve_triangular(A, B, upper=True), lambda: mt.cholesky_solve(B, A),
+        lambda: mt.linalg.lu_solve(A, pivots, B), lambda: mt.linalg.ldl_solve(A, pivots, B),
+        lambda: mt.linalg.tensorsolve(A, B[:, 0]), lambda: mt.linalg.lstsq(A, B),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="Expected A and B to have the same dtype"):
+            call()
+
+
+def test_types_in_which_norms_are_computed() -> None:
+    real, imaginary = mt.ones(2, 2), mt.full((2, 2), 1j)
+    assert mt.linalg.matrix_norm(real, dtype=mt.float64).dtype is mt.float64
+    for x, dtype, sentence in (
+        (imaginary, mt.float32, "complex for complex"), (real, mt.complex64, "real for real"),
+        (real.double(), mt.float32, "without narrowing"), (real, mt.int64, "floating or complex"),
+    ):  # fmt: skip
+        for norm in (mt.linalg.matrix_norm, mt.linalg.vector_norm, mt.linalg.norm):
+            with pytest.raises(RuntimeError, match=sentence):
+                norm(x, dtype=dtype)
+    with pytest.raises(RuntimeError, match="length 1 or 2"):
+        mt.linalg.norm(real, 2, ())
+
+
+def test_conditions_of_singular_matrices_by_the_nuclear_norm() -> None:
+    A = mt.tensor([[[1.0, 0.0], [0.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]]])
+    assert mt.linalg.cond(A, "nuc").tolist() == [math.inf, pytest.approx(4.5)]
+
+
+def test_signs_of_infinite_determinants() -> None:
+    sign, logarithm = mt.linalg.slogdet(mt.tensor([[math.inf, 0.0], [0.0, -2.0]]))
+    assert (sign.item(), logarithm.item()) == (-1.0, math.inf)
+    assert mt.logdet(mt.tensor([[math.inf, 0.0], [0.0, 2.0]])).item() == math.inf
+
+
+def test_tolerances_of_pseudo_inverses_and_ranks() -> None:
+    A = mt.tensor([[3.0, 0.0], [0.0, 1.0]], requires_grad=True)
+    inverses = mt.linalg.pinv(A, atol=mt.tensor([2.0, 0.5]))
+    assert inverses[:, 1, 1].tolist() == [0.0, 1.0]
+    inverses.sum().backward()
+    assert A.grad.shape == A.shape
+    assert mt.linalg.pinv(A, 0.5)[1, 1].item() == mt.linalg.pinv(A, 0.5, True)[1, 1].item() == 0.0
+    assert mt.linalg.matrix_rank(A, 2.0, True).item() == 1
+
+
+@pytest.mark.parametrize("exponent", [-1, -2, -3])
+def test_negative_powers(exponent: int) -> None:
+    A = mt.tensor([[2.0, 1.0], [0.5, 3.0]], dtype=mt.float64, requires_grad=True)
+    np.testing.assert_allclose(linalg.matrix_power(A, exponent).tolist(), np.linalg.matrix_power(A.tolist(), exponent))
+    assert mt.autograd.gradcheck(lambda A: linalg.matrix_power(A, exponent), (A,))
+    assert mt.autograd.gradgradcheck(lambda A: linalg.matrix_power(A, exponent), (A,))
+
+
+def test_powers_of_integers() -> None:
+    A = mt.tensor([[1, 2], [3, 4]])
+    assert mt.linalg.matrix_power(A, 3).tolist() == [[37, 54], [81, 118]]
+    with pytest.raises(RuntimeError, match="expected a floating point or complex tensor"):
+        mt.linalg.matrix_power(A, -1)

@@ -1,5 +1,7 @@
 """Products obey the live flags, forward and backward, and explain tells the truth about them."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -255,3 +257,26 @@ def test_addr_promotes_and_writes_what_its_tensor_holds() -> None:
     with pytest.raises(RuntimeError, match=r"addr_: result type mt.float64 can't be cast .* mt.int64"):
         whole.addr_(narrow, wide)
     assert whole.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_factors_that_the_type_of_a_product_does_not_hold_are_refused() -> None:
+    one = mt.ones(1, 1)
+    for x, factor in ((one, 2j), (one, 1e300), (one.long(), math.nan), (one.to(mt.int8), 300)):
+        for factors in ({"alpha": factor}, {"beta": factor}):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                mt.addmm(x, x, x, **factors)
+    with pytest.raises(RuntimeError, match="no floating point numbers"):
+        mt.addr(one.long(), one[0].long(), one[0].long(), beta=0.5)
+    assert mt.addmm(one.half(), one.half(), one.half(), beta=0.5, alpha=2).item() == 2.5
+
+
+def test_what_is_not_added_has_a_shape_all_the_same() -> None:
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        mt.addmv(mt.ones(2), mt.ones(3, 4), mt.ones(4), beta=0)
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        mt.baddbmm(mt.ones(5, 3, 2), mt.ones(2, 3, 4), mt.ones(2, 4, 2), beta=0)
+
+
+def test_distances_of_vectors_of_nothing() -> None:
+    for p in (0.0, 1.0, 2.0, math.inf):
+        assert mt.cdist(mt.ones(3, 0), mt.ones(4, 0), p).tolist() == [[0.0] * 4] * 3

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import promote_types
+from ..conversion import fitted_number
+from ..dtypes import INTEGER, dtype_of, promote_types
+from ..kernels.elementwise import is_half
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -22,14 +24,13 @@ def added(
     name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
 ) -> np.ndarray:
     """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
-    if type(beta) is not int or type(alpha) is not int:
-        _refuse_no_number(name, beta=beta, alpha=alpha)
     refuse_mixed(a, b)
     refuse_mixed(x, a)
+    if beta != 1 or alpha != 1:
+        _refuse_unheld(name, a.dtype, beta=beta, alpha=alpha)
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
-    if beta != 0:
-        refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)
@@ -38,10 +39,13 @@ def added(
     return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype), out=result)
 
 
-def _refuse_no_number(name: str, **factors: Any) -> None:
+def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
+    """Raise TypeError for factors that are no numbers, RuntimeError for those that the type of the product does not
+    hold; half types are multiplied in float32."""
     for factor, value in factors.items():
         if isinstance(value, (str, bytes, list, tuple)) or value is None:
             raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
+        fitted_number(np.asarray(value), dtype_of(np.empty(0, np.float32 if is_half(dtype) else dtype)))
 
 
 def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -148,6 +152,8 @@ def addr(
     """beta * input + alpha * outer(vec1, vec2), in the type that all three promote to."""
     of_dims("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
     dtype = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
+    if dtype.category <= INTEGER and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise RuntimeError(f"addr(): for integers, beta and alpha must be no floating point numbers: {beta}, {alpha}")
     column, row = vec1.to(dtype).unsqueeze(1), vec2.to(dtype).unsqueeze(0)
     return addmm(input.to(dtype), column, row, beta=beta, alpha=alpha, precision=precision)
 

@@ -12,7 +12,7 @@ from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor, adopt
 from .arrange import roll
 from .cast import refuse_device
-from .dims import wrap_dims
+from .dims import wrap_dim
 from .fourier import whole
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
@@ -60,7 +60,8 @@ def rfftfreq(
 
 
 def _rolled(input: Tensor, dim: Any, inverse: bool) -> Tensor:
-    dims = tuple(range(input.ndim)) if dim is None else wrap_dims(dim, input.ndim)
+    given = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    dims = tuple(wrap_dim(each, input.ndim) for each in given)
     if not dims:
         raise RuntimeError("`shifts` required: a tensor without dimensions has no frequencies to shift")
     shifts = tuple((input.shape[each] + inverse) // 2 for each in dims)

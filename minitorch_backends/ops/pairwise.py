@@ -134,7 +134,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         raise RuntimeError(f"cdist only supports non-negative p values, and got {p}")
     if compute_mode is not None and compute_mode not in _MODES:
         raise ValueError(f"{compute_mode!r} is not a valid value for compute_mode; expected None or one of {_MODES}")
-    if p == 2 and compute_mode != _BY_PRODUCTS:
+    if not x1.shape[-1] or (p == 2 and compute_mode != _BY_PRODUCTS):
         return euclidean_distances(x1, x2)
     if p != 2:
         return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)

@@ -208,7 +208,10 @@ def _sign_and_logarithm(A: Array):
     found = call(kernels.lu_factor, A)
     diagonal = found.LU.diagonal(0, -2, -1)
     size = np.abs(diagonal)
-    units = np.divide(diagonal, size, out=np.zeros_like(diagonal), where=size != 0)
+    if A.dtype.kind == "c":
+        units = np.divide(diagonal, size, out=np.zeros_like(diagonal), where=size != 0)
+    else:
+        units = np.sign(diagonal)  # of infinite ones, too
     sign = np.multiply.reduce(units, axis=-1) * _parity(found.pivots)
     logarithm = np.add.reduce(np.log(size), axis=-1)
     return SignAndLogarithm(np.asarray(sign).astype(A.dtype), np.asarray(logarithm), found.LU, found.pivots)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import to_dtype
+from ...dtypes import promote_types, to_dtype
 from ...samples import Sample, between, gapped, sample
 from ...tensor import Tensor
 from ..dims import wrap_dims
@@ -56,11 +56,25 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
         raise RuntimeError(
             f"linalg.vector_norm: expected a number for ord, and got {ord!r}; see matrix_norm for others"
         )
-    if dtype is not None and to_dtype(dtype).is_complex and not x.is_complex():
-        raise RuntimeError(f"linalg.vector_norm: dtype should be real for real inputs, but got {dtype!r}")
-    if dtype is not None and not (to_dtype(dtype).is_complex or to_dtype(dtype).is_floating_point):
-        raise RuntimeError(f"linalg.vector_norm: dtype should be floating or complex, but got {dtype!r}")
+    _refuse_dtype("vector_norm", x, dtype)
     return norm_of_elements(x, ord, None if dim == () else dim, keepdim, dtype=dtype)
+
+
+def _refuse_dtype(function: str, x: Tensor, dtype: Any) -> None:
+    """Raise RuntimeError for a type to compute in that is not of the input's kind, or holds less."""
+    if dtype is None:
+        return
+    wanted = to_dtype(dtype)
+    if not (wanted.is_complex or wanted.is_floating_point):
+        raise RuntimeError(f"linalg.{function}: dtype should be floating or complex, but got {wanted!r}")
+    if wanted.is_complex != x.is_complex():
+        kind = "complex for complex" if x.is_complex() else "real for real"
+        raise RuntimeError(f"linalg.{function}: dtype should be {kind} inputs, but got {wanted!r}")
+    if promote_types(x.dtype, wanted) is not wanted:
+        raise RuntimeError(
+            f"linalg.{function}: the dtype of the input, {x.dtype!r}, should be convertible without narrowing to the "
+            f"specified dtype, {wanted!r}; convert the input with .to(dtype)"
+        )
 
 
 def _matrix_samples() -> Iterator[Sample]:
@@ -85,7 +99,7 @@ def matrix_norm(
 
     `ord`: "fro" (root of the sum of squares), "nuc" (sum of singular values), 2 and -2 (largest and smallest singular
     value), 1 and -1 (largest and smallest sum of a column's absolute values), inf and -inf (of a row's). Raises
-    RuntimeError for other orders, for negative ones of nothing, and for dimensions that are no two.
+    RuntimeError for other orders and for dimensions that are no two, IndexError for negative orders of nothing.
     """
     of_matrices("matrix_norm", tensor_argument("matrix_norm", "A", A))
     dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), A.ndim)
@@ -93,7 +107,8 @@ def matrix_norm(
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple of different dimensions. Got {dim!r}")
     if ord not in _ORDERS:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord!r} not supported; expected one of {_ORDERS}")
-    A = of_floating("matrix_norm", A if dtype is None else A.to(dtype))
+    _refuse_dtype("matrix_norm", of_floating("matrix_norm", A), dtype)
+    A = A if dtype is None else A.to(dtype)
     if ord == "fro":
         return norm_of_elements(A, 2, dims, keepdim)
     if ord in _BY_VALUES:
@@ -109,7 +124,7 @@ def _extreme(values: Tensor, ord: Any, dim: int) -> Tensor:
     """The largest for positive orders, 0 of none; the smallest for negative ones."""
     if not values._array.shape[dim]:
         if ord < 0:
-            raise RuntimeError(f"linalg.matrix_norm: nothing has a smallest value, of which order {ord} is the norm")
+            raise IndexError(f"linalg.matrix_norm: nothing has a smallest value, of which order {ord} is the norm")
         return values.sum(dim)
     return values.amax(dim) if ord > 0 else values.amin(dim)
 
@@ -139,6 +154,10 @@ def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False,
     With an `ord` and no `dim` the input must have one dimension, or two. See `vector_norm` and `matrix_norm`.
     """
     tensor_argument("norm", "input", input)
+    if dim == ():
+        raise RuntimeError(
+            "linalg.norm: If dim is specified, it must be of length 1 or 2. Got []; leave it out for all"
+        )
     if ord is None:
         return vector_norm(input, 2, dim, keepdim, dtype=dtype)
     if dim is None:
@@ -149,6 +168,8 @@ def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False,
             )
         dim = 0 if input.ndim == 1 else (0, 1)
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    if len(dims) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if len(dims) == 2:
         return matrix_norm(input, ord, dims, keepdim, dtype=dtype)
     return vector_norm(input, ord, dims, keepdim, dtype=dtype)
@@ -192,5 +213,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     inverse, info = inv_ex(A)
+    if info._array.any():
+        inverse = inverse.where((info == 0)[..., None, None], 0)
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
     return found.where(info == 0, math.inf) if info._array.any() else found

@@ -232,20 +232,21 @@ def _pinv(A: Array, atol, rtol, hermitian):
         U, values, Vh = found.U, found.S, found.Vh
     size = np.abs(values)
     kept = size > _cut(size.max(-1, initial=0), A.shape, A.dtype, atol, rtol)[..., None]
-    inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
+    inverse = np.divide(1, values, out=np.zeros(kept.shape, values.dtype), where=kept)
     return product(Vh.conj().swapaxes(-1, -2) * inverse[..., None, :], U.conj().swapaxes(-1, -2))
 
 
 @declared(reference=_pinv_reference, samples=_pinv_samples)
-def pinv(A: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverse. A: (..., m, n).
 
     Singular values up to max(atol, rtol * the largest) count as zero; rtol is max(m, n) * eps unless an atol is given.
-    Both may be tensors with a value for each matrix. If `hermitian`, eigenvalues of the lower triangle are used. The
-    gradient is that at constant rank. Raises RuntimeError for vectors, LinAlgError as `svd` does.
+    Both may be tensors with a value for each matrix; `rcond` is an older name of rtol. If `hermitian`, eigenvalues of
+    the lower triangle are used. The gradient is that at constant rank. Raises RuntimeError for vectors, LinAlgError as
+    `svd` does.
     """
     of_matrices("pinv", of_floating("pinv", A))
-    return _pinv(A, _tolerance(atol), _tolerance(rtol), hermitian)
+    return _pinv(A, _tolerance(atol), _tolerance(rcond if rtol is None else rtol), hermitian)
 
 
 # Ranks
@@ -267,7 +268,7 @@ def _rank_reference(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bo
 
 
 @declared(reference=_rank_reference, samples=_rank_samples)
-def matrix_rank(A: Tensor, tol: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """How many singular values (absolute eigenvalues, if `hermitian`) are above max(atol, rtol * the largest), int64.
 
     rtol is max(m, n) * eps unless an atol is given. A: (..., m, n).

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dtypes import dtype_of
 from ...kernels import linalg as kernels
 from ...op import Array, composite, op
 from ...samples import Sample, between, sample
@@ -159,7 +160,13 @@ def solve_triangular(A: Array, B: Array, *, upper, left=True, unitriangular=Fals
 
 
 def fitting(function: str, A: np.ndarray, B: np.ndarray, left: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """The matrices of a system with equal batches; raises RuntimeError for shapes that do not meet."""
+    """The matrices of a system with equal batches; raises RuntimeError for types that differ and shapes that do not
+    meet."""
+    if A.dtype != B.dtype:
+        raise RuntimeError(
+            f"linalg.{function}: Expected A and B to have the same dtype, but found {dtype_of(A)!r} and "
+            f"{dtype_of(B)!r} instead; convert one of them with .to(dtype)"
+        )
     if A.shape[-2] != B.shape[-2 if left else -1]:
         a, b = (f"{each.shape[-2]}x{each.shape[-1]}" for each in (A, B))
         equation = "AX = B" if left else "XA = B"
