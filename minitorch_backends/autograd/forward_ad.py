@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import watch
 from ..declared import registry
-from ..dtypes import FLOATING, dtype_of
+from ..dtypes import FLOATING, dtype_of, to_dtype
 from ..kernels.locks import lock
 from ..scopes import Scope
 from ..tensor import Tensor, adopt, sharing
@@ -269,7 +269,7 @@ class _Duals:
 
 def _or_zeros(tangent: Tensor | None, like: tuple | None) -> Tensor | None:
     """A tangent, or zeros like the argument without one, where it is a tensor that could have one."""
-    if tangent is not None or like is None or dtype_of(np.empty(0, like[1])).category < FLOATING:
+    if tangent is not None or like is None or to_dtype(like[1]).category < FLOATING:
         return tangent
     return adopt(np.zeros(*like))
 

@@ -61,7 +61,9 @@ class _Numbered(Module):
         """Put one in before `position`. Raises IndexError for a place that is none."""
         values = self._items()
         if not -len(values) <= position <= len(values):
-            raise IndexError(f"index {position} is out of range of {len(values)} entries, and their end")
+            raise IndexError(
+                f"index {position} is out of range for {len(values)} entries; expected -{len(values)} to {len(values)}"
+            )
         values.insert(position, value)
         return self._fill(values)
 

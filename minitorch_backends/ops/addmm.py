@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..conversion import fitted_number
-from ..dtypes import INTEGER, dtype_of, promote_types
+from ..dtypes import INTEGER, promote_types, to_dtype
 from ..kernels.elementwise import is_half
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
@@ -45,7 +45,7 @@ def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
     for factor, value in factors.items():
         if isinstance(value, (str, bytes, list, tuple)) or value is None:
             raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
-        fitted_number(np.asarray(value), dtype_of(np.empty(0, np.float32 if is_half(dtype) else dtype)))
+        fitted_number(np.asarray(value), to_dtype(np.float32 if is_half(dtype) else dtype))
 
 
 def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:

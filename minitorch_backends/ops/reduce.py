@@ -165,21 +165,13 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
 
     The tensor itself when it has that size. Raises RuntimeError for a size that does not broadcast to the tensor's.
     """
-    if len(args) == 2 and not named and isinstance(args[0], Tensor) and type(args[1]) is tuple:
-        input, size = args
-        array = input._array
+    if len(args) > 1 and not named and isinstance(args[0], Tensor):
+        input, array = args[0], args[0]._array
+        size = args[1] if len(args) == 2 and type(args[1]) is tuple else shape_of(args[1:])
         if array.shape == size and (size or array.dtype.kind in "fc"):
             return input
         if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not watch.calls:
             return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes this way
-    if (
-        len(args) > 1
-        and not named
-        and isinstance(args[0], Tensor)
-        and args[0].ndim
-        and args[0].shape == shape_of(args[1:])
-    ):
-        return args[0]
     return _sum_to_size(*args, **named)
 
 

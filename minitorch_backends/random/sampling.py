@@ -9,10 +9,9 @@ import numpy as np
 
 from ..conversion import fitted
 from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
-from ..factories import made, settled, shape_given
+from ..factories import empty_like, made, settled, shape_given
 from ..limits import finfo
 from ..ops.grid import broadcast_shapes
-from ..size import repeats
 from ..tensor import Tensor, adopt
 from .generator import Generator, default_generator
 
@@ -134,7 +133,7 @@ def _refuse_other(name: str, input: Any) -> None:
 def _laid_out(drawn: Tensor, like: Tensor) -> Tensor:
     """A new tensor laid out in memory as another."""
     if not like._array.flags.c_contiguous:
-        out = np.empty_like(like._array, drawn._array.dtype, "C" if repeats(like._array) else "K")
+        out = empty_like(like, dtype=drawn.dtype)._array
         out[...] = drawn._array
         drawn._array = out
     return drawn

@@ -154,10 +154,8 @@ def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False,
     With an `ord` and no `dim` the input must have one dimension, or two. See `vector_norm` and `matrix_norm`.
     """
     tensor_argument("norm", "input", input)
-    if dim == ():
-        raise RuntimeError(
-            "linalg.norm: If dim is specified, it must be of length 1 or 2. Got []; leave it out for all"
-        )
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     if ord is None:
         return vector_norm(input, 2, dim, keepdim, dtype=dtype)
     if dim is None:
@@ -168,8 +166,6 @@ def norm(input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False,
             )
         dim = 0 if input.ndim == 1 else (0, 1)
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    if len(dims) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if len(dims) == 2:
         return matrix_norm(input, ord, dims, keepdim, dtype=dtype)
     return vector_norm(input, ord, dims, keepdim, dtype=dtype)

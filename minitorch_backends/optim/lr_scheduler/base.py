@@ -26,6 +26,9 @@ class LRScheduler:
     _beginning = False
     """Whether the constructor makes the first step."""
 
+    _follows = False
+    """Whether rates are made from those in force, which the optimiser of a schedule that is gone on with has."""
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         for index, group in enumerate(groups_of(optimizer)):
             if last_epoch == -1:
@@ -64,7 +67,10 @@ class LRScheduler:
         if not (epoch is None or isinstance(epoch, (int, float))):
             raise TypeError(f"expected a number as an epoch, and got {epoch!r}")
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._set(self.get_lr() if epoch is None else self._at_epoch())
+        if self._beginning and self._follows and self.last_epoch > 0:
+            self._set(self._rates())
+        else:
+            self._set(self.get_lr() if epoch is None else self._at_epoch())
 
     def _at_epoch(self) -> list[float]:
         """The rates for `last_epoch`, whatever is in force."""

@@ -18,17 +18,15 @@ __all__ = [
 
 class _FactorLR(LRScheduler):
     """The rate is `eta_min` plus a factor times what the first rate is above that. Each step multiplies by the ratio of
-    two factors, so that other schedules may act beside it. The optimiser of a schedule that is gone on with has its
-    rates."""
+    two factors, so that other schedules may act beside it."""
 
+    _follows = True
     eta_min: float = 0.0
 
     def _factor_at(self, epoch: int) -> float:
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
-        if self._beginning and self.last_epoch > 0:
-            return self._rates()
         before = self._factor_at(self.last_epoch - 1) if self.last_epoch > 0 else 1.0
         factor = self._factor_at(self.last_epoch)
         if before == 0:
@@ -108,8 +106,7 @@ class ExponentialLR(_FactorLR):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        gamma = self.gamma if self.last_epoch > 0 and not self._beginning else 1.0
-        return [rate * gamma for rate in self._rates()]
+        return [rate * (self.gamma if self.last_epoch > 0 else 1.0) for rate in self._rates()]
 
     def _factor_at(self, epoch: int) -> float:
         return self.gamma**epoch
@@ -170,7 +167,9 @@ class LambdaLR(_LambdaLR):
 class MultiplicativeLR(_LambdaLR):
     """Times `lr_lambda(epoch)` after each epoch."""
 
+    _follows = True
+
     def get_lr(self) -> list[float]:
-        if self.last_epoch <= 0 or self._beginning:
+        if self.last_epoch <= 0:
             return self._rates()
         return [rate * make(self.last_epoch) for rate, make in zip(self._rates(), self.lr_lambdas, strict=True)]
