@@ -45,7 +45,10 @@ def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
     for factor, value in factors.items():
         if isinstance(value, (str, bytes, list, tuple)) or value is None:
             raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
-        fitted_number(np.asarray(value), to_dtype(np.float32 if is_half(dtype) else dtype))
+        try:
+            fitted_number(np.asarray(value), to_dtype(np.float32 if is_half(dtype) else dtype))
+        except RuntimeError as error:
+            raise RuntimeError(f"{name}(): argument {factor!r}: {error}") from None
 
 
 def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
