@@ -28,13 +28,16 @@ UNDERIVABLE = {
     "distinct",
     "geqrf",
     "heaviside",
+    "igamma",
+    "igammac",
     "linalg_ldl_factor",
     "linalg_ldl_factor_ex",
     "linalg_ldl_solve",
     "unique",
     "unique_consecutive",
+    "zeta",
 }
-"""Whose results require gradients, which backward refuses to find, as in torch."""
+"""Whose results require gradients, which backward refuses to find, for some inputs or all, as in torch."""
 
 
 def is_composite(name: str) -> bool:

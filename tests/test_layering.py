@@ -52,6 +52,7 @@ RANKS = {
     "explain": 5,
     "cli": 5,
     "pytest_plugin": 5,
+    "special": 5,
     "testing": 5,
     "utils": 5,
     "__init__": 6,

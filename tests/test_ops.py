@@ -312,7 +312,7 @@ def test_inplace_form_equals_the_op(name: str) -> None:
     assert checked, f"no sample of {name} can be written in place"
 
 
-@pytest.mark.parametrize("name", with_inplace_form())
+@pytest.mark.parametrize("name", [name for name in with_inplace_form() if name not in UNDERIVABLE])
 def test_inplace_form_has_the_gradient_of_the_op(name: str) -> None:
     for call, out in writable_calls(name, mt.float64) if takes(name, mt.float64) else ():
         if not run(

@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     multihead,
     normalization,
     padding,
+    polynomials,
     pool,
     recurrent,
     remake,
@@ -34,6 +35,7 @@ from .activation import relu as relu
 from .addmm import *  # noqa: F403
 from .arithmetic import *  # noqa: F403
 from .arrange import *  # noqa: F403
+from .bessel import *  # noqa: F403
 from .cast import *  # noqa: F403
 from .comparison import *  # noqa: F403
 from .complexes import *  # noqa: F403
@@ -43,6 +45,7 @@ from .einsum import *  # noqa: F403
 from .exponential import *  # noqa: F403
 from .extrema import *  # noqa: F403
 from .fill import *  # noqa: F403
+from .gamma import *  # noqa: F403
 from .grid import *  # noqa: F403
 from .index import *  # noqa: F403
 from .join import *  # noqa: F403

@@ -197,3 +197,41 @@ def xlogy(input: Array, other: Array):
     """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
     product = np.asarray(input * elementwise.each(np.log, other))
     return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+
+
+def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """g * log1p(other), and 0 where 0 * log1p(-1) was 0."""
+    other = other.to(promote_types(other.dtype, g.dtype))
+    return g * other.where(((input == 0) & (other <= -1)).logical_not(), 0).log1p()
+
+
+@op(
+    input=_log1p_where_counted,
+    other=lambda g, input, other: g * input / (other + 1),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input, other: np.where(input == 0, 0.0, input * np.log1p(other)),
+    samples=pairs(-2, 2.3, -0.7, 2),
+)
+def xlog1py(input: Array, other: Array):
+    """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
+    product = np.asarray(input * np.log1p(other))
+    return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+
+
+def _entropy_reference(input: np.ndarray) -> np.ndarray:
+    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0.0, np.where(input < 0, -np.inf, np.nan)))
+
+
+@op(
+    input=lambda g, input: g * (-1 - input.log()),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_entropy_reference,
+    samples=unary_samples(0.2, 3),
+)
+def entr(input: Array):
+    """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
+    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ __all__ = [
 
 
 @functools.cache
-def _special() -> Any:
+def scipy_special() -> Any:
+    """SciPy's special functions."""
     import scipy.special
 
     return scipy.special
@@ -83,6 +85,71 @@ def _erfinv_reference(input: np.ndarray) -> np.ndarray:
 def erfinv(input: Array):
     """The inverse of `erf`; infinite at -1 and 1, NaN outside."""
     return elementwise.erfinv(input)
+
+
+@op(
+    input=lambda g, input, out: g * (2 * input * out - 2 / math.sqrt(math.pi)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: np.exp(input * input) * _elementwise(math.erfc)(input),
+    samples=unary_samples(),
+)
+def erfcx(input: Array):
+    """exp(input**2) * erfc(input), which neither overflows nor vanishes for large input."""
+    return scipy_special().erfcx(input)
+
+
+# The normal distribution
+
+
+def _ndtr_reference(input: np.ndarray) -> np.ndarray:
+    return _elementwise(math.erfc)(-input / math.sqrt(2)) / 2
+
+
+@op(
+    input=lambda g, input: g * ((input * input * -0.5).exp() / math.sqrt(2 * math.pi)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_ndtr_reference,
+    samples=unary_samples(-4, 4),
+)
+def ndtr(input: Array):
+    """P(X <= input) of a standard normal X, accurate in both tails."""
+    return scipy_special().ndtr(input)
+
+
+@op(
+    input=lambda g, input: g * (math.sqrt(2 / math.pi) / erfcx(input * -math.sqrt(0.5))),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: np.log(_ndtr_reference(input)),
+    samples=unary_samples(-4, 4),
+)
+def log_ndtr(input: Array):
+    """The logarithm of `ndtr`, which stays finite where that underflows."""
+    return scipy_special().log_ndtr(input)
+
+
+def _quantile(p: float) -> float:
+    if 0 < p < 1:
+        return statistics.NormalDist().inv_cdf(p)
+    return {0: -math.inf, 1: math.inf}.get(p, math.nan)
+
+
+@op(
+    input=lambda g, out: g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_elementwise(_quantile),
+    samples=unary_samples(0.02, 0.97),
+)
+def ndtri(input: Array):
+    """The inverse of `ndtr`; infinite at 0 and 1, NaN outside."""
+    return scipy_special().ndtri(input)
 
 
 @op(
@@ -157,7 +224,7 @@ def polygamma(n, input: Array):
         raise TypeError(f"polygamma(n, x): argument 'n' must be an int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, and got {n}; expected 0 for digamma, or more")
-    return _special().polygamma(n, input).astype(input.dtype)
+    return scipy_special().polygamma(n, input).astype(input.dtype)
 
 
 # Signs, steps and scales

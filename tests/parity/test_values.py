@@ -49,6 +49,7 @@ ROUGH_IN_TORCH = {
     "cosine_similarity": "its eps is a float32 constant",
     "polygamma": "a series cut off at float32 accuracy",
     "digamma": "its gradient is polygamma",
+    **dict.fromkeys(("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"), "rational functions of float32 accuracy"),
 }
 """Functions whose float64 kernel in torch is less precise than that, and why."""
 
@@ -102,6 +103,7 @@ VALUE_ERRORS = {"affine_grid"}
 """Which refuse dtypes by a ValueError in torch, and here as all do."""
 
 WRONG_IN_TORCH: dict[tuple[str, Any], str] = {
+    ("airy_ai", "float64"): "a rational function of six digits",
     ("grid_sample", "bfloat16"): "places are rounded to eight bits",
     ("grid_sample", "float16"): "places are rounded to eleven bits",
     ("pixel_unshuffle", 2): "an empty batch keeps its sizes",

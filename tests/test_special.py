@@ -1,0 +1,82 @@
+"""Special functions beyond the samples of their declarations: known numbers, limits, tails, and what is refused."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import special
+from minitorch_backends.autograd.gradcheck import gradcheck
+
+
+def double(*values: float) -> mt.Tensor:
+    return mt.tensor(list(values), dtype=mt.float64)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "value"),
+    [
+        (special.erfcx, 1e3, 5.6418930016e-4),
+        (special.ndtr, -10.0, 7.61985302416e-24),
+        (special.log_ndtr, -40.0, -804.60844201),
+        (special.ndtri, 0.975, 1.95996398454),
+        (special.i0, 1.0, 1.26606587775),
+        (special.i1e, 1e4, 3.9892731960e-3),
+        (special.bessel_j1, 1.0, 0.440050585745),
+        (special.bessel_y0, 1.0, 0.0882569642156),
+        (special.modified_bessel_k1, 1.0, 0.601907230197),
+        (special.scaled_modified_bessel_k0, 1e4, 0.012532984686),
+        (special.airy_ai, 0.0, 0.355028053888),
+        (special.spherical_bessel_j0, 0.0, 1.0),
+    ],
+)
+def test_known_numbers(function: Callable[..., mt.Tensor], argument: float, value: float) -> None:
+    assert function(double(argument)).item() == pytest.approx(value, rel=1e-8)
+
+
+def test_zeta_and_multivariate_gamma() -> None:
+    assert special.zeta(2, double(1.0)).item() == pytest.approx(math.pi**2 / 6)
+    assert special.zeta(1, double(2.0)).item() == math.inf
+    assert special.multigammaln(double(2.0), 2).item() == pytest.approx(math.log(math.pi / 2))
+    for p in (0, -1, 2**40):
+        with pytest.raises(RuntimeError, match=r"mvlgamma\(\): p must be an integer from 1"):
+            mt.mvlgamma(double(2.0), p)
+
+
+def test_zero_times_an_infinite_logarithm() -> None:
+    zero = double(0.0, 0.0, 0.0).requires_grad_()
+    out = special.xlog1py(zero, double(-1.0, math.inf, math.nan))
+    assert out.tolist()[:2] == [0, 0]
+    assert math.isnan(out[2].item())
+    assert special.entr(double(0.0, -1.0, math.inf)).tolist() == [0, -math.inf, -math.inf]
+
+
+def test_slopes_of_bessel_functions_at_zero() -> None:
+    x = double(0.0).requires_grad_()
+    assert mt.autograd.grad(special.i0(x).sum(), x)[0].item() == 0
+    for function in (special.i1, special.i1e):
+        assert mt.autograd.grad(function(x).sum(), x)[0].item() == 0.5
+
+
+@pytest.mark.parametrize("function", [mt.igamma, mt.igammac, special.zeta])
+def test_gradients_of_the_second_argument(function: Callable[..., mt.Tensor]) -> None:
+    assert gradcheck(lambda x: function(double(1.5, 3.0), x), double(0.7, 2.5).requires_grad_())
+
+
+def test_degrees_of_polynomials() -> None:
+    x = double(0.3, -1.0, 1.0)
+    assert special.chebyshev_polynomial_t(x, 40).tolist() == pytest.approx([math.cos(40 * math.acos(0.3)), 1, 1])
+    assert special.legendre_polynomial_p(x, double(-2.0, 2.9, math.nan)).tolist()[:2] == [1, 1]
+    assert math.isnan(special.laguerre_polynomial_l(x, math.nan)[0].item())
+    assert special.hermite_polynomial_h(mt.tensor([1, 2]), 3).dtype is mt.float32
+    with pytest.raises(RuntimeError, match=r"legendre_polynomial_p\(\): degree n must be at most 65536, got 1e\+20"):
+        special.legendre_polynomial_p(x, 1e20)
+
+
+def test_second_names() -> None:
+    assert special.expit is mt.sigmoid
+    assert special.psi is mt.digamma
+    assert special.gammaln is mt.lgamma
+    assert special.gammainc is mt.igamma
+    assert special.multigammaln is mt.mvlgamma
