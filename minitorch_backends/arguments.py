@@ -1,5 +1,5 @@
 """What to say of arguments of the wrong type or shape. Nothing is checked before a call; where one has failed in the
-middle, its arguments are held against the annotations of the function. And the names that arguments have in NumPy."""
+middle, its arguments are held against the annotations of the function."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import dis
 import inspect
 import numbers
 import reprlib
+import sys
 import types
 import typing
-from collections.abc import Callable, Container, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -17,30 +19,10 @@ import numpy as np
 
 from .tensor import Tensor
 
-__all__ = [
-    "FAILURES",
-    "NUMPY_NAMES",
-    "in_torchs_names",
-    "mismatched",
-    "mistyped",
-    "mistyped_call",
-    "refuse_other_than_bool",
-]
-
-NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
-"""Names of arguments in NumPy, which torch takes as well."""
+__all__ = ["FAILURES", "mismatched", "mistyped", "mistyped_call", "refuse_other_than_bool", "warn_caller"]
 
 FAILURES = (TypeError, ValueError, AttributeError, KeyError, RecursionError)
 """What an argument of the wrong type brings about."""
-
-
-def in_torchs_names(named: dict[str, Any], known: Container[str]) -> dict[str, Any]:
-    """Keyword arguments with torch's names in place of NumPy's, of a function that knows the former."""
-    renamed = {}
-    for name, value in named.items():
-        other = NUMPY_NAMES.get(name, name)
-        renamed[other if name not in known and other in known and other not in named else name] = value
-    return renamed
 
 
 def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
@@ -48,6 +30,14 @@ def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
     if not isinstance(value, (bool, np.bool_)):
         several = "; several dimensions are given as a tuple" if argument == "keepdim" else ""
         raise TypeError(f"{name}(): argument {argument!r} must be bool, not {type(value).__name__} {value!r}{several}")
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line outside this package that made the call."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, UserWarning, stacklevel=depth)
 
 
 def mistyped(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from . import watch
-from .arguments import FAILURES, in_torchs_names, mismatched, mistyped, refuse_other_than_bool
+from .arguments import FAILURES, mismatched, mistyped, refuse_other_than_bool
 from .autograd.anomaly_mode import note_call
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
@@ -24,6 +24,7 @@ from .kernels.elementwise import in_rows
 from .kernels.quiet import restore, silence
 from .operands import arrays_of
 from .out import written_out
+from .overloads import Overloads
 from .tensor import Tensor, adopt
 
 __all__ = ["Array", "Arrays", "Op"]
@@ -72,13 +73,15 @@ class Op:
         self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]
     ) -> None:
         self.forward, self.name = forward, options.pop("name") or forward.__name__
+        aliases, deprecated = options.pop("aliases"), options.pop("deprecated")
         self.__dict__.update(options | {"called": options["called"] or self.name})
         parameters = inspect.signature(forward).parameters.values()
         lists = [p.name for p in parameters if _marks(p.annotation, Arrays)]
         self.inputs = tuple(lists or [p.name for p in parameters if _marks(p.annotation, Array)])
         self.listed, self.results = bool(lists), fields_of_result(forward)
         self.order = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
-        self.known = frozenset(p.name for p in parameters)
+        self.overloads = Overloads(parameters, aliases, deprecated)
+        self.known = self.overloads.known
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self.switches = tuple(name for name, default in self.defaults.items() if type(default) is bool)
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
@@ -183,11 +186,11 @@ class Op:
         order = self.order
         if self.variadic is not None:
             args = self._gathered(args)
+        if len(args) > len(order) or (named and not named.keys() <= self.known):
+            args, named = self.overloads.resolve(self.name, args, named)
         if len(args) > len(order):
             raise TypeError(f"{self.name}() takes {len(order)} positional arguments {order}, and got {len(args)}")
         bound = self.defaults | dict(zip(order, args, strict=False))
-        if named and not named.keys() <= self.known:
-            named = in_torchs_names(named, self.known)
         for name, value in named.items():
             if name not in self.known:
                 raise TypeError(

@@ -120,10 +120,10 @@ def get_default_dtype() -> DType:
     return _default
 
 
-def set_default_dtype(dtype: Any) -> None:
-    """Make `dtype`, a floating type, the one that Python floats give from now on, in the whole process."""
+def set_default_dtype(d: Any) -> None:
+    """Make `d`, a floating type, the one that Python floats give from now on, in the whole process."""
     global _default
-    dtype = to_dtype(dtype)
+    dtype = to_dtype(d)
     if not dtype.is_floating_point:
         raise TypeError(
             f"only floating types can be the default dtype, and got {dtype!r}; expected mt.float32, for example"
@@ -164,9 +164,9 @@ def to_dtype(dtype: Any) -> DType:
     return _by_numpy.setdefault(found.dtype, found)
 
 
-def promote_types(first: DType, second: DType) -> DType:
+def promote_types(type1: DType, type2: DType) -> DType:
     """The smallest type to which torch promotes both."""
-    first, second = to_dtype(first), to_dtype(second)
+    first, second = to_dtype(type1), to_dtype(type2)
     if first is second:
         return first
     if first.category != second.category:

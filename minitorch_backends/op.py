@@ -20,13 +20,14 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import FAILURES, in_torchs_names, mistyped_call
+from .arguments import FAILURES, mistyped_call
 from .closures import binary, unary, writing
 from .declared import registry
 from .dispatch import Array, Arrays, Op
 from .inplace import refuse_unfit
 from .operands import EVERY_CATEGORY
 from .out import written_out
+from .overloads import Overloads
 from .tensor import Tensor
 from .written import written
 
@@ -53,6 +54,8 @@ def composite(
     takes: str = EVERY_CATEGORY,
     inplace: bool = False,
     takes_out: bool = False,
+    aliases: dict[str, str] | None = None,
+    deprecated: tuple[str, ...] = (),
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
@@ -66,12 +69,13 @@ def composite(
         public_name = name or function.__name__
         function.__name__ = function.__qualname__ = public_name
 
-        known = frozenset(inspect.signature(function).parameters)
+        overloads = Overloads(inspect.signature(function).parameters.values(), aliases, deprecated)
+        known, most = overloads.known, overloads.most
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
-            if named and not named.keys() <= known:
-                named = in_torchs_names(named, known)
+            if len(args) > most or (named and not named.keys() <= known):
+                args, named = overloads.resolve(public_name, args, named)
             if out is None:
                 try:
                     return function(*args, **named)
@@ -82,11 +86,12 @@ def composite(
             return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
 
         installed = function if takes_out else public
+        installed.overloads = overloads  # type: ignore[attr-defined]
         registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as)
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
-            _install_inplace(public_name, _copying(public_name, function))
+            _install_inplace(public_name, _copying(public_name, public), public)
         return installed
 
     return declare
@@ -103,9 +108,10 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
     return write
 
 
-def _install_inplace(name: str, write: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Make the method `name_`."""
+def _install_inplace(name: str, write: Callable[..., Tensor], public: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Make the method `name_`, of the signature of `public`."""
     write.__name__ = write.__qualname__ = name + "_"
+    write.__wrapped__ = public  # type: ignore[attr-defined]
     write.__doc__ = f"`{name}`, written into this tensor."
     setattr(Tensor, name + "_", write)
     return write
@@ -135,6 +141,8 @@ def op(
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
     closure: Callable[[Op], Callable[..., Any]] | None = None,
+    aliases: dict[str, str] | None = None,
+    deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
 ) -> Any:
     """Declare an op; used as `@op(...)` on its forward.
@@ -168,6 +176,9 @@ def op(
             where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
         closure: makes what users call, in place of the closures for one and two inputs and of the function
             that is written out for the op.
+        aliases: keywords of torch's other overloads, and the parameters that they stand for.
+        deprecated: positional orders of more arguments than the op has by position, which torch deprecates:
+            "input, alpha, other".
         rules: for each input, the gradient, or `gradients` of all, as the module's docstring explains.
     """
 
@@ -190,12 +201,14 @@ def op(
             "samples": samples,
             "reference": reference,
             "tested_as": tested_as,
+            "aliases": aliases,
+            "deprecated": deprecated,
         }
         declared = Op(_on_copy(forward) if mutates else forward, rules, options)
         registry[declared.name] = declared
         public = functools.wraps(forward)((closure or _closure)(declared))
         public.__name__ = public.__qualname__ = declared.name
-        public.op, declared.public = declared, public  # type: ignore[attr-defined]
+        public.op, public.overloads, declared.public = declared, declared.overloads, public  # type: ignore[attr-defined]
         _install(declared, public, inplace, method, operators)
         return public
 
@@ -235,7 +248,7 @@ def _install(declared: Op, public: Any, inplace: bool, method: bool | str, opera
     if method:
         setattr(Tensor, declared.name if method is True else method, public)
     if inplace:
-        write_into = _install_inplace(declared.name, writing(declared))
+        write_into = _install_inplace(declared.name, writing(declared), public)
     for special in operators:
         if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
             setattr(Tensor, special, public)

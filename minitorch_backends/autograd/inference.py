@@ -47,11 +47,11 @@ def described(tensor: Tensor) -> str:
     return f"this {tensor.dtype!r}{list(tensor.shape)}, made in inference mode{made},"
 
 
-def is_inference(tensor: Tensor) -> bool:
+def is_inference(input: Tensor) -> bool:
     """Whether a tensor was made in inference mode (or shares the memory of one that was)."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"is_inference(): argument 'input' must be a Tensor, not {type(tensor).__name__}")
-    return type(tensor._cell) is InferenceCell
+    if not isinstance(input, Tensor):
+        raise TypeError(f"is_inference(): argument 'input' must be a Tensor, not {type(input).__name__}")
+    return type(input._cell) is InferenceCell
 
 
 def refuse_inference(tensor: Tensor, what: str) -> None:

@@ -70,6 +70,11 @@ def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
     return _scaled(g, beta)
 
 
+def _scaled_first(first: str, second: str) -> tuple[str, str]:
+    """The deprecated orders, in which the factors come before what they multiply."""
+    return f"beta, input, alpha, {first}, {second}", f"beta, input, {first}, {second}"
+
+
 def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]) -> Any:
     def samples() -> Iterator[Sample]:
         a, b = between(-1, 1, *first), between(-1, 1, *second, seed=1)
@@ -82,7 +87,7 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
 
 
 @op(
-    inplace=True, takes="ifc", widen=False, product="matmul",
+    inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
     input=_gradient_of_addend,
     mat1=lambda g, mat2, alpha, precision: _scaled(matmul(g, adjoint(mat2), precision=precision), alpha),
     mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: _scaled(
@@ -103,7 +108,7 @@ def addmm(
 
 
 @op(
-    inplace=True, takes="ifc", widen=False, product="matmul",
+    inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
     input=_gradient_of_addend,
     batch1=lambda g, batch2, alpha, precision: _scaled(matmul(g, adjoint(batch2), precision=precision), alpha),
     batch2=lambda g, batch1, alpha, precision: _scaled(matmul(adjoint(batch1), g, precision=precision), alpha),
@@ -125,6 +130,7 @@ def baddbmm(
 @composite(
     inplace=True,
     takes="ifc",
+    deprecated=_scaled_first("mat", "vec"),
     reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
     samples=_adding((3,), (3, 4), (4,)),
 )
@@ -140,6 +146,7 @@ def addmv(
 @composite(
     inplace=True,
     takes="ifc",
+    deprecated=_scaled_first("vec1", "vec2"),
     reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
     samples=lambda: iter(
         [
@@ -164,6 +171,7 @@ def addr(
 @composite(
     inplace=True,
     takes="ifc",
+    deprecated=_scaled_first("batch1", "batch2"),
     reference=lambda input, batch1, batch2, beta=1, alpha=1: (
         (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)
     ),

@@ -67,6 +67,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 
 
 @op(
+    deprecated=("input, alpha, other",),
     input=lambda g: g,
     other=_times,
     promote=True,
@@ -83,6 +84,7 @@ def add(input: Array, other: Array, *, alpha=1):
 
 
 @op(
+    deprecated=("input, alpha, other",),
     input=lambda g: g,
     other=lambda g, alpha: _times(g, -alpha),
     promote=True,
@@ -322,6 +324,7 @@ def _whole(value: Any, like: np.ndarray) -> Any:
 
 
 @op(
+    deprecated=("input, value, tensor1, tensor2",),
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: _times(g * conjugated(tensor2), value),
     tensor2=lambda g, tensor1, value: _times(g * conjugated(tensor1), value),
@@ -337,6 +340,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
 
 
 @op(
+    deprecated=("input, value, tensor1, tensor2",),
     input=lambda g: g,
     tensor1=lambda g, tensor2, value: _times(g / conjugated(tensor2), value),
     tensor2=lambda g, tensor1, tensor2, value: _times(-g * conjugated(tensor1 / tensor2 / tensor2), value),

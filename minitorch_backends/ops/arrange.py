@@ -86,16 +86,16 @@ def _negated(shifts: Any) -> Any:
     input=lambda g, shifts, dims: roll(g, _negated(shifts), dims),
     widen=False,
     warns=False,
-    reference=np.roll,
+    reference=lambda input, shifts, dims=None: np.roll(input, shifts, dims),
     samples=shaped(((3, 4), 2), ((3, 4), -1, 1), ((3, 4), (1, 2), (0, 1)), (gapped(), 1, 0), ((0, 3), 1, 0), ((), 1)),
 )
-def roll(input: Array, shifts, dims=None):
+def roll(input: Array, shifts, dims=()):
     """A copy with the elements moved by `shifts` along `dims`, those that fall off the end coming in at the front.
 
     Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift for each dim.
     """
     shifts = tuple(map(as_int, _dims_tuple(shifts)))
-    if dims is None:
+    if dims is None or dims == ():
         if len(shifts) != 1:
             raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions must align, and no dims were given")
         return np.roll(input, shifts[0])
@@ -107,21 +107,21 @@ def roll(input: Array, shifts, dims=None):
     return np.roll(input, shifts, dims)
 
 
-def _repeat_reference(input: np.ndarray, *sizes: Any) -> np.ndarray:
-    return np.tile(input, sizes[0] if isinstance(sizes[0], tuple) else sizes)
+def _repeat_reference(input: np.ndarray, *repeats: Any) -> np.ndarray:
+    return np.tile(input, repeats[0] if isinstance(repeats[0], tuple) else repeats)
 
 
 @composite(
     reference=_repeat_reference,
     samples=shaped(((3, 2), 2, 3), ((3,), (2, 1, 2)), ((), 2, 3), (gapped(), 1, 2), ((0, 3), 2, 1), ((3,), 0)),
 )
-def repeat(input: Tensor, *sizes: Any) -> Tensor:
-    """A copy in which the tensor is laid out `sizes` times along each dimension; more sizes than dimensions make new
-    ones in front.
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """A copy in which the tensor is laid out `repeats` times along each dimension; more numbers than dimensions make
+    new ones in front.
 
     Raises RuntimeError for fewer sizes than dimensions, or negative ones.
     """
-    repeats, shape = shape_of(sizes), input._array.shape
+    repeats, shape = shape_of(repeats), input._array.shape
     if len(repeats) < len(shape):
         raise RuntimeError(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, and got "

@@ -288,6 +288,7 @@ def _where_samples() -> Iterator[Sample]:
     method=False,
     reference=np.where,
     samples=_where_samples,
+    aliases={"self": "input"},
 )
 def where(condition: Array, input: Array | None = None, other: Array | None = None):
     """`input` where the boolean `condition` holds, and `other` elsewhere. For the condition alone, the indices where it

@@ -86,14 +86,14 @@ def copy(input: Array, src: Array, non_blocking=False):
 _copied = Tensor.copy_  # type: ignore[attr-defined]
 
 
-def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write the elements of `src`, or a number, broadcast and converted to the shape and dtype of this tensor."""
-    src = src if isinstance(src, Tensor) else number_as(src, self, "src", finite=False)
-    target, source = self._array, src._array
-    if source.dtype is target.dtype and source.shape == target.shape and src._node is None and is_plain(self):
+def _copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `other`, or a number, broadcast and converted to the shape and dtype of this tensor."""
+    other = other if isinstance(other, Tensor) else number_as(other, self, "other", finite=False)
+    target, source = self._array, other._array
+    if source.dtype is target.dtype and source.shape == target.shape and other._node is None and is_plain(self):
         write_plainly(self, target, source)
         return self
-    return _copied(self, src, non_blocking)
+    return _copied(self, other, non_blocking)
 
 
 Tensor.copy_ = _copy_  # type: ignore[attr-defined]

@@ -113,7 +113,9 @@ def _pairs() -> Iterator[Sample]:
     ),
     samples=_pairs,
 )
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
     """The p-norm distances between all vectors of x1 (..., m, k) and of x2 (..., n, k), as (..., m, n).
 
     Differences are taken before they are squared, which loses no digits. With p = 2 and `compute_mode` =

@@ -175,6 +175,7 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
     return _sum_to_size(*args, **named)
 
 
+sum_to_size.__wrapped__ = _sum_to_size  # type: ignore[attr-defined]
 _sum_to_size.op.public = sum_to_size
 Tensor.sum_to_size = sum_to_size  # type: ignore[attr-defined]
 

@@ -38,6 +38,7 @@ def _viewing(op: Any) -> Any:
         return self
 
     method.__name__ = method.__qualname__ = name + "_"
+    method.__wrapped__ = op.public  # type: ignore[attr-defined]
     method.__doc__ = f"`{name}`, of this tensor itself."
     return method
 
@@ -60,14 +61,14 @@ def _refuse_gradients(tensor: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: cannot resize variables that require grad; use tensor.detach().clone() first")
 
 
-def _resize_(self: Tensor, *sizes: Any) -> Tensor:
+def _resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Give this tensor another shape: of its first elements, in row-major order, or with undefined ones after them.
 
     Raises RuntimeError for a tensor that requires gradients, and for negative sizes.
     """
     _refuse_gradients(self, "resize_")
-    shape = shape_of(sizes)
-    if any(size < 0 for size in shape):
+    shape = shape_of(sizes if size is None else (size,))
+    if any(length < 0 for length in shape):
         raise RuntimeError(f"resize_: sizes are at least 0, and got {list(shape)}")
     wanted, flat = int(np.prod(shape, dtype=np.int64)), self._array.reshape(-1)
     if wanted > flat.size:
@@ -78,9 +79,9 @@ def _resize_(self: Tensor, *sizes: Any) -> Tensor:
     return _counted(self)
 
 
-def _resize_as_(self: Tensor, other: Tensor) -> Tensor:
+def _resize_as_(self: Tensor, the_template: Tensor) -> Tensor:
     """`resize_` to the shape of another tensor."""
-    return self.resize_(tuple(other.shape))
+    return self.resize_(tuple(the_template.shape))
 
 
 def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:

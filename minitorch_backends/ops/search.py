@@ -98,7 +98,7 @@ def _refuse_no_places(order: np.ndarray) -> None:
         )
 
 
-@composite(method=False, takes="bif", reference=_sorted_reference, samples=_sorted_samples)
+@composite(method=False, takes="bif", reference=_sorted_reference, samples=_sorted_samples, aliases={"self": "input"})
 def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Tensor | None = None,
@@ -170,6 +170,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
             sample(np.array([1, 2, 5]), np.array([[5, 1], [7, 7]]), assume_unique=False),
         ]
     ),
+    aliases={"element": "elements", "test_element": "test_elements"},
 )
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among others, or with `invert` is not; one of both may be a number."""

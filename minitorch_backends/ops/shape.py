@@ -125,7 +125,10 @@ def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
 
 
 view = composite(
-    name="view", reference=np.reshape, samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0)))
+    name="view",
+    reference=np.reshape,
+    samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))),
+    aliases={"size": "shape", "dtype": "shape"},
 )(_viewed)
 
 
@@ -213,12 +216,12 @@ def expand(input: Array, size):
 
 
 @composite(
-    reference=lambda input, shape: input + np.zeros(shape),
+    reference=lambda input, *size: input + np.zeros(size[0]),
     samples=shaped(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
 )
-def broadcast_to(input: Tensor, shape: Any) -> Tensor:
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
     """`expand`, under NumPy's name."""
-    return expand(input, tuple(shape))
+    return expand(input, *size)
 
 
 def _expand_as(self: Tensor, other: Tensor) -> Tensor:

@@ -224,6 +224,7 @@ _split_samples = shaped(
     warns=False,
     reference=_split_reference,
     samples=_split_samples,
+    aliases={"split_size": "split_size_or_sections"},
 )
 def split(tensor: Array, split_size_or_sections, dim=0):
     """Views of pieces of dimension `dim`: of one size (the last one may be smaller), or of the sizes in a list.
@@ -285,6 +286,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(input, -(-size // chunks), dim) if size else split(input, [0] * chunks, dim)
 
 
+_CUTS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
+
+
 @composite(reference=_split_reference, samples=shaped(((5, 2), (2, 3)), ((2, 5), (1, 4), 1), ((0, 3), (0, 0))))
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """`split` by a list of sizes."""
@@ -294,6 +298,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 @composite(
     reference=lambda input, indices_or_sections, dim=0: tuple(np.array_split(input, indices_or_sections, dim)),
     samples=shaped(((7, 2), 3), ((7, 2), (2, 5)), ((2, 4), 3, 1), (gapped(), (1,)), ((0, 3), 2)),
+    aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS},
 )
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of so many pieces of dimension `dim`, the first ones larger by one where needed, or of pieces cut at
@@ -316,34 +321,44 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return tuple(getitem(input, sliced(input._array.ndim, dim, part)) for part in parts)
 
 
-def _cut(name: str, input: Tensor, indices_or_sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+def _cut(name: str, input: Tensor, *indices_or_sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     """`tensor_split` along `dim` for tensors of at least `least` dimensions, and only into equal sections."""
-    shape = input._array.shape
+    shape, cuts = input._array.shape, indices_or_sections[0] if len(indices_or_sections) == 1 else indices_or_sections
     if len(shape) < least:
         raise RuntimeError(f"{name} requires a tensor with at least {least} dimensions, and got shape {list(shape)}")
-    if isinstance(indices_or_sections, int) and (indices_or_sections < 1 or shape[dim] % indices_or_sections):
+    if isinstance(cuts, int) and (cuts < 1 or shape[dim] % cuts):
         raise RuntimeError(
             f"{name} attempted to split along dimension {dim}, but its size {shape[dim]} is not divisible by "
-            f"{indices_or_sections}; use tensor_split"
+            f"{cuts}; use tensor_split"
         )
-    return tensor_split(input, indices_or_sections, dim)
-
-
-@composite(reference=np.hsplit, samples=shaped(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (gapped(), 2), ((0, 4), 2)))
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along the second dimension, or the first of a vector. Raises RuntimeError for unequal sections."""
-    return _cut("hsplit", input, indices_or_sections, min(input._array.ndim - 1, 1), 1)
-
-
-@composite(reference=np.vsplit, samples=shaped(((4, 2), 2), ((4, 2), (1, 3)), (gapped(), 3), ((0, 2), 2)))
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """`tensor_split` along the first dimension of a matrix or more. Raises RuntimeError for unequal sections."""
-    return _cut("vsplit", input, indices_or_sections, 0, 2)
+    return tensor_split(input, cuts, dim)
 
 
 @composite(
-    reference=np.dsplit, samples=shaped(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (gapped()[None], 2), ((0, 1, 4), 2))
+    reference=np.hsplit,
+    samples=shaped(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (gapped(), 2), ((0, 4), 2)),
+    aliases=_CUTS,
 )
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the second dimension, or the first of a vector. Raises RuntimeError for unequal sections."""
+    return _cut("hsplit", input, *indices_or_sections, dim=min(input._array.ndim - 1, 1), least=1)
+
+
+@composite(
+    reference=np.vsplit,
+    samples=shaped(((4, 2), 2), ((4, 2), (1, 3)), (gapped(), 3), ((0, 2), 2)),
+    aliases=_CUTS,
+)
+def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the first dimension of a matrix or more. Raises RuntimeError for unequal sections."""
+    return _cut("vsplit", input, *indices_or_sections, dim=0, least=2)
+
+
+@composite(
+    reference=np.dsplit,
+    samples=shaped(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (gapped()[None], 2), ((0, 1, 4), 2)),
+    aliases=_CUTS,
+)
+def dsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension. Raises RuntimeError for unequal sections."""
-    return _cut("dsplit", input, indices_or_sections, 2, 3)
+    return _cut("dsplit", input, *indices_or_sections, dim=2, least=3)

@@ -43,6 +43,7 @@ def _swapped(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
     widen=False,
     reference=_swapped,
     samples=_transpose_samples,
+    aliases={"axis0": "dim0", "axis1": "dim1"},
 )
 def transpose(input: Array, dim0, dim1):
     """A view with two dimensions exchanged. Raises IndexError for a dim out of range."""

@@ -232,7 +232,7 @@ def _logdet_reference(A: Any) -> Any:
     return np.log(sign) + logarithm if A.dtype.kind == "c" else np.where(sign >= 0, logarithm, np.nan)
 
 
-@composite(takes="fc", reference=_logdet_reference, samples=squares(eye_plus))
+@composite(takes="fc", reference=_logdet_reference, samples=squares(eye_plus), aliases={"input": "A"})
 def logdet(A: Tensor) -> Tensor:
     """The logarithm of each determinant; NaN where that of a real matrix is negative. A: (..., n, n)."""
     sign, logarithm = slogdet(A)

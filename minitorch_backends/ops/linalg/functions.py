@@ -137,7 +137,14 @@ def _exp_samples() -> Iterator[Sample]:
     yield sample(between(-0.5, 0.6, 3, 2, 2) * np.array([1e-3, 1.0, 9.0])[:, None, None])
 
 
-@op(name="matrix_exp", takes="fc", A=_exponential_gradient, reference=_exp_reference, samples=_exp_samples)
+@op(
+    name="matrix_exp",
+    takes="fc",
+    aliases={"input": "A"},
+    A=_exponential_gradient,
+    reference=_exp_reference,
+    samples=_exp_samples,
+)
 def matrix_exp(A: Array):
     """The exponential of square matrices, sum A^k / k!. A: (..., n, n)."""
     of_square("matrix_exp", A)

@@ -125,6 +125,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVD:
     takes="fc",
     reference=lambda b, LU, pivots: lu._lu_solve_reference(LU, pivots, b),
     samples=lambda: iter([sample(call.args[2], *call.args[:2]) for call in lu._systems()][:1]),
+    aliases={"input": "b"},
 )
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """`linalg.lu_solve`, the right side first."""
@@ -151,7 +152,7 @@ def _triangular_samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 2, 3, 1), eye_plus(2, 3, 3).mT, True, True, True)
 
 
-@composite(takes="fc", reference=_triangular_reference, samples=_triangular_samples)
+@composite(takes="fc", reference=_triangular_reference, samples=_triangular_samples, aliases={"input": "b"})
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
@@ -198,7 +199,7 @@ def _ormqr_samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 2, 3, 3).mT, between(0.2, 1.5, 2, 3), between(-1, 1, 2, 3, 3), False, True)
 
 
-@composite(takes="fc", reference=_multiplied, samples=_ormqr_samples)
+@composite(takes="fc", reference=_multiplied, samples=_ormqr_samples, aliases={"input2": "tau", "input3": "other"})
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.
 

@@ -219,6 +219,7 @@ def _cholesky_solve_gradient_of_factor(
 @op(
     takes="fc",
     product="matmul",
+    aliases={"input": "B", "input2": "L"},
     B=lambda g, L, upper, precision, refine: cholesky_solve(g, L, upper, precision=precision, refine=refine),
     L=_cholesky_solve_gradient_of_factor,
     reference=_cholesky_solve_reference,
@@ -248,6 +249,7 @@ def _of_factors() -> Iterator[Sample]:
     reference=lambda L, upper=False: np.linalg.inv(_lower(L, upper) @ _lower(L, upper).conj().mT),
     samples=_of_factors,
     tested_as=of_factor(0),
+    aliases={"input": "L"},
 )
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A = L @ L.H (L.H @ L if `upper`). L: (..., n, n). A zero on its diagonal gives inf and NaN."""
