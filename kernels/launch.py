@@ -6,10 +6,10 @@ selected by the type of the job, which is what Numba keeps between processes.) T
 counter, must not raise, and may not depend on which worker runs them.
 
 Starting costs about a microsecond while the threads of the pool still spin, which they do for `PATIENCE` seconds after
-a job, and about 40 once they sleep (for so long the caller works alone, 10 of which it spends on waking them). One job
-uses the pool at a time: a second caller, or a task that launches tasks itself, finds it taken and runs its own tasks
-alone. Nothing here can end the process: Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a
-fork).
+a job, and about 40 once they sleep (for so long the caller works alone, 10 of which it spends on waking them). A job
+wakes as many threads as it has tasks for, each by a word of its own. One job uses the pool at a time: a second caller,
+or a task that launches tasks itself, finds it taken and runs its own tasks alone. Nothing here can end the process:
+Numba's own layers can (workqueue with concurrent callers; GNU OpenMP after a fork).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from .jit import cgutils, intrinsic, ir, njit, subroutine, types
 
 __all__ = [
     "PATIENCE",
-    "STATE_BYTES",
     "acquire",
     "address_of_run",
     "announce",
@@ -31,17 +30,21 @@ __all__ = [
     "launch",
     "release",
     "set_patience",
+    "state_bytes",
     "work",
 ]
 
 _LINE = 64  # one field per cache line, so that waiting for one does not slow down writing another
-_GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _SLEEPERS, _LOCK, _LIMIT, _PATIENCE = range(
-    0, 11 * _LINE, _LINE
-)
-_CPU, _MASK, _IDS = (line * _LINE for line in (11, 12, 14))
+_GENERATION, _OPEN, _FUNCTION, _ARGUMENT, _TASKS, _NEXT, _ACTIVE, _LOCK, _LIMIT, _PATIENCE = range(0, 10 * _LINE, _LINE)
+_CPU, _MASK, _IDS = (line * _LINE for line in (10, 11, 13))
 _MASK_BYTES, _STEERED = 2 * _LINE, 64
-STATE_BYTES = _IDS + 8 * _STEERED
-"""Size of the state of a pool, which is zero at first and aligned to 64 bytes."""
+_ASLEEP = _IDS + 8 * _STEERED  # from here on a word for each worker: 1 while it sleeps, and what it sleeps on
+
+
+def state_bytes(workers: int) -> int:
+    """Size of the state of a pool for so many workers. It is zero at first and aligned to 64 bytes."""
+    return _ASLEEP + 8 * workers
+
 
 PATIENCE = 3e-4
 """Seconds for which a thread without work spins: what Python takes between two kernels, and more."""
@@ -172,19 +175,25 @@ def call_at(typingctx, address, arguments):
 
 
 @subroutine
-def _wait(pool, seen):
-    """Return when the generation is no longer `seen`: watch it for a while, then sleep."""
-    spins, patience = 0, _load(pool + _PATIENCE)
+def _wait(pool, worker, seen, spins):
+    """Return when the generation is no longer `seen`: spin for what `spins` leaves of the patience, then sleep.
+
+    A worker says that it sleeps *before* it looks at the generation again, and `_wake` looks who sleeps after the
+    generation has changed: one of the two sees the other.
+    """
+    asleep = pool + _ASLEEP + 8 * worker
     while _load(pool + _GENERATION) == seen:
-        if spins < patience:
+        if spins < _load(pool + _PATIENCE):
             spins += 1
             _pause()
         elif _FUTEX:
-            _add(pool + _SLEEPERS, 1)
-            _syscall(_FUTEX, pool + _GENERATION, _PRIVATE_WAIT, seen, 0)
-            _add(pool + _SLEEPERS, -1)
+            _store(asleep, 1)
+            if _load(pool + _GENERATION) == seen:
+                _syscall(_FUTEX, asleep, _PRIVATE_WAIT, 1, 0)
+            _store(asleep, 0)
         else:
             _usleep(_NAP_MICROSECONDS)
+    return spins
 
 
 @njit
@@ -263,36 +272,57 @@ def work(pool, worker):
     """What a thread of the pool does for ever; as worker 0, which is the caller, nothing.
 
     A thread enters a job by counting itself active *before* it looks whether the job is open, and the caller closes
-    the job before it looks who is active: one of the two sees the other.
+    the job before it looks who is active: one of the two sees the other. Jobs that have no task for a thread do not
+    keep it from falling asleep.
     """
-    seen = 0
+    seen = spins = 0
     if _FUTEX and 0 < worker < _STEERED:
         _store(pool + _IDS + 8 * worker, _syscall(_GET_ID, 0, 0, 0, 0))
     while worker > 0:
-        _wait(pool, seen)
+        spins = _wait(pool, worker, seen, spins)
         seen = _load(pool + _GENERATION)
         _add(pool + _ACTIVE, 1)
-        if _load(pool + _OPEN) == seen and worker < _load(pool + _LIMIT):
-            _share(pool, _load(pool + _FUNCTION), _load(pool + _ARGUMENT), _load(pool + _TASKS), worker)
+        if worker < _load(pool + _LIMIT):
+            spins = 0
+            if _load(pool + _OPEN) == seen:
+                _share(pool, _load(pool + _FUNCTION), _load(pool + _ARGUMENT), _load(pool + _TASKS), worker)
         _add(pool + _ACTIVE, -1)
 
 
 @subroutine
-def _steer(pool, threads):
-    """Let the threads run on any CPU that the caller may use but the one that it is on. Linux may wake a thread there,
-    beside an idle CPU, and does not move it for tens of milliseconds: the caller then works alone (bench/NOTES.md)."""
+def _wake(pool, threads):
+    """Wake those of the first `threads` workers that sleep."""
+    sleepers = 0
+    for worker in range(1, threads):
+        sleepers += _load(pool + _ASLEEP + 8 * worker)
+    if sleepers == 0:
+        return
+    mask_bytes = _other_cpus(pool)
+    for worker in range(1, threads):
+        asleep = pool + _ASLEEP + 8 * worker
+        if _exchange(asleep, 0) != 0:
+            if mask_bytes and worker < _STEERED and _load(pool + _IDS + 8 * worker):
+                _syscall(_SET_AFFINITY, _load(pool + _IDS + 8 * worker), mask_bytes, pool + _MASK, 0)
+            _syscall(_FUTEX, asleep, _PRIVATE_WAKE, 1, 0)
+
+
+@subroutine
+def _other_cpus(pool):
+    """Store which CPUs the caller may use but the one that it is on; returns the size of that mask, 0 for no CPU.
+
+    Linux may wake a thread beside the caller, beside an idle CPU, and does not move it for tens of milliseconds: the
+    caller then works alone (bench/NOTES.md).
+    """
     count = _syscall(_GET_AFFINITY, 0, _MASK_BYTES, pool + _MASK, 0)
     if count <= 0 or _syscall(_GET_CPU, pool + _CPU, 0, 0, 0) != 0:
-        return
+        return 0
     cpu = _load(pool + _CPU) & 0xFFFFFFFF
     word = pool + _MASK + cpu // 64 * 8
     _store(word, _load(word) & ~(1 << cpu % 64))
     others = 0
     for index in range(count // 8):
         others |= _load(pool + _MASK + 8 * index)
-    for worker in range(1, min(threads, _STEERED) if others else 0):
-        if _load(pool + _IDS + 8 * worker):
-            _syscall(_SET_AFFINITY, _load(pool + _IDS + 8 * worker), count, pool + _MASK, 0)
+    return count if others else 0
 
 
 @subroutine
@@ -304,14 +334,13 @@ def _start(pool, threads, tasks, function, argument):
     _store(pool + _FUNCTION, function)
     _store(pool + _ARGUMENT, argument)
     _store(pool + _TASKS, tasks)
-    _store(pool + _LIMIT, threads)
+    _store(pool + _LIMIT, min(threads, tasks))
     _store(pool + _NEXT, 0)
     generation = (_load(pool + _GENERATION) + 1) & _GENERATIONS
     _store(pool + _OPEN, generation)
     _store(pool + _GENERATION, generation)
-    if _FUTEX and _load(pool + _SLEEPERS) > 0:
-        _steer(pool, threads)
-        _syscall(_FUTEX, pool + _GENERATION, _PRIVATE_WAKE, _GENERATIONS, 0)
+    if _FUTEX:
+        _wake(pool, min(threads, tasks))
     _share(pool, function, argument, tasks, 0)
     _store(pool + _OPEN, -1)
     spins = 0

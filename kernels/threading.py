@@ -65,9 +65,9 @@ class _Pool:
     """The state that threads share, and the threads that were started."""
 
     def __init__(self) -> None:
-        from .launch import PATIENCE, STATE_BYTES, set_patience
+        from .launch import PATIENCE, set_patience, state_bytes
 
-        self._memory = np.zeros(STATE_BYTES + 64, np.uint8)
+        self._memory = np.zeros(state_bytes(MOST_THREADS) + 64, np.uint8)
         self.address = -(-self._memory.ctypes.data // 64) * 64
         set_patience(self.address, PATIENCE)
         self.threads = 1
@@ -79,14 +79,14 @@ class _Pool:
 
         work(self.address, 0)  # compiled or loaded here: a thread that had to would wait for the interpreter, up to 1 s
         while self.threads < min(threads, MOST_THREADS):
-            worker = threading.Thread(
-                target=work, args=(self.address, self.threads), name=f"minitorch-{self.threads}", daemon=True
-            )
+            number = self.threads
+            worker = threading.Thread(target=work, args=(self.address, number), name=f"minitorch-{number}", daemon=True)
+            self.threads += 1  # before it starts: no other thread has this number, also where `start` is interrupted
             try:
                 worker.start()
             except RuntimeError:  # no more threads for this process, or the interpreter is ending
+                self.threads = number
                 return
-            self.threads += 1
 
 
 MOST_THREADS = max(256, os.cpu_count() or 1)

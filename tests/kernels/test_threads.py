@@ -268,6 +268,31 @@ print(time.process_time() - before < 0.1)
     assert python(code).out == "True\n"
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux, which counts how often threads slept")
+def test_only_threads_with_a_task_are_woken():
+    """Six were started; then calls may use two."""
+    code = (
+        PRODUCT
+        + """
+import pathlib, threading as python_threads, time
+def slept():
+    time.sleep(0.05)
+    threads = [each for each in python_threads.enumerate() if each.name.startswith("minitorch")]
+    texts = [pathlib.Path(f"/proc/self/task/{each.native_id}/status").read_text() for each in threads]
+    return [int(text.split("\\nvoluntary_ctxt_switches:")[1].split()[0]) for text in texts]
+threading.set_num_threads(6)
+multiply()
+before = slept()
+threading.set_num_threads(2)
+for _ in range(10):
+    multiply()
+    time.sleep(0.005)
+print([after > first for first, after in zip(before, slept())])
+"""
+    )
+    assert python(code) == (f"{[True, *[False] * 4]}\n", "")
+
+
 def test_threads_that_wake_run_beside_the_caller():
     """A thread that slept may run wherever the caller may, but not on the CPU that the caller keeps busy."""
     code = (
