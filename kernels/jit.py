@@ -4,8 +4,8 @@ Modules that hold compiled kernels take Numba's names from here (`from .jit impo
 `numba` itself, because two settings must be made before Numba loads or while it decorates. Importing this module
 imports Numba (0.4 s), so those modules are imported inside the functions that first need them.
 
-* Compiled code is kept in a folder of this project's own, named by a hash of the sources: Numba's own check looks at
-  the file of a function but not at the files of the functions that it inlines. A user's Numba cache is left alone.
+* Compiled code is kept in files of this project's own (`store`): Numba's check looks at the file of a function but not
+  at the files of the functions that it inlines. A user's Numba cache is left alone.
 * When MINITORCH_CPU_CAPABILITY is below what the CPU has, Numba compiles for that lower CPU. This works when Numba is
   not loaded yet. Otherwise the implementations of higher capability still refuse (`cpu.refusal`), but the loops that
   LLVM vectorises by itself are compiled for the whole CPU.
@@ -13,24 +13,18 @@ imports Numba (0.4 s), so those modules are imported inside the functions that f
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import functools
 import hashlib
-import itertools
+import inspect
 import os
 import pickle
-import shutil
 import sys
-import tempfile
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import cpu
-from .locks import lock, open_in_children
+from . import cpu, store
+from .locks import open_in_children
 
 # LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL,
 # and the first CPU with AVX512_BF16 adds that and AVX512_VNNI.
@@ -61,14 +55,12 @@ import llvmlite.binding.ffi  # noqa: E402  (after the target is set)
 import numba.core.ccallback  # noqa: E402
 from llvmlite import ir  # noqa: E402
 from numba import carray, types  # noqa: E402
-from numba.core import cgutils, event  # noqa: E402
+from numba.core import caching, cgutils, event  # noqa: E402
 from numba.core.codegen import JITCodeLibrary  # noqa: E402
-from numba.core.compiler import Compiler  # noqa: E402
+from numba.core.compiler import Compiler, CompileResult  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
 
 __all__ = [
-    "CACHE_VARIABLE",
-    "cache_folder",
     "carray",
     "cfunc",
     "cgutils",
@@ -81,149 +73,58 @@ __all__ = [
     "types",
 ]
 
-CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
-"""Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
-
-FOLDERS_KEPT = 4
-"""Folders of other versions that are kept; of the rest, those that nobody used for an hour are removed."""
-
-_UNUSED_SECONDS = 3600.0
-_KERNELS = Path(__file__).parent
-_decorating = lock()
 open_in_children(numba.core.compiler_lock.global_compiler_lock._lock, llvmlite.binding.ffi.lib._lock._lock)
 
 
-def _cache_root() -> Path:
-    """Where the folders of all versions lie: the user's choice, or the cache folder of the XDG specification."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    if not os.path.isabs(base):  # a user id without a home folder, as containers have
-        raise OSError(f"no cache folder for this user; set {CACHE_VARIABLE}")
-    return Path(base) / "minitorch_backends"
+class _CodeFiles(caching._Cache):
+    """Numba's cache of one function, in files of the store."""
 
+    def __init__(self, function: Callable, options: dict[str, Any]) -> None:
+        self._function = function
+        self._options = sorted(options.items())
+        self._folder = store.module_folder(Path(inspect.getfile(function)).resolve(), f"numba {numba.__version__}")
+        self._enabled = True
 
-def _version() -> str:
-    """A name that changes with the text of any kernel, the place where it stands, Numba, and the instructions that
-    kernels may use: what is compiled depends on them beside the CPU that Numba compiles for."""
-    emulated = [level for level in cpu.LEVELS if cpu.emulated(level)]
-    digest = hashlib.sha256(f"{_KERNELS} {numba.__version__} {cpu.capability()} {emulated}".encode())
-    for path in sorted(_KERNELS.rglob("*.py")):
-        digest.update(str(path.relative_to(_KERNELS)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:20]
+    @property
+    def cache_path(self) -> str:
+        return str(self._folder)
 
+    def enable(self) -> None:
+        self._enabled = True
 
-def _prune(root: Path, own: Path) -> None:
-    """Remove what other versions left behind, so that the cache does not grow as the sources change."""
-    others = [path for path in root.iterdir() if path != own and len(path.name) == len(own.name) and path.is_dir()]
-    newest_first = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in newest_first[FOLDERS_KEPT:]:
-        if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
-            shutil.rmtree(path, ignore_errors=True)
+    def disable(self) -> None:
+        self._enabled = False
 
+    def flush(self) -> None:
+        for path in self._folder.glob(f"{self._function.__qualname__.rpartition('.')[2]}-*.nbc"):
+            path.unlink(missing_ok=True)
 
-def _temporary_folder() -> Path:
-    """A folder that lives as long as this process (a forked child that ends does not take it away)."""
-    folder, owner = Path(tempfile.mkdtemp(prefix="minitorch_backends-")), os.getpid()
+    def path(self, signature: Any, codegen: Any) -> Path | None:
+        """The file of a compiled signature; None where the types of its arguments have no name that other processes
+        would give them, as those of functions have not."""
+        types = str(signature)
+        if " at 0x" in types:
+            return None
+        code = self._function.__code__
+        closure = tuple(cell.cell_contents for cell in self._function.__closure__ or ())
+        known = code.co_firstlineno, self._function.__qualname__, types, codegen.magic_tuple(), self._options
+        digest = hashlib.sha256(repr(known).encode() + code.co_code + (caching.dumps(closure) if closure else b""))
+        return self._folder / f"{code.co_name}-{digest.hexdigest()[:32]}.nbc"
 
-    @atexit.register
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """The compiled signature, or None where it must be compiled."""
+        target_context.refresh()
+        path = self.path(signature, target_context.codegen()) if self._enabled else None
+        if path is None:
+            return None
+        content = store.read(path)
+        return content and CompileResult._rebuild(target_context, *pickle.loads(content))
 
-    return folder
-
-
-@functools.cache
-def cache_folder() -> Path:
-    """The folder in which this process keeps compiled kernels; a temporary one where the chosen one is not writable."""
-    try:
-        root = _cache_root()
-        own = root / _version()
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.utime(own)
-        tempfile.TemporaryFile(dir=own).close()
-    except OSError:
-        return _temporary_folder()
-    with contextlib.suppress(OSError):  # another process may be pruning the same folders
-        _prune(root, own)
-    return own
-
-
-_DIGEST_BYTES = hashlib.sha256().digest_size
-_files = itertools.count(1)
-_token = os.urandom(6).hex()
-
-
-def _keep_apart(dispatcher: Any) -> None:
-    """Have processes that compile a function at the same time save one after the other, each to files of its own.
-
-    Numba reads the index of a function, extends it and writes it. What another process writes meanwhile would be lost,
-    and compiled again; and with it the number of a file, which Numba takes from the index and might give to the code of
-    other types. It also reads the whole index for each signature: it is kept here while the file is the same.
-    What is damaged is compiled again, and what cannot be kept is used all the same.
-    """
-    kept = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if kept is None or not hasattr(kept, "_data_name_pattern"):
-        return
-    pattern, load, save = kept._data_name_pattern, kept._load_index, kept.save
-    seen: tuple[Any, dict] = None, {}
-
-    def load_index() -> dict:
-        nonlocal seen
-        try:
-            file = os.stat(kept._index_path)
-        except OSError:
-            return load()
-        state = file.st_ino, file.st_mtime_ns, file.st_size
-        if seen[0] != state:
-            try:
-                seen = state, load()
-            except Exception:  # whatever a damaged pickle makes
-                return {}
-        return dict(seen[1])
-
-    def save_alone(key: Any, data: Any) -> None:
-        try:
-            with _saving():
-                save(key, data)
-        except OSError as error:
-            warnings.warn(
-                f"compiled code cannot be kept in {kept._cache_path} and will be compiled again by the next process: "
-                f"{error}; set {CACHE_VARIABLE} to another folder",
-                RuntimeWarning, stacklevel=2,
-            )  # fmt: skip
-
-    def load_data(name: str) -> Any:
-        content = Path(kept._data_path(name)).read_bytes()
-        digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if hashlib.sha256(data).digest() != digest:
-            raise OSError(f"{name} is damaged")  # which Numba takes for a file that is not there
-        return pickle.loads(data)
-
-    def save_data(name: str, data: Any) -> None:
-        content = kept._dump(data)
-        with kept._open_for_write(kept._data_path(name)) as file:
-            file.write(hashlib.sha256(content).digest() + content)
-
-    kept._data_name = lambda _: pattern.format(number=next(_files)).replace(".nbc", f".{os.getpid()}-{_token}.nbc")
-    kept._load_index, kept.save = load_index, save_alone
-    kept._load_data, kept._save_data = load_data, save_data
-
-
-@contextlib.contextmanager
-def _saving() -> Iterator[None]:
-    """While no other process is here; without a lock where the system has none for files."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            file = stack.enter_context((cache_folder() / "lock").open("a"))
-            fcntl.flock(file, fcntl.LOCK_EX)
-            stack.callback(fcntl.flock, file, fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open
-        yield
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a compiled signature, where other processes can use it."""
+        path = self.path(signature, compiled.codegen) if self._enabled else None
+        if path is not None and not compiled.lifted and not compiled.library.has_dynamic_globals:
+            store.write(path, caching.dumps(compiled._reduce()))
 
 
 def njit(function: Callable | None = None, /, **options: Any) -> Any:
@@ -234,10 +135,11 @@ def njit(function: Callable | None = None, /, **options: Any) -> Any:
     """
     if function is None:
         return functools.partial(njit, **options)
-    with _own_cache():
-        dispatcher = numba.njit(**{"cache": True, "nogil": True, "error_model": "numpy", **options})(function)
-        _keep_apart(dispatcher)
-        return dispatcher
+    keep = options.pop("cache", True)
+    dispatcher = numba.njit(**{"nogil": True, "error_model": "numpy", **options})(function)
+    if keep:
+        dispatcher._cache = _CodeFiles(function, dispatcher.targetoptions)
+    return dispatcher
 
 
 class _Unfinished(JITCodeLibrary):
@@ -282,23 +184,9 @@ def cfunc(signature: Any) -> Callable[[Callable], Any]:
     when it is decorated."""
 
     def decorate(function: Callable) -> Any:
-        with _own_cache():
-            compiled = numba.core.ccallback.CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {})
-            compiled.enable_caching()
-            _keep_apart(compiled)
+        compiled = numba.core.ccallback.CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {})
+        compiled._cache = _CodeFiles(function, {})
         compiled.compile()
         return compiled
 
     return decorate
-
-
-@contextlib.contextmanager
-def _own_cache() -> Iterator[None]:
-    """Have Numba keep what is decorated in the block in this project's folder."""
-    settings: Any = numba.config
-    with _decorating:
-        users_folder, settings.CACHE_DIR = settings.CACHE_DIR, str(cache_folder())
-        try:
-            yield
-        finally:
-            settings.CACHE_DIR = users_folder

@@ -413,7 +413,7 @@ def test_one_value_is_enough_to_refuse(isa, place):
 
 SECOND_PROCESS = """
 import numpy as np
-from minitorch_backends.kernels import cpu, jit, launch, threading
+from minitorch_backends.kernels import cpu, launch, store, threading
 from minitorch_backends.kernels.gemm import loops
 from minitorch_backends.kernels.gemm.product import product
 threading.set_num_threads(2)
@@ -424,7 +424,7 @@ for isa, precision in (("amx", "bf16x3"), ("portable", "ieee")):
         product(a[None, :9], a[None], isa=isa, precision=precision)
 compiled = [loops.pack, loops.multiply, loops.multiply_batch, loops.leaf_address, launch.work]
 misses = sum(sum(function.stats.cache_misses.values()) for function in compiled)
-files = sorted(path.name for path in jit.cache_folder().rglob("*") if path.is_file())
+files = sorted(path.name for path in store.cache_folder().rglob("*") if path.is_file())
 print(misses, len(files))
 """
 

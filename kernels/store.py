@@ -1,0 +1,227 @@
+"""Compiled code that outlives its process: one file for each compiled signature of a function.
+
+A file is named by a hash of all that its code depends on: the function, the types of its arguments, the modules of this
+package that it imports from (directly or not), Python, Numba and the CPU that is compiled for. So no index lists the
+files, nothing is ever rewritten, processes that save at the same time need no lock, and an edit of one module leaves
+the code of others valid.
+
+The files hold machine code. They are read only from folders in which nobody but the user and root can write, and each
+begins with a checksum over its name and its content: what is damaged, or was put under another name, is compiled again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+from . import cpu
+
+__all__ = ["CACHE_VARIABLE", "cache_folder", "module_folder", "read", "write"]
+
+CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
+"""Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
+
+FOLDERS_KEPT = 8
+"""Folders of a module's other versions that are kept; the rest go when they were not used for an hour."""
+
+_UNUSED_SECONDS = 3600.0
+_KERNELS = Path(__file__).parent
+_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
+_NOT_CODE = {_KERNELS / "jit.py", _KERNELS / "store.py", _KERNELS / "locks.py"}
+"""Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
+leaves the files valid. Options of compilation are part of a file's name."""
+
+
+def _cache_root() -> Path:
+    """The folder of all modules' folders: the user's choice, or the one that the XDG specification names."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(base):  # a user id without a home folder, as containers have
+        raise OSError("this user has no cache folder")
+    return Path(base) / "minitorch_backends"
+
+
+def _refuse_what_others_can_write(folder: Path) -> None:
+    """Raise PermissionError where somebody other than the user and root could put files into `folder`, or put another
+    folder in its place. A sticky folder on the way (as /tmp) is safe: only owners replace what is in it.
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    places = {folder, Path(os.path.realpath(folder))}
+    for path in {level for place in places for level in (place, *place.parents)}:
+        found = os.lstat(path)
+        if found.st_uid not in (0, os.geteuid()):
+            raise PermissionError(f"{path} belongs to another user (uid {found.st_uid})")
+        sticky = path not in places and found.st_mode & stat.S_ISVTX
+        if not stat.S_ISLNK(found.st_mode) and not sticky and _others_can_write(found):
+            raise PermissionError(f"other users can write to {path} (mode {stat.S_IMODE(found.st_mode):o})")
+
+
+def _others_can_write(found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(found.st_gid)
+
+
+@functools.cache
+def _is_private_group(group: int) -> bool:
+    """Whether a group is root's, or the user's alone, as many systems make one with each user."""
+    import grp
+    import pwd
+
+    try:
+        user, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return group == 0
+    return group == 0 or (group == user.pw_gid and members.gr_name == user.pw_name and not members.gr_mem)
+
+
+def _temporary_folder() -> Path:
+    """A folder that lives as long as this process (a forked child that ends does not take it away)."""
+    folder, owner = Path(tempfile.mkdtemp(prefix="minitorch_backends-")), os.getpid()
+
+    @atexit.register
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    return folder
+
+
+_warnings_due: list[str] = []
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """The folder of this process's compiled kernels: `MINITORCH_CACHE_DIR`, or one in the user's cache folder.
+
+    Where that cannot be used it is a temporary one, and the first compilation warns.
+    """
+    try:
+        root = _cache_root()
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _refuse_what_others_can_write(root)
+        tempfile.TemporaryFile(dir=root).close()
+        return Path(os.path.realpath(root))
+    except OSError as error:
+        _warnings_due.append(
+            f"compiled code is kept in a temporary folder, for this process only: {error}; "
+            f"set {CACHE_VARIABLE} to a folder that only you can write to"
+        )
+        return _temporary_folder()
+
+
+@functools.cache
+def _source(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@functools.cache
+def _imported(path: Path) -> frozenset[Path]:
+    """The modules of this package that the module in the file `path` imports from."""
+    found = set()
+    for dots, module, *names in _IMPORT.findall(_source(path)):
+        base = path.parents[len(dots) - 1].joinpath(*module.decode().split("."))
+        parts = [part.split() for part in b"".join(names).split(b",")]
+        found.add(base)
+        found.update(base / part[0].decode() for part in parts if part)
+    files = {file for place in found for file in (place.with_suffix(".py"), place / "__init__.py")}
+    return frozenset(file for file in files if file.is_relative_to(_KERNELS) and file.is_file())
+
+
+@functools.cache
+def _module_digest(path: Path, compiler: str) -> str:
+    """A hash of a module, of all modules of this package that its code may come from, and of what compiles it."""
+    files, waiting = set(), [path]
+    while waiting:
+        file = waiting.pop()
+        if file not in files:
+            files.add(file)
+            waiting.extend(_imported(file) - _NOT_CODE)
+    emulated = [level for level in cpu.LEVELS if cpu.emulated(level)]
+    compiled_by = sys.version_info[:2], compiler, cpu.capability(), emulated
+    digest = hashlib.sha256(repr(compiled_by).encode())
+    for file in sorted(files):
+        inside = file.is_relative_to(_KERNELS)
+        digest.update(f"\n{file.relative_to(_KERNELS) if inside else file}\n".encode() + _source(file))
+    return digest.hexdigest()[:20]
+
+
+@functools.cache
+def module_folder(path: Path, compiler: str) -> Path:
+    """The folder for the code of the module in the file `path`, as it is now and as `compiler` (a name with a version)
+    compiles it. Folders of other versions of the module are pruned when it is new."""
+    inside = path.is_relative_to(_KERNELS)
+    name = ".".join(path.relative_to(_KERNELS).with_suffix("").parts) if inside else path.stem
+    folder = cache_folder() / f"{name}-{_module_digest(path, compiler)}"
+    with contextlib.suppress(OSError):  # saving says what is wrong
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _prune(folder)
+        os.utime(folder)
+    return folder
+
+
+def _prune(own: Path) -> None:
+    """Remove what other versions of a module left behind, so that the cache does not grow as the sources change."""
+    name = own.name.rpartition("-")[0]
+    others = [path for path in own.parent.iterdir() if path != own and path.name.rpartition("-")[0] == name]
+    newest_first = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest_first[FOLDERS_KEPT:]:
+        if time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def read(path: Path) -> bytes | None:
+    """What `write` kept in a file of a module's folder; None where that is damaged, another file's, or not there."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    size = hashlib.sha256().digest_size
+    return content[size:] if content[:size] == _checksum(path, content[size:]) else None
+
+
+def write(path: Path, content: bytes) -> None:
+    """Keep compiled code in a file of a module's folder. A RuntimeWarning says where that is not possible, in the name
+    of the caller's caller: the package silences NumPy's RuntimeWarnings in its own."""
+    while _warnings_due:
+        warnings.warn(_warnings_due.pop(), RuntimeWarning, stacklevel=3)
+    try:
+        _replace(path, _checksum(path, content) + content)
+    except OSError as error:
+        warnings.warn(
+            f"compiled code cannot be kept in {path.parent} and will be compiled again by the next process: {error}; "
+            f"set {CACHE_VARIABLE} to another folder",
+            RuntimeWarning, stacklevel=3,
+        )  # fmt: skip
+
+
+def _checksum(path: Path, content: bytes) -> bytes:
+    return hashlib.sha256(f"{path.parent.name}/{path.name}\n".encode() + content).digest()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file that others see whole or not at all."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=path.stem[:40])
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

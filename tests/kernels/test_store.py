@@ -1,0 +1,278 @@
+"""Compiled code that is kept between processes: what a file depends on, where files lie, what is never run."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from minitorch_backends.kernels import jit, store
+
+ROUND = """
+import numpy as np
+from minitorch_backends.kernels import rounding, store
+print(rounding.round_to(np.full(3, 1 / 3, np.float32), "bf16")[0].item())
+stats = rounding._round_array.stats
+print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()), store.cache_folder())
+"""
+
+
+def run(script, *arguments, **environment):
+    """The lines that a fresh interpreter prints, and its warnings."""
+    finished = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True, text=True, check=False, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.splitlines(), finished.stderr
+
+
+def round_in(folder):
+    """(compiled, loaded) signatures of a rounding in a new process, the folder that it used, its warnings."""
+    (value, counts), warned = run(ROUND, MINITORCH_CACHE_DIR=str(folder))
+    assert float(value) == 0.333984375
+    compiled, loaded, used = counts.split()
+    return (int(compiled), int(loaded)), Path(used), warned
+
+
+def test_a_second_process_compiles_nothing_and_writes_nothing(tmp_path):
+    def files():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+
+    assert round_in(tmp_path) == ((1, 0), tmp_path, "")
+    written = files()
+    assert any(path.name.startswith("_round_array-") for path in written)
+    assert round_in(tmp_path) == ((0, 1), tmp_path, "")
+    assert files() == written
+
+
+DIGESTS = """
+import os
+from pathlib import Path
+from minitorch_backends.kernels import cpu, rounding, store
+for level in cpu.LEVELS:
+    for asked in "01":
+        os.environ.update({cpu.VARIABLE: level, cpu.EMULATION: asked})
+        for kept in (cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate, store._module_digest):
+            kept.cache_clear()
+        print(cpu.capability(), cpu.emulated("amx"), store._module_digest(Path(rounding.__file__), "numba"))
+"""
+
+
+def test_what_is_compiled_for_other_instructions_is_kept_apart():
+    """Code depends on them where LLVM compiles for the same CPU, as it does where software stands for the rest."""
+    (found, _), (again, _) = (run(DIGESTS, PYTHONHASHSEED=seed) for seed in "12")
+    assert found == again
+    kinds, digests = zip(*(line.rsplit(" ", 1) for line in found), strict=True)
+    assert len(set(kinds)) == len(set(digests))
+
+
+def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monkeypatch):
+    """Directly or not, in either form of import, inside functions too; on no other module."""
+    (tmp_path / "inner").mkdir()
+    sources = {
+        "main": "from .inner.near import f\n", "inner/near": "def g():\n    from ..far import (\n        h,\n    )\n",
+        "far": "", "apart": "", "inner/__init__": "",
+    }  # fmt: skip
+    for name, text in sources.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.setattr(store, "_KERNELS", tmp_path)
+
+    def digest():
+        for memo in (store._source, store._imported, store._module_digest):
+            memo.cache_clear()
+        return store._module_digest(tmp_path / "main.py", "numba")
+
+    try:
+        before = digest()
+        for name in sources:
+            with (tmp_path / f"{name}.py").open("a") as file:
+                file.write("# edited\n")
+            after = digest()
+            assert (after == before) == (name in ("apart", "inner/__init__")), name
+            before = after
+    finally:
+        monkeypatch.undo()
+        for memo in (store._source, store._imported, store._module_digest):
+            memo.cache_clear()
+
+
+def test_imports_are_found_in_every_module():
+    """Nothing in kernels/ imports in a form that the search for dependencies does not see."""
+    for path in store._KERNELS.rglob("*.py"):
+        text = re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL)
+        assert not re.search(r"^\s*import (minitorch_backends|kernels)", text, re.MULTILINE), path
+        assert not re.search(r"^\s*from minitorch_backends", text, re.MULTILINE), path
+        for line in re.findall(r"^\s*from \..* import .*", text, re.MULTILINE):
+            assert ";" not in line, (path, line)
+
+
+TYPES = ("int8", "int16", "float32", "float64")
+AT_ONCE = """
+import sys
+import numpy as np
+from minitorch_backends.kernels import jit
+
+@jit.njit
+def same(x):
+    return x
+
+print("ready", flush=True)
+input()
+same(getattr(np, sys.argv[1])(1))
+print(len(same.stats.cache_hits))
+"""
+
+
+def test_processes_that_compile_at_once_lose_nothing_of_each_other(tmp_path):
+    """All save the same function, each for another type."""
+    (tmp_path / "script.py").write_text(AT_ONCE)
+    environment = {**os.environ, "MINITORCH_CACHE_DIR": str(tmp_path / "cache")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    for loaded in "01":
+        processes = [subprocess.Popen([sys.executable, tmp_path / "script.py", kind], **pipes) for kind in TYPES]
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * len(TYPES)
+        assert [process.communicate("\n")[0] for process in processes] == [f"{loaded}\n"] * len(TYPES)
+    assert len(list((tmp_path / "cache").rglob("*.nbc"))) == len(TYPES)
+
+
+def make_same():
+    def same(x):
+        return x
+
+    return jit.njit(same)
+
+
+def files_of(dispatcher):
+    return sorted(Path(dispatcher.stats.cache_path).glob("same-*.nbc"))
+
+
+def counts(dispatcher, value=3):
+    """(compiled, loaded) signatures after a call."""
+    assert dispatcher(value) == value
+    return len(dispatcher.stats.cache_misses), len(dispatcher.stats.cache_hits)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda content: b"", lambda content: content[:2000], lambda content: content[:1000] + b"\0" * 64 + content[1064:],
+])  # fmt: skip
+def test_damaged_code_is_compiled_again(damage):
+    make_same().stats
+    make_same()._cache.flush()
+    for expected in ((1, 0), (0, 1), (1, 0), (0, 1)):
+        anew = make_same()  # reads what the one before saved
+        assert counts(anew) == expected
+        if expected == (0, 1):
+            for path in files_of(anew):
+                path.write_bytes(damage(path.read_bytes()))
+    make_same()._cache.flush()
+
+
+def test_code_under_the_name_of_another_signature_is_compiled_again():
+    """As a copy of the folder may leave it that mixes names up: run, it would read numbers of another type."""
+    make_same()._cache.flush()
+    both = make_same()
+    counts(both), counts(both, 3.5)
+    first, second = files_of(both)
+    first_content, second_content = first.read_bytes(), second.read_bytes()
+    first.write_bytes(second_content)
+    second.write_bytes(first_content)
+    again = make_same()
+    counts(again)
+    assert counts(again, 3.5) == (2, 0)
+    again._cache.flush()
+    assert not files_of(again)
+
+
+def test_code_that_cannot_be_kept_is_used_all_the_same(monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    make_same()._cache.flush()
+    same = make_same()
+    monkeypatch.setattr(store, "_replace", full)
+    with pytest.warns(RuntimeWarning, match=r"cannot be kept in .* No space left on device; set MINITORCH_CACHE_DIR"):
+        assert same(3) == 3
+    assert same(4) == 4
+
+
+def refused(folder, reason):
+    """A process compiles in a temporary folder, says why once, and takes the folder away."""
+    counted, used, warned = round_in(folder)
+    assert counted == (1, 0)
+    assert folder not in used.parents
+    assert not used.exists()
+    sentence = rf"compiled code is kept in a temporary folder, .*{reason}.*; set MINITORCH_CACHE_DIR"
+    assert re.search(f"RuntimeWarning: {sentence}", warned)
+    assert warned.count("RuntimeWarning") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission_is_replaced_by_a_temporary_one(tmp_path):
+    tmp_path.chmod(0o500)
+    refused(tmp_path, "Permission denied")
+
+
+def test_an_impossible_folder_is_replaced_by_a_temporary_one(tmp_path):
+    (tmp_path / "file").touch()
+    refused(tmp_path / "file", "File exists")
+
+
+def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
+    """Whoever can put files there could have the user run them."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)  # sticky: others cannot remove files, but make new ones
+    refused(folder, "other users can write to .*shared")
+    inner = folder / "inner"
+    inner.mkdir(mode=0o700)
+    assert round_in(inner)[0::2] == ((1, 0), ""), (
+        "in a sticky folder, nobody else can put another in the place of `inner`"
+    )
+    folder.chmod(0o777)
+    refused(inner, "other users can write to .*shared")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+def test_a_folder_of_another_user_is_not_read(tmp_path):
+    folder = tmp_path / "theirs" / "cache"
+    folder.mkdir(parents=True)
+    os.chown(folder.parent, 12345, 12345)
+    refused(folder, "belongs to another user")
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    refused(link, "belongs to another user")
+
+
+def test_folders_of_other_versions_go_when_nobody_uses_them(tmp_path):
+    def folder(name, hours_ago):
+        made = tmp_path / name
+        made.mkdir()
+        os.utime(made, (time.time() - hours_ago * 3600 - 60,) * 2)
+        return made
+
+    own, unrelated = folder("gemm.loops-0", 0), folder("conv.loops-0", 99)
+    recent = [folder(f"gemm.loops-recent{i}", 0) for i in range(store.FOLDERS_KEPT + 2)]
+    old = [folder(f"gemm.loops-old{i}", 2 + i) for i in range(3)]
+    store._prune(own)
+    assert sorted(tmp_path.iterdir()) == sorted([own, unrelated, *recent])
+    for path in recent[2:]:
+        path.rmdir()
+    old = [folder(f"gemm.loops-old{i}", 2 + i) for i in range(store.FOLDERS_KEPT)]
+    store._prune(own)
+    assert sorted(tmp_path.iterdir()) == sorted([own, unrelated, *recent[:2], *old[: store.FOLDERS_KEPT - 2]])
+
+
+def test_a_warning_made_an_error_leaves_the_function_compiled(monkeypatch):
+    make_same()._cache.flush()
+    monkeypatch.setattr(store, "_replace", lambda *arguments: (_ for _ in ()).throw(OSError("full")))
+    same = make_same()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="full"):
+            same(3)
+    assert same(3) == 3
