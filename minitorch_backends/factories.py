@@ -1,12 +1,13 @@
 """Functions that make tensors: from data, from constants, and from ranges.
 
-All take `dtype` (None for what torch would choose), `device` ("cpu" is the only one) and `requires_grad`. Shapes are
-given as `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are no integers, and
-RuntimeError for negative ones, for another device, and for `requires_grad` on integers.
+All take `dtype` (None for what torch would choose) and the options of `factory_options`. Shapes are given as `f(2, 3)`,
+`f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are no integers, and RuntimeError for negative
+ones, for another device, and for `requires_grad` on integers.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -27,7 +28,7 @@ from .dtypes import (
     scalar_dtype,
     to_dtype,
 )
-from .ops.cast import refuse_device
+from .factory_options import dtype_or_default, factory, finish, refuse_device
 from .ops.dims import addressable, shape_of
 from .size import repeats
 from .tensor import Tensor, adopt, array_from
@@ -37,23 +38,6 @@ __all__ = [
     "linspace", "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices",
     "zeros", "zeros_like",
 ]  # fmt: skip
-
-
-def made(array: np.ndarray, device: Any, requires_grad: Any) -> Tensor:
-    """A tensor around a new array, as the last two arguments of every factory say."""
-    if device is not None:
-        refuse_device(device)
-    result = adopt(array)
-    if requires_grad:
-        if requires_grad is not True:
-            raise TypeError(f"requires_grad is True, False or None, and got {requires_grad!r}")
-        result.requires_grad_()
-    return result
-
-
-def settled(dtype: Any) -> DType:
-    """The dtype that was asked for, or the default one."""
-    return get_default_dtype() if dtype is None else to_dtype(dtype)
 
 
 def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
@@ -74,14 +58,15 @@ def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
 # From data
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory(takes_out=False)
+def tensor(data: Any, *, dtype: Any = None) -> np.ndarray:
     """A tensor with a copy of `data`: a number, nested sequences of numbers, an array or a tensor.
 
     Python floats give the default dtype, ints int64; arrays and tensors keep theirs. Raises ValueError for ragged
     sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number, RuntimeError for numbers
     that `dtype` cannot hold.
     """
-    return made(array_from(data, dtype), device, requires_grad)
+    return array_from(data, dtype)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -91,7 +76,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
-        return made(from_numpy(data)._array, device, False)
+        return finish(from_numpy(data)._array, device)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -130,7 +115,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     return adopt(canonical(np.asarray(ndarray)).view())  # another array object for each tensor, by which caches know it
 
 
-def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of another library's array by the DLPack protocol (dmlc.github.io/dlpack).
 
     Raises TypeError for objects without the protocol, BufferError for memory that is not the CPU's or of a type that
@@ -138,13 +123,15 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     """
     if device is not None:
         refuse_device(device)
-    if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack takes an object with __dlpack__, and got {type(x).__name__}; use mt.tensor(data)")
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack takes an object with __dlpack__, and got {type(ext_tensor).__name__}; use mt.tensor(data)"
+        )
     try:
-        array = imported(x, copy)
+        array = imported(ext_tensor, copy)
     except (RuntimeError, ValueError) as error:
         raise BufferError(
-            f"NumPy cannot take this {type(x).__name__} by DLPack: {error}; convert it to float32 on the CPU"
+            f"NumPy cannot take this {type(ext_tensor).__name__} by DLPack: {error}; convert it to float32 on the CPU"
         ) from None
     return from_numpy(array)
 
@@ -152,19 +139,22 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
 # From constants
 
 
-def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory()
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     """Zeros."""
-    return made(np.zeros(shape_given(sizes, size), settled(dtype).dtype), device, requires_grad)
+    return np.zeros(shape_given(sizes, size), dtype_or_default(dtype).dtype)
 
 
-def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory()
+def ones(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     """Ones."""
-    return made(np.ones(shape_given(sizes, size), settled(dtype).dtype), device, requires_grad)
+    return np.ones(shape_given(sizes, size), dtype_or_default(dtype).dtype)
 
 
-def empty(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory()
+def empty(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
     """Whatever is in the memory: values are to be written before they are read."""
-    return made(np.empty(shape_given(sizes, size), settled(dtype).dtype), device, requires_grad)
+    return np.empty(shape_given(sizes, size), dtype_or_default(dtype).dtype)
 
 
 def _value(fill_value: Any, dtype: Any) -> np.ndarray:
@@ -176,7 +166,8 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     return fitted_number(array, kind if dtype is None else to_dtype(dtype))
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory()
+def full(size: Any, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
     """`fill_value` everywhere, in its own type unless `dtype` says otherwise.
 
     Raises RuntimeError when it is out of range.
@@ -186,52 +177,56 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
             f"full(): argument 'size' must be a tuple of ints, not {type(size).__name__}; use full((n,), value)"
         )
     value = _value(fill_value, dtype)
-    return made(np.full(shape_given((), tuple(size)), value, value.dtype), device, requires_grad)
+    return np.full(shape_given((), tuple(size)), value, value.dtype)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory(takes_out=False)
+def scalar_tensor(s: Any, *, dtype: Any = None) -> np.ndarray:
     """A 0-dim tensor of the default dtype."""
-    return full((), s, dtype=settled(dtype), device=device, requires_grad=requires_grad)
+    return _value(s, dtype_or_default(dtype))
 
 
-def _like(input: Any, dtype: Any, make: Any, device: Any, requires_grad: bool) -> Tensor:
+def _like(input: Any, dtype: Any, make: Any) -> np.ndarray:
     if not isinstance(input, Tensor):
         raise TypeError(f"argument 'input' must be a Tensor, not {type(input).__name__}")
     wanted, order = None if dtype is None else to_dtype(dtype).dtype, "C" if repeats(input._array) else "K"
-    return made(make(input._array, dtype=wanted, order=order), device, requires_grad)
+    return make(input._array, dtype=wanted, order=order)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory(takes_out=False)
+def zeros_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
     """Zeros in the shape and layout of `input`, and in its dtype unless another is given."""
-    return _like(input, dtype, np.zeros_like, device, requires_grad)
+    return _like(input, dtype, np.zeros_like)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory(takes_out=False)
+def ones_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
     """Ones in the shape and layout of `input`, and in its dtype unless another is given."""
-    return _like(input, dtype, np.ones_like, device, requires_grad)
+    return _like(input, dtype, np.ones_like)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory(takes_out=False)
+def empty_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
     """Unwritten memory in the shape and layout of `input`, and in its dtype unless another is given."""
-    return _like(input, dtype, np.empty_like, device, requires_grad)
+    return _like(input, dtype, np.empty_like)
 
 
-def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory(takes_out=False)
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
     """`fill_value` in the shape and layout of `input`, and in its dtype unless another is given."""
 
     def make(array: np.ndarray, dtype: Any, order: Any) -> np.ndarray:
         value = _value(fill_value, array.dtype if dtype is None else dtype)
         return np.full_like(array, value, value.dtype, order=order)
 
-    return _like(input, dtype, make, device, requires_grad)
+    return _like(input, dtype, make)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+@factory()
+def eye(n: int, m: int | None = None, *, dtype: Any = None) -> np.ndarray:
     """An n x m matrix (n x n without m) of ones on the diagonal and zeros elsewhere."""
     rows, columns = shape_given((n, n if m is None else m), None)
-    return made(np.eye(rows, columns, dtype=settled(dtype).dtype), device, requires_grad)
+    return np.eye(rows, columns, dtype=dtype_or_default(dtype).dtype)
 
 
 # From ranges
@@ -246,15 +241,8 @@ def _numbers(name: str, *values: Any) -> list[Any]:
     return numbers
 
 
-def arange(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory()
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> np.ndarray:
     """The numbers `start`, start + step, ... up to but without `end`; `arange(end)` starts at 0.
 
     int64 when all arguments are integers, else the default dtype; for an integer dtype the numbers are cut to integers
@@ -284,11 +272,11 @@ def arange(
                 raise RuntimeError(f"step must be nonzero, and is cut to 0 for {wanted!r}; use a floating dtype")
             count = max(0, -((start - end) // step))
         addressable((count,))
-        return made(fitted(start + step * np.arange(count), wanted), device, requires_grad)
+        return fitted(start + step * np.arange(count), wanted)
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     addressable((count,))
     array = np.arange(start, end, step) if whole else start + step * np.arange(count, dtype=np.float64)
-    return made(fitted(array, wanted), device, requires_grad)
+    return fitted(array, wanted)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np.ndarray, DType]:
@@ -308,62 +296,58 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np
     return np.where(position < count / 2, start + step * position, end - step * (count - 1 - position)), wanted
 
 
-def linspace(
-    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory()
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> np.ndarray:
     """`steps` evenly spaced numbers from `start` to `end`, both included; of one step, the start."""
     array, wanted = _spaced("linspace", start, end, steps, dtype)
-    return made(fitted(array, wanted), device, requires_grad)
+    return fitted(array, wanted)
 
 
-def logspace(
-    start: Any,
-    end: Any,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory()
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> np.ndarray:
     """`base` to the power of evenly spaced exponents from `start` to `end`, both included."""
     exponents, wanted = _spaced("logspace", start, end, steps, dtype)
     with np.errstate(all="ignore"):
-        return made(fitted(np.power(base, exponents), wanted), device, requires_grad)
+        return fitted(np.power(base, exponents), wanted)
 
 
-def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any, device: Any) -> Tensor:
+def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.ndarray:
     """The indices of one of the parts into which a diagonal divides a matrix; the diagonal is in the part below it."""
     rows, columns = shape_given((row, col), None)
     places = (np.tri(rows, columns, offset, bool) == below).nonzero()
-    return made(fitted(np.stack(places), to_dtype(dtype)), device, False)
+    return fitted(np.stack(places), int64 if dtype is None else to_dtype(dtype))
 
 
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
+@factory(takes_out=False)
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> np.ndarray:
     """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col
     matrix.
     """
-    return _triangle(row, col, offset, True, dtype, device)
+    return _triangle(row, col, offset, True, dtype)
 
 
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None) -> Tensor:
+@factory(takes_out=False)
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> np.ndarray:
     """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col
     matrix.
     """
-    return _triangle(row, col, offset - 1, False, dtype, device)
+    return _triangle(row, col, offset - 1, False, dtype)
 
 
 # Methods: in the dtype of the tensor unless another is given
 
 
-def _new(factory: Any) -> Any:
+def _new(make: Any) -> Any:
     def method(self: Tensor, *args: Any, dtype: Any = None, **named: Any) -> Tensor:
-        return factory(*args, dtype=self.dtype if dtype is None else dtype, **named)
+        return make(*args, dtype=self.dtype if dtype is None else dtype, **named)
 
-    method.__name__ = method.__qualname__ = f"new_{factory.__name__}"
-    method.__doc__ = f"`{factory.__name__}`, in the dtype of this tensor unless another is given."
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    shown = [own, *(each for each in inspect.signature(make).parameters.values() if each.name != "out")]
+    method.__name__ = method.__qualname__ = f"new_{make.__name__}"
+    method.__doc__ = f"`{make.__name__}`, in the dtype of this tensor unless another is given."
+    method.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return method
 
 
-for _factory in (zeros, ones, empty, full, tensor):
-    setattr(Tensor, f"new_{_factory.__name__}", _new(_factory))
+for _make in (zeros, ones, empty, full, tensor):
+    setattr(Tensor, f"new_{_make.__name__}", _new(_make))

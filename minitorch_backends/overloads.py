@@ -3,16 +3,17 @@ positional orders that torch deprecates."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from .arguments import warn_caller
 from .tensor import Tensor
 
-__all__ = ["NUMPY_NAMES", "Overloads"]
+__all__ = ["NUMPY_NAMES", "Overloads", "overloaded"]
 
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 """Names of arguments in NumPy, which torch takes as well."""
@@ -61,3 +62,21 @@ class Overloads:
             else:
                 renamed[target] = value
         return args, renamed
+
+
+def overloaded(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function that is neither op nor composite take its arguments under other names as well."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        overloads = Overloads(inspect.signature(function).parameters.values(), aliases, ())
+
+        @functools.wraps(function)
+        def public(*args: Any, **named: Any) -> Any:
+            if named and not named.keys() <= overloads.known:
+                args, named = overloads.resolve(function.__name__, args, named)
+            return function(*args, **named)
+
+        public.overloads = overloads  # type: ignore[attr-defined]
+        return public
+
+    return declare

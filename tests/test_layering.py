@@ -40,6 +40,7 @@ RANKS = {
     "op": 3,
     "operands": 3,
     "out": 3,
+    "factory_options": 3,
     "overloads": 3,
     "ops": 4,
     "factories": 4,

@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels.elementwise import chosen
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .cast import clone
 from .dims import shape_of, wrap_dim, wrap_dims
 from .history import embedded
@@ -159,11 +159,19 @@ def _repeat_interleave_samples() -> Any:
     reference=lambda input, repeats, dim=None: np.repeat(input, repeats, dim),
     samples=_repeat_interleave_samples,
 )
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """A copy in which each element along `dim` (of the flattened tensor, without it) comes `repeats` times in a row.
 
-    `repeats` is an int, or a tensor of one int for each element. Raises RuntimeError for others.
+    `repeats` is an int, or a tensor of one int for each element; alone, it repeats the indices of its own elements.
+    Raises RuntimeError for others.
     """
+    if input is None or repeats is None:
+        repeats = repeats if input is None else input
+        if not isinstance(repeats, Tensor):
+            raise TypeError(f"repeat_interleave(): argument 'repeats' must be a Tensor, not {type(repeats).__name__}")
+        input = adopt(np.arange(repeats.numel()))
     if dim is None:
         input, dim = ravel(input), 0
     dim = wrap_dim(dim, input._array.ndim)

@@ -25,6 +25,7 @@ from ..dtypes import (
     to_dtype,
     uint8,
 )
+from ..factory_options import refuse_device
 from ..kernels.elementwise import in_order
 from ..op import Array, composite, op
 from ..samples import arrays_like, sample, unary_samples
@@ -106,15 +107,6 @@ def to(
     if dtype is None or input._array.dtype is dtype or to_dtype(dtype) is dtype_of(input._array):
         return clone(input) if copy else input
     return to_copy(input, dtype)
-
-
-def refuse_device(device: Any) -> None:
-    """Raise RuntimeError for a device other than the CPU."""
-    if str(device).partition(":")[0] != "cpu":
-        raise RuntimeError(
-            f"tensors live on the CPU here, and got device={device!r}; leave it out or pass 'cpu', and choose what is "
-            "computed with the flags of mt.backends instead"
-        )
 
 
 def _conversion(dtype: DType) -> Any:

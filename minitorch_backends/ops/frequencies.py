@@ -6,41 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import FLOATING, get_default_dtype, to_dtype
+from ..dtypes import FLOATING
+from ..factory_options import dtype_or_default, factory
 from ..op import composite
 from ..samples import between, gapped, sample, shaped
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor
 from .arrange import roll
-from .cast import refuse_device
 from .dims import wrap_dim
 from .fourier import whole
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def _frequencies(
-    name: str, numbers: Any, n: Any, d: float, out: Any, dtype: Any, device: Any, requires_grad: bool
-) -> Tensor:
-    n, kind = whole(f"fft_{name}", "n", n), get_default_dtype() if dtype is None else to_dtype(dtype)
+def _frequencies(name: str, numbers: Any, n: Any, d: float, dtype: Any) -> np.ndarray:
+    n, kind = whole(f"fft_{name}", "n", n), dtype_or_default(dtype)
     if kind.category < FLOATING:
         raise RuntimeError(f"{name} requires a floating point or complex dtype, and got {kind!r}; expected mt.float32")
     if kind.category > FLOATING:
         raise NotImplementedError(f"{name} makes no {kind!r}; expected a floating dtype, convert the result with .to()")
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]; expected at least 0")
-    if device is not None:
-        refuse_device(device)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = numbers(n).astype(np.float64) * (np.float64(1.0) / np.float64(n * d))
-    made = adopt(values.astype(kind.dtype))
-    if out is not None:
-        return out.resize_(made.shape).copy_(made) if hasattr(out, "resize_") else out.copy_(made)
-    return made.requires_grad_() if requires_grad else made
+    return values.astype(kind.dtype)
 
 
-def fftfreq(
-    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory()
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> np.ndarray:
     """The frequencies of `fft` of n samples with a distance of d: 0, 1, ..., -2, -1 over n * d, in its order.
 
     Raises RuntimeError for a negative n and for integer dtypes, NotImplementedError for complex ones.
@@ -49,14 +41,13 @@ def fftfreq(
     def numbers(n: int) -> np.ndarray:
         return np.concatenate([np.arange((n + 1) // 2), np.arange(-(n // 2), 0)])
 
-    return _frequencies("fftfreq", numbers, n, d, out, dtype, device, requires_grad)
+    return _frequencies("fftfreq", numbers, n, d, dtype)
 
 
-def rfftfreq(
-    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory()
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> np.ndarray:
     """The frequencies of `rfft`: 0 to n // 2 over n * d, with the errors of `fftfreq`."""
-    return _frequencies("rfftfreq", lambda n: np.arange(n // 2 + 1), n, d, out, dtype, device, requires_grad)
+    return _frequencies("rfftfreq", lambda n: np.arange(n // 2 + 1), n, d, dtype)
 
 
 def _rolled(input: Tensor, dim: Any, inverse: bool) -> Tensor:

@@ -1,5 +1,5 @@
 """Window functions for spectra. All take the length, and whether the window is to be repeated (`periodic`, for spectra)
-or symmetric (for filters); `dtype`, `device` and `requires_grad` as factories do."""
+or symmetric (for filters); `dtype` and the other options as factories do."""
 
 from __future__ import annotations
 
@@ -8,91 +8,67 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import FLOATING, get_default_dtype, to_dtype
-from ..tensor import Tensor, adopt
-from .cast import refuse_device
+from ..dtypes import FLOATING
+from ..factory_options import dtype_or_default, factory
 from .fourier import whole
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
 
 def _window(
-    name: str, window_length: Any, periodic: bool, values: Callable[[np.ndarray], np.ndarray], dtype: Any, device: Any,
-    requires_grad: bool,
-) -> Tensor:  # fmt: skip
+    name: str, window_length: Any, periodic: bool, values: Callable[[np.ndarray], np.ndarray], dtype: Any
+) -> np.ndarray:
     """`values` at places from 0 to 1, of which the last one is left out where the window is periodic."""
-    length, kind = (
-        whole(name, "window_length", window_length),
-        get_default_dtype() if dtype is None else to_dtype(dtype),
-    )
+    length, kind = whole(name, "window_length", window_length), dtype_or_default(dtype)
     if kind.category != FLOATING:
         raise RuntimeError(f"{name} expects floating point dtypes, and got {kind!r}")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, and got {length}")
-    if device is not None:
-        refuse_device(device)
     last = length if periodic else length - 1
     made = values(np.arange(length) / last) if length > 1 else np.ones(length)
-    result = adopt(made.astype(kind.dtype))
-    return result.requires_grad_() if requires_grad else result
+    return made.astype(kind.dtype)
 
 
 def _cosines(*factors: float) -> Callable[[np.ndarray], np.ndarray]:
     return lambda t: sum(factor * np.cos(2 * np.pi * k * t) for k, factor in enumerate(factors))  # type: ignore[return-value]
 
 
-def hann_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory(takes_out=False)
+def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> np.ndarray:
     """(1 - cos(2 pi t)) / 2."""
-    return _window("hann_window", window_length, periodic, _cosines(0.5, -0.5), dtype, device, requires_grad)
+    return _window("hann_window", window_length, periodic, _cosines(0.5, -0.5), dtype)
 
 
+@factory(takes_out=False)
 def hamming_window(
-    window_length: int,
-    periodic: bool = True,
-    alpha: float = 0.54,
-    beta: float = 0.46,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
+) -> np.ndarray:
     """alpha - beta cos(2 pi t)."""
-    return _window("hamming_window", window_length, periodic, _cosines(alpha, -beta), dtype, device, requires_grad)
+    return _window("hamming_window", window_length, periodic, _cosines(alpha, -beta), dtype)
 
 
-def blackman_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory(takes_out=False)
+def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> np.ndarray:
     """0.42 - cos(2 pi t) / 2 + 0.08 cos(4 pi t)."""
     values = _cosines(0.42, -0.5, 0.08)
-    return _window("blackman_window", window_length, periodic, values, dtype, device, requires_grad)
+    return _window("blackman_window", window_length, periodic, values, dtype)
 
 
-def bartlett_window(
-    window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+@factory(takes_out=False)
+def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> np.ndarray:
     """1 - |2 t - 1|."""
 
     def values(t: np.ndarray) -> np.ndarray:
         return 1 - np.abs(2 * t - 1)
 
-    return _window("bartlett_window", window_length, periodic, values, dtype, device, requires_grad)
+    return _window("bartlett_window", window_length, periodic, values, dtype)
 
 
-def kaiser_window(
-    window_length: int,
-    periodic: bool = True,
-    beta: float = 12.0,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory(takes_out=False)
+def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> np.ndarray:
     """I0(beta sqrt(1 - (2 t - 1)**2)) / I0(beta), with the modified Bessel function I0 (J. Kaiser, 1966)."""
 
     def values(t: np.ndarray) -> np.ndarray:
         return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta)
 
-    return _window("kaiser_window", window_length, periodic, values, dtype, device, requires_grad)
+    return _window("kaiser_window", window_length, periodic, values, dtype)

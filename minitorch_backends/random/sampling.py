@@ -9,9 +9,12 @@ import numpy as np
 
 from ..conversion import fitted
 from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
-from ..factories import empty_like, made, settled, shape_given
+from ..factories import empty_like, shape_given
+from ..factory_options import dtype_or_default, factory
 from ..limits import finfo
 from ..ops.grid import broadcast_shapes
+from ..out import written_out
+from ..overloads import overloaded
 from ..tensor import Tensor, adopt
 from .generator import Generator, default_generator
 
@@ -34,43 +37,39 @@ def chosen(generator: Generator | None) -> Generator:
 
 def _floating(name: str, dtype: Any) -> DType:
     """The dtype to draw in. Raises NotImplementedError, a RuntimeError, for integers."""
-    dtype = settled(dtype)
+    dtype = dtype_or_default(dtype)
     if dtype.category <= INTEGER:
         raise NotImplementedError(f"{name} draws floating and complex numbers, and got dtype={dtype!r}; use randint")
     return dtype
 
 
-def rand(
-    *sizes: Any,
-    size: Any = None,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory()
+def rand(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> np.ndarray:
     """Numbers in [0, 1), all equally likely; complex ones in both parts."""
     shape, dtype = shape_given(sizes, size), _floating("rand", dtype)
-    return made(chosen(generator).uniform(shape, dtype), device, requires_grad)
+    return chosen(generator).uniform(shape, dtype)
 
 
-def randn(
-    *sizes: Any,
-    size: Any = None,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory()
+def randn(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> np.ndarray:
     """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
     shape, dtype = shape_given(sizes, size), _floating("randn", dtype)
-    return made(chosen(generator).normal(shape, dtype), device, requires_grad)
+    return chosen(generator).normal(shape, dtype)
+
+
+def _bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
+    """The bounds of integers, of which a single one is the upper one."""
+    low, high = (0, low) if high is None else (0 if low is None else low, high)
+    if high is None:
+        raise TypeError(f"{name}() is missing the required argument 'high'")
+    return as_int(low), as_int(high)
 
 
 def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator | None, dtype: Any) -> np.ndarray:
     """Random integers of a dtype. Raises RuntimeError for an empty range, or one beyond the dtype."""
     if low >= high:
         raise RuntimeError(f"random integers need low < high, and got low={low} >= high={high}")
-    dtype = to_dtype(dtype)
+    dtype = int64 if dtype is None else to_dtype(dtype)
     if dtype.category == INTEGER or dtype.category == BOOL:
         for bound in (low, high - 1):
             limits = (0, 1) if dtype.category == BOOL else (np.iinfo(dtype.dtype).min, np.iinfo(dtype.dtype).max)
@@ -82,47 +81,33 @@ def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator 
     return chosen(generator).integers(low, high, shape).astype(dtype.dtype)
 
 
+@factory()
 def randint(
-    low: int,
-    high: Any = None,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = int64,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+    low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
+) -> np.ndarray:
     """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` from
     0 on.
     """
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
-    elif high is None:
-        low, high = 0, low
+    low, high = _bounds("randint", low, high)
     if not isinstance(size, (tuple, list)):
         raise TypeError(f"randint(): argument 'size' must be a tuple of ints, not {type(size).__name__}")
-    drawn = _integers(as_int(low), as_int(high), shape_given((), tuple(size)), generator, dtype)
-    return made(drawn, device, requires_grad)
+    return _integers(low, high, shape_given((), tuple(size)), generator, dtype)
 
 
-def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = int64,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+@factory()
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -> np.ndarray:
     """The integers 0 to n - 1 in random order. Raises RuntimeError for a negative n, or one beyond the dtype."""
     (count,) = shape_given((n,), None)
-    wanted = to_dtype(dtype)
+    wanted = int64 if dtype is None else to_dtype(dtype)
     fitted(np.asarray(max(count - 1, 0)), wanted)
     whole = 2 ** _SIGNIFICANDS.get(wanted.name, 64)
     if count > whole + 1:
         raise RuntimeError(
             f"n cannot be greater than {whole + 1} for {wanted!r}, which skips integers, and got {count}"
         )
-    return made(chosen(generator).permutation(count).astype(wanted.dtype), device, requires_grad)
+    return chosen(generator).permutation(count).astype(wanted.dtype)
 
 
 def _refuse_other(name: str, input: Any) -> None:
@@ -130,52 +115,45 @@ def _refuse_other(name: str, input: Any) -> None:
         raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
 
 
-def _laid_out(drawn: Tensor, like: Tensor) -> Tensor:
-    """A new tensor laid out in memory as another."""
-    if not like._array.flags.c_contiguous:
-        out = empty_like(like, dtype=drawn.dtype)._array
-        out[...] = drawn._array
-        drawn._array = out
-    return drawn
+def _laid_out(drawn: np.ndarray, like: Tensor) -> np.ndarray:
+    """A new array laid out in memory as a tensor."""
+    if like._array.flags.c_contiguous:
+        return drawn
+    out = empty_like(like, dtype=drawn.dtype)._array
+    out[...] = drawn
+    return out
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, **options: Any) -> Tensor:
+@factory(takes_out=False)
+def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> np.ndarray:
     """`rand` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("rand_like", input)
-    return _laid_out(rand(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options), input)
+    wanted = _floating("rand", dtype or input.dtype)
+    return _laid_out(chosen(generator).uniform(tuple(input.shape), wanted), input)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None, **options: Any) -> Tensor:
+@factory(takes_out=False)
+def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> np.ndarray:
     """`randn` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("randn_like", input)
-    return _laid_out(randn(size=input.shape, dtype=dtype or input.dtype, generator=generator, **options), input)
+    wanted = _floating("randn", dtype or input.dtype)
+    return _laid_out(chosen(generator).normal(tuple(input.shape), wanted), input)
 
 
+@factory(takes_out=False)
 def randint_like(
-    input: Tensor,
-    low: int,
-    high: int | None = None,
-    *,
-    dtype: Any = None,
-    generator: Generator | None = None,
-    **options: Any,
-) -> Tensor:
+    input: Tensor, low: Any = None, high: Any = None, *, dtype: Any = None, generator: Generator | None = None
+) -> np.ndarray:
     """`randint` in the shape of `input`, and in its dtype unless another is given."""
     _refuse_other("randint_like", input)
-    drawn = randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, generator=generator, **options)
-    return _laid_out(drawn, input)
+    low, high = _bounds("randint_like", low, high)
+    return _laid_out(_integers(low, high, tuple(input.shape), generator, dtype or input.dtype), input)
 
 
+@factory()
 def normal(
-    mean: Any,
-    std: Any = 1.0,
-    size: Any = None,
-    *,
-    generator: Generator | None = None,
-    dtype: Any = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
+    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
+) -> np.ndarray:
     """Normal numbers of a mean and a standard deviation: two numbers with a `size`, or tensors that broadcast.
 
     No gradient flows to them. Raises RuntimeError for a negative standard deviation.
@@ -189,10 +167,12 @@ def normal(
     typed = [dtype_of(each._array) for each in (mean, std) if isinstance(each, Tensor)]
     wanted = _floating("normal", typed[0] if typed and dtype is None else dtype)
     drawn = chosen(generator).normal(tuple(shape), wanted)
-    return made((drawn * stds + means).astype(wanted.dtype), device, requires_grad)
+    return (drawn * stds + means).astype(wanted.dtype)
 
 
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
+) -> Tensor:
     """1 with the probabilities in `input` (or with probability `p`), else 0.
 
     Raises RuntimeError unless they are in [0, 1].
@@ -201,11 +181,17 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise RuntimeError(f"bernoulli expects probabilities in [0, 1], and got {chances.min()} to {chances.max()}")
-    return adopt((chosen(generator).uniform(chances.shape, np.float64) < chances).astype(input._array.dtype))
+    drawn = chosen(generator).uniform(chances.shape, np.float64) < chances
+    return written_out("bernoulli", lambda: adopt(drawn.astype(input._array.dtype)), out, (input,))
 
 
 def multinomial(
-    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """`num_samples` positions, drawn with the weights in `input`, a vector or rows of weights that need not sum to 1.
 
@@ -231,16 +217,20 @@ def multinomial(
             f"cannot draw {num_samples} samples {'with' if replacement else 'without'} replacement from "
             f"{weights.shape[-1]} weights, of which {available.min(initial=weights.shape[-1])} are positive"
         )
-    stream = chosen(generator)
+    drawn = _drawn(weights, num_samples, replacement, chosen(generator))
+    return written_out("multinomial", lambda: adopt(drawn), out, (input,))
+
+
+def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, stream: Generator) -> np.ndarray:
     if not replacement:
         with np.errstate(divide="ignore"):
             keys = stream.exponential(weights.shape) / weights
-        return adopt(np.argsort(keys, axis=-1, kind="stable")[..., :num_samples].astype(np.int64))
-    bounds = (weights / totals).cumsum(-1)
+        return np.argsort(keys, axis=-1, kind="stable")[..., :num_samples].astype(np.int64)
+    bounds = (weights / weights.sum(-1, keepdims=True)).cumsum(-1)
     drawn = stream.uniform((*weights.shape[:-1], num_samples), np.float64) * bounds[..., -1:]
     rows = zip(bounds.reshape(-1, weights.shape[-1]), drawn.reshape(-1, num_samples), strict=True)
     found = [np.searchsorted(bound, each, side="right") for bound, each in rows]
-    return adopt(np.asarray(found, np.int64).reshape(drawn.shape))
+    return np.asarray(found, np.int64).reshape(drawn.shape)
 
 
 # In place: each writes a tensor drawn for the purpose, so that what is refused and recorded is what `copy_` refuses
@@ -250,15 +240,19 @@ def _filled(self: Tensor, drawn: np.ndarray) -> Tensor:
     return self.copy_(adopt(drawn))
 
 
-def _uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers in [a, b), all equally likely. Raises RuntimeError for a > b, and for what the dtype does not
-    hold."""
-    if not a <= b:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+@overloaded(**{"from": "from_"})
+def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers in [from, to), all equally likely.
+
+    Raises RuntimeError for from > to, and for bounds that the dtype does not hold.
+    """
+    if not from_ <= to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     greatest = float(finfo(_floating("uniform_", self.dtype)).max)
-    if not -greatest <= a <= b <= greatest or b - a > greatest:
-        raise RuntimeError(f"uniform_: from={a} or to={b} is out of bounds for {self.dtype!r}, up to {greatest}")
-    return _filled(self, chosen(generator).uniform(self._array.shape, _floating("uniform_", self.dtype)) * (b - a) + a)
+    if not -greatest <= from_ <= to <= greatest or to - from_ > greatest:
+        raise RuntimeError(f"uniform_: from={from_} or to={to} is out of bounds for {self.dtype!r}, up to {greatest}")
+    drawn = chosen(generator).uniform(self._array.shape, _floating("uniform_", self.dtype))
+    return _filled(self, drawn * (to - from_) + from_)
 
 
 def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -272,16 +266,17 @@ _SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 """The bits of a floating type's significand: up to 2 to this power, it holds every integer."""
 
 
-def _random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Write integers from `low` to `high` - 1; `random_(high)` starts at 0, and without arguments the dtype is the
+@overloaded(**{"from": "from_"})
+def _random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Write integers from `from` to `to` - 1; `random_(to)` starts at 0, and without arguments the dtype is the
     limit.
     """
-    if high is None and low:
-        low, high = 0, low
-    if high is None:
+    if to is None and from_:
+        from_, to = 0, from_
+    if to is None:
         integer = 1 if self.dtype.category == BOOL else 8 * self.itemsize - self.dtype.is_signed
-        high = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, integer), 62)
-    return _filled(self, _integers(low, high, self._array.shape, generator, self.dtype))
+        to = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, integer), 62)
+    return _filled(self, _integers(from_, to, self._array.shape, generator, self.dtype))
 
 
 def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:

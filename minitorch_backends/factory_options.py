@@ -1,0 +1,105 @@
+"""The options that all factories share: into what, in which layout, where a new tensor is made, and for what."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .dtypes import DType, get_default_dtype, to_dtype
+from .out import written_out
+from .tensor import Tensor, adopt
+
+__all__ = ["dtype_or_default", "factory", "finish", "refuse_device"]
+
+
+def refuse_device(device: Any) -> None:
+    """Raise RuntimeError for a device other than the CPU."""
+    if str(device).partition(":")[0] != "cpu":
+        raise RuntimeError(
+            f"tensors live on the CPU here, and got device={device!r}; leave it out or pass 'cpu', and choose what is "
+            "computed with the flags of mt.backends instead"
+        )
+
+
+def dtype_or_default(dtype: Any) -> DType:
+    """The dtype that was asked for, or the default one."""
+    return get_default_dtype() if dtype is None else to_dtype(dtype)
+
+
+def finish(array: np.ndarray, device: Any = None, requires_grad: Any = False) -> Tensor:
+    """A tensor around a new array, as the last two arguments of every factory say."""
+    if device is not None:
+        refuse_device(device)
+    result = adopt(array)
+    if requires_grad:
+        if requires_grad is not True:
+            raise TypeError(f"requires_grad is True, False or None, and got {requires_grad!r}")
+        result.requires_grad_()
+    return result
+
+
+def _shared(takes_out: bool) -> list[inspect.Parameter]:
+    """The parameters that a factory gets beside its own."""
+    defaults = {"out": None} if takes_out else {}
+    defaults |= {"layout": None, "device": None, "pin_memory": False, "requires_grad": False}
+    return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in defaults.items()]
+
+
+def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray]], Callable[..., Tensor]]:
+    """Declare a function from its own arguments and `dtype` to an array as a factory, which returns a tensor.
+
+    A factory also takes `out` (a tensor that is written into, of the wanted dtype), `layout` (strided is the only one),
+    `device`, `pin_memory` (False is the only choice) and `requires_grad`.
+    """
+
+    def declare(make: Callable[..., np.ndarray]) -> Callable[..., Tensor]:
+        own = inspect.signature(make)
+
+        @functools.wraps(make)
+        def public(
+            *args: Any,
+            layout: Any = None,
+            device: Any = None,
+            pin_memory: bool = False,
+            requires_grad: bool = False,
+            **named: Any,
+        ) -> Tensor:
+            if layout is not None or pin_memory:
+                _refuse_memory(make.__name__, layout, pin_memory)
+            if takes_out and named.get("out") is not None:
+                result = _into(named.pop("out"), functools.partial(make, *args), named)
+                return result.requires_grad_() if requires_grad else result
+            if takes_out:
+                named.pop("out", None)
+            return finish(make(*args, **named), device, requires_grad)
+
+        parameters = [*own.parameters.values(), *_shared(takes_out)]
+        public.__signature__ = own.replace(parameters=parameters, return_annotation=Tensor)  # type: ignore[attr-defined]
+        return public
+
+    return declare
+
+
+def _refuse_memory(name: str, layout: Any, pin_memory: Any) -> None:
+    """Raise RuntimeError for memory of another kind than tensors have here."""
+    if layout is not None and not str(layout).endswith("strided"):
+        raise RuntimeError(f"{name}(): layout must be strided, got {layout!r}; leave it out")
+    if pin_memory:
+        raise RuntimeError(f"{name}(): pin_memory must be False, got {pin_memory!r}; there is no device to pin for")
+
+
+def _into(out: Any, make: Any, named: dict[str, Any]) -> Tensor:
+    """Write what `make` makes into `out`, whose dtype it gets. Raises RuntimeError for a `dtype` other than that."""
+    name = make.func.__name__
+    if isinstance(out, Tensor):
+        wanted = named.setdefault("dtype", None)
+        if wanted is not None and to_dtype(wanted) is not out.dtype:
+            raise RuntimeError(
+                f"{name}(): dtype must be that of out, {out.dtype!r}, got {to_dtype(wanted)!r}; leave dtype out"
+            )
+        named["dtype"] = out.dtype
+    return written_out(name, lambda: adopt(make(**named)), out, ())
