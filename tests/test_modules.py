@@ -105,7 +105,7 @@ def test_signatures_are_those_of_the_functions() -> None:
         (nn.Softmax, r"Softmax\(dim\): missing a required argument: 'dim'"),
         (lambda: nn.Softplus(1, 2, 3), "too many positional arguments"),
         (lambda: nn.ELU(beta=1), "unexpected keyword argument 'beta'"),
-        (lambda: nn.MSELoss("sum"), "too many positional arguments"),
+        (lambda: nn.MSELoss(None, None, "sum", 1), "too many positional arguments"),
     ):
         with pytest.raises(TypeError, match=says):
             call()

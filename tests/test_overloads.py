@@ -64,3 +64,41 @@ def test_arguments_are_not_given_twice() -> None:
     ):
         with pytest.raises(TypeError):
             call()
+
+
+def test_losses_take_the_arguments_before_reduction() -> None:
+    F, x, target = mt.nn.functional, mt.zeros(2, 3), mt.tensor([0, 1])
+    for call in (lambda: F.mse_loss(x, x + 2, False), lambda: mt.nn.MSELoss(False)(x, x + 2)):
+        with pytest.warns(UserWarning, match="please use reduction='sum'") as caught:
+            assert call().item() == 24
+        assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(UserWarning, match="please use reduction='none'"):
+        assert F.cross_entropy(x, target, None, None, 1, False).tolist() == [pytest.approx(1.0986123), 0.0]
+    assert F.cross_entropy(x, target, None, None, 1, None, "sum").item() == pytest.approx(1.0986123)
+    assert mt.nn.HuberLoss("sum", 1.0)(x, x + 2).item() == 9
+    with pytest.raises(TypeError):
+        F.mse_loss(x, x, None, None, "sum", reduction="sum")
+
+
+def test_factories_share_their_options() -> None:
+    out = mt.empty(0, dtype=mt.int64)
+    assert mt.zeros(2, out=out) is out
+    assert (out.dtype, out.tolist()) == (mt.int64, [0, 0])
+    assert mt.arange(3, out=mt.empty(0)).tolist() == [0.0, 1.0, 2.0]
+    assert mt.rand(3, out=mt.empty(0), requires_grad=True).requires_grad
+    assert mt.multinomial(mt.tensor([0.0, 1.0]), 1, out=out.resize_(0)).tolist() == [1]
+    with pytest.raises(RuntimeError, match=r"arange\(\): dtype must be that of out, mt.float32, got mt.int64"):
+        mt.arange(3, dtype=mt.int64, out=mt.empty(0))
+    with pytest.raises(RuntimeError, match=r"ones\(\): pin_memory must be False, got True"):
+        mt.ones(2, pin_memory=True)
+    with pytest.raises(RuntimeError, match=r"zeros_like\(\): layout must be strided, got 'sparse_coo'"):
+        mt.zeros_like(mt.ones(1), layout="sparse_coo")
+    assert mt.ones(2).new_zeros(3, layout="strided", pin_memory=False).shape == (3,)
+
+
+def test_bounds_of_random_numbers_have_torchs_names() -> None:
+    assert set(mt.randint(high=2, size=(9,)).tolist()) <= {0, 1}
+    assert set(mt.randint_like(mt.ones(9), 3, high=4).tolist()) == {3.0}
+    assert mt.empty(9).uniform_(**{"from": 2.0, "to": 3.0}).min() >= 2
+    assert set(mt.empty(9).random_(to=1).tolist()) == {0.0}
+    assert mt.repeat_interleave(repeats=mt.tensor([2, 0, 1])).tolist() == [0, 0, 2]

@@ -7,10 +7,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..arguments import warn_caller
 from ..autograd.modes import derives_from
 from ..ops import activation as _activation
+from ..ops import cross_entropy as _cross_entropy
+from ..ops import distance as _distance
 from ..ops import dropout as _dropout
 from ..ops import gated as _gated
+from ..ops import loss as _loss
 from ..ops.activation import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
 from ..ops.adaptive import (
     adaptive_avg_pool1d,
@@ -25,33 +29,13 @@ from ..ops.bilinear import bilinear
 from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
 from ..ops.columns import unfold_images as unfold
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from ..ops.cross_entropy import cross_entropy, nll_loss
-from ..ops.distance import (
-    cosine_embedding_loss,
-    cosine_similarity,
-    hinge_embedding_loss,
-    margin_ranking_loss,
-    pairwise_distance,
-    triplet_margin_loss,
-)
+from ..ops.distance import cosine_similarity, pairwise_distance
 from ..ops.embedding import embedding, one_hot
 from ..ops.exponential import sigmoid
 from ..ops.gated import gelu
 from ..ops.grid_sample import affine_grid, grid_sample
 from ..ops.linear import linear
 from ..ops.local import local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d
-from ..ops.loss import (
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    gaussian_nll_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    mse_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
-    soft_margin_loss,
-)
 from ..ops.multihead import multi_head_attention_forward
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from ..ops.padding import pad
@@ -203,3 +187,60 @@ relu6 = _writable(_activation.relu6)
 selu = _writable(_activation.selu)
 silu = _writable(_gated.silu)
 threshold = _writable(_activation.threshold)
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
+    """The `reduction` that torch's deprecated arguments of losses stand for; None stands for True."""
+    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn_caller(f"size_average and reduce args will be deprecated, please use reduction={reduction!r} instead.")
+    return reduction
+
+
+_AVERAGING = [inspect.Parameter(name, _BY_POSITION, default=None) for name in ("size_average", "reduce")]
+
+
+def _by_position(function: Callable[..., Tensor], *, averaging: bool = True) -> Callable[..., Tensor]:
+    """A loss with every argument also by position, in torch's order: `size_average` stands before the first of those
+    that are given by keyword otherwise, and `reduce` before `reduction`, for which the two stood once.
+    """
+    signature = inspect.signature(function)
+    given = list(signature.parameters.values())
+    plain = [each for each in given if each.kind is _BY_POSITION]
+    rest = [each.replace(kind=_BY_POSITION) for each in given[len(plain) :]]
+    if averaging:
+        reduction = [each.name for each in rest].index("reduction")
+        rest = [_AVERAGING[0], *rest[:reduction], _AVERAGING[1], *rest[reduction:]]
+    names, count = [each.name for each in (*plain, *rest)], len(plain)
+
+    @functools.wraps(function)
+    def call(*args: Any, size_average: bool | None = None, reduce: bool | None = None, **named: Any) -> Tensor:
+        if len(args) > len(names) or not named.keys().isdisjoint(names[count : len(args)]):
+            return function(*args, **named)  # which refuses them
+        if len(args) > count:
+            named |= dict(zip(names[count:], args[count:], strict=False))
+            size_average, reduce = named.pop("size_average", size_average), named.pop("reduce", reduce)
+        if size_average is not None or reduce is not None:
+            named["reduction"] = reduction_of(size_average, reduce)
+        return function(*args[:count], **named)
+
+    call.__module__ = __name__
+    call.__signature__ = signature.replace(parameters=[*plain, *rest])  # type: ignore[attr-defined]
+    return call
+
+
+binary_cross_entropy = _by_position(_loss.binary_cross_entropy)
+binary_cross_entropy_with_logits = _by_position(_loss.binary_cross_entropy_with_logits)
+cosine_embedding_loss = _by_position(_distance.cosine_embedding_loss)
+cross_entropy = _by_position(_cross_entropy.cross_entropy)
+gaussian_nll_loss = _by_position(_loss.gaussian_nll_loss, averaging=False)
+hinge_embedding_loss = _by_position(_distance.hinge_embedding_loss)
+huber_loss = _by_position(_loss.huber_loss, averaging=False)
+kl_div = _by_position(_loss.kl_div)
+l1_loss = _by_position(_loss.l1_loss)
+margin_ranking_loss = _by_position(_distance.margin_ranking_loss)
+mse_loss = _by_position(_loss.mse_loss)
+nll_loss = _by_position(_cross_entropy.nll_loss)
+poisson_nll_loss = _by_position(_loss.poisson_nll_loss)
+smooth_l1_loss = _by_position(_loss.smooth_l1_loss)
+soft_margin_loss = _by_position(_loss.soft_margin_loss)
+triplet_margin_loss = _by_position(_distance.triplet_margin_loss)

@@ -78,6 +78,9 @@ class OfFunction(Module):
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}{options}: {error}") from None
         given.apply_defaults()
+        averaging = given.arguments.pop("size_average", None), given.arguments.pop("reduce", None)
+        if averaging != (None, None):
+            given.arguments["reduction"] = F.reduction_of(*averaging)
         for name, value in given.arguments.items():
             if name in self._buffers:
                 self.register_buffer(name, value)
@@ -112,13 +115,16 @@ def _written(kind: Any) -> Callable[..., Any]:
     operands, options = _parameters(kind)
     names: dict[str, Any] = {"plain": kind._function, **{f"_{name}": value for name, value in kind._fixed.items()}}
     given, called = [*operands], "plain"
+    averaging = "size_average" in options.parameters  # which stands before others, and is the constructor's alone
     for name, each in options.parameters.items():
+        if name in ("size_average", "reduce"):
+            continue
         if name == "inplace":
             names["plain"] = kind._function.__wrapped__
             names["writing"] = functools.partial(kind._function, inplace=True)
             called = "(writing if self.inplace else plain)"
         else:
-            given.append(f"{name}=" * (each.kind is inspect.Parameter.KEYWORD_ONLY) + f"self.{name}")
+            given.append(f"{name}=" * (averaging or each.kind is inspect.Parameter.KEYWORD_ONLY) + f"self.{name}")
     given += [f"{name}=_{name}" for name in kind._fixed]
     exec(f"def forward({', '.join(['self', *operands])}): return {called}({', '.join(given)})", names)
     return names["forward"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from ..arguments import warn_caller
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample
 from ..tensor import Tensor
@@ -48,11 +48,10 @@ def reduced_array(loss: Any, reduction: str) -> Any:
 
 def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
-        message = (
+        warn_caller(
             f"{name}: the target's size {list(target.shape)} is different from the input's size {list(input.shape)}, "
             "so that they broadcast, which is seldom what a loss should do; give both the same size"
         )
-        warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def compared(
