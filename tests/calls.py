@@ -20,8 +20,8 @@ NO_HALVES = frozenset({"istft", "stft"}.union(each for each in mt.fft.__all__ if
 """Functions of floating tensors that refuse half types, as torch's do on CPUs."""
 
 
-NO_GAPS = {"view_as_complex"}
-"""Functions that view neighbours as one element, and refuse gaps between them."""
+NO_GAPS = {"as_strided", "as_strided_scatter", "strided_window", "view_as_complex"}
+"""Functions of the memory in which elements lie, which see the gaps between them, or refuse them."""
 
 
 UNDERIVABLE = {
@@ -33,6 +33,7 @@ UNDERIVABLE = {
     "linalg_ldl_factor",
     "linalg_ldl_factor_ex",
     "linalg_ldl_solve",
+    "nextafter",
     "unique",
     "unique_consecutive",
     "zeta",

@@ -550,3 +550,22 @@ def test_places_in_nothing_and_of_nothing() -> None:
     assert mt.searchsorted(mt.zeros(2, 0), mt.ones(2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]
     assert mt.searchsorted(mt.zeros(2, 3), mt.ones(2, 0)).shape == (2, 0)
     assert mt.searchsorted(mt.zeros(0, 2, 3), mt.ones(0, 2, 4)).shape == (0, 2, 4)
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16, mt.float32, mt.float64])
+def test_neighbours_are_those_of_the_type(dtype: mt.dtype) -> None:
+    one, eps = mt.tensor([1.0], dtype=dtype), mt.finfo(dtype).eps
+    assert mt.nextafter(one, one * 2).item() == 1 + eps
+    assert mt.nextafter(one, one * 0).item() == 1 - eps / 2
+    assert mt.nextafter(one, one).item() == 1
+    assert mt.nextafter(one * 0, -one).item() < 0
+
+
+def test_float_power_is_of_float64() -> None:
+    x = mt.tensor([2, 3])
+    assert mt.float_power(x, -1).tolist() == [0.5, 1 / 3]
+    assert mt.float_power(2, x.half()).dtype is mt.float64
+    assert mt.float_power(x, 0.5j).dtype is mt.complex128
+    assert x.double().float_power_(2).tolist() == [4, 9]
+    with pytest.raises(RuntimeError, match=r"float_power_\(\): the base must be of the result's dtype mt.float64"):
+        x.float().float_power_(2)

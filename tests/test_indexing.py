@@ -479,3 +479,47 @@ def test_one_value_may_be_written_where_elements_repeat() -> None:
     assert x.tolist() == [0.0]
     with pytest.raises(RuntimeError, match="more than one element"):
         x.expand(3).copy_(mt.arange(3.0))
+
+
+def test_put_refuses_what_does_not_fit() -> None:
+    x, one = mt.zeros(2, 3), mt.ones(1)
+    for index, source, error in (
+        (mt.tensor([6]), one, IndexError),
+        (mt.tensor([-7]), one, IndexError),
+        (mt.tensor([0, 1]), one, IndexError),
+        (mt.tensor([0]), one.double(), RuntimeError),
+        (mt.tensor([0.0]), one, RuntimeError),
+    ):
+        with pytest.raises(error, match=r"put\(\): "):
+            x.put_(index, source)
+    assert not x.any()
+    with pytest.raises(IndexError, match=r"put\(\): "):
+        mt.zeros(0).put(mt.tensor([0]), one)
+
+
+def test_unravel_index_wraps_around_and_refuses() -> None:
+    assert [each.item() for each in mt.unravel_index(mt.tensor(-1), (3, 4))] == [2, 3]
+    assert mt.unravel_index(mt.tensor([200], dtype=mt.uint8), (3, 4, 30))[2].tolist() == [20]
+    for indices, shape, error in (
+        (mt.tensor([1.0]), (3, 4), TypeError),
+        (mt.tensor([1]), (3, 2.0), TypeError),
+        (mt.tensor([1]), (3, -4), ValueError),
+        (mt.tensor([1]), (3, 0), RuntimeError),
+    ):
+        with pytest.raises(error):
+            mt.unravel_index(indices, shape)
+
+
+def test_combinations_and_blocks_refuse() -> None:
+    x = mt.arange(100)
+    for r in (50, 2**40):
+        with pytest.raises(RuntimeError, match="more elements than memory has addresses"):
+            mt.combinations(x, r, with_replacement=True)
+    assert mt.combinations(x, 99).shape == (100, 99)
+    assert mt.combinations(x[:3], 5).shape == (0, 5)
+    with pytest.raises(RuntimeError, match="r must not be negative, got -1"):
+        mt.combinations(x, -1)
+    with pytest.raises(RuntimeError, match=r"at most 2 dimensions, got shape \[1, 1, 1\] at 1"):
+        mt.block_diag(x, mt.ones(1, 1, 1))
+    assert mt.block_diag().shape == (1, 0)
+    assert mt.block_diag(mt.tensor(True), mt.tensor([2.5])).dtype is mt.float32

@@ -473,3 +473,19 @@ def test_means_of_more_numbers_than_half_types_count_to() -> None:
     assert mt.nanmean(x).item() == 1.0
     assert mt.nanmean(x, 1).tolist() == [1.0, 1.0]
     assert mt.nanmean(x, 1).dtype is mt.float16
+
+
+def test_medians_and_modes_beyond_their_samples() -> None:
+    x = mt.tensor([[math.nan, 2.0, 5.0, 1.0], [math.nan] * 4])
+    values, indices = x.nanmedian(1)
+    assert values[0].item() == 2
+    assert math.isnan(values[1].item())
+    assert indices.tolist() == [1, 0]
+    assert x.nanmedian().item() == 2
+    assert math.isnan(mt.tensor([]).nanmedian().item())
+    assert gradient(lambda x: x.nanmedian(), [math.nan, 2.0, 2.0, 5.0]) == [0, 0.5, 0.5, 0]
+    assert gradient(lambda x: x.mode().values, [3.0, 1.0, 3.0]) == [0, 0, 1]
+    assert [each.tolist() for each in mt.tensor([True, False, True, False]).mode()] == [False, 3]
+    for name in ("mode", "nanmedian"):
+        with pytest.raises(IndexError, match="Expected reduction dim 1 to have non-zero size"):
+            getattr(mt.zeros(3, 0), name)(1)

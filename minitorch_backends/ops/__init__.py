@@ -53,6 +53,7 @@ from .linalg import *  # noqa: F403
 from .logic import *  # noqa: F403
 from .lookup import *  # noqa: F403
 from .matmul import *  # noqa: F403
+from .medians import *  # noqa: F403
 from .moments import *  # noqa: F403
 from .order import *  # noqa: F403
 from .overwrite import *  # noqa: F403
@@ -70,6 +71,7 @@ from .softmax import log_softmax as log_softmax
 from .softmax import softmax as softmax
 from .special import *  # noqa: F403
 from .statistics import *  # noqa: F403
+from .strided import *  # noqa: F403
 from .transpose import *  # noqa: F403
 from .trigonometric import *  # noqa: F403
 from .window_functions import *  # noqa: F403

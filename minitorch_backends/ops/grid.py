@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from ..op import composite
 from ..samples import between, gapped, sample, shaped
 from ..size import Size
-from ..tensor import Tensor
-from .dims import shape_of
+from ..tensor import Tensor, adopt
+from .dims import addressable, shape_of
 from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
 
@@ -22,6 +23,7 @@ __all__ = [
     "broadcast_shapes",
     "broadcast_tensors",
     "cartesian_prod",
+    "combinations",
     "meshgrid",
 ]
 
@@ -159,3 +161,42 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     from .join import stack
 
     return stack([reshape(each, (each._array.size,)) for each in meshgrid(*tensors)], 1)
+
+
+def _combination_samples() -> Any:
+    for array in (between(-2, 2, 4), gapped()[0]):
+        yield sample(array)
+        yield sample(array, 3)
+        yield sample(array, 2, True)
+    yield sample(between(-2, 2, 3), 0)
+    yield sample(between(-2, 2, 0))
+
+
+def _combination_reference(input: np.ndarray, r: int = 2, with_replacement: bool = False) -> np.ndarray:
+    chosen = [*(itertools.combinations_with_replacement if with_replacement else itertools.combinations)(input, r)]
+    return np.array(chosen, input.dtype).reshape(len(chosen) if r else 0, *(r,) * (r > 0))
+
+
+@composite(reference=_combination_reference, samples=_combination_samples)
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of `r` elements of a vector, in their order, one in a row; with replacement an element may be chosen
+    again.
+
+    Raises RuntimeError for other than vectors, for a negative r and for more rows than memory has addresses.
+    """
+    shape = input._array.shape
+    if len(shape) != 1:
+        raise RuntimeError(f"combinations(): expected a vector, got shape {list(shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations(): r must not be negative, got {r}")
+    if r == 0:
+        return adopt(np.empty(0, input._array.dtype))
+    candidates = shape[0] + r - 1 if with_replacement else shape[0]
+    few = min(r, candidates - r) < 64  # otherwise there are more than memory can hold
+    count = math.comb(candidates, r) if few else 2**63
+    addressable((count, r))
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = itertools.chain.from_iterable(choose(range(shape[0]), r))
+    from .index import read
+
+    return read(input, (np.fromiter(places, np.int64, count * r).reshape(count, r),))

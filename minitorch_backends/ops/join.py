@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import get_default_dtype
 from ..op import Arrays, composite, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .dims import wrap_dim
 from .grid import atleast_1d, atleast_2d, atleast_3d, tensors_of
 from .shape import reshape
-from .slices import narrow, unbind
+from .slices import getitem, narrow, unbind
 
 __all__ = [
-    "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack",
+    "block_diag", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack",
 ]  # fmt: skip
 
 
@@ -167,3 +168,65 @@ def column_stack(tensors: Any) -> Tensor:
         reshape(each, (-1, 1)) if each._array.ndim < 2 else each for each in _tensors_of("column_stack", tensors)
     ]
     return cat(columns, 1)
+
+
+# Along the diagonal
+
+
+def _corners(shapes: Any) -> Any:
+    """The rows and columns of each block, of tensors of these shapes."""
+    row = column = 0
+    for shape in shapes:
+        height, width = (1, 1, *shape)[-2:]
+        yield slice(row, row + height), slice(column, column + width)
+        row, column = row + height, column + width
+
+
+def _block_samples() -> Any:
+    yield sample([between(-2, 2, 2, 3), between(-2, 2), gapped()])
+    yield sample([between(-2, 2, 3), between(-2, 2, 0), between(-2, 2, 2, 0)])
+
+
+def _block_reference(*tensors: np.ndarray) -> np.ndarray:
+    import scipy.linalg
+
+    return scipy.linalg.block_diag(*(np.atleast_2d(each) for each in tensors))
+
+
+@op(
+    row_major=True,
+    tensors=lambda g, tensors_shape: [
+        reshape(getitem(g, corner), shape) for corner, shape in zip(_corners(tensors_shape), tensors_shape, strict=True)
+    ],
+    promote=True,
+    widen=False,
+    warns=False,
+    method=False,
+    called="block_diag",
+    reference=lambda tensors: _block_reference(*tensors),
+    samples=_block_samples,
+)
+def blocks_on_diagonal(tensors: Arrays):
+    """The tensors as blocks on the diagonal of a matrix of zeros; vectors are rows."""
+    shapes = [each.shape for each in tensors]
+    sizes = ((1, 1, *shape)[-2:] for shape in shapes)
+    out = np.zeros([sum(each) for each in zip(*sizes, strict=True)], tensors[0].dtype)
+    for each, corner in zip(tensors, _corners(shapes), strict=True):
+        out[corner] = each
+    return out
+
+
+@composite(
+    method=False, reference=_block_reference, samples=lambda: (sample(*call.args[0]) for call in _block_samples())
+)
+def block_diag(*tensors: Any) -> Tensor:
+    """A matrix with the tensors as blocks on its diagonal, zero elsewhere; vectors are rows, 0-dim tensors 1 x 1.
+
+    Raises RuntimeError for a tensor of more than 2 dimensions.
+    """
+    for position, each in enumerate(tensors_of("block_diag", tensors)):
+        if each.ndim > 2:
+            raise RuntimeError(
+                f"block_diag(): tensors must have at most 2 dimensions, got shape {list(each.shape)} at {position}"
+            )
+    return blocks_on_diagonal(list(tensors)) if tensors else adopt(np.zeros((1, 0), get_default_dtype().dtype))

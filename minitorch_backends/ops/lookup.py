@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ..dtypes import INTEGER, bool_
+from ..dtypes import INTEGER, bool_, int64
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor
 from .assign import assigning, at_least_vector, checked_positions
-from .dims import wrap_dim
+from .dims import shape_of, wrap_dim
 from .fill import number_as
 from .grid import broadcast_tensors
 from .index import read, read_where
@@ -20,7 +21,7 @@ from .shape import ravel, reshape
 
 __all__ = [
     "argwhere", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_scatter",
-    "masked_select", "nonzero", "take",
+    "masked_select", "nonzero", "put", "take", "unravel_index",
 ]  # fmt: skip
 
 
@@ -198,6 +199,73 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     if index._array.dtype.kind != "i":
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype!r}; use index.long()")
     return read(ravel(input), (index._array,))
+
+
+def _write_flat_samples() -> Any:
+    yield sample(between(-2, 2, 3, 4), np.array([[0, 5], [-1, 7]]), between(-3, 3, 2, 2))
+    yield sample(between(-2, 2, 3, 4), np.array([3, 3, -9]), between(-3, 3, 3), True)
+    yield sample(gapped(), np.array([4, 1]), between(-3, 3, 2, 1))
+    yield sample(between(-2, 2), np.array([0, 0]), between(-3, 3, 2), accumulate=True)
+    yield sample(between(-2, 2, 0, 3), np.empty(0, np.int64), between(-3, 3, 0))
+
+
+def _write_flat_reference(input: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool = False) -> Any:
+    return _put_reference(input.flatten(), (index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
+
+
+@assigning(reference=_write_flat_reference, samples=_write_flat_samples)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
+    """A copy with the elements of `source` at positions in the flattened tensor, which may count from the end, or added
+    to what is there.
+
+    Raises IndexError for positions out of bounds and for another number of elements, RuntimeError for other dtypes.
+    """
+    if index.dtype is not int64:
+        raise RuntimeError(f"put(): index must be a tensor of mt.int64, got {index.dtype!r}; use index.long()")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"put(): source must be of the input's dtype {input.dtype!r}, got {source.dtype!r}")
+    if index._array.size != source._array.size:
+        raise IndexError(
+            f"put(): source must have as many elements as index, {index._array.size}, got {source._array.size}"
+        )
+    shape = input._array.shape or (1,)
+    flat = checked_positions("put", ravel(index), math.prod(shape), 0, error=IndexError, from_end=True)
+    return ravel(source), np.unravel_index(flat, shape), accumulate
+
+
+def _unravel_samples() -> Any:
+    yield sample(np.array([[4, 11], [0, 7]]), (3, 4))
+    yield sample(np.array(11), [2, 3, 2])
+    yield sample(np.array([3, 1]), 5)
+    yield sample(np.empty(0, np.int64), (3, 0))
+
+
+@composite(
+    method=False,
+    takes="i",
+    reference=lambda indices, shape: tuple(np.array(each) for each in np.unravel_index(indices, shape)),
+    samples=_unravel_samples,
+)
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The indices along each dimension of `shape`, an int or a sequence, at positions in the flattened tensor: int64.
+
+    As in torch, positions out of bounds wrap around. Raises TypeError for positions and sizes that are no integers,
+    ValueError for negative sizes.
+    """
+    if indices._array.dtype.kind not in "iu":
+        raise TypeError(f"unravel_index(): expected 'indices' to be of an integer dtype, got {indices.dtype!r}")
+    if not isinstance(shape, (int, tuple, list)):
+        raise TypeError(f"unravel_index(): argument 'shape' must be an int or a sequence of ints, got {shape!r}")
+    sizes = shape_of((shape,))
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"unravel_index(): sizes must not be negative, got {sizes}")
+    rest, found = indices._array.astype(np.int64), []
+    if 0 in sizes and rest.size:
+        raise RuntimeError(f"unravel_index(): a tensor of shape {list(sizes)} has no positions, got {rest.size}")
+    for size in sizes[::-1]:
+        rest, along = np.divmod(rest, size) if size else (rest, rest)
+        found.append(Tensor(along))
+    return tuple(found[::-1])
 
 
 def _masks() -> Any:

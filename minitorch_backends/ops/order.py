@@ -1,8 +1,7 @@
-"""Sorting, the k largest, the k-th smallest and the median, along one dimension."""
+"""Sorting, the k largest and the k-th smallest, along one dimension; `medians` has what builds on them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from operator import index as as_int
 from typing import Any, NamedTuple
@@ -14,9 +13,9 @@ from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
 from .dims import wrap_dim
-from .gradients import kept_shape, restored, shared_among_ties
+from .gradients import kept_shape, restored
 
-__all__ = ["argsort", "kthvalue", "median", "msort", "sort", "topk"]
+__all__ = ["argsort", "kthvalue", "msort", "sort", "topk"]
 
 
 class ValuesIndices(NamedTuple):
@@ -73,7 +72,7 @@ def _keys(array: np.ndarray) -> np.ndarray | None:
 
 
 def _sorted_by_number(array: np.ndarray, keys: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
-    """`_sorted`: a key in the upper half of a number and the place in the lower one leave no two equal."""
+    """`sorted_pair`: a key in the upper half of a number and the place in the lower one leave no two equal."""
     places = np.arange(array.shape[axis], dtype=np.uint64).reshape(-1, *(1,) * (array.ndim - axis - 1))
     numbers = (~keys if descending else keys).astype(np.uint64)
     numbers <<= np.uint64(32)
@@ -83,7 +82,7 @@ def _sorted_by_number(array: np.ndarray, keys: np.ndarray, axis: int, descending
     return ValuesIndices(_along(array, order, axis), order)
 
 
-def _sorted(array: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
+def sorted_pair(array: np.ndarray, axis: int, descending: bool) -> ValuesIndices:
     """The elements sorted along `axis`, equal ones in their order, and their indices; NaN is larger than any number.
 
     Distinct elements have one order only, which NumPy's default sort finds 7 times faster than its stable one (50,000
@@ -159,7 +158,7 @@ def _tied(samples: Any) -> Any:
 def sorted_along(input: Array, dim, descending) -> ValuesIndices:
     """The elements sorted along `dim` and their indices, equal ones in their order."""
     axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
-    return _shaped(_sorted(array, axis, descending), input.shape)
+    return _shaped(sorted_pair(array, axis, descending), input.shape)
 
 
 @composite(takes="bif", reference=_sort_reference, samples=_tied(_sort_samples))
@@ -178,7 +177,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 def argsort(input: Array, dim=-1, descending=False, stable=False):
     """The indices that sort along `dim`; equal elements always keep their order, and NaN is the largest."""
     axis = wrap_dim(dim, input.ndim)
-    return _sorted(np.atleast_1d(input), axis, descending).indices.reshape(input.shape)
+    return sorted_pair(np.atleast_1d(input), axis, descending).indices.reshape(input.shape)
 
 
 @composite(
@@ -218,12 +217,12 @@ def _leading(array: np.ndarray, k: int, axis: int, largest: bool) -> ValuesIndic
         values = _along(array, taken, axis)
         last = (np.min if largest else np.max)(values, axis=axis, keepdims=True)
         if ((array == last).sum(axis=axis) == (values == last).sum(axis=axis)).all() and not np.isnan(last).any():
-            values, order = _sorted(values, axis, largest)
+            values, order = sorted_pair(values, axis, largest)
             return ValuesIndices(values, _along(taken, order, axis))
-    return _part(_sorted(array, axis, largest), slice(k), axis)
+    return _part(sorted_pair(array, axis, largest), slice(k), axis)
 
 
-def _distinct() -> np.ndarray:
+def distinct_matrix() -> np.ndarray:
     """A matrix of 3 x 2 with gaps in memory, whose elements differ as integers too: torch takes any of equal ones."""
     return between(1, 30, 4, 6)[::2, ::-2].T
 
@@ -233,7 +232,7 @@ def _topk_samples() -> Iterator[Sample]:
     yield sample(between(1, 30, 3, 4), 3, 0, False)
     yield sample(between(1, 30, 3, 4), 4, -1, True)
     yield sample(between(1, 30, 3, 4), 0)
-    yield sample(_distinct(), 1, 0)
+    yield sample(distinct_matrix(), 1, 0)
     yield sample(between(-2, 2), 1)
     yield sample(between(-2, 2, 0, 3), 2)
 
@@ -270,13 +269,13 @@ def topk(input: Array, k: int, dim=-1, largest=True, sorted=True) -> ValuesIndic
 # The k-th smallest
 
 
-def _ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
+def ranked(array: np.ndarray, k: int, axis: int, keepdim: bool, original: tuple[int, ...]) -> ValuesIndices:
     """The k-th smallest along `axis`, of equal elements the k-th one, counted from 1."""
     kept = kept_shape(original, axis)
     if array.shape[axis] > _FEW:
         pair = _ranked_among_many(array, k, axis)
     else:
-        pair = _part(_sorted(array, axis, False), slice(k - 1, k), axis)
+        pair = _part(sorted_pair(array, axis, False), slice(k - 1, k), axis)
         pair = ValuesIndices(pair.values.copy(), pair.indices.copy())  # which does not keep all of them alive
     return _shaped(pair, kept if keepdim else tuple(size for each, size in enumerate(original) if each != axis))
 
@@ -293,15 +292,15 @@ def _ranked_among_many(array: np.ndarray, k: int, axis: int) -> ValuesIndices:
     return ValuesIndices(values, indices)
 
 
-def _rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def rank_reference(input: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     results = (each.take([k - 1], axis=dim) for each in _sort_reference(np.atleast_1d(input), dim))
     return tuple(each if keepdim and input.ndim else np.squeeze(each, dim) for each in results)
 
 
-def _rank_samples() -> Iterator[Sample]:
+def rank_samples() -> Iterator[Sample]:
     yield sample(between(1, 30, 3, 4), 2)
     yield sample(between(1, 30, 3, 4), 3, 0, True)
-    yield sample(_distinct(), 1, 0)
+    yield sample(distinct_matrix(), 1, 0)
     yield sample(between(-2, 2), 1)
     yield sample(between(-2, 2, 0, 3), 2)
 
@@ -310,8 +309,8 @@ def _rank_samples() -> Iterator[Sample]:
     input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
     warns=False,
     takes="bif",
-    reference=_rank_reference,
-    samples=_rank_samples,
+    reference=rank_reference,
+    samples=rank_samples,
 )
 def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
     """The `k`-th smallest element along `dim`, counted from 1, and its index. Raises RuntimeError if there is none."""
@@ -320,72 +319,4 @@ def kthvalue(input: Array, k, dim=-1, keepdim=False) -> ValuesIndices:
         raise RuntimeError(
             f"kthvalue(): selected number k out of range, {k} of {array.shape[axis]} along {dim=}; pass 1 to its size"
         )
-    return _ranked(array, k, axis, keepdim, input.shape)
-
-
-def _median_of_all(input: np.ndarray) -> Any:
-    return _median_reference(input.reshape(-1), 0)[0] if input.size else np.array(math.nan)
-
-
-def _median_reference(input: np.ndarray, dim: int, keepdim: bool = False) -> Any:
-    return _rank_reference(input, (np.atleast_1d(input).shape[dim] + 1) // 2, dim, keepdim)
-
-
-@op(
-    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
-    method=False,
-    warns=False,
-    takes="if",
-    reference=_median_reference,
-    samples=lambda: (sample(call.args[0], *call.args[2:] or (-1,)) for call in _rank_samples()),
-)
-def median_along(input: Array, dim, keepdim=False) -> ValuesIndices:
-    """The median along `dim` and its index: of two in the middle the lower one; NaN where there is one."""
-    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
-    if not array.shape[axis]:
-        raise IndexError(
-            f"median(): Expected reduction dim {axis} to have non-zero size, and the shape is {list(input.shape)}"
-        )
-    values, indices = _ranked(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
-    if input.dtype.kind == "f" and (missing := np.isnan(input)).any():
-        first, unknown = (
-            find(np.atleast_1d(missing), axis=axis).reshape(indices.shape) for find in (np.argmax, np.any)
-        )
-        return ValuesIndices(np.where(unknown, np.nan, values).astype(input.dtype), np.where(unknown, first, indices))
-    return ValuesIndices(values, indices)
-
-
-@op(
-    input=lambda g, input, out: shared_among_ties(g, input, out, None),
-    method=False,
-    warns=False,
-    takes="if",
-    called="median",
-    reference=_median_of_all,
-    samples=lambda: (
-        sample(array)
-        for array in (between(-2, 2, 3, 4), between(1, 30, 5), _distinct(), between(-2, 2), between(-2, 2, 0))
-    ),
-)
-def median_of_all(input: Array):
-    """The median of all elements: of two the lower one, NaN where there is one, or of nothing; equal ones share the
-    gradient."""
-    if not input.size:
-        if input.dtype.kind in "iu":
-            raise RuntimeError(f"median() of no elements is not implemented for {input.dtype}; use float()")
-        return np.array(math.nan, input.dtype)
-    middle, last = (input.size - 1) // 2, input.size - 1
-    found = np.partition(input, [middle, last], None)
-    return found[last] if found[last] != found[last] else found[middle]  # NaN is the largest
-
-
-@composite(
-    takes="if",
-    reference=lambda input, dim=None, keepdim=False: (
-        _median_of_all(input) if dim is None else _median_reference(input, dim, keepdim)
-    ),
-    samples=lambda: (sample(call.args[0], *call.args[2:]) for call in _rank_samples()),
-)
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of all elements, or along `dim` with its indices: of two the lower one; NaN where there is one."""
-    return median_of_all(input) if dim is None else median_along(input, dim, keepdim)
+    return ranked(array, k, axis, keepdim, input.shape)

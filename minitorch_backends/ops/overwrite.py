@@ -1,4 +1,4 @@
-"""Copies in which a slice, an index or a diagonal is overwritten: assignment that changes nothing in place."""
+"""Copies in which a slice, an index, a diagonal or a window is overwritten: assignments that write to nothing else."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ..tensor import Tensor
 from .dims import wrap_dim
 from .history import view_scatter
 from .slices import diagonal, getitem, sliced
+from .strided import refuse_overlaps, strided_window, window_of
 
-__all__ = ["diagonal_scatter", "select_scatter", "slice_scatter"]
+__all__ = ["as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"]
 
 
 def _overwritten(name: str, input: Tensor, src: Tensor, view: Any, **metadata: Any) -> Tensor:
@@ -111,3 +112,31 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     Raises RuntimeError for a source of another shape.
     """
     return _overwritten("diagonal_scatter", input, src, diagonal, offset=offset, dim1=dim1, dim2=dim2)
+
+
+def _window_samples() -> Any:
+    yield sample(between(-2, 2, 3, 4), between(-3, 3, 2, 3), (2, 3), (1, 4), 0)
+    yield sample(between(-2, 2, 3, 4), between(-3, 3, 2, 2), (2, 2), (5, 2), 1)
+    yield sample(between(-2, 2), between(-3, 3, 1), (1,), (3,))
+    yield sample(between(-2, 2, 0, 3), between(-3, 3, 0), (0,), (1,))
+
+
+def _window_reference(
+    input: np.ndarray, src: np.ndarray, size: Any, stride: Any, storage_offset: int = 0
+) -> np.ndarray:
+    out = input.copy()
+    for place in np.ndindex(*size):
+        out.reshape(-1)[storage_offset + sum(np.array(place, int) * np.array(stride, int))] = src[place]
+    return out
+
+
+@composite(reference=_window_reference, samples=_window_samples)
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A copy with `src` where `as_strided` would look.
+
+    Raises RuntimeError for another shape of `src`, for windows that overlap themselves, and for those that do not lie
+    on elements of `input`.
+    """
+    window = window_of("as_strided_scatter", input, size, stride, storage_offset, input, whole=True)
+    refuse_overlaps("as_strided_scatter", walk(input._array, ((strided_window.op, window, None),)))
+    return _overwritten("as_strided_scatter", input, src.to(input.dtype), strided_window, **window)

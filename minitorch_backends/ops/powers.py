@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..conversion import fitted
-from ..dtypes import DType, promote_types
+from ..dtypes import DType, complex128, float64, promote_types
 from ..kernels import elementwise
-from ..op import Array, op
+from ..op import Array, composite, op
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..tensor import Tensor
 from .gradients import conjugated, zero
 
-__all__ = ["pow", "reciprocal", "rsqrt", "sqrt", "square"]
+__all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]
 
 
 @op(
@@ -95,6 +95,34 @@ def pow(input: Array, exponent: Array):
         return np.where(negative, whole, input ** np.where(negative, 0, exponent)).astype(input.dtype)
     # As a Python number, an exponent of 2 or 0.5 gives a square or a square root, at a third of the time.
     return input ** (exponent.item() if exponent.ndim == 0 else exponent)
+
+
+def _double(*operands: Any) -> DType:
+    """The type in which `float_power` computes."""
+    is_complex = any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in operands)
+    return complex128 if is_complex else float64
+
+
+@composite(
+    reference=lambda input, exponent: np.power(np.asarray(input) * 1.0, exponent),
+    samples=pairs(0.3, 3, -2, 2),
+)
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """`input ** exponent` in float64, or complex128 where one of both is complex. One of them may be a number."""
+    dtype = _double(input, exponent)
+    return pow(*(each.to(dtype) if isinstance(each, Tensor) else each for each in (input, exponent)))
+
+
+def _float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """`float_power`, written into this tensor, which must be of the type of the result."""
+    if self.dtype is not (wanted := _double(self, exponent)):
+        raise RuntimeError(
+            f"float_power_(): the base must be of the result's dtype {wanted!r}, got {self.dtype!r}; use float_power"
+        )
+    return self.pow_(exponent.to(wanted) if isinstance(exponent, Tensor) else exponent)  # type: ignore[attr-defined]
+
+
+Tensor.float_power_ = _float_power_  # type: ignore[attr-defined]
 
 
 @op(

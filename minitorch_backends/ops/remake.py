@@ -1,4 +1,5 @@
-"""Other shapes, orders and memory for a tensor in place: t_, transpose_, squeeze_, unsqueeze_, resize_, set_."""
+"""Other shapes, orders and memory for a tensor in place: t_, transpose_, squeeze_, unsqueeze_, as_strided_, resize_,
+set_."""
 
 from __future__ import annotations
 
@@ -7,16 +8,26 @@ from typing import Any
 import numpy as np
 
 from ..autograd.inference import refuse_inference
-from ..autograd.modes import is_grad_enabled
+from ..autograd.modes import derives_from, is_grad_enabled
 from ..autograd.nodes import Leaf
 from ..autograd.views import reshape_in_place
 from ..inplace import bump
 from ..tensor import Tensor
 from .dims import shape_of
 from .shape import squeeze, unsqueeze
+from .strided import strided_window, window_of
 from .transpose import transpose
 
 __all__: list[str] = []
+
+
+def _refuse_leaf(tensor: Tensor, name: str) -> None:
+    refuse_inference(tensor, "Inplace update to inference tensor")
+    if type(tensor._node) is Leaf and is_grad_enabled():
+        raise RuntimeError(
+            f"{name}_: a leaf Variable that requires grad is being used in an in-place operation; do it under "
+            "no_grad(), or use the out-of-place form"
+        )
 
 
 def _viewing(op: Any) -> Any:
@@ -24,23 +35,23 @@ def _viewing(op: Any) -> Any:
     name = op.name
 
     def method(self: Tensor, *args: Any, **named: Any) -> Tensor:
-        refuse_inference(self, "Inplace update to inference tensor")
-        if type(self._node) is Leaf and is_grad_enabled():
-            raise RuntimeError(
-                f"{name}_: a leaf Variable that requires grad is being used in an in-place operation; do it under "
-                "no_grad(), "
-                "or use the out-of-place form"
-            )
+        _refuse_leaf(self, name)
         bound = op.bind((self, *args), named)
-        metadata = {key: bound[key] for key in op.metadata_names}
-        reshape_in_place(self, op, metadata)
-        bump(self)
-        return self
+        reshape_in_place(self, op, {key: bound[key] for key in op.metadata_names})
+        return _counted(self)
 
     method.__name__ = method.__qualname__ = name + "_"
     method.__wrapped__ = op.public  # type: ignore[attr-defined]
     method.__doc__ = f"`{name}`, of this tensor itself."
     return method
+
+
+def _as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """`as_strided`, of this tensor itself."""
+    _refuse_leaf(self, "as_strided")
+    window = window_of("as_strided_", self, size, stride, storage_offset, self, whole=derives_from(self))
+    reshape_in_place(self, strided_window.op, window)
+    return _counted(self)
 
 
 def _t_(self: Tensor) -> Tensor:
@@ -101,4 +112,5 @@ def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
 for _public in (transpose, squeeze, unsqueeze):
     setattr(Tensor, _public.op.name + "_", _viewing(_public.op))
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
+Tensor.as_strided_ = _as_strided_  # type: ignore[attr-defined]
 Tensor.t_, Tensor.resize_, Tensor.resize_as_, Tensor.set_ = _t_, _resize_, _resize_as_, _set_  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Rounding to integers, limits and signs, element by element."""
+"""Rounding to integers, limits, signs and neighbours, element by element."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..kernels.elementwise import each
 from ..kernels.elementwise import sign as sign_of_real
 from ..limits import finfo
 from ..op import Array, composite, op
-from ..samples import Sample, arrays_like, between, sample, unary_samples
+from ..samples import Sample, arrays_like, between, pairs, sample, unary_samples
 from ..tensor import Tensor
 from .comparison import isfinite
 from .complexes import view_as_complex, view_as_real
 from .fill import masked_fill
-from .gradients import zero
+from .gradients import no_derivative, zero
 
 __all__ = [
     "ceil",
@@ -30,6 +30,7 @@ __all__ = [
     "floor",
     "frac",
     "nan_to_num",
+    "nextafter",
     "round",
     "sign",
     "signbit",
@@ -245,3 +246,18 @@ def nan_to_num(input: Array, nan=None, posinf=None, neginf=None):
 
 clip, fix = clamp, trunc
 Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ignore[attr-defined]
+
+
+@op(
+    input=no_derivative("nextafter"),
+    other=no_derivative("nextafter"),
+    promote=True,
+    widen=False,
+    takes="f",
+    inplace=True,
+    reference=np.nextafter,
+    samples=pairs(-2, 2, numbers=False),
+)
+def nextafter(input: Array, other: Array):
+    """The number next to `input` in its type, in the direction of `other`; `other` where both are equal."""
+    return np.nextafter(input, other)

@@ -76,6 +76,8 @@ REFUSED_HERE = {
     "vander": "b",
     **dict.fromkeys(("searchsorted", "bucketize", "sinc"), "c"),
     "median": "bic",
+    "nanmedian": "bic",
+    "mode": "c",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
 """Categories of dtypes, as in an op's `takes`, that are refused here, and that torch takes in some sample."""
@@ -110,6 +112,10 @@ WRONG_IN_TORCH: dict[tuple[str, Any], str] = {
     ("matrix_exp", "float16"): "coefficients beyond the range of the type make everything infinite",
     ("matrix_exp", "bfloat16"): "coefficients are rounded to eight bits",
     ("linalg_cond", 10): "the result for no matrices requires no gradient",
+    **{
+        ("as_strided_scatter", n): "the gradient of the input is that of the places that were overwritten"
+        for n in (0, 1, 2)
+    },
     ("addmv", 3): "an empty product with a 0-dim input has the shape of the input",
     ("std", 8): "the gradient takes dim=() for one element",
     ("std_mean", 8): "the gradient takes dim=() for one element",
