@@ -17,6 +17,9 @@ ALIKE = (
 )  # fmt: skip
 """Tests of kernels, by the ends of their files' names."""
 
+OF_ANY = ("decisions", "store")
+"""Tests that pretend to other CPUs or start processes of their own: alike at every capability."""
+
 WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 """As `make test` has them."""
 
@@ -30,7 +33,7 @@ def main() -> int:
         settings = {cpu.VARIABLE: level, cpu.EMULATION: emulated}
         sys.stdout.write(f"tests/kernels with {' '.join(f'{name}={value}' for name, value in settings.items())}\n")
         sys.stdout.flush()
-        ignored = [f"--ignore=tests/kernels/test_{name}.py" for name in without]
+        ignored = [f"--ignore=tests/kernels/test_{name}.py" for name in (*OF_ANY, *without)]
         command = [sys.executable, "-m", "pytest", "-q", *WORKERS, "tests/kernels", *ignored, *sys.argv[1:]]
         done = subprocess.run(command, env={**os.environ, **settings}, check=False)
         if done.returncode:

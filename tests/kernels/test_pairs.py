@@ -6,7 +6,6 @@ import pytest
 
 from minitorch_backends.kernels.gemm import compiled, matmul, plans
 
-from ..processes import python
 from .test_gemm import PAIRS, normal, product
 
 with_pairs = pytest.mark.parametrize("isa", [PAIRS])
@@ -59,30 +58,6 @@ def test_bfloat16_tensors_have_the_same_sums(isa):
 def test_precisions_that_take_more_terms_are_left_to_vectors():
     for precision in ("ieee", "tf32", "fp16", "bf16x6", "bf16x9", "tf32x3"):
         assert compiled.computed_by_panels("avx512_bf16", np.dtype(np.float32), precision) is None
-
-
-WHO = """
-import numpy as np
-from minitorch_backends.kernels import cpu
-from minitorch_backends.kernels.gemm import matmul
-features = frozenset(word for level in LEVELS for word in cpu._NEEDS[level])
-cpu._described = {"flags": features, "vendor_id": frozenset([VENDOR])}.get
-a = np.zeros((300, 300), np.float32)
-print(dict(matmul.decide(a, a, precision="bf16").refusals).get("avx512_bf16"))
-"""
-
-
-@pytest.mark.parametrize(
-    ("levels", "vendor", "expected"),
-    [
-        (("avx2", "avx512"), "AuthenticAMD", "needs avx512_bf16, and the CPU capability in force is avx512"),
-        (("avx2", "avx512", "avx512_bf16"), "AuthenticAMD", "None"),
-        (("avx2", "avx512", "avx512_bf16"), "GenuineIntel", "leaves products to vectors"),
-    ],
-)
-def test_who_multiplies_pairs(levels, vendor, expected):
-    code = WHO.replace("LEVELS", repr(levels)).replace("VENDOR", repr(vendor))
-    assert expected in python(code).out
 
 
 @pytest.mark.skipif(compiled.passed_over("avx512_bf16") is not None, reason="pairs are no gain here")

@@ -291,28 +291,6 @@ def test_memory_of_results_is_used_again_when_nobody_refers_to_it():
     assert all(address_of(each) % 64 == 0 for each in many)
 
 
-def test_what_small_products_run():
-    usable = [isa for isa in small.ISAS if cpu.refusal(isa) is None]
-    by_vectors = next((f"{isa}_small" for isa in usable if isa != "amx"), "blas")
-    rounded = by_vectors if usable else "portable"
-    first = f"{usable[0]}_small" if usable else "portable"
-
-    def chosen(precision, *shapes):
-        return matmul.decide(*[normal(*shape) for shape in shapes], precision=precision).candidates[0].name
-
-    assert chosen("bf16", (8, 8), (8, 8)) == rounded
-    assert chosen("bf16x6", (48, 48), (48, 48)) == chosen("tf32x3", (1024, 16, 16), (1024, 16, 16)) == rounded
-    assert chosen("tf32", (64, 64), (64, 64)) == chosen("bf16", (1024, 8, 8), (1024, 8, 8)) == first
-    assert chosen("tf32x3", (1024, 32, 32), (1024, 32, 32)) == first
-    assert chosen("ieee", (1024, 32, 32), (1024, 32, 32)) == chosen("ieee", (1024, 8, 8), (1024, 8, 8)) == by_vectors
-    assert chosen("ieee", (8, 8), (8, 8)) == chosen("ieee", (64, 64), (64, 64)) == by_vectors
-    assert chosen("ieee", (1, 8), (8, 8)) == by_vectors
-    assert chosen("ieee", (1, 128), (128, 128)) == chosen("ieee", (128, 128), (128, 4)) == "blas"
-    sentence = "leaves [1, 128] @ [128, 128] to BLAS, which need not pack"
-    if usable:
-        assert (by_vectors, sentence) in matmul.decide(normal(1, 128), normal(128, 128)).refusals
-
-
 @pytest.mark.parametrize("batch", [(1,), (5,), (3, 1), (1, 3), (2, 1, 3), (2, 3, 1, 1)])
 def test_batches_of_equal_sizes(batch):
     for precision, (m, k, n) in itertools.product(("ieee", "bf16"), ((8, 9, 10), (24, 16, 33))):

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from minitorch_backends.kernels import cpu, threading
-from minitorch_backends.kernels.gemm import addmm, matmul, split_k
+from minitorch_backends.kernels.gemm import matmul, split_k
 from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.kernels.registry import ArraySpec, Refused
+from minitorch_backends.kernels.registry import Refused
 
 from .test_small import by_panels, layouts, normal
 
@@ -89,36 +89,3 @@ def test_extraordinary_values(isa):
     with pytest.raises(Refused, match="holds"):
         by_parts(isa, a, b, precision="bf16x3")
     np.testing.assert_array_equal(np.isfinite(matmul(a, b, precision="bf16x3")), np.isfinite(panels(isa, a, b)))
-
-
-@pytest.mark.skipif(cpu.refusal(split_k.ISAS[-1]) is not None, reason="takes no products without vectors")
-@pytest.mark.parametrize(
-    ("shape_a", "shape_b", "dtype", "precision", "reason"),
-    [
-        ((64, 4096), (4096, 64), "f4", "ieee", None),
-        ((2, 32, 4096), (4096, 64), "f4", "bf16x3", None),
-        ((12, 257), (257, 8), "f4", "tf32", None),
-        ((12, 257), (257, 8), "f4", "ieee", "24,672 products to BLAS"),
-        ((12, 256), (256, 8), "f4", "tf32", "depth from 257 on"),
-        ((8, 4096), (4096, 64), "f4", "tf32", None),
-        ((7, 4096), (4096, 16), "f4", "tf32", "8 to 128 rows"),
-        ((64, 4096), (4096, 7), "f4", "tf32", "rows and columns"),
-        ((8, 4096), (4096, 65), "f4", "tf32", "8 columns for each row"),
-        ((128, 4096), (4096, 128), "f4", "tf32", "10,000 numbers"),
-        ((129, 4096), (4096, 8), "f4", "tf32", "8 to 128 rows and columns"),
-        ((2, 64, 4096), (2, 4096, 64), "f4", "tf32", "no batches"),
-        ((64, 4096), (4096, 64), "c8", "tf32", "no loops for complex64"),
-        ((64, 4096), (4096, 64), "f4", "bf17", "does not know precision 'bf17'"),
-    ],
-)
-def test_refusals(shape_a, shape_b, dtype, precision, reason):
-    taken, *others = [isa for isa in split_k.ISAS if cpu.refusal(isa) is None]
-    specs = [ArraySpec(shape, np.dtype(dtype)) for shape in (shape_a, shape_b)]
-    if precision in ("tf32", "bf16x3") and cpu.refusal("amx") is None:
-        reason = reason if reason and "complex" in reason else "bf16 parts"
-    for kernel in (matmul, addmm):
-        refused = kernel.implementations[f"{taken}_split_k"].refuses(*specs, precision=precision)
-        assert (refused is None) if reason is None else (reason in refused)
-        for isa in others if reason is None else ():
-            refused = kernel.implementations[f"{isa}_split_k"].refuses(*specs, precision=precision)
-            assert f"instructions of {taken}" in refused

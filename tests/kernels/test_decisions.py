@@ -1,0 +1,133 @@
+"""Which implementation takes a call, on CPUs that this machine pretends to be: every machine checks all of them."""
+
+import functools
+
+import pytest
+
+from ..cpus import CPUS, decisions
+
+NAMES = ("portable", "zen3", "skylake_x", "zen4", "sapphire_rapids")
+CHOICES = [  # kernel, shapes, dtype, keywords; the first choice on each of NAMES, or one for all
+    ("matmul", "8x8 8x8", "float32", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "8x8 8x8", "float64", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "8x8 8x8", "float16", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "8x8 8x8", "bfloat16", {}, "portable avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "8x8 8x8", "complex64", {}, "blas"),
+    ("matmul", "8x8 8x8", "int32", {}, "definition"),
+    ("matmul", "8x8 8x8", "float32", "bf16", "portable avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "8x8 8x8", "float32", "bf16x3", "portable avx2_small avx512_small avx512_small amx_small"),
+    ("matmul", "64x64 64x64", "float32", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "64x64 64x64", "float32", "tf32", "portable avx2_small avx512_small avx512_small amx_small"),
+    ("matmul", "48x48 48x48", "float32", "bf16x6", "portable avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "16x32x32 16x32x32", "float32", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "16x32x32 16x32x32", "float32", "bf16", "portable avx2_small avx512_small avx512_bf16 amx_small"),
+    ("matmul", "1024x8x8 1024x8x8", "float32", "bf16", "portable avx2_small avx512_small avx512_small amx_small"),
+    ("matmul", "99x16x16 99x16x16", "float32", "tf32x3", "portable avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "1024x32x32 1024x32x32", "float32", "tf32x3", "portable avx2_small avx512_small avx512_small amx_small"),
+    ("matmul", "1x8 8x8", "float32", {}, "blas avx2_small avx512_small avx512_small avx512_small"),
+    ("matmul", "1x128 128x128", "float32", {}, "blas"),
+    ("matmul", "128x128 128x4", "float32", {}, "blas"),
+    ("matmul", "512x512 512x512", "float32", {}, "blas avx2 avx512 avx512 amx"),
+    ("matmul", "512x512 512x512", "float64", {}, "blas avx2 avx512 avx512 avx512"),
+    ("matmul", "512x512 512x512", "float16", {}, "blas avx2 avx512 avx512 amx"),
+    ("matmul", "512x512 512x512", "bfloat16", {}, "blas avx2 avx512 avx512_bf16 amx"),
+    ("matmul", "512x512 512x512", "complex64", {}, "blas"),
+    ("matmul", "512x512 512x512", "int32", {}, "integer"),
+    ("matmul", "512x512 512x512", "float32", "tf32", "blas avx2 avx512 avx512 amx"),
+    ("matmul", "512x512 512x512", "float32", "bf16", "blas avx2 avx512 avx512_bf16 amx"),
+    ("matmul", "512x512 512x512", "float32", "bf16x3", "portable avx2 avx512 avx512_bf16 amx"),
+    ("matmul", "512x512 512x512", "float32", "tf32x3", "portable avx2 avx512 avx512 amx"),
+    ("matmul", "600x500 500x60", "float32", {}, "blas avx2 avx512_narrow avx512_narrow avx512_narrow"),
+    ("matmul", "1x1024 1024x1024", "float32", {}, "blas avx2_rows avx512_rows avx512_rows avx512_rows"),
+    ("matmul", "8x1024 1024x1024", "float32", "tf32", "portable avx2_rows avx512_rows avx512_rows amx"),
+    ("matmul", "8x1024 1024x1024", "float32", "bf16x3", "portable avx2 avx512_rows avx512_rows amx"),
+    ("matmul", "1024x1024 1024x8", "float32", "bf16x3", "portable avx2 avx512_rows avx512_rows amx"),
+    ("matmul", "64x4096 4096x64", "float32", {}, "blas avx2_split_k avx512_split_k avx512_split_k avx512_split_k"),
+    ("matmul", "64x4096 4096x64", "float32", "tf32", "blas avx2_split_k avx512_split_k avx512_split_k amx"),
+    ("matmul", "64x4096 4096x64", "float32", "bf16", "blas avx2_split_k avx512_split_k avx512_bf16 amx"),
+    ("matmul", "64x4096 4096x64", "float32", "bf16x3", "portable avx2_split_k avx512_split_k avx512_bf16 amx"),
+    ("conv", "8x64x56x56 64x64x3x3", "float32", {"padding": [1, 1]}, "explicit implicit implicit implicit direct"),
+    ("conv", "8x64x56x56 64x64x3x3", "float32", "bf16", "explicit implicit implicit direct direct"),
+    ("conv", "8x96x28x28 96x1x3x3", "float32", {"groups": 96}, "explicit depthwise depthwise depthwise depthwise"),
+    ("linear", "32x1024 1024x1024", "float32", "bf16", "packed"),
+    ("attention", "2x8x256x64 2x8x256x64 2x8x256x64", "float32", {}, "flash"),
+]  # fmt: skip
+SPLIT_K = [  # shapes, dtype, precision; what the refusal says, None where the call is taken
+    ("64x4096 4096x64", "float32", "ieee", None),
+    ("2x32x4096 4096x64", "float32", "bf16x3", None),
+    ("12x257 257x8", "float32", "tf32", None),
+    ("12x257 257x8", "float32", "ieee", "24,672 products to BLAS"),
+    ("12x256 256x8", "float32", "tf32", "depth from 257 on"),
+    ("8x4096 4096x64", "float32", "tf32", None),
+    ("7x4096 4096x16", "float32", "tf32", "8 to 128 rows"),
+    ("64x4096 4096x7", "float32", "tf32", "rows and columns"),
+    ("8x4096 4096x65", "float32", "tf32", "8 columns for each row"),
+    ("128x4096 4096x128", "float32", "tf32", "10,000 numbers"),
+    ("129x4096 4096x8", "float32", "tf32", "8 to 128 rows and columns"),
+    ("2x64x4096 2x4096x64", "float32", "tf32", "no batches"),
+    ("64x4096 4096x64", "complex64", "tf32", "no loops for complex64"),
+]
+SPLIT_K_CALLS = [
+    (kernel, shapes, dtype, precision) for kernel in ("matmul", "addmm") for shapes, dtype, precision, _ in SPLIT_K
+]
+
+
+def call(kernel, shapes, dtype, keywords):
+    keywords = {"precision": keywords} if isinstance(keywords, str) else keywords
+    return kernel, [[int(size) for size in shape.split("x")] for shape in shapes.split()], dtype, keywords
+
+
+@functools.cache
+def decided(name, threads=2):
+    """What the CPU `name` decides of all calls of this file."""
+    calls = [call(*row[:4]) for row in CHOICES] + [call(*row) for row in SPLIT_K_CALLS]
+    return decisions(name, calls, threads)
+
+
+def test_what_is_chosen():
+    for place, name in enumerate(NAMES):
+        for row, (candidates, _) in zip(CHOICES, decided(name)[: len(CHOICES)], strict=True):
+            expected = row[4].split()
+            assert candidates[0] == expected[place if len(expected) > 1 else 0], (name, *row[:4])
+
+
+def test_zen5_chooses_as_zen4():
+    assert decided("zen5") == decided("zen4")
+
+
+@pytest.mark.parametrize("name", ["zen4", "sapphire_rapids"])
+def test_the_number_of_threads_changes_no_choice(name):
+    """Another implementation might give other bits."""
+    for threads in (1, 64):
+        assert decided(name, threads) == decided(name), threads
+
+
+@pytest.mark.parametrize("name", [name for name in CPUS if name != "portable"])
+def test_refusals_of_parts_of_k(name):
+    taken, *others = [isa for isa in ("avx512", "avx2") if isa == "avx2" or name != "zen3"]
+    rows = zip(2 * SPLIT_K, decided(name)[len(CHOICES) :], strict=True)
+    for (shapes, dtype, precision, reason), (_, refusals) in rows:
+        by_tiles = name == "sapphire_rapids" and precision in ("tf32", "bf16x3")
+        by_pairs = name in ("zen4", "zen5") and precision == "bf16x3"
+        if (by_tiles or by_pairs) and not (reason and "complex" in reason):
+            reason = "bf16 parts"
+        refusal = refusals.get(f"{taken}_split_k")
+        assert refusal is None if reason is None else reason in refusal, (shapes, dtype, precision)
+        for isa in others if reason is None else ():
+            assert f"instructions of {taken}" in refusals[f"{isa}_split_k"]
+
+
+def test_pairs_are_left_to_vectors_where_they_are_slow():
+    """Intel's CPUs with AMX begin VDPBF16PS a quarter as often as a fused multiply-add."""
+    place = [row[:4] for row in CHOICES].index(("matmul", "512x512 512x512", "float32", "bf16"))
+    sentences = {name: decided(name)[place][1].get("avx512_bf16") for name in NAMES}
+    assert "needs avx512_bf16, and the CPU capability in force is avx512" in sentences["skylake_x"]
+    assert sentences["zen4"] is None
+    assert "leaves products to" in sentences["sapphire_rapids"]
+
+
+def test_a_small_row_is_left_to_blas():
+    place = [row[:4] for row in CHOICES].index(("matmul", "1x128 128x128", "float32", {}))
+    sentence = "leaves [1, 128] @ [128, 128] to BLAS, which need not pack"
+    assert decided("zen3")[place][1]["avx2_small"] == sentence
+    assert decided("zen4")[place][1]["avx512_small"] == sentence
