@@ -82,8 +82,9 @@ class SequentialLR(_CompoundLR):
         self.base_lrs = self._schedulers[0].base_lrs
         for group, base in zip(optimizer.param_groups, self.base_lrs, strict=True):
             assign(group, "lr", base)  # what all schedulers did when they were made counts for nothing
-        self._schedulers[0].last_epoch -= 1
-        self._schedulers[0].step()
+        first = self._schedulers[self._turn()]  # not that before a milestone of 0
+        first.last_epoch -= 1
+        first.step()
         self._last_lr = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
@@ -91,7 +92,11 @@ class SequentialLR(_CompoundLR):
         if epoch is not None:
             raise ValueError(f"SequentialLR.step() takes no epoch, and got {epoch}")
         self.last_epoch += 1
-        turn = bisect.bisect_right(self._milestones, self.last_epoch)
+        turn = self._turn()
         begins = turn > 0 and self._milestones[turn - 1] == self.last_epoch
         self._schedulers[turn].step(0 if begins else None)
         self._last_lr = self._rates()
+
+    def _turn(self) -> int:
+        """The index of the schedule in force at this epoch."""
+        return bisect.bisect_right(self._milestones, self.last_epoch)
