@@ -27,15 +27,18 @@ def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> t
 
 
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
-    """softmax(scale * query @ key.mT + mask), with rows of zeros where all is hidden. All have groups."""
+    """softmax(scale * query @ key.mT + mask), with rows of zeros where no key is visible. All have groups."""
     root = math.sqrt(abs(scale))
     scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
     if mask is not None:
         scores = scores + mask
     if causal:
         scores = scores.masked_fill(adopt(np.tri(*scores.shape[-2:]) == 0), -math.inf)
-    if mask is None:
-        return scores.softmax(-1)
+    return scores.softmax(-1) if mask is None else masked_softmax(scores)
+
+
+def masked_softmax(scores: Tensor) -> Tensor:
+    """The softmax along the last dimension, with rows of zeros in place of NaN where all scores are -inf."""
     largest = scores.detach().amax(-1, keepdim=True)
     exponentials = (scores - largest.masked_fill(largest == -math.inf, 0)).exp()
     total = exponentials.sum(-1, keepdim=True)

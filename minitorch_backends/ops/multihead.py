@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..backends.mha import get_fastpath_enabled
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .attention import scaled_dot_product_attention
+from .composed_attention import masked_softmax
 from .dropout import dropout
 from .join import cat
 from .linear import linear
@@ -193,7 +195,10 @@ def _mask(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> 
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float) -> tuple[Tensor, Tensor]:
-    """The weights after dropout, and the result, by the plain way."""
+    """The weights after dropout, and the result, by the plain way; half types are rounded at the end."""
+    dtype = q.dtype
+    q, k, v = widened([q, k, v])
     scores = matmul(q * (1 / math.sqrt(q.shape[-1])), k.mT)
-    weights = dropout((scores if mask is None else scores + mask).softmax(-1), dropped)
-    return weights, matmul(weights, v)
+    weights = scores.softmax(-1) if mask is None else masked_softmax(scores + mask)
+    weights = dropout(weights, dropped)
+    return weights.to(dtype), matmul(weights, v).to(dtype)
