@@ -15,6 +15,7 @@ from .autograd.inference import InferenceCell, refuse_inference
 from .autograd.modes import grad_mode
 from .autograd.nodes import Leaf, Node, history, next_sequence
 from .autograd.views import View
+from .conversion import converted
 from .declared import registry
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
@@ -79,7 +80,7 @@ def write(op: Any, values: list[Any], arrays: list[Any], metadata: dict[str, Any
         if callable(out):
             out()
         else:
-            target[...] = out
+            target[...] = out if out.dtype == target.dtype else converted(out, target.dtype)
     finally:
         restore(token)
     bump(into)

@@ -103,7 +103,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
         raise TypeError(f"{op.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
     if dtype is None or array.dtype is dtype.dtype:
         return array
-    return array.astype(dtype.dtype if array.ndim else _computed(op, dtype))
+    return converted(array, dtype.dtype if array.ndim else _computed(op, dtype))
 
 
 def _computed(op: Any, dtype: DType) -> np.dtype:

@@ -12,6 +12,7 @@ import numpy as np
 from .autograd import nodes
 from .autograd.inference import refuse_inference
 from .autograd.modes import grad_mode, no_grad
+from .conversion import converted
 from .dtypes import dtype_of
 from .inplace import about_to_write, bump, refuse_unwritable_memory
 from .kernels.gemm.workspace import offered
@@ -93,9 +94,9 @@ def _write(name: str, result: np.ndarray, target: Tensor) -> None:
                 "first",
                 stacklevel=4,
             )
-        target._array = result.astype(target._array.dtype)
+        target._array = converted(result, target._array.dtype)
     elif not _is_in_place(result, target._array):
-        target._array[...] = result
+        target._array[...] = result if result.dtype == target._array.dtype else converted(result, target._array.dtype)
     bump(target)
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import watch
+from ..conversion import converted
 from ..declared import registry
 from ..dtypes import FLOATING, dtype_of, to_dtype
 from ..kernels.locks import lock
@@ -238,7 +239,7 @@ class _Duals:
         """The tangent that `into` will have after the op has written `out` into it."""
         if _level.get() is None:
             return None
-        result = adopt(into._array if callable(out) else np.asarray(out).astype(into._array.dtype))
+        result = adopt(into._array if callable(out) else converted(np.asarray(out), into._array.dtype))
         pairs = _pushed(op, values, arrays, metadata, result)
         return pairs[0][1].expand(into.shape) if pairs else None
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import converted
 from ..dtypes import FLOATING
 from ..factory_options import dtype_or_default, factory
 from ..op import composite
@@ -28,7 +29,7 @@ def _frequencies(name: str, numbers: Any, n: Any, d: float, dtype: Any) -> np.nd
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]; expected at least 0")
     with np.errstate(divide="ignore", invalid="ignore"):
         values = numbers(n).astype(np.float64) * (np.float64(1.0) / np.float64(n * d))
-    return values.astype(kind.dtype)
+    return converted(values, kind.dtype)
 
 
 @factory()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..conversion import converted
 from ..dtypes import FLOATING
 from ..factory_options import dtype_or_default, factory
 from .fourier import whole
@@ -26,7 +27,7 @@ def _window(
         raise RuntimeError(f"{name} requires non-negative window_length, and got {length}")
     last = length if periodic else length - 1
     made = values(np.arange(length) / last) if length > 1 else np.ones(length)
-    return made.astype(kind.dtype)
+    return converted(made, kind.dtype)
 
 
 def _cosines(*factors: float) -> Callable[[np.ndarray], np.ndarray]:

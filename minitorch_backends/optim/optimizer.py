@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import enable_grad
+from ..conversion import converted
 from ..inplace import about_to_write, bump
 from ..kernels import updates
 from ..nn.module import clear_grad
@@ -254,5 +255,5 @@ def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
                     f"the loaded {name} has the shape {list(array.shape)}, and its parameter "
                     f"{list(parameter._array.shape)}; load the state of an optimizer of the same parameters"
                 )
-            copied[name] = adopt(array.astype(parameter._array.dtype)) if name != "step" else int(array)
+            copied[name] = adopt(converted(array, parameter._array.dtype)) if name != "step" else int(array)
     return copied

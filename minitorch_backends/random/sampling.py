@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversion import fitted
+from ..conversion import converted, fitted
 from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
 from ..factories import empty_like, shape_given
 from ..factory_options import dtype_or_default, factory
@@ -167,7 +167,7 @@ def normal(
     typed = [dtype_of(each._array) for each in (mean, std) if isinstance(each, Tensor)]
     wanted = _floating("normal", typed[0] if typed and dtype is None else dtype)
     drawn = chosen(generator).normal(tuple(shape), wanted)
-    return (drawn * stds + means).astype(wanted.dtype)
+    return converted(drawn * stds + means, wanted.dtype)
 
 
 def bernoulli(
@@ -294,7 +294,7 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     _floating("exponential_", self.dtype)
-    return _filled(self, (chosen(generator).exponential(self._array.shape) / lambd).astype(self._array.dtype))
+    return _filled(self, converted(chosen(generator).exponential(self._array.shape) / lambd, self._array.dtype))
 
 
 Tensor.uniform_, Tensor.normal_, Tensor.random_ = _uniform_, _normal_, _random_  # type: ignore[attr-defined]
