@@ -22,6 +22,7 @@ from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
 from .backends.permission import recorded as recorded_arguments
+from .conversion import converted
 from .kernels.elementwise import in_rows, is_half, least_of, threaded
 from .kernels.quiet import restore, silence
 from .tensor import Parameter, Tensor
@@ -100,6 +101,9 @@ def unary(op: Any) -> Callable[..., Any]:
             watch.born(tensor)
         differentiable = recorded and (metadata is defaults or out.dtype.kind not in "biu")
         if differentiable and input._node is not None and _mode().records:
+            if dtype.itemsize == 2:
+                op.record([input], [x], metadata, tensor)
+                return tensor
             edge = input._node if input._state is None else history(input)
             if edge is not None:
                 node = _new(Node)
@@ -145,7 +149,7 @@ def binary(op: Any) -> Callable[..., Any]:
                 return general(*_given(input, other))
             behind = other._node
         elif numbers and (kind is float or (kind is int and -MOST_EXACT <= other <= MOST_EXACT)):
-            y, behind = float(dtype.type(other)) if rounds and is_half(dtype) else other, None
+            y, behind = float(converted(np.asarray(other), dtype)) if rounds and is_half(dtype) else other, None
         else:
             return general(*_given(input, other, *rest), **named)
         try:
@@ -164,6 +168,9 @@ def binary(op: Any) -> Callable[..., Any]:
         if watch.born is not None:
             watch.born(tensor)
         if (input._node is not None or behind is not None) and recorded and _mode().records:
+            if dtype.itemsize == 2:
+                op.record([input, other], [x, y], metadata, tensor)
+                return tensor
             edge = None if not with_first else input._node if input._state is None else history(input)
             edge_of_other = None
             if behind is not None and with_second:

@@ -12,6 +12,7 @@ import numpy as np
 from . import watch
 from .arguments import FAILURES, mismatched, mistyped, refuse_other_than_bool
 from .autograd.anomaly_mode import note_call
+from .autograd.half_types import with_wide_rules
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, fields_of_result, rule_of
@@ -20,7 +21,7 @@ from .backends.permission import recorded
 from .conversion import converted
 from .dtypes import FLOATING, DType, dtype_of
 from .inplace import refuse_unwritable, write
-from .kernels.elementwise import in_rows
+from .kernels.elementwise import in_rows, is_half
 from .kernels.quiet import restore, silence
 from .operands import arrays_of
 from .out import written_out
@@ -48,11 +49,13 @@ class Op:
     An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
     the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
     gradients of all inputs; `rounds`, that a number is rounded to the other operand's half type, and not kept in
-    float32, in which other ops compute: those that compare, and remainders.
+    float32, in which other ops compute: those that compare, and remainders; `half_variant` records calls on half types
+    (the op itself until the first of them).
     """
 
     promote: Any
     widen: bool
+    widen_rules: bool | None
     view: bool
     writer: Callable[..., Any] | None
     variadic: str | None
@@ -95,7 +98,9 @@ class Op:
         else:
             self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
         self.strided = any(source == "strides" for rule in self.rules if rule for _, source, _ in rule[1])
-        self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
+        self.make_plans()
+        wide = self.widen if self.widen_rules is None else self.widen_rules
+        self.half_variant = self if wide and any(self.rules) else None
         if rules:
             raise TypeError(
                 f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}"
@@ -106,6 +111,10 @@ class Op:
     def _promoted_inputs(self) -> tuple[bool, ...]:
         names = self.promote if isinstance(self.promote, tuple) else self.inputs if self.promote else ()
         return tuple(name in names for name in self.inputs)
+
+    def make_plans(self) -> None:
+        """Find what to save, for every set of inputs that need gradients."""
+        self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
 
     def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
         """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result, or which
@@ -262,6 +271,10 @@ class Op:
         edges = [None if rule is None else _edge(value) for value, rule in zip(values, rules, strict=True)]
         if not any(edges):
             return None
+        if self.half_variant is not None and any(map(_is_half, values)):
+            if self.half_variant is self:
+                self.half_variant = with_wide_rules(self)
+            return self.half_variant.node(values, arrays, metadata)
         node = _new(Node)
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
         if self.product is not None:
@@ -297,7 +310,7 @@ class Op:
 
     def save_out(self, node: Node, results: Any) -> None:
         """Keep the result, or those of several, that a needed rule asks for."""
-        kept = self.plans[self.mask(node)][1]
+        kept = node.op.plans[self.mask(node)][1]
         if kept and isinstance(results, tuple):
             wanted = range(len(results)) if kept is True else kept
             node.saved["out"] = [save(each, SELF) if i in wanted else None for i, each in enumerate(results)]
@@ -312,6 +325,10 @@ def _marks(annotation: Any, mark: Any) -> bool:
     """Whether a parameter's annotation is `mark`, as an object or as text, alone or `| None`."""
     name = "Array" if mark is Array else "Arrays"
     return annotation is mark or (isinstance(annotation, str) and annotation.split(" ")[0] == name)
+
+
+def _is_half(value: Any) -> bool:
+    return isinstance(value, Tensor) and is_half(value._array.dtype)
 
 
 def _edge(value: Any) -> Node | None:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .arguments import FAILURES, mistyped_call
+from .autograd.half_types import rounding_once
 from .closures import binary, unary, writing
 from .declared import registry
 from .dispatch import Array, Arrays, Op
@@ -56,19 +57,23 @@ def composite(
     takes_out: bool = False,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
+    widen: bool | tuple[str, ...] = False,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is made of ops; the arguments are those of `op`.
 
-    `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call.
+    `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call. `widen`
+    says to compute half types in float32 and round the results once, or names the arguments that give the type of
+    these.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         public_name = name or function.__name__
         function.__name__ = function.__qualname__ = public_name
-
+        if widen:
+            function = rounding_once(function, () if widen is True else widen)
         overloads = Overloads(inspect.signature(function).parameters.values(), aliases, deprecated)
         known, most = overloads.known, overloads.most
 
@@ -124,6 +129,7 @@ def op(
     called: str | None = None,
     promote: bool | str | tuple[str, ...] = False,
     widen: bool = True,
+    widen_rules: bool | None = None,
     view: bool = False,
     mutates: bool = False,
     variadic: str | None = None,
@@ -153,6 +159,7 @@ def op(
         promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes
             integers floating; a tuple names the only inputs that are promoted.
         widen: compute half types in float32 and round the result once.
+        widen_rules: compute the gradients of half types so, which is done where `widen` is unless this says otherwise.
         view: the result may share the memory of the first input.
         mutates: the forward writes into its first input and returns nothing, raising before it changes anything; it is
             given a copy, except by the in-place form. Such ops neither promote nor widen that input.
@@ -188,6 +195,7 @@ def op(
             "called": called,
             "promote": promote,
             "widen": widen,
+            "widen_rules": widen_rules,
             "view": view,
             "writer": forward if mutates else None,
             "variadic": variadic,

@@ -16,7 +16,7 @@ from ..kernels.elementwise import LARGE, threaded
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample, unary_samples
 from ..tensor import Tensor, adopt
-from .floating import floating_composite, widened
+from .floating import floating_composite
 
 __all__ = [
     "celu",
@@ -178,6 +178,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
 @floating_composite(
+    widen=True,
     reference=lambda input: _SELU_SCALE * np.where(input > 0, input, _SELU_ALPHA * (np.exp(np.minimum(input, 0)) - 1)),
     samples=unary_samples(-2, 2.5),
 )
@@ -187,6 +188,7 @@ def selu(input: Tensor) -> Tensor:
 
 
 @floating_composite(
+    widen=True,
     reference=lambda input, alpha=1.0: np.where(input > 0, input, alpha * (np.exp(np.minimum(input, 0) / alpha) - 1)),
     samples=_with_options(-2, 2.5, {"alpha": 0.7}),
 )
@@ -259,16 +261,18 @@ def hardswish(input: Array):
 
 
 @floating_composite(
+    widen=True,
     takes="if",
     reference=lambda input, threshold, value: np.where(input <= threshold, value, input),
     samples=lambda: (sample(each, 0.4, 7) for each in arrays_like(-2, 2.5)),
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """`input` where it is above `threshold`, else `value`."""
-    return input.masked_fill(widened(input) <= threshold, value)
+    return input.masked_fill(input <= threshold, value)
 
 
 @floating_composite(
+    widen=True,
     reference=lambda input, lambd=0.5: np.where(np.abs(input) > lambd, input, 0),
     samples=_with_options(-2, 2.5, {"lambd": 1.1}),
 )
@@ -278,6 +282,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 @floating_composite(
+    widen=True,
     reference=lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
     samples=_with_options(-2, 2.5, {"lambd": 1.1}),
 )
@@ -300,7 +305,7 @@ def _prelu_reference(input: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.where(input > 0, input, input * weight.reshape((-1,) + (1,) * max(input.ndim - 2, 0)))
 
 
-@floating_composite(reference=_prelu_reference, samples=_prelu_samples)
+@floating_composite(widen=True, reference=_prelu_reference, samples=_prelu_samples)
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """`input` where it is positive, else `input * weight`, with one weight, or one for each channel (dimension 1)."""
     if weight.ndim and weight.numel() != 1:
@@ -373,13 +378,15 @@ def mish(input: Array):
     return elementwise.mish(input)
 
 
-@floating_composite(takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples())
+@floating_composite(widen=True, takes="ifc", reference=lambda input: input - np.tanh(input), samples=unary_samples())
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return input - input.tanh()
 
 
-@floating_composite(takes="ifc", reference=lambda input: input / (1 + np.abs(input)), samples=unary_samples(-2, 2.5))
+@floating_composite(
+    widen=True, takes="ifc", reference=lambda input: input / (1 + np.abs(input)), samples=unary_samples(-2, 2.5)
+)
 def softsign(input: Tensor) -> Tensor:
     """input / (1 + |input|)."""
     return input / (input.abs() + 1)
@@ -397,7 +404,7 @@ def _glu_reference(input: np.ndarray, dim: int = -1) -> np.ndarray:
     return value / (1 + np.exp(-gate))
 
 
-@floating_composite(reference=_glu_reference, samples=_glu_samples)
+@floating_composite(widen=True, reference=_glu_reference, samples=_glu_samples)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim`, times the sigmoid of the second half (Dauphin et al., 2016)."""
     if input.ndim == 0:

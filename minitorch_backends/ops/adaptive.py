@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .floating import floating_composite, widened
+from .floating import floating_composite
 from .windows import gather_flat
 
 __all__ = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..conversion import fitted_number
 from ..dtypes import INTEGER, promote_types, to_dtype
 from ..kernels.elementwise import is_half
@@ -14,7 +15,7 @@ from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .gradients import conjugated
-from .matmul import adjoint, gradient_of_right, matmul, of_dims, refuse_mixed, shape_error
+from .matmul import adjoint, gradient_of_right, of_dims, refuse_mixed, shape_error, times
 from .products import fused_sum, product
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
@@ -61,13 +62,16 @@ def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
         ) from None
 
 
-def _scaled(g: Tensor, factor: Any) -> Tensor:
-    """The gradient of what a number multiplies."""
-    return g if factor == 1 else g * conjugated(factor)
-
-
 def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
-    return _scaled(g, beta)
+    return g if beta == 1 else widened(g) * conjugated(beta)
+
+
+def _scaled_product(a: Tensor, b: Tensor, alpha: Any, precision: str | None) -> Tensor:
+    """conj(alpha) * (a @ b), rounded once."""
+    if alpha == 1:
+        return times(a, b, precision)
+    scaled = addmm if a.ndim == 2 else baddbmm
+    return scaled(a.new_empty(()), a, b, beta=0, alpha=conjugated(alpha), precision=precision)
 
 
 def _scaled_first(first: str, second: str) -> tuple[str, str]:
@@ -89,9 +93,11 @@ def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tup
 @op(
     inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
     input=_gradient_of_addend,
-    mat1=lambda g, mat2, alpha, precision: _scaled(matmul(g, adjoint(mat2), precision=precision), alpha),
-    mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: _scaled(
-        gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision), alpha
+    mat1=lambda g, mat2, alpha, precision: _scaled_product(g, adjoint(mat2), alpha, precision),
+    mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: (
+        gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision)
+        if alpha == 1
+        else _scaled_product(adjoint(mat1), g, alpha, precision)
     ),
     reference=lambda input, mat1, mat2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat1 @ mat2),
     samples=_adding((3, 2), (3, 4), (4, 2)),
@@ -110,8 +116,8 @@ def addmm(
 @op(
     inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
     input=_gradient_of_addend,
-    batch1=lambda g, batch2, alpha, precision: _scaled(matmul(g, adjoint(batch2), precision=precision), alpha),
-    batch2=lambda g, batch1, alpha, precision: _scaled(matmul(adjoint(batch1), g, precision=precision), alpha),
+    batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
+    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),
     reference=lambda input, batch1, batch2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (batch1 @ batch2),
     samples=_adding((2, 3, 2), (2, 3, 4), (2, 4, 2)),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import unchanged
 from ..conversion import fitted
 from ..dtypes import dtype_of
 from ..op import Array, composite, op
@@ -68,7 +69,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
 
 @op(
     deprecated=("input, alpha, other",),
-    input=lambda g: g,
+    input=unchanged,
     other=_times,
     promote=True,
     ufunc=np.add,
@@ -85,7 +86,7 @@ def add(input: Array, other: Array, *, alpha=1):
 
 @op(
     deprecated=("input, alpha, other",),
-    input=lambda g: g,
+    input=unchanged,
     other=lambda g, alpha: _times(g, -alpha),
     promote=True,
     ufunc=np.subtract,
@@ -104,7 +105,7 @@ def sub(input: Array, other: Array, *, alpha=1):
 
 @op(
     input=lambda g, alpha: _times(g, -alpha),
-    other=lambda g: g,
+    other=unchanged,
     promote=True,
     ufunc=lambda input, other: np.subtract(other, input),
     warns=False,
@@ -121,6 +122,7 @@ def rsub(input: Array, other: Array, *, alpha=1):
 
 @op(
     input=lambda g: -g,
+    widen_rules=False,
     ufunc=np.negative,
     warns=False,
     takes="ifc",
@@ -249,7 +251,7 @@ del Tensor.div_trunc_  # type: ignore[attr-defined]
 
 
 @op(
-    input=lambda g: g,
+    input=unchanged,
     other=lambda g, input, other: -g * floor_divide(input, other),
     promote=True,
     ufunc=np.remainder,
@@ -269,7 +271,7 @@ def remainder(input: Array, other: Array):
 
 
 @op(
-    input=lambda g: g,
+    input=unchanged,
     other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
     promote=True,
     ufunc=np.fmod,
@@ -325,7 +327,7 @@ def _whole(value: Any, like: np.ndarray) -> Any:
 
 @op(
     deprecated=("input, value, tensor1, tensor2",),
-    input=lambda g: g,
+    input=unchanged,
     tensor1=lambda g, tensor2, value: _times(g * conjugated(tensor2), value),
     tensor2=lambda g, tensor1, value: _times(g * conjugated(tensor1), value),
     promote=True,
@@ -341,7 +343,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
 
 @op(
     deprecated=("input, value, tensor1, tensor2",),
-    input=lambda g: g,
+    input=unchanged,
     tensor1=lambda g, tensor2, value: _times(g / conjugated(tensor2), value),
     tensor2=lambda g, tensor1, tensor2, value: _times(-g * conjugated(tensor1 / tensor2 / tensor2), value),
     promote=True,

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import dtype_of
+from ..autograd.half_types import widened
+from ..dtypes import bfloat16, dtype_of
 from ..kernels.conv import conv as kernel
 from ..kernels.conv import conv_input_gradient as transposed_kernel
 from ..kernels.conv.shapes import output_size, steps
+from ..kernels.elementwise import is_half
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -173,9 +175,13 @@ def _convolve_transposed(
             f"Given input size per channel: ({given}). Calculated output size per channel: ({found}). Output size is "
             "too small"
         )
+    dtype = input.dtype
+    if bias is not None and is_half(input._array.dtype):  # in float32, where they are exact, to round after the bias
+        precision = "bf16" if dtype is bfloat16 else "ieee"
+        input, weight, bias = widened((input, weight, bias))
     result = _scattered(input, weight, size, stride, padding, dilation, groups, more, precision)
     if bias is not None:
-        result = result + bias.reshape(-1, *(1,) * dims)
+        result = (result + bias.reshape(-1, *(1,) * dims)).to(dtype)
     return result.squeeze(0) if unbatched else result
 
 

@@ -206,7 +206,7 @@ def _nll_reference(
     return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
 
 
-@floating_composite(reference=_nll_reference, samples=_loss_samples)
+@floating_composite(widen=("input", "target"), reference=_nll_reference, samples=_loss_samples)
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -269,7 +269,7 @@ def _cross_entropy_reference(
     return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
 
 
-@floating_composite(reference=_cross_entropy_reference, samples=_cross_entropy_samples)
+@floating_composite(widen=("input", "target"), reference=_cross_entropy_reference, samples=_cross_entropy_samples)
 def cross_entropy(
     input: Tensor,
     target: Tensor,

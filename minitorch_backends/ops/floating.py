@@ -12,11 +12,15 @@ from ..op import composite
 from ..operands import CATEGORIES, EVERY_CATEGORY
 from ..tensor import Tensor
 
-__all__ = ["floating_composite", "widened"]
+__all__ = ["floating_composite"]
 
 
 def floating_composite(
-    *, reference: Callable[..., Any], samples: Callable[..., Any], takes: str = "f"
+    *,
+    reference: Callable[..., Any],
+    samples: Callable[..., Any],
+    takes: str = "f",
+    widen: bool | tuple[str, ...] = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A composite, no method, that refuses a first argument of a type that it does not take, as ops do.
 
@@ -36,11 +40,6 @@ def floating_composite(
                 raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
             return function(*args, **named)
 
-        return composite(takes=takes, method=False, reference=reference, samples=samples)(checked)
+        return composite(takes=takes, method=False, widen=widen, reference=reference, samples=samples)(checked)
 
     return declare
-
-
-def widened(input: Tensor) -> Tensor:
-    """Half types in float32, so that a composite of several ops rounds once, at its end."""
-    return input.float() if input._array.dtype.itemsize == 2 else input

@@ -12,7 +12,6 @@ from ..kernels import elementwise
 from ..op import Array, op
 from ..samples import Sample, between, sample, unary_samples
 from ..tensor import Tensor
-from .floating import widened
 from .gradients import conjugated
 
 __all__ = ["gelu", "silu"]
@@ -72,9 +71,10 @@ def _gelu_curvature(input: Tensor, approximate: str) -> Tensor:
 @op(
     takes="f",
     widen=False,
+    widen_rules=True,
     method=False,
     grad_output=lambda g, input, approximate: gelu_backward(g, input, approximate),
-    input=lambda g, grad_output, input, approximate: g * grad_output * _gelu_curvature(widened(input), approximate),
+    input=lambda g, grad_output, input, approximate: g * grad_output * _gelu_curvature(input, approximate),
     reference=_gelu_backward_reference,
     samples=_pairs(("none",), ("tanh",)),
 )
@@ -119,9 +119,10 @@ def _silu_backward_reference(grad_output: np.ndarray, input: np.ndarray) -> np.n
 @op(
     takes="fc",
     widen=False,
+    widen_rules=True,
     method=False,
     grad_output=lambda g, input: silu_backward(g, conjugated(input)),
-    input=lambda g, grad_output, input: conjugated(g) * grad_output * _curvature(conjugated(widened(input))),
+    input=lambda g, grad_output, input: conjugated(g) * grad_output * _curvature(conjugated(input)),
     reference=_silu_backward_reference,
     samples=_pairs(()),
 )

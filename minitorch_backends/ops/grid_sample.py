@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .activation import hardtanh
-from .floating import floating_composite, widened
+from .floating import floating_composite
 from .resize import cubic_weights
 
 __all__ = ["affine_grid", "grid_sample"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.versions import writes
+from ..kernels.elementwise import is_half
 from ..kernels.gemm import Kept, gains_by_keeping
 from ..kernels.gemm import linear as kernel
 from ..kernels.registry import ArraySpec
@@ -38,11 +39,11 @@ def _reference(input: Any, weight: Any, bias: Any = 0) -> Any:
 
 
 def _affine_samples() -> Iterator[Sample]:
-    yield from (each for each in _samples() if each.args[0].ndim > 1 and each.args[1].ndim > 1)
+    yield from (each for each in _samples() if each.args[1].ndim > 1)
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    return tensor if tensor.ndim == 2 else tensor.flatten(0, -2)
+    return tensor.unsqueeze(0) if tensor.ndim == 1 else tensor.flatten(0, -2)
 
 
 @op(
@@ -70,8 +71,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     input: (..., in_features); weight: (out_features, in_features) or (in_features); bias: (out_features) or ().
     """
-    if _is_large(input, weight, bias):
+    if _is_one_op(input, weight, bias):
         return affine(input, weight, bias)
+    if bias is not None and weight.ndim == 1 and is_half(weight._array.dtype):
+        return linear(input, weight.unsqueeze(0), bias).squeeze(-1)
     product = input @ weight.t()
     if bias is None:
         return product
@@ -85,20 +88,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result
 
 
-_LEAST_VALUES, _LEAST_VALUES_OF_HALVES = 1 << 18, 1 << 14
+_LEAST_VALUES = 1 << 18
 """Values of the weight or the result from which one op, whose call takes 20 us of Python, is quicker than those it is
-made of. The bias is added while the product is stored, and of half types rounded once: [64, 256] to 256 in float16
-takes 162 us in place of 226."""
+made of."""
 
 
-def _is_large(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether to compute `affine`: of half types always, since it adds the bias before it rounds."""
     x, w, b = input._array, weight._array, None if bias is None else bias._array
-    if x.ndim < 2 or w.ndim != 2 or x.shape[-1] != w.shape[1] or x.dtype != w.dtype:
+    if x.ndim == 0 or w.ndim != 2 or x.shape[-1] != w.shape[1] or x.dtype != w.dtype:
         return False
     if b is not None and (b.ndim > 1 or b.dtype != x.dtype):
         return False
-    values = max(math.prod(x.shape[:-1]) * w.shape[0], w.size)
-    return values >= (_LEAST_VALUES_OF_HALVES if x.dtype.itemsize == 2 else _LEAST_VALUES)
+    if is_half(x.dtype):
+        return True
+    return x.ndim > 1 and max(math.prod(x.shape[:-1]) * w.shape[0], w.size) >= _LEAST_VALUES
 
 
 class PackedWeight:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .activation import relu
-from .floating import floating_composite, widened
+from .floating import floating_composite
 from .padding import constant_pad
 from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
 

@@ -78,6 +78,7 @@ def compared(
 
 
 @floating_composite(
+    widen=True,
     reference=lambda input, target, reduction="mean": reduced_array(np.square(input - target), reduction),
     samples=compared(-2, 2, -2, 2),
 )
@@ -88,6 +89,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tenso
 
 
 @floating_composite(
+    widen=True,
     takes="fc",
     reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
     samples=compared(-2, 2, -3, 2),
@@ -115,7 +117,9 @@ def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta:
     return reduced_array(loss, reduction)
 
 
-@floating_composite(reference=_smooth_l1_reference, samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0}))
+@floating_composite(
+    widen=True, reference=_smooth_l1_reference, samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0})
+)
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
     if beta < 0:
@@ -133,7 +137,7 @@ def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: fl
     return reduced_array(np.where(distance <= delta, 0.5 * distance**2, delta * (distance - 0.5 * delta)), reduction)
 
 
-@floating_composite(reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37}))
+@floating_composite(widen=True, reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37}))
 def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond."""
     if delta <= 0:
@@ -153,6 +157,7 @@ def _kl_div_reference(input: Any, target: Any, reduction: str = "mean", log_targ
 
 
 @floating_composite(
+    widen=True,
     reference=_kl_div_reference,
     samples=compared(-3, -0.1, 0.1, 0.9, {"log_target": True}, {"reduction": "batchmean"}),
 )
@@ -198,7 +203,11 @@ def binary_cross_entropy_terms(input: Array, target: Array):
     return (target - 1) * contrary - target * certain
 
 
-@floating_composite(reference=_bce_reference, samples=compared(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}))
+@floating_composite(
+    widen=("input", "target"),
+    reference=_bce_reference,
+    samples=compared(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
+)
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -237,6 +246,7 @@ def _bce_with_logits_reference(
 
 
 @floating_composite(
+    widen=("input", "target"),
     reference=_bce_with_logits_reference,
     samples=compared(-3, 3, 0.1, 0.9, {"weight": between(0.5, 2, 5)}, {"pos_weight": between(0.5, 2, 5)}),
 )
@@ -262,6 +272,7 @@ def binary_cross_entropy_with_logits(
 
 
 @floating_composite(
+    widen=True,
     reference=lambda input, target, reduction="mean": reduced_array(np.log1p(np.exp(-target * input)), reduction),
     samples=compared(-3, 3, -1, 1.2),
 )
@@ -279,6 +290,7 @@ def _poisson_reference(
 
 
 @floating_composite(
+    widen=True,
     takes="if",
     reference=_poisson_reference,
     samples=compared(0.2, 2, 0.3, 4, {"full": True}, {"log_input": False}),
@@ -317,7 +329,7 @@ def _gaussian_reference(
     )
 
 
-@floating_composite(reference=_gaussian_reference, samples=_gaussian_samples)
+@floating_composite(widen=True, reference=_gaussian_reference, samples=_gaussian_samples)
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -4,15 +4,18 @@ kernel, but small ones that `answers` knows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .. import closures, watch
+from ..autograd.half_types import widened
 from ..dtypes import dtype_of, promote_types
 from ..flags import current
 from ..kernels import registry
+from ..kernels.elementwise import is_half
 from ..op import Array, Op, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -50,16 +53,16 @@ def _gradient_of_left(
     if other.ndim == 1:
         g, other = g.unsqueeze(-1), other.unsqueeze(-1)
     if len(input_shape) == 1:
-        return times(g.unsqueeze(-2), adjoint(other), precision).squeeze(-2)
-    return times(g, adjoint(other), precision)
+        return _summed_later(g.unsqueeze(-2), adjoint(other), (), precision).squeeze(-2)
+    return _summed_later(g, adjoint(other), input_shape[:-2], precision)
 
 
 def gradient_of_right(
     g: Tensor, input: Tensor, other_shape: tuple, other_strides: tuple, precision: str | None
 ) -> Tensor:
-    """That of the right factor. One for all of a batch of left factors sees these as the rows of one."""
-    if len(other_shape) == 2 < g.ndim == input.ndim:
-        g, input = g.flatten(0, -2), input.flatten(0, -2)
+    """That of the right factor; one for all of a batch of left factors sees these as the rows of one."""
+    if len(other_shape) <= 2 < input.ndim:
+        g, input = g.flatten(0, -len(other_shape)), input.flatten(0, -2)
     if _is_plain(g, input) and len(other_shape) == 2:
         return _laid_out(input._array.T, g._array, other_strides, precision)
     if input.ndim == 1:
@@ -69,7 +72,14 @@ def gradient_of_right(
     if len(other_shape) == 1:
         g = g if g.ndim > 1 else g.unsqueeze(-1)
         return times(adjoint(input), g, precision).squeeze(-1)
-    return times(adjoint(input), g, precision)
+    return _summed_later(adjoint(input), g, other_shape[:-2], precision)
+
+
+def _summed_later(a: Tensor, b: Tensor, batch: tuple[int, ...], precision: str | None) -> Tensor:
+    """`times`, of half types in float32 where the result is still to be summed to a smaller `batch` and rounded."""
+    if is_half(a._array.dtype) and max(a._array.shape[:-2], b._array.shape[:-2], key=math.prod) != batch:
+        return times(widened(a), widened(b), "ieee")
+    return times(a, b, precision)
 
 
 def _laid_out(a: np.ndarray, b: np.ndarray, strides: tuple[int, int], precision: str | None) -> Tensor:

@@ -173,7 +173,7 @@ def _with_mean(reference: Any) -> Any:
     return both
 
 
-@composite(takes="fc", method=False, reference=_with_mean(np.positive), samples=_public_samples)
+@composite(widen=True, takes="fc", method=False, reference=_with_mean(np.positive), samples=_public_samples)
 def var_mean(
     input: Tensor,
     dim: Any = None,
@@ -187,7 +187,7 @@ def var_mean(
     return variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
 
 
-@composite(takes="fc", method=False, reference=_with_mean(np.sqrt), samples=_public_samples)
+@composite(widen=True, takes="fc", method=False, reference=_with_mean(np.sqrt), samples=_public_samples)
 def std_mean(
     input: Tensor,
     dim: Any = None,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import watch
+from ..autograd.half_types import widened
 from ..autograd.modes import derives_from, no_grad
 from ..kernels import rows
 from ..kernels.quiet import restore, silence
@@ -17,7 +18,7 @@ from ..kernels.rows import Standardized
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .floating import floating_composite, widened
+from .floating import floating_composite
 from .standardize import standardize, standardize_reference
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
@@ -357,7 +358,7 @@ def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: f
     return input / np.maximum((np.abs(input) ** p).sum(axis, keepdims=True) ** (1 / p), eps)
 
 
-@composite(takes="fc", method=False, reference=_normalize_reference, samples=_normalize_samples)
+@composite(widen=True, takes="fc", method=False, reference=_normalize_reference, samples=_normalize_samples)
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
     """`input` divided by its p-norm over `dim`, or by `eps` where that is larger."""
     return input / input.norm(p, dim, keepdim=True).clamp(min=eps)

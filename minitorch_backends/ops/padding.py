@@ -119,6 +119,7 @@ _NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circ
     row_major=True,
     method=False,
     widen=False,
+    widen_rules=True,
     warns=False,
     input=_folded,
     reference=lambda input, pairs, mode: np.pad(input, pairs, mode=_NUMPY_MODES[mode]),

@@ -106,6 +106,7 @@ def _pairs() -> Iterator[Sample]:
 
 
 @composite(
+    widen=True,
     method=False,
     takes="f",
     reference=lambda x1, x2, p=2.0, compute_mode=None: _norm(
@@ -153,7 +154,7 @@ def _two() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 0), between(-1, 2.1, 0))
 
 
-@composite(takes="fc", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two)
+@composite(widen=True, takes="fc", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two)
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of all elements of input - other, which broadcast."""
     return (input - other).norm(p)
@@ -173,7 +174,7 @@ def _slices() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 0, 3), 2, 0, 1.0)
 
 
-@composite(inplace=True, takes="fc", reference=_renorm_reference, samples=_slices)
+@composite(widen=True, inplace=True, takes="fc", reference=_renorm_reference, samples=_slices)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The slices along `dim`, those with a p-norm above `maxnorm` scaled down to it (as torch: to norm + 1e-7).
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..autograd.modes import derives_from
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .conv import numbers
-from .floating import floating_composite, widened
+from .floating import floating_composite
 from .windows import (
     Windows,
     _pool_reference,

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from .floating import floating_composite, widened
+from .floating import floating_composite
 from .resample import Neighbours, resample
 
 __all__ = ["channel_shuffle", "cubic_weights", "interpolate", "pixel_shuffle", "pixel_unshuffle"]

@@ -61,6 +61,7 @@ def _of_softmax_result(g: Tensor, grad_output: Tensor, result: Tensor, dim: int)
 @op(
     takes="f",
     widen=False,
+    widen_rules=True,
     method=False,
     grad_output=lambda g, result, dim: softmax_backward(g, result, dim),
     result=_of_softmax_result,
@@ -75,6 +76,7 @@ def softmax_backward(grad_output: Array, result: Array, dim: int):
 @op(
     takes="f",
     widen=False,
+    widen_rules=True,
     method=False,
     grad_output=lambda g, result, dim: g - (g * result.exp()).sum(dim, keepdim=True),
     result=lambda g, grad_output, result, dim: -(g * result.exp() * grad_output.sum(dim, keepdim=True)),
@@ -94,6 +96,7 @@ def log_softmax_backward(grad_output: Array, result: Array, dim: int):
     row_major=True,
     takes="f",
     widen=False,
+    widen_rules=True,
     method=False,
     input=lambda g, out, dim: softmax_backward(g, out, dim),
     reference=_softmax,
@@ -110,6 +113,7 @@ def softmax_forward(input: Array, dim: int):
     row_major=True,
     takes="f",
     widen=False,
+    widen_rules=True,
     method=False,
     input=lambda g, out, dim: log_softmax_backward(g, out, dim),
     reference=_log_softmax,

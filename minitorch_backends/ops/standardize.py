@@ -80,6 +80,7 @@ def _backward_gradients(
     takes="f",
     method=False,
     widen=False,
+    widen_rules=True,
     gradients=_backward_gradients,
     reference=_backward_reference,
     samples=_backward_samples,

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import widened
 from ..dtypes import FLOATING, get_default_dtype
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .dims import addressable, wrap_dim
-from .floating import widened
 
 __all__ = [
     "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "nanquantile", "quantile", "trapezoid", "trapz",
@@ -216,7 +216,7 @@ def _covariance_reference(
     return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
 
 
-@composite(takes="ifc", reference=_covariance_reference, samples=_covariance_samples)
+@composite(widen=True, takes="ifc", reference=_covariance_reference, samples=_covariance_samples)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -268,7 +268,7 @@ def _correlation_reference(input: np.ndarray) -> np.ndarray:
     return np.zeros((0, 0), input.dtype) if input.ndim else np.array(np.nan, input.dtype)
 
 
-@composite(takes="ifc", reference=_correlation_reference, samples=_correlation_samples)
+@composite(widen=True, takes="ifc", reference=_correlation_reference, samples=_correlation_samples)
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1."""
     if input.ndim > 2:
@@ -319,7 +319,7 @@ def _area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) ->
     return np.trapezoid(y, x, dx, dim)
 
 
-@composite(takes="ifc", method=False, reference=_area_reference, samples=_area_samples)
+@composite(widen=True, takes="ifc", method=False, reference=_area_reference, samples=_area_samples)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The area under the points y along `dim`, joined by lines: at places x, or `dx` apart, by default 1."""
     sums, widths, dim = _widths("trapezoid", y, x, dx, dim)
@@ -335,7 +335,7 @@ def _running_area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int 
     return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) * np.diff(x) / 2, -1), -1, dim)
 
 
-@composite(takes="ifc", method=False, reference=_running_area_reference, samples=_area_samples)
+@composite(widen=True, takes="ifc", method=False, reference=_running_area_reference, samples=_area_samples)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The area up to each point but the first (`trapezoid`)."""
     sums, widths, dim = _widths("cumulative_trapezoid", y, x, dx, dim)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.half_types import widened
 from ...autograd.modes import derives
 from ...kernels import linalg as kernels
 from ...op import Array, composite, op
 from ...samples import Sample, sample
 from ...tensor import Tensor, adopt
-from ..floating import widened
 from ..join import cat, stack
 from ..matmul import adjoint
 from .calls import call
@@ -159,7 +159,7 @@ def _determinant(A: Array):
     return WithFactors(np.asarray(product * _parity(found.pivots)).astype(A.dtype), found.LU, found.pivots)
 
 
-@declared(reference=_det_reference, samples=_of_all_ranks)
+@declared(widen=True, reference=_det_reference, samples=_of_all_ranks)
 def det(A: Tensor) -> Tensor:
     """The determinant of each matrix. A: (..., n, n). Its gradients are exact at singular matrices, of every rank."""
     return _determinant(A)[0]

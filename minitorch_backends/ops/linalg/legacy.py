@@ -228,7 +228,7 @@ def _vander_reference(x: Any, N: int | None = None, increasing: bool = False) ->
     return x[:, None] ** (powers if increasing else powers[::-1])
 
 
-@composite(name="vander", method=False, takes="ifc", reference=_vander_reference, samples=_vander_samples)
+@composite(widen=True, name="vander", method=False, takes="ifc", reference=_vander_reference, samples=_vander_samples)
 def vander_of(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of each element of a vector, the highest first unless `increasing`; see `linalg.vander`."""
     if x._array.dtype.kind == "b":

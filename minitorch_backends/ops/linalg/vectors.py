@@ -29,7 +29,7 @@ def _cross_reference(input: Any, other: Any, *, dim: int = -1) -> Any:
     return np.cross(input, other, axis=dim)
 
 
-@declared(takes="ifc", reference=_cross_reference, samples=_cross_samples)
+@declared(widen=True, takes="ifc", reference=_cross_reference, samples=_cross_samples)
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross products of vectors of three elements along `dim`; the other dimensions broadcast.
 
@@ -62,7 +62,7 @@ def _vecdot_reference(x: Any, y: Any, *, dim: int = -1) -> Any:
     return np.sum(np.atleast_1d(np.conj(x) * y), axis=dim)
 
 
-@declared(reference=_vecdot_reference, samples=_vecdot_samples)
+@declared(widen=True, reference=_vecdot_reference, samples=_vecdot_samples)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The inner products of vectors along `dim`, the first conjugated; the other dimensions broadcast."""
     of_floating("vecdot", x, "x")
@@ -81,7 +81,7 @@ def _vander_samples() -> Iterator[Sample]:
     yield sample(between(0.5, 2, 0), N=2)
 
 
-@declared(takes="ifc", reference=_vander_reference, samples=_vander_samples)
+@declared(widen=True, takes="ifc", reference=_vander_reference, samples=_vander_samples)
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of each element along a new last dimension; N is the size of the last one by default.
 
@@ -120,6 +120,7 @@ def _crosses_by_position() -> Iterator[Sample]:
 
 
 @composite(
+    widen=True,
     name="cross",
     takes="ifc",
     reference=lambda input, other, dim=-1: np.cross(input, other, axis=dim),
