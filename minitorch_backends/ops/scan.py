@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..conversion import converted
+from ..dtypes import float32
 from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import running_products, running_sums
 from ..op import Array, composite, op
@@ -144,6 +145,38 @@ def linear_recurrence(factors: Array, input: Array, dim, reverse=False):
     return np.moveaxis(values[::-1] if reverse else values, 0, axis).reshape(input.shape)
 
 
+def _product_with_overflow(a: Tensor, b: Tensor) -> Tensor:
+    """a * b of products of elements, and 0 where one is 0 and the other has overflowed, though all elements are finite.
+
+    The gradient of what has overflowed is 0 there too.
+    """
+    pairs = ((a, b), (b, a))
+    masks = [np.isinf(one._array) & (other._array == 0) for one, other in pairs]
+    if not (masks[0].any() or masks[1].any()):
+        return a * b
+    first, second = (one.masked_fill(adopt(mask), 0) for (one, _), mask in zip(pairs, masks, strict=True))
+    return first * second
+
+
+def _with_range(input: Tensor) -> Tensor:
+    """float32 in float64, in which products of a few elements do not overflow on the way to one that fits."""
+    return input.double() if input.dtype is float32 else input  # type: ignore[attr-defined]
+
+
+def _products(x: Tensor, dim: int) -> Tensor:
+    """`cumprod`, which is 0 from the first zero on also where the products before it have overflowed."""
+    found = cumprod(x, dim)
+    if not (np.isnan(found._array).any() and np.isfinite(x._array).all()):
+        return found
+    return found.masked_fill(found.isnan(), 0)
+
+
+def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
+    x = conjugated(_with_range(input))
+    before = _products(shift(x, dim, 1, 1), dim)
+    return _product_with_overflow(before, linear_recurrence(x, g, dim, True))
+
+
 def _with_zeros(samples: Any) -> Any:
     """The samples, and calls on elements of which one or two are zero along the dimension."""
 
@@ -158,9 +191,7 @@ def _with_zeros(samples: Any) -> Any:
 
 @op(
     row_major=True,
-    input=lambda g, input, out, dim: (
-        conjugated(shift(out, dim, 1, 1)) * linear_recurrence(conjugated(input), g, dim, True)
-    ),
+    input=_cumprod_gradient,
     inplace=True,
     reference=lambda input, dim: np.cumprod(np.atleast_1d(input), axis=dim).reshape(input.shape),
     samples=_with_zeros(_one_dim()),
@@ -179,9 +210,10 @@ def cumprod(input: Array, dim, *, dtype=None):
 
 def _others(input: Tensor, dim: int) -> Tensor:
     """For each element the product of all others along `dim`: of those before it and those after it."""
-    before = cumprod(shift(input, dim, 1, 1), dim)
-    after = cumprod(shift(input, dim, -1, 1).flip(dim), dim).flip(dim)
-    return before * after
+    x = _with_range(input)
+    before = _products(shift(x, dim, 1, 1), dim)
+    after = _products(shift(x, dim, -1, 1).flip(dim), dim).flip(dim)
+    return _product_with_overflow(before, after)
 
 
 def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
