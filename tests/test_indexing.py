@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends import Tensor
+from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
 from minitorch_backends.ops.accumulate import add_rows
 
 SHAPE = (3, 4, 2)
@@ -523,3 +524,40 @@ def test_combinations_and_blocks_refuse() -> None:
         mt.block_diag(x, mt.ones(1, 1, 1))
     assert mt.block_diag().shape == (1, 0)
     assert mt.block_diag(mt.tensor(True), mt.tensor([2.5])).dtype is mt.float32
+
+
+def test_reductions_that_do_not_include_what_is_there() -> None:
+    """Nor does what is there then share the gradient of an equal extremum."""
+    x, src = mt.tensor([2.0, 5.0], requires_grad=True), mt.tensor([2.0, 1.0], requires_grad=True)
+    out = x.scatter_reduce(0, mt.tensor([0, 0]), src, "amax", include_self=False)
+    out.sum().backward()
+    assert out.tolist() == [2, 5]
+    assert (x.grad.tolist(), src.grad.tolist()) == ([0, 1], [1, 0])
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_gradients_of_products_with_zeros(include_self: bool) -> None:
+    x = mt.tensor([0.0, 2.0, 3.0], dtype=mt.float64, requires_grad=True)
+    src = mt.tensor([4.0, 0.0, 0.0, 5.0, 0.0], dtype=mt.float64, requires_grad=True)
+    index = mt.tensor([0, 0, 1, 1, 2])
+
+    def product(x: Tensor, src: Tensor) -> Tensor:
+        return x.index_reduce(0, index, src, "prod", include_self=include_self)
+
+    assert gradcheck(product, (x, src))
+    assert gradgradcheck(product, (x, src))
+
+
+def test_reductions_in_place_and_what_they_refuse() -> None:
+    x = mt.tensor([1, 2, 3])
+    assert x.scatter_reduce_(0, mt.tensor([0, 0]), mt.tensor([-5, 0]), "mean") is x
+    assert x.tolist() == [-2, 2, 3]  # of integers rounded down
+    for arguments, error in (
+        ((mt.tensor([0, 5]), mt.tensor([1, 1]), "mean"), IndexError),
+        ((mt.tensor([0]), mt.tensor([1, 1]), "mean"), RuntimeError),
+        ((mt.tensor([0]), mt.tensor([1.0]), "mean"), RuntimeError),
+        ((mt.tensor([0]), mt.tensor([1]), "sum"), RuntimeError),
+    ):
+        with pytest.raises(error, match=r"index_reduce\(\): "):
+            x.index_reduce_(0, *arguments)
+    assert x.tolist() == [-2, 2, 3]

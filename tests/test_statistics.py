@@ -160,3 +160,27 @@ def test_distinct_parts() -> None:
             function(mt.tensor(1.0), dim=0)
         with pytest.raises(RuntimeError, match=r"the parts of \[2, 0, 3\] along dim=0 have no elements"):
             function(mt.zeros(2, 0, 3), dim=0)
+
+
+def test_histograms_count_edges_and_refuse() -> None:
+    x = mt.tensor([0.0, 1.0, 1.0, 2.0, 3.0, math.nan])
+    hist, edges = mt.histogram(x, mt.tensor([0.0, 1.0, 2.0]))
+    assert hist.tolist() == [1, 3]  # the last bin includes its upper edge
+    assert edges.tolist() == [0, 1, 2]
+    assert mt.histogram(x[:2] * 0 + 1, 2).bin_edges.tolist() == [0.5, 1, 1.5]
+    hist, (rows, columns) = mt.histogramdd(mt.tensor([[0.0, 1.0], [2.0, 0.0], [2.0, 2.0]]), [2, 1])
+    assert hist.tolist() == [[1], [2]]
+    assert (rows.tolist(), columns.tolist()) == ([0, 1, 2], [0, 2])
+    for bins, options, says in (
+        (0, {}, "bins must be at least 1, got 0"),
+        (2**70, {}, "more elements than memory has addresses"),
+        (2, {"range": (1.0, 0.0)}, "must not decrease"),
+        (2, {"range": (0.0, math.inf)}, "must be finite"),
+        (2, {"range": (0.0,)}, "range must have 2 elements"),
+        (2, {}, "must be finite"),  # as NaN has no place in a range
+        (mt.tensor([1.0]), {}, "bins must be at least 1, got 0"),
+        (mt.tensor([0, 1]), {}, "of the input's dtype mt.float32, got mt.int64"),
+        (2, {"weight": mt.ones(2)}, "weight must have shape"),
+    ):
+        with pytest.raises(RuntimeError, match=says):
+            mt.histogram(x, bins, **options)

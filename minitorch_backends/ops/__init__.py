@@ -47,6 +47,7 @@ from .extrema import *  # noqa: F403
 from .fill import *  # noqa: F403
 from .gamma import *  # noqa: F403
 from .grid import *  # noqa: F403
+from .histograms import *  # noqa: F403
 from .index import *  # noqa: F403
 from .join import *  # noqa: F403
 from .linalg import *  # noqa: F403
@@ -63,6 +64,7 @@ from .reduce import *  # noqa: F403
 from .rounding import *  # noqa: F403
 from .scan import *  # noqa: F403
 from .scatter import *  # noqa: F403
+from .scatter_reduce import *  # noqa: F403
 from .search import *  # noqa: F403
 from .shape import *  # noqa: F403
 from .short_time import *  # noqa: F403

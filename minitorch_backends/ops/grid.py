@@ -177,7 +177,7 @@ def _combination_reference(input: np.ndarray, r: int = 2, with_replacement: bool
     return np.array(chosen, input.dtype).reshape(len(chosen) if r else 0, *(r,) * (r > 0))
 
 
-@composite(reference=_combination_reference, samples=_combination_samples)
+@composite(method=False, reference=_combination_reference, samples=_combination_samples)
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of `r` elements of a vector, in their order, one in a row; with replacement an element may be chosen
     again.

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _along(name: str, input: Tensor, dim: int, index: Tensor, **options: Any) -> tuple[Any, ...]:
+def places_along(name: str, input: Tensor, dim: int, index: Tensor, **options: Any) -> tuple[Any, ...]:
     """Index arrays for the positions `index`, a vector or a 0-dim tensor, of dimension `dim`.
 
     Raises, and takes options, as `checked_positions`.
@@ -52,7 +52,7 @@ def _select_samples() -> Any:
 @composite(reference=lambda input, dim, index: np.take(input, index, dim), samples=_select_samples)
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """A copy of the elements of dimension `dim` that the vector `index` names. Raises IndexError out of bounds."""
-    places = _along("index_select", input, dim, index, error=IndexError)
+    places = places_along("index_select", input, dim, index, error=IndexError)
     result = read(at_least_vector(input), places)
     return result if input._array.ndim else reshape(result, ())
 
@@ -69,7 +69,7 @@ def _write_samples(*more: Any) -> Any:
     return samples
 
 
-def _refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> None:
+def refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> None:
     if not isinstance(source, Tensor):
         raise TypeError(f"{name}(): argument 'source' must be a Tensor, not {type(source).__name__}")
     dim = wrap_dim(dim, input._array.ndim)
@@ -106,8 +106,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """
     if input.dtype is bool_:
         raise RuntimeError("index_add() is not implemented for mt.bool; use input.int(), or index_put")
-    places = _along("index_add", input, dim, index)
-    _refuse_source("index_add", input, dim, index, source)
+    places = places_along("index_add", input, dim, index)
+    refuse_source("index_add", input, dim, index, source)
     if alpha != 1:
         source = source * (int(alpha) if source.dtype.category == INTEGER else alpha)
     return source, places, True
@@ -122,8 +122,8 @@ def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.n
 @assigning(reference=_copy_reference, samples=_write_samples())
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """A copy with `source` written to the positions `index` of dimension `dim`. Raises as `index_add` does."""
-    places = _along("index_copy", input, dim, index, error=IndexError)
-    _refuse_source("index_copy", input, dim, index, source)
+    places = places_along("index_copy", input, dim, index, error=IndexError)
+    refuse_source("index_copy", input, dim, index, source)
     return source, places, False
 
 
@@ -149,7 +149,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         )
     return (
         (value.to(input.dtype) if isinstance(value, Tensor) else number_as(value, input, "value")),
-        _along("index_fill", input, dim, index, error=IndexError, from_end=True),
+        places_along("index_fill", input, dim, index, error=IndexError, from_end=True),
         False,
     )
 

@@ -20,7 +20,7 @@ from .slices import getitem
 __all__ = ["gather", "scatter", "scatter_add", "take_along_dim"]
 
 
-def _places(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarray, ...]:
+def coordinates(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarray, ...]:
     """Index arrays for the elements that `given` names along `dim`, at their own coordinates in the other dimensions.
 
     Raises RuntimeError for an index of another number of dimensions, or larger than the tensor in those other
@@ -72,7 +72,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
     Raises RuntimeError for an index of other dimensions, of a wrong dtype, or out of bounds.
     """
-    places = _places("gather", input, dim, index)
+    places = coordinates("gather", input, dim, index)
     result = read(at_least_vector(input), places)
     return result if index._array.ndim else reshape(result, ())
 
@@ -118,7 +118,7 @@ def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
     return out.reshape(input.shape)
 
 
-def _source(name: str, src: Any, given: Tensor) -> Tensor:
+def source_of(name: str, src: Any, given: Tensor) -> Tensor:
     """The part of `src` that an index speaks of. Raises RuntimeError when `src` is smaller than the index."""
     if not isinstance(src, Tensor):
         raise TypeError(f"{name}(): argument 'src' must be a Tensor, not {type(src).__name__}")
@@ -142,10 +142,10 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
         raise TypeError(
             "scatter() takes either a tensor src or a number value, and got " + ("neither" if src is None else "both")
         )
-    places = _places("scatter", input, dim, index)
+    places = coordinates("scatter", input, dim, index)
     source = src if value is None else value
     return (
-        (_source("scatter", source, index) if isinstance(source, Tensor) else number_as(source, input, "value")),
+        (source_of("scatter", source, index) if isinstance(source, Tensor) else number_as(source, input, "value")),
         places,
         False,
     )
@@ -154,7 +154,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
 @assigning(reference=_add_reference, samples=_add_samples)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     """`scatter` that adds to what is there, as often as a place is named."""
-    return _source("scatter_add", src, index), _places("scatter_add", input, dim, index), True
+    return source_of("scatter_add", src, index), coordinates("scatter_add", input, dim, index), True
 
 
 def _along_samples() -> Any:

@@ -77,6 +77,8 @@ REFUSED_HERE = {
     **dict.fromkeys(("searchsorted", "bucketize", "sinc"), "c"),
     "median": "bic",
     "nanmedian": "bic",
+    "scatter_reduce": "c",
+    "index_reduce": "bc",
     "mode": "c",
     **dict.fromkeys(EMPTY_IN_LINALG.split(), "bi"),
 }
