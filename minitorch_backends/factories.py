@@ -29,9 +29,10 @@ from .dtypes import (
     to_dtype,
 )
 from .factory_options import dtype_or_default, factory, finish, refuse_device
+from .from_data import array_from, foreign_array, is_foreign
 from .ops.dims import addressable, shape_of
 from .size import repeats
-from .tensor import Tensor, adopt, array_from
+from .tensor import Tensor, adopt
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
@@ -70,11 +71,13 @@ def tensor(data: Any, *, dtype: Any = None) -> np.ndarray:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` itself if it is a tensor, a tensor that shares the memory of an array, or else `tensor(data)`; converted
-    if need be.
+    """`data` itself if it is a tensor, a tensor that shares the memory of an array (of NumPy or another library), or
+    else `tensor(data)`; converted if need be.
     """
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
+    if is_foreign(data):
+        data = foreign_array(data)
     if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
         return finish(from_numpy(data)._array, device)
     return tensor(data, dtype=dtype, device=device)
@@ -87,8 +90,8 @@ def asarray(
     gradient a leaf that does. With `copy=True` always in memory of its own, with False never: ValueError where that
     cannot be."""
     found = as_tensor(obj.detach() if isinstance(obj, Tensor) and requires_grad is False else obj, dtype, device)
-    memory = obj._array if isinstance(obj, Tensor) else obj
-    shared = isinstance(memory, np.ndarray) and np.may_share_memory(found._array, memory)
+    memory = obj._array if isinstance(obj, Tensor) else foreign_array(obj) if is_foreign(obj) else obj
+    shared = isinstance(memory, np.ndarray) and _shares(found._array, memory)
     if copy is False and not shared:
         raise ValueError(
             f"asarray(): {type(obj).__name__} of this type cannot be a tensor without a copy; use copy=None"
@@ -96,6 +99,11 @@ def asarray(
     if copy and shared:
         found = found.clone()
     return found.requires_grad_() if requires_grad and not found.requires_grad else found
+
+
+def _shares(array: np.ndarray, memory: np.ndarray) -> bool:
+    """Whether an array made of another has its memory; what has no elements has none to differ in."""
+    return np.may_share_memory(array, memory) if array.size else array.dtype == memory.dtype
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:

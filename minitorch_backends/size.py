@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Size", "repeats"]
+__all__ = ["Size", "addressable", "repeats"]
+
+_MOST = 2**58
+"""More elements than this, of at most 16 bytes each, cannot be addressed."""
 
 
 class Size(tuple):
@@ -42,3 +46,10 @@ def repeats(array: np.ndarray) -> bool:
     """Whether several elements of an array are one place in memory, as those of expanded tensors are."""
     strides = array.strides
     return 0 in strides and any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True))
+
+
+def addressable(shape: Sequence[int]) -> Sequence[int]:
+    """`shape`. Raises RuntimeError for more elements than memory has addresses."""
+    if math.prod(size for size in shape if size) > _MOST:
+        raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
+    return shape

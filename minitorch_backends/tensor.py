@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import watch
-from .conversion import converted, fitted
-from .dtypes import COMPLEX, FLOATING, DType, bfloat16, canonical, dtype_of, result_dtype, scalar_dtype, to_dtype
+from .dtypes import DType, canonical, dtype_of, scalar_dtype
 from .size import Size
 
-__all__ = ["Parameter", "State", "Tensor", "adopt", "array_from", "as_array", "sharing"]
+__all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "sharing"]
 
 
 class State:
@@ -41,7 +40,9 @@ class State:
 class Tensor:
     """A multi-dimensional array of one dtype that records what is done to it when it requires gradients.
 
-    Make tensors with `mt.tensor(data)` and the other factories. `Tensor(array)` wraps an array without copying it.
+    Make tensors with `mt.tensor(data)` and the other factories. The constructor is torch's: `Tensor(2, 3)` has these
+    sizes and undefined elements, `Tensor(sequence)` has the default dtype whatever it holds, `Tensor(tensor)` shares
+    its memory.
     """
 
     __slots__ = ("__weakref__", "_array", "_node", "_state", "_cell")
@@ -68,13 +69,13 @@ class Tensor:
 
         def __setitem__(self, index: Any, value: Any) -> None: ...
 
-    def __init__(self, data: Any = (), *, requires_grad: bool = False) -> None:
-        self._array = array_from(data, None)
+    def __init__(self, *sizes: Any, data: Any = None, device: Any = None) -> None:
+        from .from_data import construct
+
         self._node = self._state = self._cell = None
+        construct(self, sizes if data is None else (*sizes, data), device)
         if watch.born is not None:
             watch.born(self)
-        if requires_grad:
-            self.requires_grad_()
 
     # What it is
 
@@ -183,6 +184,10 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What a function of NumPy made of this tensor, as a tensor."""
+        return adopt(canonical(np.asarray(array)))
 
     def __dlpack__(self, **options: Any) -> Any:
         """The memory, for `from_dlpack` of another library. Raises BufferError for what the protocol cannot carry
@@ -352,68 +357,3 @@ def as_array(value: Any) -> np.ndarray:
     if isinstance(value, Tensor):
         return value._array
     return value if type(value) is np.ndarray else np.asarray(value, scalar_dtype(value).dtype)
-
-
-def array_from(data: Any, dtype: Any) -> np.ndarray:
-    """A new array from numbers, nested sequences, arrays or tensors, with torch's rules for the type.
-
-    Raises ValueError for ragged sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no
-    number, and RuntimeError for numbers that `dtype` cannot hold.
-    """
-    wanted = None if dtype is None else to_dtype(dtype)
-    if isinstance(data, (Tensor, np.ndarray, np.generic)):
-        array = np.asarray(data._array if isinstance(data, Tensor) else data)
-        return converted(array, (dtype_of(array) if wanted is None else wanted).dtype)
-    if isinstance(data, (bytearray, memoryview)):
-        data = list(data)
-    elif hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
-        return array_from(np.asarray(data), dtype)
-    kinds: dict[Any, Any] = {}
-    try:
-        array = np.array(_plain(data, kinds))
-    except ValueError as error:
-        raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
-    except RecursionError:
-        raise ValueError("expected sequences of at most 64 dimensions, and got some that go on and on") from None
-    floats = wanted is not None and wanted.category >= FLOATING
-    if array.dtype.kind not in "biufc":
-        array = _large_integers(array, floats)
-    if array.dtype.kind == "u" and not floats and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
-    if wanted is None:
-        wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
-    elif array.dtype.kind == "c" and wanted.category < COMPLEX:
-        raise TypeError(f"{wanted!r} holds real numbers, and got {array.flat[0]}; use a complex dtype")
-    return fitted(array, wanted)
-
-
-def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
-    """Integers of more than 64 bits as the floats nearest to them, if these are wanted; raises for anything else."""
-    wrong = [each for each in array.ravel().tolist() if not isinstance(each, (int, float, complex))]
-    if not wrong and floats:
-        return array.astype(np.float64)
-    if not wrong:
-        raise ValueError(f"integers have at most 64 bits and a sign, and got {max(array.flat, key=abs)}; use floats")
-    if isinstance(wrong[0], (str, bytes)):
-        raise TypeError(f"tensors hold numbers, and got {wrong[0]!r}")
-    raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got {wrong[0]!r}")
-
-
-def _plain(data: Any, kinds: dict[Any, Any]) -> Any:
-    """Nested sequences with tensors in them as nested sequences of numbers; `kinds` gets one of each kind: the dtypes
-    of tensors and arrays, and a number of each class."""
-    if isinstance(data, (list, tuple, range)):
-        return [_plain(item, kinds) for item in data]
-    if not isinstance(data, (Tensor, np.ndarray)):
-        kinds.setdefault(type(data), data)
-        return data
-    array = data._array if isinstance(data, Tensor) else data
-    dtype = dtype_of(array)
-    kinds[dtype] = dtype
-    return array.astype(np.float32) if dtype is bfloat16 else array
-
-
-def _kind(number: Any) -> DType:
-    if isinstance(number, DType):
-        return number
-    return dtype_of(np.asarray(number)) if isinstance(number, np.generic) else scalar_dtype(number)

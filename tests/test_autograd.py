@@ -21,7 +21,7 @@ from minitorch_backends.tensor import Parameter
 
 def leaf(*shape: int, dtype: Any = np.float32, low: float = 1.0) -> Tensor:
     """A leaf that requires gradients, with the values low, low + 1, ..."""
-    return Tensor((np.arange(np.prod(shape, dtype=int)) + low).reshape(shape).astype(dtype)).requires_grad_()
+    return mt.tensor((np.arange(np.prod(shape, dtype=int)) + low).reshape(shape).astype(dtype)).requires_grad_()
 
 
 def values(tensor: Tensor | None) -> Any:
@@ -54,7 +54,7 @@ def test_backward_of_more_elements_needs_a_gradient() -> None:
         RuntimeError, match=r"grad can be implicitly created only for real scalar outputs.*\[3\].*gradient="
     ):
         (x * 2).backward()
-    (x * 2).backward(gradient=Tensor(np.float32([1, 10, 100])))
+    (x * 2).backward(gradient=mt.tensor(np.float32([1, 10, 100])))
     assert values(x.grad) == [2.0, 20.0, 200.0]
 
 
@@ -62,7 +62,7 @@ def test_backward_of_a_complex_scalar_needs_a_gradient() -> None:
     x = leaf(1, dtype=np.complex64)
     with pytest.raises(RuntimeError, match="real scalar outputs"):
         (x * 2).backward()
-    (x * 2).backward(Tensor(np.complex64([1j])))
+    (x * 2).backward(mt.tensor(np.complex64([1j])))
     assert values(x.grad) == [2j]
 
 
@@ -72,12 +72,12 @@ def test_gradient_must_have_the_shape_of_the_output() -> None:
     with pytest.raises(
         RuntimeError, match=r"Mismatch in shape: grad_output\[0\] has a shape of \[1\] and output\[0\].*\[3\]"
     ):
-        y.backward(Tensor(np.ones(1, np.float32)))
+        y.backward(mt.tensor(np.ones(1, np.float32)))
     for bad in (1.0, [1.0, 1.0, 1.0]):
         with pytest.raises(TypeError, match="gradients are Tensors or None, and got float"):
             y.backward(bad)
     assert x.grad is None
-    y.backward(Tensor(np.ones(3, np.float64)))
+    y.backward(mt.tensor(np.ones(3, np.float64)))
     assert x.grad.dtype is mt.float32
 
 
@@ -86,7 +86,7 @@ def test_backward_without_a_graph() -> None:
     x = leaf(2)
     with no_grad():
         made = (x * 2).sum()
-    for tensor in (Tensor(np.ones(1)), Tensor(np.ones(1, int)), x.detach().sum(), made):
+    for tensor in (mt.tensor(np.ones(1)), mt.tensor(np.ones(1, int)), x.detach().sum(), made):
         with pytest.raises(RuntimeError, match=message):
             tensor.backward()
 
@@ -102,10 +102,10 @@ def test_backward_of_several_tensors_adds_up() -> None:
     backward([(x * 2).sum(), (x * 3).sum()])
     assert values(x.grad) == [5.0, 5.0]
     x.grad = None
-    backward([(x * 2).sum(), x * 3], [None, Tensor(np.float32([1, 10]))])
+    backward([(x * 2).sum(), x * 3], [None, mt.tensor(np.float32([1, 10]))])
     assert values(x.grad) == [5.0, 32.0]
     x.grad = None
-    backward([(x * 2).sum()], [None, Tensor(np.ones(7))])
+    backward([(x * 2).sum()], [None, mt.tensor(np.ones(7))])
     assert values(x.grad) == [2.0, 2.0]
     backward([])
     assert values(x.grad) == [2.0, 2.0]
@@ -134,7 +134,7 @@ def test_gradients_accumulate_in_place() -> None:
 
 
 def test_accumulation_does_not_write_into_the_users_gradient() -> None:
-    x, weight = leaf(2), Tensor(np.ones(2, np.float32))
+    x, weight = leaf(2), mt.tensor(np.ones(2, np.float32))
     x.backward(weight)
     x.backward(weight)
     assert values(x.grad) == [2.0, 2.0]
@@ -143,7 +143,7 @@ def test_accumulation_does_not_write_into_the_users_gradient() -> None:
 
 def test_two_leaves_that_get_one_gradient_do_not_share_it() -> None:
     x, y = leaf(2), leaf(2)
-    weight = Tensor(np.ones(2, np.float32))
+    weight = mt.tensor(np.ones(2, np.float32))
     (x + y).backward(weight)
     x.grad.mul_(7)
     assert values(y.grad) == [1.0, 1.0]
@@ -186,8 +186,8 @@ def test_gradients_have_the_dtype_of_their_inputs() -> None:
 
 def test_real_inputs_of_complex_results_get_real_gradients() -> None:
     x = leaf(2, dtype=np.float64)
-    z = Tensor(np.array([1 + 1j, 1 - 2j]))
-    (x * z).backward(Tensor(np.array([1 + 0j, 1j])))
+    z = mt.tensor(np.array([1 + 1j, 1 - 2j]))
+    (x * z).backward(mt.tensor(np.array([1 + 0j, 1j])))
     assert x.grad.dtype is mt.float64
     assert values(x.grad) == [1.0, -2.0]
 
@@ -252,7 +252,7 @@ def test_inputs_that_cannot_be_used() -> None:
     with pytest.raises(RuntimeError, match="cannot be empty"):
         y.backward(inputs=[])
     with pytest.raises(RuntimeError, match="does not require grad"):
-        y.backward(inputs=[Tensor(np.ones(2))])
+        y.backward(inputs=[mt.tensor(np.ones(2))])
     with pytest.raises(RuntimeError, match="int"):
         y.backward(inputs=[3])
     y.backward()
@@ -303,7 +303,7 @@ def test_grad_of_non_leaves_and_of_outputs() -> None:
 
 def test_grad_weights_several_outputs() -> None:
     x = leaf(2)
-    (found,) = grad([x * 2, (x * 3).sum()], x, [Tensor(np.float32([1, 10])), None])
+    (found,) = grad([x * 2, (x * 3).sum()], x, [mt.tensor(np.float32([1, 10])), None])
     assert values(found) == [5.0, 23.0]
 
 
@@ -323,7 +323,7 @@ def test_unused_inputs() -> None:
 def test_inputs_and_outputs_that_grad_cannot_use() -> None:
     x = leaf(2)
     y = (x * 2).sum()
-    plain = Tensor(np.ones(2))
+    plain = mt.tensor(np.ones(2))
     with pytest.raises(RuntimeError, match="does not require grad"):
         grad(y, plain, allow_unused=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
@@ -375,7 +375,7 @@ def test_gradient_of_a_linear_function_needs_no_gradient() -> None:
 
 def test_grad_can_be_assigned_and_deleted() -> None:
     x = leaf(2)
-    x.grad = Tensor(np.zeros(2, np.float32))
+    x.grad = mt.tensor(np.zeros(2, np.float32))
     (x * 2).sum().backward()
     assert values(x.grad) == [2.0, 2.0]
     x.grad = None
@@ -388,9 +388,9 @@ def test_grad_can_be_assigned_and_deleted() -> None:
 def test_bad_grads_are_refused() -> None:
     x = leaf(2)
     with pytest.raises(RuntimeError, match=r"\[3\].*\[2\]"):
-        x.grad = Tensor(np.zeros(3, np.float32))
+        x.grad = mt.tensor(np.zeros(3, np.float32))
     with pytest.raises(RuntimeError, match=r"float64.*float32"):
-        x.grad = Tensor(np.zeros(2))
+        x.grad = mt.tensor(np.zeros(2))
     with pytest.raises(RuntimeError, match="own grad"):
         x.grad = x
     with pytest.raises(TypeError, match="float"):
@@ -410,12 +410,12 @@ def test_what_a_leaf_says() -> None:
     (edge,) = [node for node, _ in y.grad_fn.next_functions if node is not None]
     assert edge.name() == "AccumulateGrad"
     assert edge.variable is x
-    plain = Tensor(np.ones(2))
+    plain = mt.tensor(np.ones(2))
     assert (plain.is_leaf, plain.requires_grad) == (True, False)
 
 
 def test_requires_grad_of_leaves() -> None:
-    x = Tensor(np.ones(2))
+    x = mt.tensor(np.ones(2))
     assert x.requires_grad_() is x
     x.requires_grad = False
     assert not x.requires_grad
@@ -430,7 +430,7 @@ def test_requires_grad_of_leaves() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int64, np.bool_])
 def test_integers_cannot_require_gradients(dtype: Any) -> None:
-    x = Tensor(np.ones(2, dtype))
+    x = mt.tensor(np.ones(2, dtype))
     with pytest.raises(RuntimeError, match="floating point and complex"):
         x.requires_grad_()
     assert not x.requires_grad_(False).requires_grad
@@ -471,7 +471,7 @@ def test_data() -> None:
     x.data.mul_(2)
     assert values(x) == [4.0, 6.0]
     assert x._version == 1
-    x.data = Tensor(np.float32([7, 8]))
+    x.data = mt.tensor(np.float32([7, 8]))
     assert values(x) == [7.0, 8.0]
     assert (x.requires_grad, x._version) == (True, 1)
 
@@ -604,7 +604,7 @@ def test_augmented_assignment_of_a_leaf() -> None:
 
 
 def test_inplace_with_an_operand_that_requires_gradients() -> None:
-    x, w = Tensor(np.float32([1, 2])), leaf(2)
+    x, w = mt.tensor(np.float32([1, 2])), leaf(2)
     x.mul_(w)
     assert (x.is_leaf, x.requires_grad) == (False, True)
     x.sum().backward()
@@ -612,7 +612,7 @@ def test_inplace_with_an_operand_that_requires_gradients() -> None:
 
 
 def test_inplace_under_no_grad_is_not_recorded() -> None:
-    x = Tensor(np.float32([1, 2]))
+    x = mt.tensor(np.float32([1, 2]))
     with no_grad():
         x.mul_(leaf(2))
     assert not x.requires_grad
@@ -673,7 +673,7 @@ def test_a_view_of_a_view_and_its_sibling() -> None:
 
 
 def test_expanded_memory_is_not_written() -> None:
-    x = Tensor(np.ones(1, np.float32)).expand(3)
+    x = mt.tensor(np.ones(1, np.float32)).expand(3)
     for name, arguments in (("add_", (1,)), ("exp_", ())):
         with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
             getattr(x, name)(*arguments)
@@ -681,11 +681,11 @@ def test_expanded_memory_is_not_written() -> None:
 
 
 def test_refused_writes_change_nothing() -> None:
-    x = Tensor(np.ones(2, np.int64))
+    x = mt.tensor(np.ones(2, np.int64))
     with pytest.raises(RuntimeError, match=r"float32.*can't be cast to.*int64"):
         x.mul_(1.5)
     with pytest.raises(RuntimeError, match=r"shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
-        x.add_(Tensor(np.ones((3, 2), np.int64)))
+        x.add_(mt.tensor(np.ones((3, 2), np.int64)))
     assert (values(x), x._version) == ([1, 1], 0)
 
 
@@ -700,7 +700,7 @@ def test_views_made_under_no_grad() -> None:
     assert view._base is x
     with pytest.raises(RuntimeError, match="view"):
         view.mul_(2)
-    base = Tensor(np.ones(2, np.float32))
+    base = mt.tensor(np.ones(2, np.float32))
     with no_grad():
         plain = base[:1]
         plain.mul_(2)
@@ -711,11 +711,11 @@ def test_views_made_under_no_grad() -> None:
 
 
 def test_views_know_their_base() -> None:
-    x = Tensor(np.arange(6.0).reshape(2, 3))
+    x = mt.tensor(np.arange(6.0).reshape(2, 3))
     for view in (x[0], x.T, x.reshape(6), x.view(3, 2), x[None], x[...], x.expand(2, 2, 3), x[0][1:].unsqueeze(0)):
         assert view._is_view()
         assert view._base is x
-    for other in (x.clone(), x.detach(), x.contiguous(), x[Tensor(np.array([0, 1]))], x * 1):
+    for other in (x.clone(), x.detach(), x.contiguous(), x[mt.tensor(np.array([0, 1]))], x * 1):
         assert not other._is_view()
 
 
@@ -723,7 +723,7 @@ def test_views_know_their_base() -> None:
 
 
 def test_versions() -> None:
-    x = Tensor(np.ones(3, np.float32))
+    x = mt.tensor(np.ones(3, np.float32))
     assert x._version == 0
     with pytest.raises(AttributeError):
         x._version = 3  # type: ignore[misc]
@@ -734,7 +734,7 @@ def test_versions() -> None:
     assert x._version == 4
     x[x > 1] = 3
     assert x._version == 5
-    Tensor(np.ones(0)).add_(1)
+    mt.tensor(np.ones(0)).add_(1)
     view, alias, parameter = x[:1], x.detach(), Parameter(x)
     view.add_(1)
     with no_grad():
@@ -747,7 +747,7 @@ def test_versions() -> None:
 
 
 def test_slice_with_augmented_assignment_counts_two_writes() -> None:
-    x = Tensor(np.ones(3, np.float32))
+    x = mt.tensor(np.ones(3, np.float32))
     x[0:1] += 3
     assert (values(x), x._version) == ([4.0, 1.0, 1.0], 2)
 
@@ -763,7 +763,7 @@ WRITES: list[Callable[[Tensor], Any]] = [
 @pytest.mark.parametrize("write", WRITES, ids=["tensor", "view", "detached", "item"])
 @pytest.mark.parametrize("quietly", [False, True])
 def test_saved_tensor_that_was_written_to(write: Callable[[Tensor], Any], quietly: bool) -> None:
-    x, w = leaf(3), Tensor(np.ones(3, np.float32))
+    x, w = leaf(3), mt.tensor(np.ones(3, np.float32))
     y = (x * w).sum()
     with mt.set_grad_enabled(not quietly):
         write(w)
@@ -775,7 +775,7 @@ def test_saved_tensor_that_was_written_to(write: Callable[[Tensor], Any], quietl
 
 
 def test_any_write_to_the_memory_counts() -> None:
-    x, w = leaf(2), Tensor(np.ones(3, np.float32))
+    x, w = leaf(2), mt.tensor(np.ones(3, np.float32))
     y = (x * w[:2]).sum()
     w[2] = 9
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -783,7 +783,7 @@ def test_any_write_to_the_memory_counts() -> None:
 
 
 def test_writes_that_are_not_seen() -> None:
-    x, w = leaf(2), Tensor(np.ones(2, np.float32))
+    x, w = leaf(2), mt.tensor(np.ones(2, np.float32))
     y = (x * w).sum()
     w.data.mul_(2)
     y.backward()
@@ -859,7 +859,7 @@ def test_inplace_and_views_make_no_cycles() -> None:
 
 @pytest.mark.usefixtures("without_collector")
 def test_backward_releases_saved_tensors() -> None:
-    x, w = leaf(3), Tensor(np.ones(3, np.float32))
+    x, w = leaf(3), mt.tensor(np.ones(3, np.float32))
     y = (x * w).sum()
     watched = weakref.ref(w._array)
     del w
@@ -870,7 +870,7 @@ def test_backward_releases_saved_tensors() -> None:
 
 @pytest.mark.usefixtures("without_collector")
 def test_only_what_gradients_need_is_saved() -> None:
-    x, w = leaf(3), Tensor(np.ones(3, np.float32))
+    x, w = leaf(3), mt.tensor(np.ones(3, np.float32))
     y, watched = x + w, weakref.ref(w._array)
     del w
     assert watched() is None
@@ -912,7 +912,7 @@ def test_gradcheck_accepts_and_refuses() -> None:
 
 
 def test_gradcheck_of_complex_functions() -> None:
-    z = Tensor(np.array([1 + 2j, -0.5j])).requires_grad_()
+    z = mt.tensor(np.array([1 + 2j, -0.5j])).requires_grad_()
     assert gradcheck(lambda z: z * z, z)
     assert gradcheck(lambda z: (z * z.conj()).real, z)
     assert gradgradcheck(lambda z: z * z.conj(), z)
@@ -932,7 +932,7 @@ def test_gradcheck_of_what_is_cut_off() -> None:
 
 def test_gradcheck_of_several_inputs_and_outputs() -> None:
     x, y = leaf(2, dtype=np.float64), leaf(2, dtype=np.float64)
-    plain = Tensor(np.ones(2))
+    plain = mt.tensor(np.ones(2))
     assert gradcheck(lambda x, y, plain, n: (x * y * plain, x * n), (x, y, plain, 3))
     with pytest.raises(GradcheckError, match=r"output 1 \[2\] with respect to input 1"):
         gradcheck(lambda x, y: (x * y, x * y.detach()), (x, y))
@@ -974,7 +974,7 @@ def test_gradgradcheck() -> None:
     x, y = leaf(2, dtype=np.float64), leaf(2, dtype=np.float64)
     for options in ({}, {"fast_mode": True}, {"gen_non_contig_grad_outputs": True}):
         assert gradgradcheck(lambda x, y: x * x * y, (x, y), **options)
-    assert gradgradcheck(lambda x: x * x * x, x, Tensor(np.ones(2)).requires_grad_())
+    assert gradgradcheck(lambda x: x * x * x, x, mt.tensor(np.ones(2)).requires_grad_())
 
     def once(x: Tensor) -> Tensor:
         """x * x * x with the right gradient, which is cut off from x."""

@@ -142,7 +142,7 @@ def operands(draw: Any) -> Any:
     array = np.ceil(values).astype(dtype.dtype) if dtype is mt.int64 else values.astype(dtype.dtype)
     if kind == "array":
         return array
-    tensor = Tensor(array)
+    tensor = mt.tensor(array)
     if kind == "plain" or dtype is mt.int64:
         return tensor
     if kind == "parameter":
@@ -177,8 +177,8 @@ def test_closure_equals_the_general_path_for_any_operands(name: str, data: Any, 
 @pytest.mark.parametrize("name", ["mul", "exp"])
 def test_leaves_nodes_and_outputs_are_what_the_comparison_takes_them_for(name: str) -> None:
     """The comparison sees a difference: another value, a missing edge, a saved tensor more."""
-    x = Tensor(np.ones(2)).requires_grad_()
-    y = Tensor(np.ones(2)).requires_grad_()
+    x = mt.tensor(np.ones(2)).requires_grad_()
+    y = mt.tensor(np.ones(2)).requires_grad_()
     function = registry[name].public
     first = function(x, y) if name == "mul" else function(x)
     assert described(first) == described(function(x, y) if name == "mul" else function(x))

@@ -46,15 +46,15 @@ def test_names_are_distinct() -> None:
 
 def test_a_failed_inplace_call_changes_nothing() -> None:
     calls = {
-        "add_": (Tensor(np.ones((2, 3), np.float32)),),
+        "add_": (mt.tensor(np.ones((2, 3), np.float32)),),
         "mul_": (1j,),
         "div_": ("a",),
         "sub_": (),
         "exp_": (1, 2, 3),
-        "masked_fill_": (Tensor(np.ones(2, bool)), 1.0),
-        "__setitem__": (slice(0, 2), Tensor(np.ones(3, np.float32))),
+        "masked_fill_": (mt.tensor(np.ones(2, bool)), 1.0),
+        "__setitem__": (slice(0, 2), mt.tensor(np.ones(3, np.float32))),
     }
-    x = Tensor(np.float32([1, 2, 3]))
+    x = mt.tensor(np.float32([1, 2, 3]))
     for name, arguments in calls.items():
         with pytest.raises((RuntimeError, TypeError, IndexError)):
             getattr(x, name)(*arguments)
@@ -70,10 +70,10 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
 
 
 def test_a_failed_backward_changes_no_grad() -> None:
-    x, w = Tensor(np.ones(2)).requires_grad_(), Tensor(np.ones(2)).requires_grad_()
-    x.grad = Tensor(np.full(2, 7.0))
+    x, w = mt.tensor(np.ones(2)).requires_grad_(), mt.tensor(np.ones(2)).requires_grad_()
+    x.grad = mt.tensor(np.full(2, 7.0))
     y = x * w
-    for gradient in (None, Tensor(np.ones(3)), "a"):
+    for gradient in (None, mt.tensor(np.ones(3)), "a"):
         with pytest.raises((RuntimeError, TypeError)):
             y.backward(gradient)
     assert x.grad.tolist() == [7.0, 7.0]
@@ -105,10 +105,10 @@ def test_arguments_are_bound_as_python_binds_them(name: str) -> None:
         with pytest.raises(TypeError, match=rf"{name}\(\) is missing the required argument '{op.order[0]}'"):
             op.public()
     with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'bogus'"):
-        op.public(*[Tensor(np.ones(1))] * len(op.inputs), bogus=1)
+        op.public(*[mt.tensor(np.ones(1))] * len(op.inputs), bogus=1)
     if op.variadic is None:  # one and two more are deprecated orders of some
         with pytest.raises(TypeError, match=rf"{name}\(\) takes {len(op.order)} positional arguments"):
-            op.public(*[Tensor(np.ones(1))] * (len(op.order) + 3))
+            op.public(*[mt.tensor(np.ones(1))] * (len(op.order) + 3))
 
 
 @every_op
@@ -120,7 +120,7 @@ def test_inputs_must_be_tensors(name: str) -> None:
         named = inspect.signature(op.public).parameters.values()
         keywords = [each.name for each in named if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
         required = [parameter for parameter in op.order if parameter not in op.defaults] + keywords
-        arguments = {parameter: Tensor(np.ones(1)) for parameter in required} | {op.inputs[0]: value}
+        arguments = {parameter: mt.tensor(np.ones(1)) for parameter in required} | {op.inputs[0]: value}
         with pytest.raises(TypeError, match=re.escape(f"{op.called}(): argument '{op.inputs[0]}' must be")):
             op.public(**arguments)
 

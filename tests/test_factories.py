@@ -1,5 +1,7 @@
 """Making tensors: from data, constants, ranges, other libraries and random streams; copies and pickles."""
 
+import array
+import collections
 import copy
 import math
 import pickle
@@ -46,7 +48,11 @@ FLOATING = [dtype for dtype in DTYPES if dtype.is_floating_point or dtype.is_com
         (np.arange(2, dtype=">f4"), mt.float32, [0.0, 1.0]),
         ([np.arange(2), np.arange(2)], mt.int64, [[0, 1], [0, 1]]),
         ([mt.tensor(1.5), 2], mt.float32, [1.5, 2.0]),
-        ([mt.ones(2), mt.zeros(2)], mt.float32, [[1.0, 1.0], [0.0, 0.0]]),
+        ([mt.ones(1), mt.zeros(1, 1)], mt.float32, [1.0, 0.0]),
+        (collections.deque([1, 2]), mt.int64, [1, 2]),
+        ([collections.deque([1.0]), array.array("i", [2])], mt.float32, [[1.0], [2.0]]),
+        (collections.UserList([True]), mt.bool, [True]),
+        (memoryview(b"ab"), mt.int64, [97, 98]),
         (mt.ones(2, dtype=mt.float16), mt.float16, [1.0, 1.0]),
     ],
 )

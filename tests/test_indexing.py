@@ -1,5 +1,7 @@
 """Indexing: random indices against NumPy, assignment, look-ups and writes by index tensors, and what is refused."""
 
+import array
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -78,7 +80,7 @@ def indices(draw: Any) -> Any:
 def test_reading(index: Any) -> None:
     """Values, whether it is a view, and the gradient: each element gets the weights of the places where it is read."""
     values = np.arange(24.0).reshape(SHAPE) + 0.5
-    x = Tensor(values.copy()).requires_grad_()
+    x = mt.tensor(values.copy()).requires_grad_()
     out, places = x[index], places_of(index)
     assert out.shape == places.shape
     np.testing.assert_array_equal(out.detach().numpy(), values.reshape(-1)[places])
@@ -87,7 +89,7 @@ def test_reading(index: Any) -> None:
     if out.numel():
         assert out._is_view() is not arrays
     weights = np.cos(np.arange(out.numel())).reshape(out.shape)
-    (out * Tensor(weights)).sum().backward()
+    (out * mt.tensor(weights)).sum().backward()
     expected = np.zeros(24)
     np.add.at(expected, places, weights)
     np.testing.assert_allclose(x.grad.numpy().reshape(-1), expected, atol=1e-14)
@@ -97,10 +99,12 @@ def test_reading(index: Any) -> None:
 def test_writing(index: Any, number: bool, view: bool) -> None:
     """Values and gradients of an assignment; every place that is written has the last value that was written there."""
     before = np.arange(24.0).reshape(SHAPE) + 0.5
-    x = Tensor(before.copy()).requires_grad_()
+    x = mt.tensor(before.copy()).requires_grad_()
     target = (x * 1).mT.mT if view else x * 1
     places = places_of(index)
-    value = Tensor(np.array(-3.0) if number else -np.arange(places.size).reshape(places.shape) - 1.0).requires_grad_()
+    value = mt.tensor(
+        np.array(-3.0) if number else -np.arange(places.size).reshape(places.shape) - 1.0
+    ).requires_grad_()
     written = np.full(24, -1)
     written[places.reshape(-1)] = np.arange(places.size)
     target[index] = value
@@ -109,7 +113,7 @@ def test_writing(index: Any, number: bool, view: bool) -> None:
     np.testing.assert_array_equal(target.detach().numpy().reshape(-1), expected)
     assert target._version == 1
     weights = np.cos(np.arange(24))
-    (target * Tensor(weights.reshape(SHAPE))).sum().backward()
+    (target * mt.tensor(weights.reshape(SHAPE))).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy().reshape(-1), np.where(written >= 0, 0.0, weights))
     assert value.grad.shape == value.shape
     np.testing.assert_allclose(value.grad.numpy(), summed(weights[places], value.shape), atol=1e-12)
@@ -151,9 +155,43 @@ def test_sequences_are_index_arrays() -> None:
         wanted = x[2, 0] if isinstance(index, tuple) else mt.stack([x[2], x[0]])
         assert x[index].tolist() == wanted.tolist()
     assert x[[]].shape == (0, 2)
-    assert x[[[0, 1], [1, 2]]].shape == (2, 2, 2)
-    assert x[[mt.tensor(1), 2]].tolist() == [[2.0, 3.0], [4.0, 5.0]]
+    assert x[collections.deque([2, 0]), array.array("i", [1, 0])].tolist() == [5.0, 0.0]
+    assert x[[[0, 1]] * 32].shape == (32, 2, 2)
     assert x[mt.tensor(1) : mt.tensor(3)].shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        [mt.tensor([0, 2]), mt.tensor([1, 0])],
+        [[0, 2], [1, 0]],
+        [range(2), np.array([1, 0])],
+        [slice(0, 2), 1],
+        [None, 0],
+        [..., 0],
+        [mt.tensor(1), 0],
+    ],
+)
+def test_lists_of_sequences_are_an_index_per_dimension(index: list[Any]) -> None:
+    x, y = mt.arange(6.0).reshape(3, 2), mt.arange(6.0).reshape(3, 2)
+    with pytest.warns(UserWarning, match=r"use x\[tuple\(index\)\]"):
+        found = x[index]
+    assert found.tolist() == x[tuple(index)].tolist()
+    y[tuple(index)] = -1.0
+    with pytest.warns(UserWarning, match="list of sequences"):
+        x[index] = -1.0
+    assert x.tolist() == y.tolist()
+
+
+def test_byte_masks_are_masks() -> None:
+    for mask in (mt.tensor([1, 0, 2], dtype=mt.uint8), np.array([1, 0, 2], np.uint8)):
+        x = mt.arange(6.0).reshape(3, 2)
+        with pytest.warns(UserWarning, match="please use a dtype mt.bool instead") as caught:
+            assert x[mask, None].tolist() == [[[0.0, 1.0]], [[4.0, 5.0]]]
+        assert [each.filename for each in caught] == [__file__]
+        with pytest.warns(UserWarning, match="indexing with dtype mt.uint8"):
+            x[mask] = 7.0
+        assert x.tolist() == [[7.0, 7.0], [2.0, 3.0], [7.0, 7.0]]
 
 
 def test_index_tensors_may_change_after_the_call() -> None:
@@ -216,7 +254,6 @@ def test_values_are_broadcast_and_converted() -> None:
         ("a", ANYTHING, TypeError, "'a'"),
         ({}, ANYTHING, IndexError, "type dict"),
         ([0.5], ANYTHING, IndexError, r"mt.float32; use .bool\(\) for a mask"),
-        (np.array([1, 0], np.uint8), ANYTHING, IndexError, r"mt.uint8; use .bool\(\) for a mask, .long\(\)"),
         ([True, False, True], ANYTHING, IndexError, r"mask \[3\] at index 0 .* \[2, 3\] at dimension 0"),
         (0, mt.ones(4), RuntimeError, r"\[3\].*\[4\]"),
         ([0], mt.ones(4), RuntimeError, r"value tensor of shape \[4\] cannot be broadcast"),

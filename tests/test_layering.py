@@ -35,6 +35,7 @@ RANKS = {
     "inplace": 3,
     "copies": 3,
     "dlpack": 3,
+    "from_data": 3,
     "printing": 3,
     "autograd": 3,
     "op": 3,

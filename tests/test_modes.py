@@ -33,7 +33,7 @@ def set_off(function: Any) -> Any:
 
 
 def leaf() -> mt.Tensor:
-    return mt.Tensor(np.ones(3)).requires_grad_()
+    return mt.tensor(np.ones(3)).requires_grad_()
 
 
 CONTEXTS = [(no_grad, False), (enable_grad, True)]
@@ -443,8 +443,8 @@ def test_results_under_no_grad_are_leaves_without_history() -> None:
 
 def test_tensors_may_be_made_to_require_gradients_under_no_grad() -> None:
     with no_grad():
-        assert mt.Tensor(np.ones(3), requires_grad=True).requires_grad
-        x = mt.Tensor(np.ones(3))
+        assert mt.tensor(np.ones(3), requires_grad=True).requires_grad
+        x = mt.tensor(np.ones(3))
         x.requires_grad = True
         assert x.requires_grad
 

@@ -16,11 +16,11 @@ from minitorch_backends.tensor import Parameter, Tensor
 
 
 def tensor(values: Any, dtype: Any = None) -> Tensor:
-    return Tensor(np.asarray(values, dtype))
+    return mt.tensor(np.asarray(values, dtype))
 
 
 def zeros(*shape: int) -> Tensor:
-    return Tensor(np.zeros(shape, np.float32))
+    return mt.tensor(np.zeros(shape, np.float32))
 
 
 class Block(nn.Module):
@@ -423,7 +423,7 @@ def test_embedding_gives_no_gradient_to_the_padding_row() -> None:
 
 def test_dropout_in_training_and_not() -> None:
     manual_seed(1)
-    layer, x = nn.Dropout(0.25), Tensor(np.ones((200, 200), np.float32)).requires_grad_()
+    layer, x = nn.Dropout(0.25), mt.tensor(np.ones((200, 200), np.float32)).requires_grad_()
     out = layer(x)
     values, counts = np.unique(out.detach()._array, return_counts=True)
     assert np.allclose(values, [0, 1 / 0.75])
@@ -588,7 +588,7 @@ def test_subgradients_and_special_values() -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(), (5,), (3, 1)])
 def test_relu_backward_of_broadcast_gradients(dtype: Any, shape: tuple[int, ...]) -> None:
-    x = Tensor(np.linspace(-1, 1, math.prod(shape)).reshape(shape).astype(dtype)).requires_grad_()
+    x = mt.tensor(np.linspace(-1, 1, math.prod(shape)).reshape(shape).astype(dtype)).requires_grad_()
     x.relu().sum().backward()
     assert np.array_equal(x.grad._array, (x.detach()._array > 0).astype(dtype))
 
@@ -620,7 +620,7 @@ def test_smooth_activations_do_not_overflow(x: float) -> None:
 
 
 def test_batch_norm_moves_running_statistics() -> None:
-    x, mean, var = randn(5, 3, 2), zeros(3), Tensor(np.ones(3, np.float32))
+    x, mean, var = randn(5, 3, 2), zeros(3), mt.tensor(np.ones(3, np.float32))
     x.requires_grad_()
     out = F.batch_norm(x, mean, var, training=True, momentum=0.3)
     wide = x.detach()._array.astype(np.float64).transpose(1, 0, 2).reshape(3, -1)
@@ -725,7 +725,7 @@ def test_mean_over_ignored_targets_alone_is_nan() -> None:
 
 def test_starting_values() -> None:
     manual_seed(2)
-    weight = Parameter(Tensor(np.empty((300, 200), np.float32)))
+    weight = Parameter(mt.tensor(np.empty((300, 200), np.float32)))
     for fill, std in (
         (lambda: nn.init.kaiming_uniform_(weight, nonlinearity="relu"), math.sqrt(2 / 200)),
         (lambda: nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu"), math.sqrt(2 / 300)),
@@ -765,7 +765,7 @@ def test_clip_grad_norm(norm_type: float) -> None:
     parameters = [Parameter(zeros(2, 3)), Parameter(zeros(4)), Parameter(zeros(1))]
     before = [np.arange(6, dtype=np.float32).reshape(2, 3), np.float32([-3, 1, 0, 2])]
     for each, values in zip(parameters, before, strict=False):
-        each.grad = Tensor(values)
+        each.grad = mt.tensor(values)
     flat = np.concatenate([each.reshape(-1) for each in before]).astype(np.float64)
     norm = np.linalg.norm(flat, norm_type)
     assert nn.utils.clip_grad_norm_(parameters, 1e3, norm_type).item() == pytest.approx(norm, rel=1e-6)
@@ -773,7 +773,7 @@ def test_clip_grad_norm(norm_type: float) -> None:
     nn.utils.clip_grad_norm_(iter(parameters), 1.5, norm_type)
     after = np.concatenate([each.grad._array.reshape(-1) for each in parameters[:2]])
     assert np.allclose(after, flat * 1.5 / norm, rtol=1e-5)
-    parameters[2].grad = Tensor(np.float32([math.inf]))
+    parameters[2].grad = mt.tensor(np.float32([math.inf]))
     with pytest.raises(RuntimeError, match="cannot be clipped"):
         nn.utils.clip_grad_norm_(parameters, 1.0, norm_type, error_if_nonfinite=True)
     assert np.array_equal(after[:6], parameters[0].grad._array.reshape(-1))
@@ -781,7 +781,7 @@ def test_clip_grad_norm(norm_type: float) -> None:
 
 def test_clip_grad_value() -> None:
     parameter = Parameter(zeros(3))
-    parameter.grad = Tensor(np.float32([-5, 0.5, 5]))
+    parameter.grad = mt.tensor(np.float32([-5, 0.5, 5]))
     nn.utils.clip_grad_value_(parameter, 1.0)
     assert parameter.grad.tolist() == [-1.0, 0.5, 1.0]
     assert nn.utils.clip_grad_norm_([Parameter(zeros(1))], 1.0).item() == 0.0

@@ -20,7 +20,7 @@ STEPS = 5
 
 
 def parameter(values: Any, dtype: Any = np.float64) -> Parameter:
-    return Parameter(Tensor(np.asarray(values, dtype)))
+    return Parameter(mt.tensor(np.asarray(values, dtype)))
 
 
 # The formulas, for one number
@@ -174,7 +174,7 @@ def gradients_for(values: np.ndarray) -> list[np.ndarray]:
 
 def trained(optimizer: optim.Optimizer, target: Tensor, gradients: list[np.ndarray]) -> np.ndarray:
     for g in gradients:
-        target.grad = Tensor(g)
+        target.grad = mt.tensor(g)
         optimizer.step()
     return target.detach()._array
 
@@ -228,7 +228,7 @@ def test_layout_does_not_matter(make: Any, formula: Any, options: dict[str, Any]
     gradients = gradients_for(values)
     expected = trained(make([plain := parameter(values.copy())], **options), plain, gradients)
     apart = parameter(0)
-    apart.data = Tensor(np.empty(0)).data
+    apart.data = mt.tensor(np.empty(0)).data
     apart._array = np.repeat(values.T.copy(), 2, axis=1).T[::2]
     assert not apart._array.flags.c_contiguous
     assert np.array_equal(trained(make([apart], **options), apart, [np.asfortranarray(g) for g in gradients]), expected)
@@ -262,7 +262,7 @@ def some_of_every_kind() -> list[Parameter]:
     found = [parameter(x, dtypes[seed % 7 % 4]) for seed, x in enumerate(numbers)]
     found[0]._array = np.asfortranarray(found[0]._array)
     for seed, each in enumerate(found):
-        each.grad = Tensor(np.cos(np.arange(each._array.size) + seed).reshape(each.shape).astype(each._array.dtype))
+        each.grad = mt.tensor(np.cos(np.arange(each._array.size) + seed).reshape(each.shape).astype(each._array.dtype))
     return found
 
 
@@ -300,7 +300,7 @@ def test_foreach_and_fused_choose_whether_one_launch_updates_all(
     monkeypatch.setattr(updates_loops, "run", launch)
     targets, others = ([parameter(np.linspace(-1, 1, 50), np.float32) for _ in range(40)] for _ in range(2))
     for each in (*targets, *others):
-        each.grad = Tensor(np.cos(np.arange(50)).astype(np.float32))
+        each.grad = mt.tensor(np.cos(np.arange(50)).astype(np.float32))
     make(targets, lr=0.1, **options).step()
     assert launches == ([40] if together else [])
     make(others, lr=0.1).step()
@@ -338,7 +338,7 @@ def test_options_may_be_numbers_of_numpy_and_tensors(make: Any, formula: Any, op
     for lr, count in ((0.1, 1), (np.float64(0.1), 1), (np.float64(0.1), 40), (mt.tensor([0.1]).double(), 40)):
         targets = [parameter(np.linspace(-1, 1, 2000), np.float32) for _ in range(count)]
         for each in targets:
-            each.grad = Tensor(np.cos(np.arange(2000)).astype(np.float32))
+            each.grad = mt.tensor(np.cos(np.arange(2000)).astype(np.float32))
         optimizer = make(targets, **{**(options if count == 1 else given), "lr": lr})
         optimizer.step()
         results.append(targets[-1].detach().numpy())
@@ -472,7 +472,7 @@ def test_read_only_memory_is_not_written(count: int) -> None:
 def test_groups_have_options_of_their_own() -> None:
     one, other, frozen = parameter(1.0), parameter(1.0), parameter(1.0)
     optimizer = optim.SGD([{"params": [one, frozen]}, {"params": other, "lr": 0.5}], lr=0.1)
-    one.grad = other.grad = Tensor(np.asarray(1.0))
+    one.grad = other.grad = mt.tensor(np.asarray(1.0))
     optimizer.step()
     assert (one.item(), other.item(), frozen.item()) == (0.9, 0.5, 1.0)
     optimizer.param_groups[0]["lr"] = 1.0
@@ -515,7 +515,7 @@ def test_zero_grad_and_closure() -> None:
 def test_a_step_spoils_what_the_graph_has_saved() -> None:
     target = parameter([2.0])
     loss = (target * target).sum()
-    target.grad = Tensor(np.ones(1))
+    target.grad = mt.tensor(np.ones(1))
     optim.SGD([target], lr=0.1).step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
@@ -559,7 +559,7 @@ def test_training_goes_on_from_a_saved_state(make: Any, formula: Any, options: d
 def test_state_dict_has_the_form_of_torch() -> None:
     one, other = parameter([1.0, 2.0]), parameter(1.0)
     optimizer = optim.Adam([{"params": [one]}, {"params": [other], "lr": 0.5}])
-    other.grad = Tensor(np.asarray(1.0))
+    other.grad = mt.tensor(np.asarray(1.0))
     optimizer.step()
     state = optimizer.state_dict()
     assert [group["params"] for group in state["param_groups"]] == [[0], [1]]
@@ -624,7 +624,7 @@ def test_a_small_network_learns_two_rings(make: Any) -> None:
     manual_seed(0)
     x = randn(200, 2)
     radius = np.linalg.norm(x._array, axis=1)
-    target = Tensor((radius > np.median(radius)).astype(np.int64))
+    target = mt.tensor((radius > np.median(radius)).astype(np.int64))
     model = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 2))
     optimizer = make(model.parameters())
     first = F.cross_entropy(model(x), target).item()

@@ -17,7 +17,7 @@ B = np.random.default_rng(1).standard_normal((65, 17)).astype(np.float32)
 
 
 def tensors(requires_grad=False):
-    return mt.Tensor(A, requires_grad=requires_grad), mt.Tensor(B, requires_grad=requires_grad)
+    return mt.tensor(A, requires_grad=requires_grad), mt.tensor(B, requires_grad=requires_grad)
 
 
 def relative_error(result, exact):
@@ -69,7 +69,7 @@ def test_tf32_rounds_as_the_flag_says(rounding):
     ties = np.full((1, 1), 1 + 2.0**-11, np.float32)
     ones = np.ones((1, 1), np.float32)
     with backends.flags(fp32_precision="tf32", tf32_rounding=rounding):
-        result = (mt.Tensor(ties) @ mt.Tensor(ones)).item()
+        result = (mt.tensor(ties) @ mt.tensor(ones)).item()
 
     assert result == round_to(ties, "tf32", rounding).item()
     assert result == (1 + 2.0**-10 if rounding == "rna" else 1.0)
@@ -95,7 +95,7 @@ def test_emulate_obeys_one_family_with_its_defaults(family, value, precision):
 def test_float64_integers_and_halves_have_no_choice():
     with backends.flags(fp32_precision="bf16"), explain.record() as log:
         for dtype in (np.float64, np.float16, np.int32, np.complex128):
-            mt.Tensor(A.astype(dtype)) @ mt.Tensor(B.astype(dtype))
+            mt.tensor(A.astype(dtype)) @ mt.tensor(B.astype(dtype))
 
     assert {call.precision for call in log} == {"ieee"}
     assert {call.decided_by for call in log} == {"precision flags act on float32 and complex64 products only"}
@@ -103,7 +103,7 @@ def test_float64_integers_and_halves_have_no_choice():
 
 @pytest.mark.parametrize("backward_precision", [None, "tf32"])
 def test_complex64_products_obey_the_flags(backward_precision):
-    a, b = (mt.Tensor((x + 1j * x[::-1]).astype(np.complex64), requires_grad=True) for x in (A, B))
+    a, b = (mt.tensor((x + 1j * x[::-1]).astype(np.complex64), requires_grad=True) for x in (A, B))
     given = {} if backward_precision is None else {"backward_precision": backward_precision}
     with backends.flags(fp32_precision="bf16", **given), explain.record() as log:
         for _ in range(2):
@@ -129,7 +129,7 @@ def test_complex64_products_obey_the_flags(backward_precision):
     ids=["einsum", "addmm", "tensordot", "conv1d"],
 )
 def test_every_complex_product_asks_the_flags(product):
-    a, b = (mt.Tensor((x + 1j * x[::-1]).astype(np.complex64)) for x in (A[:, :33].copy(), B[:33]))
+    a, b = (mt.tensor((x + 1j * x[::-1]).astype(np.complex64)) for x in (A[:, :33].copy(), B[:33]))
     for precision in ("bf16", "ieee", "bf16"):
         with backends.flags(fp32_precision=precision), explain.record() as log:
             product(a, b)
@@ -139,7 +139,7 @@ def test_every_complex_product_asks_the_flags(product):
 
 @pytest.mark.parametrize("dtype", [mt.float32, mt.float64, mt.float16, mt.bfloat16, mt.int32, mt.complex64])
 def test_what_a_product_called_before_is_told_again_and_obeys_flags_that_change(dtype):
-    a = mt.Tensor(np.ones((4, 4), np.float32)).to(dtype)
+    a = mt.tensor(np.ones((4, 4), np.float32)).to(dtype)
     again = [a @ a for _ in range(3)]
     with explain.record() as log:
         again.append(a @ a)
@@ -154,8 +154,8 @@ def test_what_a_product_called_before_is_told_again_and_obeys_flags_that_change(
     "name", ["mm", "addmm", "mv", "dot", "outer", "bmm", "baddbmm", "tensordot", "inner", "multi_dot"]
 )
 def test_every_product_asks_the_flags(name):
-    a, b, vector = mt.Tensor(A), mt.Tensor(B), mt.Tensor(B[:, 0])
-    square = mt.Tensor(np.zeros((), np.float32))
+    a, b, vector = mt.tensor(A), mt.tensor(B), mt.tensor(B[:, 0])
+    square = mt.tensor(np.zeros((), np.float32))
     calls = {
         "mm": lambda: mt.mm(a, b),
         "addmm": lambda: mt.addmm(square, a, b),
@@ -198,7 +198,7 @@ def test_bad_products_name_the_shapes_and_change_nothing():
     for wrong, error, parts in [
         (lambda: b @ b, RuntimeError, ("65x17", "17", "65")),
         (lambda: a @ b.double(), RuntimeError, ("float32", "float64", ".to(dtype)")),
-        (lambda: a @ mt.Tensor(np.float32(1)), RuntimeError, ("0D", "use *")),
+        (lambda: a @ mt.tensor(np.float32(1)), RuntimeError, ("0D", "use *")),
         (lambda: mt.matmul(a, b, precision="bf17"), ValueError, ("bf17", "bf16x3")),
         (lambda: mt.mm(a, b[0]), RuntimeError, ("mat2", "2-D", "[17]")),
         (lambda: a @ "x", TypeError, ("other", "str")),

@@ -71,7 +71,7 @@ class Replay:
         return self.base.reshape(-1)[self.places[which].reshape(-1)].reshape(self.places[which].shape)
 
     def write(self, which: int, value: Tensor) -> None:
-        places = Tensor(self.places[which].reshape(-1))
+        places = mt.tensor(self.places[which].reshape(-1))
         self.base = self.base.reshape(-1).index_put((places,), value.reshape(-1)).reshape(self.base.shape)
 
 
@@ -106,10 +106,12 @@ def run(program: list[tuple[str, int, str]], x: Tensor, w: Tensor) -> tuple[list
 def test_programs_of_views_and_writes(program: list[tuple[str, int, str]], columns_first: bool) -> None:
     """Values, gradients and second gradients of random programs, also on memory laid out by columns."""
     values = (np.arange(12.0).reshape(SHAPE) + 1) / 7
-    x = Tensor(np.asfortranarray(values) if columns_first else values).requires_grad_()
-    w = Tensor(np.array(1.5)).requires_grad_()
+    x = mt.tensor(np.asfortranarray(values) if columns_first else values).requires_grad_()
+    w = mt.tensor(np.array(1.5)).requires_grad_()
     views, replay = run(program, x, w)
-    weights = [Tensor(np.cos(np.arange(view.numel()) + index).reshape(view.shape)) for index, view in enumerate(views)]
+    weights = [
+        mt.tensor(np.cos(np.arange(view.numel()) + index).reshape(view.shape)) for index, view in enumerate(views)
+    ]
     expected = [replay.read(index) for index in range(len(views))]
     for view, wanted in zip(views, expected, strict=True):
         np.testing.assert_allclose(view.detach().numpy(), wanted.detach().numpy(), rtol=1e-12)
@@ -121,7 +123,7 @@ def test_programs_of_views_and_writes(program: list[tuple[str, int, str]], colum
 def gradients(outputs: list[Tensor], weights: list[Tensor], x: Tensor, w: Tensor) -> list[np.ndarray]:
     """First and second derivatives of a weighted sum of the outputs' squares."""
     total = sum(
-        ((out * out * weight).sum() for out, weight in zip(outputs, weights, strict=True)), Tensor(np.array(0.0))
+        ((out * out * weight).sum() for out, weight in zip(outputs, weights, strict=True)), mt.tensor(np.array(0.0))
     )
     first = mt.autograd.grad(total, (x, w), create_graph=True, materialize_grads=True)
     curved = sum(((each * each).sum() for each in first), (x * 0).sum())
@@ -139,7 +141,7 @@ def test_a_write_through_a_view_of_memory_by_columns() -> None:
     flat = y.mT.reshape(-1)
     assert flat._base is y
     flat[1:3].mul_(10)
-    (y * Tensor(np.arange(6.0).reshape(2, 3))).sum().backward()
+    (y * mt.tensor(np.arange(6.0).reshape(2, 3))).sum().backward()
     assert y.tolist() == [[0.0, 10.0, 2.0], [30.0, 4.0, 5.0]]
     assert x.grad.tolist() == [[0.0, 10.0, 2.0], [30.0, 4.0, 5.0]]
 
@@ -149,7 +151,7 @@ def test_a_view_of_an_expanded_tensor_gets_sums() -> None:
     y = x * 1
     wide = y.expand(2, 3)[:, 1:]
     y.mul_(2)
-    (wide * Tensor(np.arange(4.0).reshape(2, 2))).sum().backward()
+    (wide * mt.tensor(np.arange(4.0).reshape(2, 2))).sum().backward()
     assert wide.tolist() == [[2.0, 2.0], [2.0, 2.0]]
     assert x.grad.tolist() == [[2.0], [10.0]]
 

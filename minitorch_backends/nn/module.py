@@ -14,7 +14,7 @@ from ..autograd import trail
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import no_grad
 from ..dtypes import bfloat16, float16, float32, float64
-from ..factories import zeros_like
+from ..factories import as_tensor, zeros, zeros_like
 from ..tensor import Parameter, Tensor
 from .hooks import ModuleHooks
 
@@ -283,7 +283,7 @@ class Module:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
         with no_grad():
             for name, value in found.items():
-                state[name].copy_(value if isinstance(value, Tensor) else Tensor(value))
+                state[name].copy_(as_tensor(value))
         return IncompatibleKeys(missing, unexpected)
 
     # Everything below
@@ -321,7 +321,7 @@ class Module:
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Convert floating parameters and buffers in place, with the arguments of `Tensor.to`; integers stay."""
-        sample = Tensor(0.0).to(*args, **kwargs)
+        sample = zeros(()).to(*args, **kwargs)
         if not (sample.is_floating_point() or sample.is_complex()):
             raise TypeError(f"Module.to only accepts floating point or complex dtypes, and got {sample.dtype!r}")
         return self._converted(

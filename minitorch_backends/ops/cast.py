@@ -137,9 +137,32 @@ for _name, _dtype in _conversions.items():
     setattr(Tensor, _name, _method)
 
 
-def _type(self: Tensor, dtype: Any = None) -> Any:
-    """The dtype when called without one, else the tensor with elements of `dtype`."""
-    return self.dtype if dtype is None else to(self, dtype)
+_TYPES = {
+    f"torch.{name}Tensor": dtype
+    for name, dtype in {
+        "Float": float32,
+        "Double": float64,
+        "Half": float16,
+        "BFloat16": bfloat16,
+        "ComplexFloat": complex64,
+        "ComplexDouble": complex128,
+        "Bool": bool_,
+        "Byte": uint8,
+        "Char": int8,
+        "Short": int16,
+        "Int": int32,
+        "Long": int64,
+    }.items()
+}
+"""What `type` calls dtypes, as torch does."""
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, "torch.FloatTensor" for one of float32, or the tensor with elements of `dtype`,
+    which may be given by such a name. Raises ValueError for a name that is none."""
+    if dtype is None:
+        return next(name for name, each in _TYPES.items() if each is self.dtype)
+    return to(self, _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
 def _type_as(self: Tensor, other: Tensor) -> Tensor:

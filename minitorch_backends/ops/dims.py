@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
+from ..size import addressable
+
 __all__ = ["addressable", "shape_of", "wrap_dim", "wrap_dims"]
-
-_MOST = 2**58
-"""More elements than this, of at most 16 bytes each, cannot be addressed."""
-
-
-def addressable(shape: Sequence[int]) -> Sequence[int]:
-    """`shape`. Raises RuntimeError for more elements than memory has addresses."""
-    if math.prod(size for size in shape if size) > _MOST:
-        raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
-    return shape
 
 
 def wrap_dim(dim: int, ndim: int) -> int:

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import warn_caller
 from ..dtypes import dtype_of
-from ..tensor import Tensor, array_from
+from ..from_data import array_from, is_sequence
+from ..tensor import Tensor
 
 __all__ = ["index_arrays", "parsed", "plain", "refusal"]
 
@@ -35,6 +37,9 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
             return None, (array,)
         if array.dtype.kind == "b" and array.shape == shape[: array.ndim]:
             return None, array.nonzero()
+    if type(index) is list and len(index) < _LONGEST_TUPLE and any(map(_selects_alone, index)):
+        warn_caller("indexing with a list of sequences is deprecated; use x[tuple(index)], an index per dimension")
+        index = tuple(index)
     items = index if type(index) is tuple else (index,)
     for item in items:
         kind = type(item)
@@ -46,6 +51,15 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
         elif not (kind is int or item is None or item is Ellipsis):
             return _mixed(items, shape)
     return (items if Ellipsis in items else (*items, Ellipsis)), None
+
+
+_LONGEST_TUPLE = 32
+"""A list of at least so many indices is always one index into the first dimension."""
+
+
+def _selects_alone(item: Any) -> bool:
+    """Whether an item makes the list that holds it a list of one index per dimension."""
+    return item is None or item is Ellipsis or isinstance(item, (slice, Tensor, np.ndarray)) or is_sequence(item)
 
 
 def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
@@ -90,8 +104,8 @@ def _item(item: Any) -> Any:
         array = item._array if isinstance(item, Tensor) else np.asarray(item)
         if type(item) is np.ndarray and not array.size and array.dtype != bool:
             array = array.astype(np.int64)
-    elif isinstance(item, (list, tuple, range)):
-        array = array_from(list(item), None) if len(item) else np.empty(0, np.int64)
+    elif is_sequence(item):
+        array = array_from(item, None) if len(item) else np.empty(0, np.int64)
         array = array.astype(np.int64) if array.size == 0 else array
     elif hasattr(item, "__index__"):
         return as_int(item)
@@ -101,6 +115,9 @@ def _item(item: Any) -> Any:
             "only integers, slices (`:`), ellipsis (`...`), None, sequences and integer or boolean tensors are valid "
             f"indices, and got {item!r} of type {kind.__name__}"
         )
+    if array.dtype == np.uint8:
+        warn_caller("indexing with dtype mt.uint8 is now deprecated, please use a dtype mt.bool instead.")
+        array = array != 0
     if array.dtype.kind not in "bi":
         raise IndexError(
             f"tensors used as indices must be of a signed integer type or bool, and got {dtype_of(array)!r}; use "

@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import INTEGER, bool_, int64
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import shape_of, wrap_dim
 from .fill import number_as
@@ -359,4 +359,4 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """`argwhere`, or with `as_tuple` its columns as a tuple of vectors, one for each dimension, to index with."""
     if not as_tuple:
         return argwhere(input)
-    return tuple(Tensor(each) for each in at_least_vector(input)._array.nonzero())
+    return tuple(adopt(each) for each in at_least_vector(input)._array.nonzero())

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..op import composite
 from ..samples import between, gapped, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
@@ -200,5 +200,5 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     input = expand(input, (*others[:dim], size, *others[dim + 1 :]))
     wanted = np.broadcast_to(indices._array, (*others[:dim], indices._array.shape[dim], *others[dim + 1 :]))
     return gather(
-        input, dim, Tensor(np.where(wanted < 0, wanted + size, wanted) if wanted.dtype.kind == "i" else wanted)
+        input, dim, adopt(np.where(wanted < 0, wanted + size, wanted) if wanted.dtype.kind == "i" else wanted)
     )

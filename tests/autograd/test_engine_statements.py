@@ -218,7 +218,7 @@ def test_a12_gradients_are_like_their_tensors() -> None:
     x, row = leaf([[1.0, 2.0], [3.0, 4.0]], np.float32), leaf([1.0, 2.0], np.float16)
     (x * row).sum().backward()
     assert (list(row.grad.shape), row.grad.dtype, values(row.grad)) == ([2], mt.float16, [4.0, 6.0])
-    transposed = mt.Tensor(np.ones((2, 3)).T).requires_grad_()
+    transposed = mt.tensor(np.ones((2, 3)).T).requires_grad_()
     (transposed * 2).sum().backward()
     assert transposed.grad.stride() == transposed.stride()
     y = x

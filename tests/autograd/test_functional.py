@@ -254,8 +254,8 @@ def test_every_op_has_tangents(name: str) -> None:
         outputs = [out for out in results(run(name, call)) if out.requires_grad]
         if not outputs:
             continue
-        weights = [mt.Tensor(np.asarray(random.normal(size=out.shape)).astype(out._array.dtype)) for out in outputs]
-        directions = [mt.Tensor(np.asarray(random.normal(size=x.shape))) for x in leaves]
+        weights = [mt.tensor(np.asarray(random.normal(size=out.shape)).astype(out._array.dtype)) for out in outputs]
+        directions = [mt.tensor(np.asarray(random.normal(size=x.shape))) for x in leaves]
         pulled = grad(outputs, leaves, weights, materialize_grads=True)
         mt.manual_seed(0)
         with dual_level():
@@ -511,7 +511,7 @@ def test_tangents_of_tensors_that_require_no_gradients(name: str, mode: Any) -> 
     """Forward mode goes along also where nothing is recorded."""
     function, shape = FOLLOWED[name]
     rng = np.random.default_rng(0)
-    x, t = (mt.Tensor(rng.standard_normal(shape)) for _ in range(2))
+    x, t = (mt.tensor(rng.standard_normal(shape)) for _ in range(2))
     with mt.no_grad():
         expected = (function(x + t * 1e-6) - function(x - t * 1e-6)) / 2e-6
     with dual_level(), mode():

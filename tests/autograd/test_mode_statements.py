@@ -439,10 +439,10 @@ def test_g65_preserving_and_incrementing_versions() -> None:
 
 
 def test_gradients_are_laid_out_as_their_tensors_unless_told_otherwise() -> None:
-    transposed = mt.Tensor(np.asfortranarray(np.ones((2, 3)))).requires_grad_()
+    transposed = mt.tensor(np.asfortranarray(np.ones((2, 3)))).requires_grad_()
     (transposed * 1.0).sum().backward()
     assert transposed.grad.stride() == transposed.stride()
     transposed.grad = None
     with grad_mode.enforce_grad_layout_policy(False):
-        transposed.backward(mt.Tensor(np.ones((2, 3))))
+        transposed.backward(mt.tensor(np.ones((2, 3))))
     assert transposed.grad.stride() == (3, 1)

@@ -26,9 +26,9 @@ def network(x: mt.Tensor, weights: list[mt.Tensor]) -> mt.Tensor:
 
 
 def trained(body: Callable[..., mt.Tensor] = network, steps: int = 4) -> bytes:
-    weights = [mt.Tensor(w.copy()).requires_grad_() for w in WEIGHTS]
+    weights = [mt.tensor(w.copy()).requires_grad_() for w in WEIGHTS]
     for _ in range(steps):
-        loss = (body(mt.Tensor(INPUT), weights) ** 2).mean()
+        loss = (body(mt.tensor(INPUT), weights) ** 2).mean()
         loss.backward()
         with mt.no_grad():
             for w in weights:
@@ -38,8 +38,8 @@ def trained(body: Callable[..., mt.Tensor] = network, steps: int = 4) -> bytes:
 
 
 def inferred() -> bytes:
-    weights = [mt.Tensor(w) for w in WEIGHTS]
-    x = mt.Tensor(INPUT)
+    weights = [mt.tensor(w) for w in WEIGHTS]
+    x = mt.tensor(INPUT)
     for _ in range(4):
         x = network(x, weights)
     return x.numpy().tobytes()
@@ -65,7 +65,7 @@ def under(context: Callable[[], Any], work: Callable[[], bytes]) -> Callable[[],
 
 
 def written() -> bytes:
-    x = mt.Tensor(INPUT.copy()).requires_grad_()
+    x = mt.tensor(INPUT.copy()).requires_grad_()
     with allow_mutation_on_saved_tensors():
         y = x * 1.0
         for i in range(4):
@@ -77,8 +77,8 @@ def written() -> bytes:
 
 def dual() -> bytes:
     with dual_level():
-        x = make_dual(mt.Tensor(INPUT), mt.Tensor(np.ones_like(INPUT)))
-        return unpack_dual(network(x, [mt.Tensor(w) for w in WEIGHTS])).tangent.numpy().tobytes()
+        x = make_dual(mt.tensor(INPUT), mt.tensor(np.ones_like(INPUT)))
+        return unpack_dual(network(x, [mt.tensor(w) for w in WEIGHTS])).tangent.numpy().tobytes()
 
 
 JOBS: list[Callable[[], bytes]] = [

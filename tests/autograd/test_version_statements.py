@@ -173,7 +173,7 @@ def test_g67_results_that_are_not_kept_may_be_written_to(name: str) -> None:
 def test_g70_what_is_an_inference_tensor() -> None:
     normal = leaf([1.0, 2.0])
     with mt.inference_mode():
-        made = [mt.ones(2), mt.tensor([1.0]), mt.from_numpy(np.ones(2)), normal.clone(), normal * 2, mt.Tensor([1.0])]
+        made = [mt.ones(2), mt.tensor([1.0]), mt.from_numpy(np.ones(2)), normal.clone(), normal * 2, mt.tensor([1.0])]
         shared = [normal[:1], normal.detach(), normal.data, normal.view(2, 1)]
     assert all(mt.is_inference(each) and each.is_inference() for each in made)
     assert not any(each.is_inference() for each in [*shared, normal])

@@ -11,7 +11,7 @@ import minitorch_backends as mt
 
 
 def tensor(values: Any, dtype: Any = np.float64) -> mt.Tensor:
-    return mt.Tensor(np.array(values, dtype))
+    return mt.tensor(np.array(values, dtype))
 
 
 def leaf(values: Any, dtype: Any = np.float64) -> mt.Tensor:

@@ -109,7 +109,7 @@ def torch_dtype_of(name: str, call: Sample) -> str:
 
 def mine(operand: Any) -> Any:
     if isinstance(operand, np.ndarray):
-        return Tensor(operand)
+        return mt.tensor(operand)
     return Tensor(np.ones((2,) * operand[1], operand[0].dtype)) if isinstance(operand, tuple) else operand
 
 
