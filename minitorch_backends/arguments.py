@@ -1,17 +1,19 @@
-"""What to say of arguments of the wrong type or shape. Nothing is checked before a call; where one has failed in the
-middle, its arguments are held against the annotations of the function."""
+"""Errors about arguments. Nothing is checked before a call. Where one has failed in the middle, its arguments are
+compared with the annotations and defaults of the function, and with what Python says, to name the one that is wrong."""
 
 from __future__ import annotations
 
 import dis
+import functools
 import inspect
-import numbers
+import operator
+import re
 import reprlib
 import sys
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -19,10 +21,17 @@ import numpy as np
 
 from .tensor import Tensor
 
-__all__ = ["FAILURES", "mismatched", "mistyped", "mistyped_call", "refuse_other_than_bool", "warn_caller"]
-
-FAILURES = (TypeError, ValueError, AttributeError, KeyError, RecursionError)
-"""What an argument of the wrong type brings about."""
+__all__ = [
+    "argument_errors",
+    "call_error",
+    "explained",
+    "install",
+    "is_deliberate",
+    "mismatched",
+    "refuse_other_than_bool",
+    "refuse_other_than_tensor",
+    "warn_caller",
+]
 
 
 def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
@@ -40,30 +49,39 @@ def warn_caller(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=depth)
 
 
-def mistyped(
-    error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
-) -> TypeError | None:
-    """What to raise for `error`: the sentence that names the first argument of `function` that is not of its annotated
-    type. None where all are, and where the package raised `error` itself, which says more.
-    """
-    if _is_deliberate(error):
-        return None
-    try:
-        expected = typing.get_type_hints(inspect.unwrap(function))
-    except NameError:  # one that only type checkers import
-        return None
-    for parameter, value in given:
-        kind = expected.get(parameter, Any)
-        if not _fits(value, kind):
-            found = f"{type(value).__name__} {reprlib.repr(value)}"
-            return TypeError(f"{name}(): argument {parameter!r} must be {_described(kind)}, not {found}")
-    return None
+def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:
+    """Raise TypeError for what is no tensor."""
+    if not isinstance(value, Tensor):
+        raise _not_a(name, argument, "Tensor", value)
 
 
-def mistyped_call(
+def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of the public surface name the argument that is wrong, as ops and composites do."""
+
+    @functools.wraps(function)
+    def public(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except Exception as error:
+            if mistake := call_error(error, public.__name__, function, args, named):
+                raise mistake from error
+            raise
+
+    return public
+
+
+def install(**methods: Callable[..., Any]) -> None:
+    """Make functions methods of `Tensor` that name the argument that is wrong."""
+    for name, function in methods.items():
+        method = argument_errors(function)
+        method.__name__ = method.__qualname__ = name
+        setattr(Tensor, name, method)
+
+
+def call_error(
     error: Exception, name: str, function: Callable[..., Any], args: tuple, named: dict[str, Any]
-) -> TypeError | None:
-    """`mistyped` for the arguments of a call."""
+) -> Exception | None:
+    """`explained` for the arguments of a call."""
     signature = inspect.signature(function)
     try:
         bound = signature.bind(*args, **named).arguments
@@ -71,9 +89,96 @@ def mistyped_call(
         return None
     given: list[tuple[str, Any]] = []
     for parameter, value in bound.items():
-        several = signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
-        given += [(parameter, each) for each in value] if several else [(parameter, value)]
-    return mistyped(error, name, function, given)
+        kind = signature.parameters[parameter].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            given += value.items()
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            given += [(parameter, each) for each in value]
+        else:
+            given.append((parameter, value))
+    return explained(error, name, function, given)
+
+
+def explained(
+    error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
+) -> Exception | None:
+    """What to raise for `error`: a sentence about the first argument of `function` that is not of its annotated type,
+    or that Python, C or NumPy could not use. None where the package or code of the user's raised `error`, which says
+    more, and where no argument is at fault.
+    """
+    if not _is_failure(error):
+        return None
+    given = list(given)
+    expected = _expectations(function)
+    for parameter, value in given:
+        kind = expected.get(parameter, Any)
+        if not _fits(value, kind):
+            return _not_a(name, parameter, _described(kind), value)
+    return _misused(error, name, given) or _too_large(error, name, given)
+
+
+def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:
+    shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) and value.ndim else ""
+    found = f"{type(value).__name__}{shape}" if shape else f"{type(value).__name__} {reprlib.repr(value)}"
+    return TypeError(f"{name}(): argument {parameter!r} must be {expectation}, not {found}")
+
+
+_NEEDS = (
+    (r"interpreted as an integer|slice indices must be|integer scalar|indices must be integers", "int"),
+    (r"not iterable|has no len|not subscriptable|unpack non-iterable|argument after \*", "a sequence"),
+    (r"has no attribute '(?:_\w+|numpy|dtype|shape|ndim|numel|dim|detach|is_complex|requires_grad)'", "Tensor"),
+    (
+        r"not supported between|unsupported operand|bad operand|real number|to a? ?number|0-dimensional",
+        "number",
+    ),
+)
+"""What an argument must be of which Python or NumPy says this."""
+
+
+def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
+    """The sentence about the argument whose type the message of `error` mentions."""
+    text = str(error)
+    needed = next((need for pattern, need in _NEEDS if re.search(pattern, text)), None)
+    if needed is None:
+        return None
+    kinds = re.findall(r"'([\w.]+)' object|'(\w+)' and|and '(\w+)'|(?:not|type) '?(\w+)'?|non-iterable (\w+)", text)
+    mentioned = [kind for group in kinds for kind in group if kind]
+    for parameter, value in given:
+        if type(value).__name__ in mentioned and not (needed == "Tensor" and isinstance(value, Tensor)):
+            return _not_a(name, parameter, needed, value)
+    for parameter, value in given:
+        if isinstance(value, (tuple, list)) and any(type(each).__name__ in mentioned for each in value):
+            return _not_a(name, parameter, f"a sequence of {needed}", value)
+    return None
+
+
+_TOO_LARGE = re.compile(r"too big|too large|[Mm]aximum|negative dimensions|greater than|less than|overflow")
+
+
+def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
+    """The sentence about the largest integer, where C or NumPy refused one, or could not allocate as much."""
+    refused = isinstance(error, OverflowError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error)))
+    if not refused and not (isinstance(error, MemoryError) and not str(error)):
+        return None
+    found = [(abs(each), parameter, value) for parameter, value in given for each in _integers(value)]
+    if not found:
+        return None
+    size, parameter, value = max(found, key=lambda each: each[0])
+    text = reprlib.repr(value)
+    if size >= 2**63:
+        return ValueError(f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {text}")
+    return RuntimeError(
+        f"{name}(): argument {parameter!r} must be smaller, got {text}; a result of this size cannot be computed"
+    )
+
+
+def _integers(value: Any) -> Iterator[int]:
+    """The integers in an argument, itself or in a sequence."""
+    if isinstance(value, (int, np.integer)):
+        yield int(value)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _integers(each)
 
 
 def mismatched(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
@@ -90,14 +195,53 @@ def mismatched(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
     return None
 
 
-def _is_deliberate(error: Exception) -> bool:
-    """Whether a `raise` of this package made the error, and not an operation that failed."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
+def _frames(error: Exception) -> list[types.TracebackType]:
+    """The places that an error has come through, the innermost one last."""
+    frames, traceback = [], error.__traceback__
+    while traceback is not None:
+        frames.append(traceback)
         traceback = traceback.tb_next
-    if traceback is None or not traceback.tb_frame.f_globals.get("__name__", "").startswith(f"{__package__}."):
+    return frames
+
+
+def _module(traceback: types.TracebackType) -> str:
+    return traceback.tb_frame.f_globals.get("__name__", "")
+
+
+def is_deliberate(error: Exception) -> bool:
+    """Whether a `raise` of this package made the error, and not an operation that failed."""
+    last = _frames(error)[-1:]
+    if not last or not _module(last[0]).startswith(f"{__package__}."):
         return False
-    return dis.opname[traceback.tb_frame.f_code.co_code[traceback.tb_lasti]] == "RAISE_VARARGS"
+    return dis.opname[last[0].tb_frame.f_code.co_code[last[0].tb_lasti]] == "RAISE_VARARGS"
+
+
+_LIBRARIES = ("numpy", "numba", "scipy")
+
+
+def _is_failure(error: Exception) -> bool:
+    """Whether an operation failed in this package, or in a library that it called, and not in functions of the
+    user's."""
+    if is_deliberate(error):
+        return False
+    for traceback in reversed(_frames(error)):
+        if (package := _module(traceback).partition(".")[0]) not in _LIBRARIES:
+            return package == __package__
+    return False
+
+
+@functools.cache
+def _expectations(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters: annotated, or for those without annotation that of a default that is a number or
+    text."""
+    function = inspect.unwrap(function)
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:  # one that only type checkers import
+        hints = {}
+    kinds = {bool: bool, int: complex, float: complex, str: str}
+    implied = {name: kinds.get(type(each.default)) for name, each in inspect.signature(function).parameters.items()}
+    return {name: kind for name, kind in implied.items() if kind is not None} | hints
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -107,16 +251,32 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, member) for member in members)
     if origin in (tuple, list, Sequence):
         return isinstance(value, (tuple, list)) and all(_fits(each, members[0]) for each in value if members)
-    if kind is int:
-        return not isinstance(value, float) and hasattr(value, "__index__")
-    if kind is float:
-        return isinstance(value, (numbers.Real, Tensor)) or hasattr(value, "__float__")
-    if kind in (bool, str, type(None), Tensor):
+    if kind in _CONVERSIONS:
+        return not isinstance(value, (str, bytes)) and _converts(value, _CONVERSIONS[kind])
+    if kind is bool:
+        return isinstance(value, (bool, np.bool_))
+    if kind is np.ndarray:  # `Array`
+        return isinstance(value, Tensor)
+    if kind in (str, type(None), Tensor):
         return isinstance(value, kind)
     return True
 
 
-_WORDS = {Tensor: "Tensor", int: "int", float: "number", type(None): "None"}
+_CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: operator.index, float: float, complex: complex}
+
+
+def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
+    """Whether a value is one number of a type."""
+    try:
+        conversion(value)
+    except OverflowError:
+        return True
+    except Exception:
+        return False
+    return True
+
+
+_WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", int: "int", float: "number", complex: "number", type(None): "None"}
 
 
 def _described(kind: Any) -> str:

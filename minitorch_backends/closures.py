@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from . import watch
-from .arguments import FAILURES, mistyped
 from .autograd import nodes
 from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
@@ -77,12 +76,12 @@ def unary(op: Any) -> Callable[..., Any]:
                     return general(input, *rest, **named)
             try:
                 out = detailed(x, **metadata)
-            except FAILURES as error:
+            except Exception as error:
                 if not metadata.keys() <= known:
                     return general(input, *rest, **named)
-                if mistake := mistyped(error, op.name, op.forward, metadata.items()):
-                    raise mistake from error
-                raise
+                if (refusal := op.refusal(error, (), metadata.items())) is error:
+                    raise
+                raise refusal from error
         else:
             metadata = defaults
             out = large(x) if x.size >= least else None
@@ -159,7 +158,7 @@ def binary(op: Any) -> Callable[..., Any]:
                     return general(*_given(input, other))
                 out = forward(x, y)
         except ValueError as error:
-            raise op.refusal((x, y), error) from None
+            raise op.refusal(error, (x, y), ()) from None
         if type(out) is not _ndarray:
             out = _asarray(out)
         tensor = _new(Tensor)
@@ -237,7 +236,7 @@ def writing(op: Any) -> Callable[..., Tensor]:
                 ufunc(x, *operands, x)
             elif not written:
                 x[...] = forward(x, *operands, **named)
-        except ValueError:  # read-only memory, which the general path refuses in its own words
+        except Exception:  # read-only memory, or an argument, which the general path refuses in its own words
             return apply((self, *args), named, self)
         cell = self._cell
         if cell is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 from . import watch
-from .arguments import FAILURES, mismatched, mistyped, refuse_other_than_bool
+from .arguments import explained, mismatched, refuse_other_than_bool
 from .autograd.anomaly_mode import note_call
 from .autograd.half_types import with_wide_rules
 from .autograd.modes import grad_mode
@@ -142,7 +142,7 @@ class Op:
         bound = self.bind(args, named)
         values = self._values(bound)
         if into is not None:
-            refuse_unwritable(self, into)
+            refuse_unwritable(self.name, into)
         arrays, half = self.arrays(values)
         given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
         if into is not None and self.writer is not None:
@@ -153,13 +153,11 @@ class Op:
             out = self.forward(**bound | given)
             if half is not None and bound.get("dtype") is None:
                 out = _map(out, lambda each: _rounded(each, half))
-        except FAILURES as error:
+        except Exception as error:
             given_otherwise = ((key, bound[key]) for key in self.metadata_names)
-            if mistake := mistyped(error, self.name, self.forward, given_otherwise):
-                raise mistake from error
-            if isinstance(error, ValueError):
-                raise self.refusal(arrays, error) from None
-            raise
+            if (refusal := self.refusal(error, arrays, given_otherwise)) is error:
+                raise
+            raise refusal from error
         finally:
             restore(token)
         metadata = {name: bound[name] for name in self.metadata_names}
@@ -242,10 +240,13 @@ class Op:
 
     arrays = arrays_of
 
-    def refusal(self, arrays: Sequence[Any], error: ValueError) -> Exception:
-        """What to raise when NumPy has refused the arrays of an op that broadcasts: torch's error, with the sizes."""
-        meant = self.promote or self.ufunc or "broadcast" in str(error)
-        return (mismatched(self.name, arrays) if meant else None) or error
+    def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
+        """What to raise for an error of the forward: the sentence about a mistaken argument, torch's error with the
+        sizes where NumPy has refused to broadcast, or the error itself."""
+        if mistake := explained(error, self.name, self.forward, given):
+            return mistake
+        broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
+        return (isinstance(error, ValueError) and broadcasts and mismatched(self.name, arrays)) or error
 
     # Recording
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import argument_errors
 from .conversion import fitted, fitted_number
 from .dlpack import imported
 from .dtypes import (
@@ -30,7 +31,7 @@ from .dtypes import (
 )
 from .factory_options import dtype_or_default, factory, finish, refuse_device
 from .from_data import array_from, foreign_array, is_foreign
-from .ops.dims import addressable, shape_of
+from .ops.dims import addressable, clamped, shape_of
 from .size import repeats
 from .tensor import Tensor, adopt
 
@@ -70,6 +71,7 @@ def tensor(data: Any, *, dtype: Any = None) -> np.ndarray:
     return array_from(data, dtype)
 
 
+@argument_errors
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` itself if it is a tensor, a tensor that shares the memory of an array (of NumPy or another library), or
     else `tensor(data)`; converted if need be.
@@ -83,6 +85,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return tensor(data, dtype=dtype, device=device)
 
 
+@argument_errors
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
 ) -> Tensor:
@@ -106,6 +109,7 @@ def _shares(array: np.ndarray, memory: np.ndarray) -> bool:
     return np.may_share_memory(array, memory) if array.size else array.dtype == memory.dtype
 
 
+@argument_errors
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor that shares the memory of an array. Raises TypeError for what is no array or of a type that tensors do
     not hold.
@@ -123,6 +127,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     return adopt(canonical(np.asarray(ndarray)).view())  # another array object for each tensor, by which caches know it
 
 
+@argument_errors
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of another library's array by the DLPack protocol (dmlc.github.io/dlpack).
 
@@ -299,6 +304,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np
         raise RuntimeError(f"{name}(): {wanted!r} can't be safely cast to the complex type of {start} and {end}")
     if wanted.category <= INTEGER:
         start, end = int(start), int(end)
+    addressable((count,))
     position = np.arange(count)
     step = (end - start) / (count - 1) if count > 1 else 0.0
     return np.where(position < count / 2, start + step * position, end - step * (count - 1 - position)), wanted
@@ -321,8 +327,8 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 
 def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.ndarray:
     """The indices of one of the parts into which a diagonal divides a matrix; the diagonal is in the part below it."""
-    rows, columns = shape_given((row, col), None)
-    places = (np.tri(rows, columns, offset, bool) == below).nonzero()
+    rows, columns = addressable(shape_given((row, col), None))
+    places = (np.tri(rows, columns, clamped(offset, rows, columns), bool) == below).nonzero()
     return fitted(np.stack(places), int64 if dtype is None else to_dtype(dtype))
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arguments import argument_errors
 from .dtypes import DType, get_default_dtype, to_dtype
 from .out import written_out
 from .tensor import Tensor, adopt
 
-__all__ = ["dtype_or_default", "factory", "finish", "refuse_device"]
+__all__ = ["Draw", "dtype_or_default", "factory", "finish", "refuse_device"]
 
 
 def refuse_device(device: Any) -> None:
@@ -42,6 +43,17 @@ def finish(array: np.ndarray, device: Any = None, requires_grad: Any = False) ->
     return result
 
 
+class Draw(NamedTuple):
+    """Random numbers that are drawn when everything else about the call is known to be right."""
+
+    dtype: np.dtype
+    numbers: Callable[[], np.ndarray]
+
+
+def _made(result: np.ndarray | Draw) -> np.ndarray:
+    return result.numbers() if isinstance(result, Draw) else result
+
+
 def _shared(takes_out: bool) -> list[inspect.Parameter]:
     """The parameters that a factory gets beside its own."""
     defaults = {"out": None} if takes_out else {}
@@ -49,14 +61,15 @@ def _shared(takes_out: bool) -> list[inspect.Parameter]:
     return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in defaults.items()]
 
 
-def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray]], Callable[..., Tensor]]:
-    """Declare a function from its own arguments and `dtype` to an array as a factory, which returns a tensor.
+def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | Draw]], Callable[..., Tensor]]:
+    """Declare a function from its own arguments and `dtype` to an array, or to a `Draw`, as a factory, which returns a
+    tensor.
 
     A factory also takes `out` (a tensor that is written into, of the wanted dtype), `layout` (strided is the only one),
     `device`, `pin_memory` (False is the only choice) and `requires_grad`.
     """
 
-    def declare(make: Callable[..., np.ndarray]) -> Callable[..., Tensor]:
+    def declare(make: Callable[..., np.ndarray | Draw]) -> Callable[..., Tensor]:
         own = inspect.signature(make)
 
         @functools.wraps(make)
@@ -75,11 +88,14 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray]], 
                 return result.requires_grad_() if requires_grad else result
             if takes_out:
                 named.pop("out", None)
-            return finish(make(*args, **named), device, requires_grad)
+            result = make(*args, **named)
+            if isinstance(result, Draw):
+                finish(np.empty(0, result.dtype), device, requires_grad)
+            return finish(_made(result), device, requires_grad)
 
         parameters = [*own.parameters.values(), *_shared(takes_out)]
         public.__signature__ = own.replace(parameters=parameters, return_annotation=Tensor)  # type: ignore[attr-defined]
-        return public
+        return argument_errors(public)
 
     return declare
 
@@ -102,4 +118,4 @@ def _into(out: Any, make: Any, named: dict[str, Any]) -> Tensor:
                 f"{name}(): dtype must be that of out, {out.dtype!r}, got {to_dtype(wanted)!r}; leave dtype out"
             )
         named["dtype"] = out.dtype
-    return written_out(name, lambda: adopt(make(**named)), out, ())
+    return written_out(name, lambda: adopt(_made(make(**named))), out, ())

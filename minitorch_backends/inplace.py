@@ -146,10 +146,11 @@ def _scattered(base: Tensor, before: Node | None, steps: tuple, node: Node | Non
     return made
 
 
-def refuse_unwritable(op: Any, into: Tensor) -> None:
-    """Raise RuntimeError where torch forbids a write: overlapping memory, and leaves that require gradients."""
-    if op.name != "fill" or not into._array.flags.writeable:  # one value may be written where elements repeat
-        refuse_unwritable_memory(f"{op.name}_", into._array)
+def refuse_unwritable(name: str, into: Tensor) -> None:
+    """Raise RuntimeError where torch forbids a write by the method `name`_: overlapping memory, and leaves that require
+    gradients."""
+    if name != "fill" or not into._array.flags.writeable:  # one value may be written where elements repeat
+        refuse_unwritable_memory(f"{name}_", into._array)
     refuse_inference(into, "Inplace update to inference tensor")
     if not grad_mode.get().records:
         return
@@ -159,7 +160,7 @@ def refuse_unwritable(op: Any, into: Tensor) -> None:
         leaf = "a view of a leaf Variable that requires grad"
     if leaf:
         raise RuntimeError(
-            f"{op.name}_: {leaf} is being used in an in-place operation; write under no_grad(), or to a copy "
+            f"{name}_: {leaf} is being used in an in-place operation; write under no_grad(), or to a copy "
             "(tensor.clone())"
         )
 

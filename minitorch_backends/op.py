@@ -20,7 +20,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import FAILURES, mistyped_call
+from .arguments import argument_errors, call_error
 from .autograd.half_types import rounding_once
 from .closures import binary, unary, writing
 from .declared import registry
@@ -81,14 +81,14 @@ def composite(
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
             if len(args) > most or (named and not named.keys() <= known):
                 args, named = overloads.resolve(public_name, args, named)
-            if out is None:
-                try:
+            try:
+                if out is None:
                     return function(*args, **named)
-                except FAILURES as error:
-                    if mistake := mistyped_call(error, public_name, function, args, named):
-                        raise mistake from error
-                    raise
-            return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
+                return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
+            except Exception as error:
+                if mistake := call_error(error, public_name, function, args, named):
+                    raise mistake from error
+                raise
 
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
@@ -105,12 +105,13 @@ def composite(
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
     """The in-place form of a composite, which writes its result when it is complete."""
 
+    @functools.wraps(function)
     def write(self: Tensor, *args: Any, **named: Any) -> Tensor:
         result = function(self, *args, **named)
         refuse_unfit(name, result._array, self._array)
         return self.copy_(result)
 
-    return write
+    return argument_errors(write)
 
 
 def _install_inplace(name: str, write: Callable[..., Tensor], public: Callable[..., Any]) -> Callable[..., Tensor]:

@@ -34,6 +34,8 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
     if out is None:
         return compute()
     targets = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    if not targets:
+        raise TypeError(f"{name}(): argument 'out' must be a Tensor or a tuple of Tensors, got {out!r}")
     for target in targets:
         if not isinstance(target, Tensor):
             raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(target).__name__}")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from . import watch
-from .arguments import FAILURES
 from .autograd.modes import grad_mode
 from .autograd.views import made_view
 from .dtypes import FLOATING, dtypes
@@ -75,6 +74,7 @@ def _compiled(op: Any) -> Callable[..., Any]:
             else: return _unusual
             ... (max likewise)
             _out = _forward(_0, _1, _2)
+        except _refusals: raise
         except _failures: return _unusual
         finally: _restore(_token)
         if _type(_out) is not _ndarray: return _several([input, min, max], [_0, _1, _2], {}, _out)
@@ -101,7 +101,8 @@ def _compiled(op: Any) -> Callable[..., Any]:
         "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
         "_silence": silence,
         "_restore": restore,
-        "_failures": (*FAILURES, OverflowError),
+        "_failures": Exception,
+        "_refusals": RuntimeError,
         "_op": op,
         "_forward": op.forward,
         "_defaults": op.defaults,
@@ -139,6 +140,7 @@ def _lines(op: Any) -> Iterator[str]:
     places = {name: "_arrays" if op.listed else f"_{index}" for index, name in enumerate(op.inputs)}
     arguments = [("" if name in op.order else f"{name}=") + places.get(name, name) for name in (*op.order, *keywords)]
     yield f"        _out = _forward({', '.join(arguments)})"
+    yield "    except _refusals: raise"
     yield "    except _failures: return _unusual"
     if not op.view:
         yield "    finally: _restore(_token)"

@@ -63,7 +63,23 @@ def test_a_failed_inplace_call_changes_nothing() -> None:
 
 def test_a_failed_draw_leaves_the_generator_alone() -> None:
     before = mt.get_rng_state().tolist()
-    for draw in (lambda: mt.randint(3, 3, (2,)), lambda: mt.rand(-1), lambda: mt.randn(2, dtype=mt.int64)):
+    expanded, leaf, integers = mt.ones(1).expand(3), mt.ones(3, requires_grad=True), mt.ones(3).long()
+    fixed = mt.from_numpy(np.broadcast_to(np.float32(1), (1,)))
+    draws = [
+        lambda: mt.randint(3, 3, (2,)),
+        lambda: mt.rand(-1),
+        lambda: mt.randn(2, dtype=mt.int64),
+        lambda: mt.rand(2, device="nowhere"),
+        lambda: mt.randint(3, (2,), requires_grad=True),
+        lambda: mt.randperm(3, device="nowhere"),
+        lambda: mt.normal(mt.ones(2), 1.0, device="nowhere"),
+        lambda: mt.multinomial(mt.ones(3), 2**62, replacement=True),
+        integers.normal_,
+        lambda: mt.nn.functional.dropout(leaf, inplace=True),
+    ]
+    for name in ("uniform_", "normal_", "random_", "bernoulli_", "exponential_"):
+        draws += [getattr(each, name) for each in (expanded, leaf, fixed)]
+    for draw in draws:
         with pytest.raises(RuntimeError):
             draw()
     assert mt.get_rng_state().tolist() == before
@@ -206,3 +222,84 @@ def test_errors_that_were_meant_are_not_replaced() -> None:
     with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1, but got 7") as raised:
         mt.nn.functional.dropout(mt.ones(2), 7)
     assert raised.value.__cause__ is None
+
+
+# Numbers beyond every size
+
+FAR = (2**31, 2**40, 2**63 - 1)
+
+
+@pytest.mark.parametrize("far", [*FAR, *(-each - 1 for each in FAR)])
+def test_offsets_beyond_a_matrix_reach_nothing(far: int) -> None:
+    x = mt.ones(2, 3)
+    for empty in (x.diagonal(far), mt.diag(x, far), mt.linalg.diagonal(x, offset=far)):
+        assert (tuple(empty.shape), empty.sum().item()) == ((0,), 0)
+    assert mt.tril(x, far).sum().item() == mt.triu(x, -far).sum().item() == (6 if far > 0 else 0)
+    assert mt.tril_indices(2, 3, far).shape[1] == mt.triu_indices(2, 3, -far).shape[1] == (6 if far > 0 else 0)
+    assert mt.diff(x, n=abs(far)).shape == (2, 0)
+    assert mt.round(x * 1.5, decimals=abs(far)).tolist() == (x * 1.5).tolist()
+
+
+def test_strides_and_dilations_beyond_an_image_reach_one_place() -> None:
+    x, one, two = mt.arange(6.0).reshape(1, 1, 6), mt.ones(1, 1, 1), mt.ones(1, 1, 2)
+    assert mt.nn.functional.conv1d(x, two, stride=2**63 - 1).tolist() == [[[1.0]]]
+    assert mt.nn.functional.conv1d(x, one, dilation=2**63 - 1).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, n: mt.repeat_interleave(x, mt.tensor([n, n])),
+        mt.repeat_interleave,
+        mt.tensor_split,
+        lambda x, n: mt.vsplit(mt.ones(0, 2), n),
+        lambda x, n: mt.chunk(x[:0], n),
+        lambda x, n: x.tile(n, n),
+        lambda x, n: mt.arange(n),
+        lambda x, n: mt.linspace(0, 1, n),
+        lambda x, n: mt.nn.functional.pad(x, (n, n)),
+        mt.fft.fft,
+        lambda x, n: mt.nn.functional.one_hot(mt.tensor([0]), n),
+        lambda x, n: mt.bincount(mt.tensor([0]), minlength=n),
+        lambda x, n: mt.multinomial(mt.ones(2), n, True),
+        lambda x, n: mt.tril_indices(n, n),
+        lambda x, n: mt.diag(x[0], n),
+        lambda x, n: x.resize_(n, n),
+        lambda x, n: x.unfold(0, n, 1),
+        lambda x, n: mt.nn.functional.conv1d(x[None], mt.ones(1, 2, 1), padding=n),
+        lambda x, n: mt.nn.functional.conv_transpose1d(x[None], mt.ones(2, 1, 1), stride=n),
+    ],
+)
+def test_counts_that_no_memory_holds_are_refused_at_once(call: Any) -> None:
+    """In a sentence about them; 2**64 is no integer of 64 bits."""
+    for count in (2**60, 2**63 - 1, 2**64):
+        with pytest.raises((RuntimeError, ValueError, MemoryError)) as raised:
+            call(mt.ones(2, 2), count)
+        assert re.search(r"\d{9}|sizes?|elements|allocate", str(raised.value)), raised.value
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: mt.diag(3, out=x), r"diag\(\): argument 'input' must be Tensor, not int 3"),
+        (lambda x: mt.tile("x", 2, out=x), r"tile\(\): argument 'input' must be Tensor, not str 'x'"),
+        (lambda x: mt.abs(x, out=()), r"abs\(\): argument 'out' must be a Tensor"),
+        (lambda x: mt.fft.fftfreq(2, out=(None,)), r"fftfreq\(\): argument 'out' must be a Tensor"),
+        (lambda x: x.view_as(1), r"view_as\(\): argument 'other' must be Tensor, not int 1"),
+        (lambda x: x.set_(1), r"set_\(\): argument 'source' must be Tensor or None, not int 1"),
+        (lambda x: x.scatter_add_(0, 5, x), r"scatter_add_\(\): argument 'index' must be Tensor, not int 5"),
+        (lambda x: mt.nn.functional.relu(1, inplace=True), r"relu\(\): argument 'input' must be Tensor, not int 1"),
+        (lambda x: mt.explain.why(3), r"why\(\): argument 'name' must be str, not int 3"),
+        (lambda x: x.tril([0]), r"tril\(\): argument 'diagonal' must be int, not list"),
+        (lambda x: x.roll("a", 0), r"roll\(\): argument 'shifts' must be int, not str"),
+    ],
+)
+def test_the_argument_that_is_wrong_is_named_wherever_it_is_used(call: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        call(mt.ones(2, 3))
+
+
+def test_errors_of_functions_of_the_users_are_theirs() -> None:
+    """They are not taken for mistaken arguments."""
+    with pytest.raises(AttributeError, match="'int' object has no attribute 'shape'"):
+        mt.func.vjp(lambda x: (3).shape, mt.ones(2))  # type: ignore[attr-defined]

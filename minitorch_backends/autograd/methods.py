@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..arguments import install
 from ..dtypes import FLOATING, dtype_of
 from ..tensor import Tensor, sharing
 from .engine import backward
@@ -188,7 +189,6 @@ _methods: dict[str, Any] = {
     "_base": property(_base, doc="The tensor that this one is a view of, or None."),
     "_is_view": _is_view,
     "grad": property(_grad, _set_grad, _delete_grad, doc="The gradient that backward passes have added up, or None."),
-    "backward": _backward,
     "detach": _detach,
     "detach_": _detach_,
     "_version": property(_version, doc="How often this tensor's memory has been written to in place."),
@@ -196,3 +196,4 @@ _methods: dict[str, Any] = {
 }
 for _name, _method in _methods.items():
     setattr(Tensor, _name, _method)
+install(backward=_backward)

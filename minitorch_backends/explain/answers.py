@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..autograd.modes import no_grad
 from ..declared import registry
 from ..factories import from_numpy
@@ -48,6 +49,7 @@ class Answer(NamedTuple):
         return "\n".join([*lines, *(f"    or {name}, if those before it refuse the data" for name in others)])
 
 
+@argument_errors
 def why(name: str, *arguments: Any, **options: Any) -> Answer:
     """How the first kernel that an op calls would run for these tensors (or arrays), here and now.
 

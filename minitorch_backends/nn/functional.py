@@ -7,8 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..arguments import warn_caller
+from ..arguments import argument_errors, refuse_other_than_tensor, warn_caller
 from ..autograd.modes import derives_from
+from ..inplace import refuse_unwritable
 from ..ops import activation as _activation
 from ..ops import cross_entropy as _cross_entropy
 from ..ops import distance as _distance
@@ -162,11 +163,13 @@ def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             *args, inplace = args  # type: ignore[assignment]
         if not inplace:
             return function(input, *args, **named)
+        refuse_other_than_tensor(function.__name__, "input", input)
+        refuse_unwritable(function.__name__, input)
         return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
 
     call.__module__ = __name__  # where it is found by its name, as pickle does
     call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), inplace])  # type: ignore[attr-defined]
-    return call
+    return argument_errors(call)
 
 
 alpha_dropout = _writable(_dropout.alpha_dropout)

@@ -13,7 +13,7 @@ from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor, adopt
 from .cast import clone
-from .dims import shape_of, wrap_dim, wrap_dims
+from .dims import addressable, clamped, existing_dim, shape_of, wrap_dim, wrap_dims
 from .history import embedded
 from .shape import expand, flatten, ravel, reshape, unsqueeze
 from .slices import diagonal
@@ -99,11 +99,9 @@ def roll(input: Array, shifts, dims=()):
         if len(shifts) != 1:
             raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions must align, and no dims were given")
         return np.roll(input, shifts[0])
-    dims = tuple(wrap_dim(dim, input.ndim) for dim in _dims_tuple(dims))
+    dims = tuple(existing_dim(dim, input.ndim) for dim in _dims_tuple(dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions {list(dims)} must align")
-    if not input.ndim:
-        raise IndexError(f"roll: dimensions {list(dims)} of a tensor that has none")
     return np.roll(input, shifts, dims)
 
 
@@ -174,7 +172,7 @@ def repeat_interleave(
         input = adopt(np.arange(repeats.numel()))
     if dim is None:
         input, dim = ravel(input), 0
-    dim = wrap_dim(dim, input._array.ndim)
+    dim = existing_dim(dim, input._array.ndim)
     size = input._array.shape[dim]
     if isinstance(repeats, int):
         if repeats < 0:
@@ -189,6 +187,8 @@ def repeat_interleave(
             f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got "
             f"{counts.dtype}{list(counts.shape)}"
         )
+    counts = np.broadcast_to(counts, size)
+    addressable((sum(counts.tolist()),))  # exact, where NumPy's sum wraps around
     places = np.repeat(np.arange(size), counts)
     if output_size is not None and output_size != places.size:
         raise RuntimeError(
@@ -204,7 +204,7 @@ _triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1),
 def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
     """True on and below a diagonal of the last two dimensions."""
     rows, columns = shape[-2:]
-    return np.tri(rows, columns, max(min(as_int(diagonal), columns), -rows), bool)
+    return np.tri(rows, columns, clamped(diagonal, rows, columns), bool)
 
 
 def _refuse_vectors(name: str, input: np.ndarray) -> None:
@@ -223,7 +223,7 @@ def _refuse_vectors(name: str, input: np.ndarray) -> None:
     reference=np.tril,
     samples=_triangle_samples,
 )
-def tril(input: Array, diagonal=0):
+def tril(input: Array, diagonal: int = 0):
     """A copy with zeros above the `diagonal`-th diagonal of each matrix.
 
     Raises RuntimeError for fewer than two dimensions.
@@ -241,7 +241,7 @@ def tril(input: Array, diagonal=0):
     reference=np.triu,
     samples=_triangle_samples,
 )
-def triu(input: Array, diagonal=0):
+def triu(input: Array, diagonal: int = 0):
     """A copy with zeros below the `diagonal`-th diagonal of each matrix.
 
     Raises RuntimeError for fewer than two dimensions.
@@ -279,7 +279,7 @@ def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, di
         ((3,),), ((2, 3),), ((2, 3), 1), ((2, 3), -2, 0, 2), ((2, 3), 1, 2, 0), (gapped(),), ((0,),), ((0,), 2)
     ),
 )
-def diag_embed(input: Array, offset=0, dim1=-2, dim2=-1):
+def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
     """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
     elsewhere.
     """

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import install
 from ..op import composite
 from ..tensor import Tensor
 from .index import index_assign, kept
@@ -41,7 +42,7 @@ def assigning(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 
         in_place.__name__ = in_place.__qualname__ = arguments.__name__ + "_"
         in_place.__doc__ = f"`{arguments.__name__}`, written into this tensor."
-        setattr(Tensor, in_place.__name__, in_place)
+        install(**{in_place.__name__: in_place})
         return composite(**options)(function)
 
     return declare

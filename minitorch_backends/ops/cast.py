@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import install
 from ..conversion import converted
 from ..dtypes import (
     DType,
@@ -175,4 +176,4 @@ def _cpu(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.type, Tensor.type_as, Tensor.cpu = _type, _type_as, _cpu  # type: ignore[attr-defined]
+install(type=_type, type_as=_type_as, cpu=_cpu)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors, install
 from ..conversion import fitted
 from ..kernels.elementwise import chosen
 from ..op import Array, op
@@ -182,11 +183,13 @@ def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, 
     return close | (np.isnan(input) & np.isnan(other)) if equal_nan else close
 
 
+@argument_errors
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether `isclose` holds for every element."""
     return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
 
 
+@argument_errors
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements. Raises TypeError for what is no tensor."""
     for each in (input, other):
@@ -316,7 +319,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     return where(condition, self, other)
 
 
-Tensor.where = _where_method  # type: ignore[attr-defined]
+install(where=_where_method)
 
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 Tensor.greater, Tensor.greater_equal, Tensor.less = gt, ge, lt  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .convolution import convolution, convolution_input_gradient
+from .dims import addressable
 from .padding import constant_pad
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
@@ -144,6 +145,10 @@ def _convolve(
             f"Calculated padded input size per channel: ({wide}). Kernel size: ({taps}). Kernel size can't be greater "
             "than actual input size"
         )
+    wide = [each + 2 * pad for each, pad in zip(size, padding, strict=True)]
+    addressable((*input._array.shape[:2], *wide))
+    stride = tuple(map(min, stride, wide))  # what is farther lies outside of the image, as the end of it does
+    dilation = tuple(1 if taps == 1 else gap for taps, gap in zip(kernel_size, dilation, strict=True))
     result = convolution(input, weight, bias, stride, padding, dilation, groups, precision=precision)
     return result.squeeze(0) if unbatched else result
 
@@ -175,6 +180,7 @@ def _convolve_transposed(
             f"Given input size per channel: ({given}). Calculated output size per channel: ({found}). Output size is "
             "too small"
         )
+    addressable((*input._array.shape[:1], *weight._array.shape[1:2], *size))
     dtype = input.dtype
     if bias is not None and is_half(input._array.dtype):  # in float32, where they are exact, to round after the bias
         precision = "bf16" if dtype is bfloat16 else "ieee"

@@ -12,6 +12,7 @@ from ..kernels.gathering import gathered, scattered
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
+from .dims import integer
 from .floating import floating_composite
 from .loss import reduced, reduced_array
 from .softmax import log_softmax, log_softmax_forward
@@ -141,8 +142,11 @@ def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     return np.asarray(-(total / _counted(target, ignore_index)))
 
 
-def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None) -> int:
+def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> int:
     """The dimension of the classes. Raises errors for shapes that do not go together."""
+    if isinstance(ignore_index, Tensor):
+        raise TypeError(f"{name}(): argument 'ignore_index' must be int, not Tensor; use ignore_index.item()")
+    integer(name, "ignore_index", ignore_index)
     shape = input._array.shape
     if not shape:
         raise ValueError(
@@ -216,7 +220,7 @@ def nll_loss(
     without the classes. Targets equal to `ignore_index` do not count; "mean" divides by the weights of those that do.
     Raises ValueError or RuntimeError for shapes and types that do not go together, IndexError for what is no class.
     """
-    _check("nll_loss", input, target, weight)
+    _check("nll_loss", input, target, weight, ignore_index)
     return _of_classes(input, target, weight, ignore_index, reduction)
 
 
@@ -289,7 +293,7 @@ def cross_entropy(
         if ignore_index >= 0:
             raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, and got {ignore_index=}")
         return _of_probabilities(input, target, weight, reduction, label_smoothing)
-    dim = _check("cross_entropy", input, target, weight)
+    dim = _check("cross_entropy", input, target, weight, ignore_index)
     log_probabilities = log_softmax_forward(input, dim)
     if not label_smoothing:
         return _of_classes(log_probabilities, target, weight, ignore_index, reduction)

@@ -8,7 +8,26 @@ from typing import Any
 
 from ..size import addressable
 
-__all__ = ["addressable", "shape_of", "wrap_dim", "wrap_dims"]
+__all__ = ["addressable", "clamped", "existing_dim", "integer", "shape_of", "wrap_dim", "wrap_dims"]
+
+
+def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: int = 2**63 - 1) -> int:
+    """An argument of the function `name` as an int. Raises TypeError for what is no integer, RuntimeError for one that
+    is out of range."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name}(): argument {argument!r} must be int, not bool")
+    try:
+        found = index(value)
+    except TypeError:
+        raise TypeError(f"{name}(): argument {argument!r} must be int, not {type(value).__name__}") from None
+    if least <= found <= most:
+        return found
+    raise RuntimeError(f"{name}(): argument {argument!r} must be an integer from {least} to {most}, got {found}")
+
+
+def clamped(diagonal: Any, rows: int, columns: int) -> int:
+    """The number of a diagonal, or of the nearest one outside of a matrix of so many rows and columns."""
+    return max(min(index(diagonal), columns), -rows)
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
@@ -23,6 +42,13 @@ def wrap_dim(dim: int, ndim: int) -> int:
     if -limit <= dim < limit:
         return dim + (limit if dim < 0 else 0)
     raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+
+
+def existing_dim(dim: int, ndim: int) -> int:
+    """`wrap_dim` that also raises IndexError for tensors without dimensions."""
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions; expected at least one")
+    return wrap_dim(dim, ndim)
 
 
 def wrap_dims(dims: int | Iterable[int], ndim: int) -> tuple[int, ...]:

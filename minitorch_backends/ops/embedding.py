@@ -11,6 +11,7 @@ from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .accumulate import add_rows
+from .dims import addressable
 
 __all__ = ["embedding", "one_hot"]
 
@@ -137,6 +138,6 @@ def one_hot(input: Array, num_classes: int = -1):
         raise RuntimeError(
             f"one_hot: class values must be smaller than num_classes={num_classes}, and got {input.max()}"
         )
-    out = np.zeros((*input.shape, num_classes), np.int64)
+    out = np.zeros(addressable((*input.shape, num_classes)), np.int64)
     out.reshape(-1)[np.arange(input.size) * num_classes + input.reshape(-1)] = 1
     return out

@@ -8,7 +8,6 @@ the default dtype. (https://pytorch.org/docs/stable/fft.html)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..dtypes import COMPLEX, INTEGER, default_floating
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .dims import wrap_dim
+from .dims import existing_dim, integer
 from .padding import constant_pad
 from .slices import narrow
 from .transforms import halved_transform, real_transform, straight, transform
@@ -72,22 +71,10 @@ def complex_input(name: str, input: Any) -> Tensor:
     return input if input.dtype.category == COMPLEX else input.to(input.dtype.to_complex())
 
 
-def whole(name: str, argument: str, value: Any) -> int:
-    """An argument as an int. Raises TypeError for what is none."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not bool")
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}") from None
-
-
 def dim_of(name: str, input: Tensor, dim: Any) -> int:
     """A dim counted from the front. Raises IndexError where there is none."""
-    dim = whole(f"fft_{name}", "dim", dim)
-    if input.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions; transforms take at least one")
-    return wrap_dim(dim, input.ndim)
+    dim = integer(f"fft_{name}", "dim", dim)
+    return existing_dim(dim, input.ndim)
 
 
 def refuse_length(length: int) -> None:
@@ -109,13 +96,13 @@ def resized(input: Tensor, lengths: dict[int, int]) -> Tensor:
 
 def spectrum_length(name: str, n: Any, size: int) -> tuple[int, int]:
     """The length of the real result, 2 * (size - 1) unless it is given, and how many frequencies it needs."""
-    last = 2 * (size - 1) if n is None else whole(f"fft_{name}", "n", n)
+    last = 2 * (size - 1) if n is None else integer(f"fft_{name}", "n", n)
     refuse_length(last)
     return last, last // 2 + 1
 
 
 def _length(name: str, n: Any, size: int) -> int:
-    length = size if n is None else whole(f"fft_{name}", "n", n)
+    length = size if n is None else integer(f"fft_{name}", "n", n)
     refuse_length(length)
     return length
 

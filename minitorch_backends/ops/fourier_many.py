@@ -10,8 +10,8 @@ import numpy as np
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
-from .dims import wrap_dim
-from .fourier import complex_input, real_input, refuse_length, resized, scaling_of, whole
+from .dims import integer, wrap_dim
+from .fourier import complex_input, real_input, refuse_length, resized, scaling_of
 from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
 
 __all__ = [
@@ -24,8 +24,10 @@ Dims = tuple[int, ...]
 # Arguments
 
 
-def _wholes(name: str, argument: str, value: Any) -> list[int]:
-    return [whole(f"fft_{name}", argument, each) for each in (value if isinstance(value, (tuple, list)) else (value,))]
+def _integers(name: str, argument: str, value: Any) -> list[int]:
+    return [
+        integer(f"fft_{name}", argument, each) for each in (value if isinstance(value, (tuple, list)) else (value,))
+    ]
 
 
 def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, list[int | None]]:
@@ -33,11 +35,11 @@ def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, l
 
     Without dims they are the last len(s) ones, or all of them. Raises RuntimeError where they do not fit.
     """
-    sizes: list[int | None] | None = None if s is None else [*_wholes(name, "s", s)]
+    sizes: list[int | None] | None = None if s is None else [*_integers(name, "s", s)]
     if dim is not None:
-        if not input.ndim and len(_wholes(name, "dim", dim)):
+        if not input.ndim and len(_integers(name, "dim", dim)):
             raise IndexError(f"fft_{name}(): Dimension specified as {dim} but tensor has no dimensions")
-        dims = tuple(wrap_dim(each, input.ndim) for each in _wholes(name, "dim", dim))
+        dims = tuple(wrap_dim(each, input.ndim) for each in _integers(name, "dim", dim))
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"FFT dims must be unique, and got {list(dims)}; name each one once")
         if sizes is not None and len(sizes) != len(dims):

@@ -13,14 +13,13 @@ from ..op import composite
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
 from .arrange import roll
-from .dims import wrap_dim
-from .fourier import whole
+from .dims import existing_dim, integer
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
 def _frequencies(name: str, numbers: Any, n: Any, d: float, dtype: Any) -> np.ndarray:
-    n, kind = whole(f"fft_{name}", "n", n), dtype_or_default(dtype)
+    n, kind = integer(f"fft_{name}", "n", n), dtype_or_default(dtype)
     if kind.category < FLOATING:
         raise RuntimeError(f"{name} requires a floating point or complex dtype, and got {kind!r}; expected mt.float32")
     if kind.category > FLOATING:
@@ -53,7 +52,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> np.ndarray:
 
 def _rolled(input: Tensor, dim: Any, inverse: bool) -> Tensor:
     given = range(input.ndim) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
-    dims = tuple(wrap_dim(each, input.ndim) for each in given)
+    dims = tuple(existing_dim(each, input.ndim) for each in given)
     if not dims:
         raise RuntimeError("`shifts` required: a tensor without dimensions has no frequencies to shift")
     shifts = tuple((input.shape[each] + inverse) // 2 for each in dims)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..op import composite
 from ..samples import between, gapped, sample, shaped
 from ..size import Size
@@ -77,6 +78,7 @@ def atleast_3d(*tensors: Any) -> Any:
     return flat if flat._array.ndim > 2 else unsqueeze(flat, 2)
 
 
+@argument_errors
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape to which tensors of these shapes broadcast. Raises RuntimeError when they do not."""
     tuples = [shape_of(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in shapes]

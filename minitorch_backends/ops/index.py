@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import watch
+from ..arguments import install
 from ..autograd.views import made_view
 from ..dtypes import dtype_of
 from ..inplace import is_plain, write_plainly
@@ -227,5 +228,5 @@ def _selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
     return array.ndim - len(given) + max(given, default=0)
 
 
-for _name, _method in {"__getitem__": _getitem, "__setitem__": _setitem}.items():
-    setattr(Tensor, _name, _method)
+install(__setitem__=_setitem)
+Tensor.__getitem__ = _getitem  # type: ignore[method-assign]

@@ -13,6 +13,7 @@ from ..dtypes import dtype_of
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
+from .dims import addressable
 from .slices import narrow
 
 __all__ = ["constant_pad", "mirrored_pad", "pad", "pairs_of"]
@@ -63,6 +64,7 @@ def constant_pad(input: Array, pairs: Pairs, value: float = 0.0):
 def _wider(input: Array, pairs: Pairs) -> np.ndarray:
     """Memory for an array with so many values more around it, laid out as it is."""
     shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))
+    addressable(shape)
     order = sorted(range(input.ndim), key=lambda dim: -abs(input.strides[dim]))
     return np.empty([shape[dim] for dim in order], input.dtype).transpose(np.argsort(order))
 

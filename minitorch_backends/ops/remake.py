@@ -3,17 +3,19 @@ set_."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from ..arguments import install
 from ..autograd.inference import refuse_inference
 from ..autograd.modes import derives_from, is_grad_enabled
 from ..autograd.nodes import Leaf
 from ..autograd.views import reshape_in_place
 from ..inplace import bump
 from ..tensor import Tensor
-from .dims import shape_of
+from .dims import addressable, shape_of
 from .shape import squeeze, unsqueeze
 from .strided import strided_window, window_of
 from .transpose import transpose
@@ -81,7 +83,7 @@ def _resize_(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     shape = shape_of(sizes if size is None else (size,))
     if any(length < 0 for length in shape):
         raise RuntimeError(f"resize_: sizes are at least 0, and got {list(shape)}")
-    wanted, flat = int(np.prod(shape, dtype=np.int64)), self._array.reshape(-1)
+    wanted, flat = math.prod(addressable(shape)), self._array.reshape(-1)
     if wanted > flat.size:
         grown = np.empty(wanted, flat.dtype)
         grown[: flat.size] = flat
@@ -112,5 +114,4 @@ def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
 for _public in (transpose, squeeze, unsqueeze):
     setattr(Tensor, _public.op.name + "_", _viewing(_public.op))
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
-Tensor.as_strided_ = _as_strided_  # type: ignore[attr-defined]
-Tensor.t_, Tensor.resize_, Tensor.resize_as_, Tensor.set_ = _t_, _resize_, _resize_as_, _set_  # type: ignore[attr-defined]
+install(as_strided_=_as_strided_, t_=_t_, resize_=_resize_, resize_as_=_resize_as_, set_=_set_)

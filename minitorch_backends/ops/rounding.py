@@ -101,13 +101,15 @@ def _round_samples() -> Iterator[Sample]:
     reference=np.round,
     samples=_round_samples,
 )
-def round(input: Array, *, decimals=0):
+def round(input: Array, *, decimals: int = 0):
     """The nearest number with `decimals` decimal places (which may be negative), and of two the even one.
 
     Raises RuntimeError for integers when `decimals` is not 0.
     """
     _refuse_infinite_digits(input, decimals)
-    return input.copy() if input.dtype.kind in "iu" else np.round(input, decimals)
+    if input.dtype.kind in "iu" or decimals > 308:  # where 10**decimals is infinite
+        return input.copy()
+    return np.round(input, decimals) if decimals > -309 else np.where(np.isfinite(input), input * 0, input)
 
 
 @op(

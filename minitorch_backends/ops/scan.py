@@ -342,7 +342,7 @@ def diff(
     wrap_dim(dim, input._array.ndim)
     if prepend is not None or append is not None:
         input = cat([each for each in (prepend, input, append) if each is not None], dim)
-    for _ in range(n):
+    for _ in range(min(n, input._array.shape[wrap_dim(dim, input._array.ndim)])):
         size = input._array.shape[wrap_dim(dim, input._array.ndim)]
         later, earlier = (input.narrow(dim, start, max(size - 1, 0)) for start in (min(1, size), 0))
         input = later.logical_xor(earlier) if input._array.dtype == bool else later - earlier

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import install
 from ..autograd.views import shares_memory
 from ..dtypes import to_dtype
 from ..kernels.elementwise import LARGE, in_order
@@ -239,7 +240,7 @@ def _view_as(self: Tensor, other: Tensor) -> Tensor:
     return view(self, other._array.shape)
 
 
-Tensor.expand_as, Tensor.reshape_as, Tensor.view_as = _expand_as, _reshape_as, _view_as  # type: ignore[attr-defined]
+install(expand_as=_expand_as, reshape_as=_reshape_as, view_as=_view_as)
 
 
 def _squeeze_samples() -> Any:

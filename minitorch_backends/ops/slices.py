@@ -11,7 +11,7 @@ import numpy as np
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
-from .dims import wrap_dim
+from .dims import clamped, integer, wrap_dim
 from .history import view_embed
 from .indices import refusal
 
@@ -19,6 +19,10 @@ __all__ = [
     "chunk", "diagonal", "dsplit", "hsplit", "narrow", "select", "split", "split_with_sizes", "tensor_split",
     "unbind", "vsplit",
 ]  # fmt: skip
+
+
+MOST_VIEWS = 1 << 24
+"""The most views that one call makes: of more, each of some 300 bytes, memory is full."""
 
 
 def embed(view: Any, g: Tensor, shape: tuple[int, ...], **metadata: Any) -> Tensor:
@@ -139,7 +143,7 @@ def _diagonal_samples() -> Any:
     reference=np.diagonal,
     samples=_diagonal_samples,
 )
-def diagonal(input: Array, offset=0, dim1=0, dim2=1):
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
     """The view of the diagonal of two dimensions, `offset` above the main one, as a new last dimension.
 
     Raises IndexError for dims out of range and RuntimeError for the same dim twice.
@@ -149,7 +153,7 @@ def diagonal(input: Array, offset=0, dim1=0, dim2=1):
         raise RuntimeError(
             f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} of shape {list(input.shape)}"
         )
-    view = input.diagonal(offset, first, second)
+    view = input.diagonal(clamped(offset, input.shape[first], input.shape[second]), first, second)
     view.setflags(write=input.flags.writeable)
     return view
 
@@ -172,7 +176,7 @@ def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -
     reference=_unfold_reference,
     samples=shaped(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (gapped(), 0, 2, 1), ((0, 3), 1, 2, 1)),
 )
-def unfold(input: Array, dimension, size, step):
+def unfold(input: Array, dimension: int, size: int, step: int):
     """The view of all windows of `size` elements of `dimension`, `step` apart, as a new last dimension. Windows may
     overlap.
 
@@ -283,7 +287,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if input._array.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]
-    return split(input, -(-size // chunks), dim) if size else split(input, [0] * chunks, dim)
+    if size:
+        return split(input, -(-size // chunks), dim)
+    return split(input, [0] * integer("chunk", "chunks", chunks, most=MOST_VIEWS), dim)
 
 
 _CUTS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
@@ -314,8 +320,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     elif indices_or_sections < 1:
         raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
     else:
-        smaller, larger = divmod(size, indices_or_sections)
-        cuts = [k * smaller + min(k, larger) for k in range(indices_or_sections + 1)]
+        sections = integer("tensor_split", "indices_or_sections", indices_or_sections, most=MOST_VIEWS)
+        smaller, larger = divmod(size, sections)
+        cuts = [k * smaller + min(k, larger) for k in range(sections + 1)]
     dim = wrap_dim(dim, input._array.ndim)
     parts = (slice(start, max(start, stop)) for start, stop in itertools.pairwise(cuts))
     return tuple(getitem(input, sliced(input._array.ndim, dim, part)) for part in parts)

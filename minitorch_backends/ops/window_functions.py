@@ -11,7 +11,7 @@ import numpy as np
 from ..conversion import converted
 from ..dtypes import FLOATING
 from ..factory_options import dtype_or_default, factory
-from .fourier import whole
+from .dims import integer
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 
@@ -20,7 +20,7 @@ def _window(
     name: str, window_length: Any, periodic: bool, values: Callable[[np.ndarray], np.ndarray], dtype: Any
 ) -> np.ndarray:
     """`values` at places from 0 to 1, of which the last one is left out where the window is periodic."""
-    length, kind = whole(name, "window_length", window_length), dtype_or_default(dtype)
+    length, kind = integer(name, "window_length", window_length), dtype_or_default(dtype)
     if kind.category != FLOATING:
         raise RuntimeError(f"{name} expects floating point dtypes, and got {kind!r}")
     if length < 0:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..dtypes import COMPLEX, DType, to_dtype
 from ..tensor import Tensor, adopt
 
@@ -39,7 +40,11 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream that belongs to `seed`, from -2**63 to 2**64 - 1. Raises ValueError for others."""
-        number = int(seed)
+        try:
+            number = int(seed)
+        except (TypeError, ValueError, OverflowError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"manual_seed(): seed must be an integer, got {seed!r}") from None
         if not -_WORD // 2 <= number < _WORD:
             raise ValueError(f"seed {seed!r} is out of range; expected -2**63 to 2**64 - 1")
         self._seed = number % _WORD
@@ -157,6 +162,7 @@ def get_rng_state() -> Tensor:
     return default_generator.get_state()
 
 
+@argument_errors
 def set_rng_state(new_state: Tensor) -> None:
     """Put the default generator into a state that `get_rng_state` returned."""
     default_generator.set_state(new_state)

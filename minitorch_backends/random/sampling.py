@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from operator import index as as_int
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors, install, refuse_other_than_tensor
 from ..conversion import converted, fitted
 from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
 from ..factories import empty_like, shape_given
-from ..factory_options import dtype_or_default, factory
+from ..factory_options import Draw, dtype_or_default, factory
+from ..inplace import refuse_unwritable
 from ..limits import finfo
+from ..ops.dims import addressable, integer
 from ..ops.grid import broadcast_shapes
 from ..out import written_out
 from ..overloads import overloaded
@@ -44,17 +47,17 @@ def _floating(name: str, dtype: Any) -> DType:
 
 
 @factory()
-def rand(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> np.ndarray:
+def rand(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> Draw:
     """Numbers in [0, 1), all equally likely; complex ones in both parts."""
-    shape, dtype = shape_given(sizes, size), _floating("rand", dtype)
-    return chosen(generator).uniform(shape, dtype)
+    shape, wanted, stream = shape_given(sizes, size), _floating("rand", dtype), chosen(generator)
+    return Draw(wanted.dtype, lambda: stream.uniform(shape, wanted))
 
 
 @factory()
-def randn(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> np.ndarray:
+def randn(*sizes: Any, size: Any = None, generator: Generator | None = None, dtype: Any = None) -> Draw:
     """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
-    shape, dtype = shape_given(sizes, size), _floating("randn", dtype)
-    return chosen(generator).normal(shape, dtype)
+    shape, wanted, stream = shape_given(sizes, size), _floating("randn", dtype), chosen(generator)
+    return Draw(wanted.dtype, lambda: stream.normal(shape, wanted))
 
 
 def _bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
@@ -62,10 +65,10 @@ def _bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
     low, high = (0, low) if high is None else (0 if low is None else low, high)
     if high is None:
         raise TypeError(f"{name}() is missing the required argument 'high'")
-    return as_int(low), as_int(high)
+    return integer(name, "low", low), integer(name, "high", high)
 
 
-def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator | None, dtype: Any) -> np.ndarray:
+def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator | None, dtype: Any) -> Draw:
     """Random integers of a dtype. Raises RuntimeError for an empty range, or one beyond the dtype."""
     if low >= high:
         raise RuntimeError(f"random integers need low < high, and got low={low} >= high={high}")
@@ -78,13 +81,14 @@ def _integers(low: int, high: int, shape: tuple[int, ...], generator: Generator 
                     f"random integers from {low} to {high - 1} are out of bounds for {dtype!r}, {limits[0]} to "
                     f"{limits[1]}"
                 )
-    return chosen(generator).integers(low, high, shape).astype(dtype.dtype)
+    stream = chosen(generator)
+    return Draw(dtype.dtype, lambda: stream.integers(low, high, shape).astype(dtype.dtype))
 
 
 @factory()
 def randint(
     low: Any = None, high: Any = None, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
-) -> np.ndarray:
+) -> Draw:
     """Integers from `low` to `high` - 1, all equally likely: `randint(low, high, size)`, or `randint(high, size)` from
     0 on.
     """
@@ -97,7 +101,7 @@ def randint(
 
 
 @factory()
-def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -> np.ndarray:
+def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -> Draw:
     """The integers 0 to n - 1 in random order. Raises RuntimeError for a negative n, or one beyond the dtype."""
     (count,) = shape_given((n,), None)
     wanted = int64 if dtype is None else to_dtype(dtype)
@@ -107,45 +111,45 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None) -
         raise RuntimeError(
             f"n cannot be greater than {whole + 1} for {wanted!r}, which skips integers, and got {count}"
         )
-    return chosen(generator).permutation(count).astype(wanted.dtype)
+    stream = chosen(generator)
+    return Draw(wanted.dtype, lambda: stream.permutation(count).astype(wanted.dtype))
 
 
-def _refuse_other(name: str, input: Any) -> None:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
-
-
-def _laid_out(drawn: np.ndarray, like: Tensor) -> np.ndarray:
-    """A new array laid out in memory as a tensor."""
+def _laid_out(draw: Draw, like: Tensor) -> Draw:
+    """Random numbers laid out in memory as a tensor."""
     if like._array.flags.c_contiguous:
-        return drawn
-    out = empty_like(like, dtype=drawn.dtype)._array
-    out[...] = drawn
-    return out
+        return draw
+
+    def numbers() -> np.ndarray:
+        out = empty_like(like, dtype=draw.dtype)._array
+        out[...] = draw.numbers()
+        return out
+
+    return Draw(draw.dtype, numbers)
 
 
 @factory(takes_out=False)
-def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> np.ndarray:
+def rand_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Draw:
     """`rand` in the shape of `input`, and in its dtype unless another is given."""
-    _refuse_other("rand_like", input)
-    wanted = _floating("rand", dtype or input.dtype)
-    return _laid_out(chosen(generator).uniform(tuple(input.shape), wanted), input)
+    refuse_other_than_tensor("rand_like", "input", input)
+    wanted, stream = _floating("rand", dtype or input.dtype), chosen(generator)
+    return _laid_out(Draw(wanted.dtype, lambda: stream.uniform(tuple(input.shape), wanted)), input)
 
 
 @factory(takes_out=False)
-def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> np.ndarray:
+def randn_like(input: Tensor, *, dtype: Any = None, generator: Generator | None = None) -> Draw:
     """`randn` in the shape of `input`, and in its dtype unless another is given."""
-    _refuse_other("randn_like", input)
-    wanted = _floating("randn", dtype or input.dtype)
-    return _laid_out(chosen(generator).normal(tuple(input.shape), wanted), input)
+    refuse_other_than_tensor("randn_like", "input", input)
+    wanted, stream = _floating("randn", dtype or input.dtype), chosen(generator)
+    return _laid_out(Draw(wanted.dtype, lambda: stream.normal(tuple(input.shape), wanted)), input)
 
 
 @factory(takes_out=False)
 def randint_like(
     input: Tensor, low: Any = None, high: Any = None, *, dtype: Any = None, generator: Generator | None = None
-) -> np.ndarray:
+) -> Draw:
     """`randint` in the shape of `input`, and in its dtype unless another is given."""
-    _refuse_other("randint_like", input)
+    refuse_other_than_tensor("randint_like", "input", input)
     low, high = _bounds("randint_like", low, high)
     return _laid_out(_integers(low, high, tuple(input.shape), generator, dtype or input.dtype), input)
 
@@ -153,7 +157,7 @@ def randint_like(
 @factory()
 def normal(
     mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
-) -> np.ndarray:
+) -> Draw:
     """Normal numbers of a mean and a standard deviation: two numbers with a `size`, or tensors that broadcast.
 
     No gradient flows to them. Raises RuntimeError for a negative standard deviation.
@@ -166,10 +170,12 @@ def normal(
     shape = broadcast_shapes(means.shape, stds.shape) if size is None else shape_given((), size)
     typed = [dtype_of(each._array) for each in (mean, std) if isinstance(each, Tensor)]
     wanted = _floating("normal", typed[0] if typed and dtype is None else dtype)
-    drawn = chosen(generator).normal(tuple(shape), wanted)
-    return converted(drawn * stds + means, wanted.dtype)
+    broadcast_shapes(means.shape, stds.shape, shape)
+    stream = chosen(generator)
+    return Draw(wanted.dtype, lambda: converted(stream.normal(tuple(shape), wanted) * stds + means, wanted.dtype))
 
 
+@argument_errors
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -177,14 +183,19 @@ def bernoulli(
 
     Raises RuntimeError unless they are in [0, 1].
     """
-    _refuse_other("bernoulli", input)
+    refuse_other_than_tensor("bernoulli", "input", input)
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise RuntimeError(f"bernoulli expects probabilities in [0, 1], and got {chances.min()} to {chances.max()}")
-    drawn = chosen(generator).uniform(chances.shape, np.float64) < chances
-    return written_out("bernoulli", lambda: adopt(drawn.astype(input._array.dtype)), out, (input,))
+    stream = chosen(generator)
+
+    def draw() -> Tensor:
+        return adopt((stream.uniform(chances.shape, np.float64) < chances).astype(input._array.dtype))
+
+    return written_out("bernoulli", draw, out, (input,))
 
 
+@argument_errors
 def multinomial(
     input: Tensor,
     num_samples: int,
@@ -199,7 +210,8 @@ def multinomial(
     sampling with a reservoir", 2006). Raises RuntimeError for negative, infinite or all-zero weights and for too many
     samples.
     """
-    _refuse_other("multinomial", input)
+    refuse_other_than_tensor("multinomial", "input", input)
+    num_samples = integer("multinomial", "num_samples", num_samples)
     weights = input._array.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
         raise RuntimeError(f"multinomial takes a vector or rows of weights, and got shape {list(weights.shape)}")
@@ -217,8 +229,9 @@ def multinomial(
             f"cannot draw {num_samples} samples {'with' if replacement else 'without'} replacement from "
             f"{weights.shape[-1]} weights, of which {available.min(initial=weights.shape[-1])} are positive"
         )
-    drawn = _drawn(weights, num_samples, replacement, chosen(generator))
-    return written_out("multinomial", lambda: adopt(drawn), out, (input,))
+    addressable((*weights.shape[:-1], num_samples))
+    stream = chosen(generator)
+    return written_out("multinomial", lambda: adopt(_drawn(weights, num_samples, replacement, stream)), out, (input,))
 
 
 def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, stream: Generator) -> np.ndarray:
@@ -236,8 +249,9 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, stream: Gen
 # In place: each writes a tensor drawn for the purpose, so that what is refused and recorded is what `copy_` refuses
 
 
-def _filled(self: Tensor, drawn: np.ndarray) -> Tensor:
-    return self.copy_(adopt(drawn))
+def _filled(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
+    refuse_unwritable(name, self)
+    return self.copy_(adopt(draw()))
 
 
 @overloaded(**{"from": "from_"})
@@ -251,15 +265,16 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
     greatest = float(finfo(_floating("uniform_", self.dtype)).max)
     if not -greatest <= from_ <= to <= greatest or to - from_ > greatest:
         raise RuntimeError(f"uniform_: from={from_} or to={to} is out of bounds for {self.dtype!r}, up to {greatest}")
-    drawn = chosen(generator).uniform(self._array.shape, _floating("uniform_", self.dtype))
-    return _filled(self, drawn * (to - from_) + from_)
+    stream, dtype = chosen(generator), _floating("uniform_", self.dtype)
+    return _filled("uniform", self, lambda: stream.uniform(self._array.shape, dtype) * (to - from_) + from_)
 
 
 def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write normal numbers. Raises RuntimeError for a negative standard deviation."""
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
-    return _filled(self, chosen(generator).normal(self._array.shape, _floating("normal_", self.dtype)) * std + mean)
+    stream, dtype = chosen(generator), _floating("normal_", self.dtype)
+    return _filled("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
 
 
 _SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -274,9 +289,10 @@ def _random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: 
     if to is None and from_:
         from_, to = 0, from_
     if to is None:
-        integer = 1 if self.dtype.category == BOOL else 8 * self.itemsize - self.dtype.is_signed
-        to = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, integer), 62)
-    return _filled(self, _integers(from_, to, self._array.shape, generator, self.dtype))
+        bits = 1 if self.dtype.category == BOOL else 8 * self.itemsize - self.dtype.is_signed
+        to = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, bits), 62)
+    from_, to = integer("random_", "from", from_), integer("random_", "to", to)
+    return _filled("random", self, _integers(from_, to, self._array.shape, generator, self.dtype).numbers)
 
 
 def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -286,7 +302,7 @@ def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     """
     shape = self._array.shape
     chances = p.expand(shape) if isinstance(p, Tensor) else adopt(np.full(shape, p, np.float64))
-    return _filled(self, bernoulli(chances, generator=generator)._array)
+    return _filled("bernoulli", self, lambda: bernoulli(chances, generator=generator)._array)
 
 
 def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -294,9 +310,9 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     _floating("exponential_", self.dtype)
-    return _filled(self, converted(chosen(generator).exponential(self._array.shape) / lambd, self._array.dtype))
+    stream, dtype = chosen(generator), self._array.dtype
+    return _filled("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
 
 
-Tensor.uniform_, Tensor.normal_, Tensor.random_ = _uniform_, _normal_, _random_  # type: ignore[attr-defined]
-Tensor.bernoulli_, Tensor.exponential_ = _bernoulli_, _exponential_  # type: ignore[attr-defined]
+install(uniform_=_uniform_, normal_=_normal_, random_=_random_, bernoulli_=_bernoulli_, exponential_=_exponential_)
 Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial  # type: ignore[attr-defined]
