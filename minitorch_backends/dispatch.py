@@ -233,8 +233,9 @@ class Op:
             return [bound[name] for name in self.inputs]
         value = bound[self.inputs[0]]
         if not isinstance(value, (list, tuple)):
+            expected = "a sequence of Tensors"
             raise TypeError(
-                f"{self.name}(): argument {self.inputs[0]!r} must be a sequence of Tensors, not {type(value).__name__}"
+                f"{self.called}(): argument {self.inputs[0]!r} must be {expected}, not {type(value).__name__}"
             )
         return list(value)
 
