@@ -19,7 +19,7 @@ from ..quiet import restore, silence
 from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
 from .gamma_series import lgamma_beside_zeros
 from .masks import chosen
-from .threaded import LARGE, each, everything, least_of, summed, threaded
+from .threaded import LARGE, each, least_of, threaded
 from .turned import in_order
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "erf",
     "erfc",
     "erfinv",
-    "everything",
     "gelu",
     "gelu_gradient",
     "hardswish",
@@ -49,7 +48,6 @@ __all__ = [
     "silu",
     "silu_gradient",
     "softplus",
-    "summed",
     "tanh_gelu",
     "tanh_gelu_gradient",
     "threaded",

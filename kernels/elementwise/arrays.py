@@ -13,7 +13,6 @@ from .turned import in_order
 
 __all__ = [
     "LENGTH",
-    "PART",
     "back",
     "cast",
     "cast_leaf",
@@ -23,16 +22,10 @@ __all__ = [
     "mapped",
     "memory_order",
     "readable",
-    "sum_leaf",
 ]
 
 LENGTH = 1 << 13
 """Numbers that a thread takes at a time."""
-
-PART = 1 << 10
-"""Numbers that are summed by 64 lanes (32 of float64): each adds about as many as NumPy's do, and loses no more
-digits."""
-
 
 _FLOAT32 = np.dtype(np.float32)
 
@@ -90,16 +83,6 @@ def cast_leaf(source: np.dtype, target: np.dtype) -> int | None:
     if len(halves) != 1 or _FLOAT32 not in (source, target):
         return None
     return leaf_address(Cast(ELEMENTS[source.name], ELEMENTS[target.name]))
-
-
-@functools.cache
-def sum_leaf(dtype: np.dtype) -> int | None:
-    """The address of the loops that sum elements of a floating dtype; None where there are none."""
-    from ..gemm.loops import leaf_address
-    from ..gemm.sources import ELEMENTS
-    from .sums import Sum
-
-    return leaf_address(Sum(ELEMENTS[dtype.name])) if readable(dtype) else None
 
 
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray | None:

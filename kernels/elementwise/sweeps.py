@@ -13,8 +13,9 @@ from .vectors import Vectors
 
 __all__ = ["OfColumn", "OfSegment", "Row", "Strip", "Sweeps"]
 
-_CHAINS = 4
-"""Sums and maxima that are made side by side, so that none waits for the one before."""
+_CHAINS, _WIDE_CHAINS = 4, 2
+"""Chains that are joined side by side, so that none waits for the one before; fewer of float64 beside float32, whose
+vectors take twice the registers."""
 
 _BLOCK = 256
 """Numbers that a lane of a strip joins before it joins them with others, so that sums of many lose no digits."""
@@ -55,14 +56,35 @@ class Sweeps(Vectors):
         raise NotImplementedError
 
     def reduced(
-        self, start: float, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any, **of: Any
+        self,
+        start: ir.Value,
+        join: Callable,
+        parts: int,
+        make: Callable[..., list[ir.Value]],
+        *operands: Any,
+        **of: Any,
     ) -> list[ir.Value]:
         """What `make` makes of the vectors of the operands, so many parts, each joined; `start` is nothing to join.
         The order depends on the count of numbers alone."""
         raise NotImplementedError
 
-    def totals(self, parts: int, make: Callable[..., list[ir.Value]], *operands: Any, **of: Any) -> list[ir.Value]:
-        return self.reduced(-0.0, self.plus, parts, make, *operands, **of)
+    def totals(
+        self,
+        parts: int,
+        make: Callable[..., list[ir.Value]],
+        *operands: Any,
+        of_segment: Callable[..., list[ir.Value]] | None = None,
+    ) -> list[ir.Value]:
+        """The sums of what `make` makes, added in float64 and rounded once."""
+
+        def made(*values: ir.Value) -> list[ir.Value]:
+            return [self._wide(each) for each in make(*values)]
+
+        def of_rounded(segment: ir.Value, *found: ir.Value) -> list[ir.Value]:
+            return [self._wide(each) for each in of_segment(segment, *map(self._narrow, found))]
+
+        nothing, of = splat(F64, -0.0, self.lanes), {} if of_segment is None else {"of_segment": of_rounded}
+        return [self._narrow(each) for each in self.reduced(nothing, self.plus, parts, made, *operands, **of)]
 
     def total(self, make: Callable[..., ir.Value], *operands: Any) -> ir.Value:
         return self.totals(1, lambda *values: [make(*values)], *operands)[0]
@@ -73,7 +95,7 @@ class Sweeps(Vectors):
 
     def largest(self, array: ir.Value) -> ir.Value:
         """The largest number, NaN aside; -inf of nothing."""
-        return self.reduced(float("-inf"), self._larger, 1, lambda x: [x], array)[0]
+        return self.reduced(self.number(float("-inf")), self._larger, 1, lambda x: [x], array)[0]
 
     def write_running(
         self, out: ir.Value, array: ir.Value, start: float, join: Callable, in_pairs: bool = True
@@ -99,7 +121,8 @@ class Sweeps(Vectors):
             kept = builder.or_(builder.fcmp_ordered(better + "=", a, b), builder.fcmp_unordered("uno", a, a))
             return builder.select(kept, a, b)
 
-        return self.reduced(float("-inf" if better == ">" else "inf"), join, 1, lambda x: [x], array)[0]
+        start = self.number(float("-inf" if better == ">" else "inf"))
+        return self.reduced(start, join, 1, lambda x: [x], array)[0]
 
 
 class Row(Sweeps):
@@ -136,20 +159,17 @@ class Row(Sweeps):
         start = self._start(operand, segment)
         return lambda index, mask: self.read(self._place(start, index, self.element.size), mask)
 
-    def write_each(self, out: ir.Value | OfColumn, make: Callable[..., ir.Value], *operands: Any) -> None:
+    def write_each(self, out: ir.Value, make: Callable[..., ir.Value], *operands: Any) -> None:
         """Write what `make` makes of the vectors of the operands."""
         builder = self.builder
 
         def one(segment: ir.Value, _: list) -> list:
             readers = [self._reader(operand, segment) for operand in operands]
-            target = None if isinstance(out, OfColumn) else self._start(out, segment)
+            target = self._start(out, segment)
 
             def some(index: ir.Value, mask: ir.Value) -> list:
                 value = make(*[read(index, mask) for read in readers])
-                if target is None:
-                    self.kept.write(value, self._place(out.at, index, self.kept.element.size), mask)
-                else:
-                    self.write(value, self._place(target, index, self.element.size), mask)
+                self.write(value, self._place(target, index, self.element.size), mask)
                 return []
 
             loop_of_any(builder, self.whole, [], lambda index, _: some(index, self.all))
@@ -159,9 +179,23 @@ class Row(Sweeps):
 
         loop(builder, self.segments, [], one)
 
+    def add_to_columns(self, sums: ir.Value, make: Callable[..., ir.Value], *operands: Any) -> None:
+        """Add what `make` makes of the vectors of the operands, of one segment, to float64 numbers at an address."""
+        builder, wide = self.builder, Rows(self.builder, Float64, self.lanes)
+        readers = [self._reader(operand, I64(0)) for operand in operands]
+
+        def some(index: ir.Value, mask: ir.Value) -> list:
+            value, place = self._wide(make(*[read(index, mask) for read in readers])), self._place(sums, index, 8)
+            wide.write(builder.fadd(wide.read(place, None, mask), value), place, mask)
+            return []
+
+        loop_of_any(builder, self.whole, [], lambda index, _: some(index, self.all))
+        with builder.if_then(builder.icmp_signed(">", self.left, I64(0))):
+            some(self.whole, self.first(self.left))
+
     def reduced(
         self,
-        start: float,
+        start: ir.Value,
         join: Callable,
         parts: int,
         make: Callable[..., list[ir.Value]],
@@ -170,7 +204,7 @@ class Row(Sweeps):
     ) -> list[ir.Value]:
         """The numbers of a segment are joined before others. `of_segment` makes of the number of a segment, and of what
         was joined in it, what is joined with others."""
-        nothing = [self.number(start)] * parts
+        nothing = [start] * parts
 
         def one(segment: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
             readers = [self._reader(operand, segment) for operand in operands]
@@ -187,6 +221,7 @@ class Row(Sweeps):
     ) -> list[ir.Value]:
         """A segment's, each part in one vector whose lanes are not joined yet."""
         builder, parts = self.builder, len(nothing)
+        count = _CHAINS if nothing[0].type == self.kind else _WIDE_CHAINS
 
         def joined(index: ir.Value, before: list[ir.Value], mask: ir.Value | None = None) -> list[ir.Value]:
             made = make(*[read(index, self.all if mask is None else mask) for read in readers])
@@ -195,15 +230,15 @@ class Row(Sweeps):
             return [join(*each) for each in zip(before, made, strict=True)]
 
         def some(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            first, after = builder.mul(index, I64(_CHAINS)), list[ir.Value]()
-            for chain in range(_CHAINS):
+            first, after = builder.mul(index, I64(count)), list[ir.Value]()
+            for chain in range(count):
                 after += joined(builder.add(first, I64(chain)), before[chain * parts : (chain + 1) * parts])
             return after
 
-        groups = builder.sdiv(self.whole, I64(_CHAINS))
-        found = loop_of_any(builder, groups, nothing * _CHAINS, some)
-        chains = [found[chain * parts : (chain + 1) * parts] for chain in range(_CHAINS)]
-        done = builder.mul(groups, I64(_CHAINS))
+        groups = builder.sdiv(self.whole, I64(count))
+        found = loop_of_any(builder, groups, nothing * count, some)
+        chains = [found[chain * parts : (chain + 1) * parts] for chain in range(count)]
+        done = builder.mul(groups, I64(count))
         rest = builder.sub(self.whole, done)
         chains[0] = loop_of_any(builder, rest, chains[0], lambda i, before: joined(builder.add(done, i), before))
         chains[1] = joined(self.whole, chains[1], self.first(self.left))
@@ -292,10 +327,16 @@ class Strip(Sweeps):
         loop(self.builder, self.numbers, [], one)
 
     def reduced(
-        self, start: float, join: Callable, parts: int, make: Callable[..., list[ir.Value]], *operands: Any, **of: Any
+        self,
+        start: ir.Value,
+        join: Callable,
+        parts: int,
+        make: Callable[..., list[ir.Value]],
+        *operands: Any,
+        **of: Any,
     ) -> list[ir.Value]:
         """Numbers are joined in blocks of `_BLOCK`, and these with one another."""
-        builder, nothing = self.builder, [self.number(start)] * parts
+        builder, nothing = self.builder, [start] * parts
 
         def joined(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
             made = make(*[self._reader(operand, index)() for operand in operands])

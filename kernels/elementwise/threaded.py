@@ -1,5 +1,5 @@
 """What NumPy makes in one pass of one thread: by all threads, in memory that is used again, and the same bits, but for
-sums and what is in `_IN_VECTORS`."""
+what is in `_IN_VECTORS`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from .. import cpu, threading
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
 from ..quiet import restore, silence
-from .arrays import LENGTH, PART, back, cast_leaf, is_half, leaf_of, mapped, memory_order, sum_leaf
+from .arrays import LENGTH, back, cast_leaf, is_half, leaf_of, mapped, memory_order
 from .turned import in_order
 from .ufuncs import Lines, Loop, lines_of, loop_of
 
-__all__ = ["LARGE", "each", "everything", "least_of", "summed", "threaded"]
+__all__ = ["LARGE", "each", "least_of", "threaded"]
 
 LARGE = 1 << 16
 """Numbers from which others are worth waking. Callers of `threaded` compare sizes themselves, since for small arrays
@@ -30,9 +30,6 @@ take 90 us there, and 11 here."""
 
 _FLOATS = np.dtype(np.float32), np.dtype(np.float64)
 _TAGS = {"relu": "Relu", "relu_gradient": "ReluGradient"}
-
-everything = functools.partial(np.add.reduce, axis=None)
-"""The sum of all elements."""
 
 _EITHER, _FLOAT32, _FLOAT64 = (4, 8), (4,), (8,)
 _IN_VECTORS = {
@@ -76,7 +73,7 @@ _POWERS = {-1: np.reciprocal, 0.5: np.sqrt, 1: np.positive, 2: np.square}
 
 def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
     """What computes a function of large arrays, or answers None for arrays that it does not take; itself None for a
-    function that it does not know. It knows `everything`, those in `_TAGS`, powers, and ufuncs of one result and of
+    function that it does not know. It knows those in `_TAGS`, powers, and ufuncs of one result and of
 
     * an array, or two of one dtype and layout;
     * an array and one that has a number for each of the last dimensions, or for one dimension, as weights of rows and
@@ -88,8 +85,6 @@ def threaded(function: Any) -> Callable[..., np.ndarray | None] | None:
     """
     if isinstance(function, np.ufunc):
         return functools.partial(_applied, function) if function.nout == 1 and function.nin in (1, 2) else None
-    if function is everything:
-        return _summed
     if function is operator.pow:
         return _power
     return functools.partial(_mapped, _TAGS[function]) if function in _TAGS else None
@@ -107,12 +102,6 @@ def each(ufunc: np.ufunc, x: np.ndarray, *operands: Any, out: np.ndarray | None 
     """ufunc(x, *operands, out=out), where `out` may be x, by all threads where that gains."""
     found = _applied(ufunc, x, *operands, out=out) if x.size >= least_of(ufunc) else None
     return ufunc(x, *operands, out=out) if found is None else found
-
-
-def summed(x: np.ndarray) -> Any:
-    """The sum of all elements, by all threads where that gains."""
-    found = _summed(x) if x.size >= LARGE else None
-    return everything(x) if found is None else found
 
 
 def _mapped(tag: str, x: np.ndarray, y: np.ndarray, out: np.ndarray | None = None) -> np.ndarray | None:
@@ -236,29 +225,5 @@ def _number(value: Any, dtype: np.dtype) -> np.ndarray:
     token = silence()
     try:
         return np.array(value, dtype)
-    finally:
-        restore(token)
-
-
-# Sums of everything
-
-
-def _summed(x: np.ndarray) -> Any:
-    """Of parts, whose sums NumPy adds in pairs; of half types in float32, rounded once."""
-    if not _known(x.dtype):
-        return None
-    if not x.flags.c_contiguous:
-        order = memory_order(x)
-        return None if order is None else _summed(x.transpose(order))
-    leaf = sum_leaf(x.dtype)
-    if leaf is None:
-        return None
-    from . import sums
-
-    found = np.empty(-(-x.size // PART), _FLOATS[0] if is_half(x.dtype) else x.dtype)
-    sums.run(*threading.pool(), leaf, address_of(x), address_of(found), x.size, x.itemsize, found.itemsize)
-    token = silence()
-    try:
-        return everything(found).astype(x.dtype)
     finally:
         restore(token)

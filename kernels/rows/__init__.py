@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..elementwise.arrays import is_half
-from .addition import summed_first, summed_over
+from ..sums import sum as sum_over
 from .arrays import LEAST, Dim, kept_sizes, plan, plan_of, run, shape_along, shape_of
 from .normalization import Standardized, StandardizeGradients, standardize, standardize_gradient
 
@@ -36,9 +36,6 @@ __all__ = [
     "softmax_gradient",
     "standardize",
     "standardize_gradient",
-    "summed_first",
-    "summed_over",
-    "total",
 ]
 
 BY_ROWS: dict[str, Callable[..., Any]] = {}
@@ -84,7 +81,7 @@ def softmax(x: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
     """exp(x) / sum(exp(x))."""
     out = _below_largest(x, dim)
     np.exp(out, out=out)
-    out /= np.add.reduce(out, dim, keepdims=True)
+    out /= sum_over(out, dim, True)
     return out
 
 
@@ -92,7 +89,7 @@ def softmax(x: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
 def softmax_gradient(g: np.ndarray, y: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
     """Of softmax, from its result: y * (g - sum(g * y))."""
     out = np.asarray(g * y)
-    np.subtract(g, np.add.reduce(out, dim, keepdims=True), out=out)
+    np.subtract(g, sum_over(out, dim, True), out=out)
     out *= y
     return out
 
@@ -101,7 +98,7 @@ def softmax_gradient(g: np.ndarray, y: np.ndarray, *, dim: Dim = -1) -> np.ndarr
 def log_softmax(x: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
     """x - log(sum(exp(x)))."""
     out = _below_largest(x, dim)
-    out -= np.log(np.add.reduce(np.exp(out), dim, keepdims=True))
+    out -= np.log(sum_over(np.exp(out), dim, True))
     return out
 
 
@@ -109,7 +106,7 @@ def log_softmax(x: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
 def log_softmax_gradient(g: np.ndarray, y: np.ndarray, *, dim: Dim = -1) -> np.ndarray:
     """Of log_softmax, from its result: g - exp(y) * sum(g)."""
     out = np.asarray(np.exp(y))
-    out *= np.add.reduce(g, dim, keepdims=True)
+    out *= sum_over(g, dim, True)
     return np.subtract(g, out, out=out)
 
 
@@ -125,7 +122,7 @@ def _exponentials(x: np.ndarray) -> Exponentials:
     with np.errstate(invalid="ignore"):
         largest = x.max(-1, keepdims=True, initial=-np.inf)
         weights = np.subtract(x, np.where(np.isneginf(largest), 0, largest), out=x)
-        total = np.exp(weights, out=weights).sum(-1, keepdims=True)
+        total = sum_over(np.exp(weights, out=weights), -1, True)
         empty, largest = total == 0, np.where(np.isnan(total), total, largest)
     return Exponentials(weights, np.where(empty, 1, total), np.where(empty, np.inf, largest)[..., 0])
 
@@ -142,17 +139,10 @@ def exponentials(x: np.ndarray) -> Exponentials:
 
 # One number for each row
 
-_LEAST_REDUCED, _LEAST_MULTIPLIED, _MOST_SUMMED, _PART = 1 << 16, 1 << 12, 1 << 13, 1 << 12
-"""Numbers from which they take threads, and products, which NumPy makes one by one; columns up to which sums lose no
-more digits than NumPy's; numbers of all that a thread joins."""
+_LEAST_REDUCED, _PART = 1 << 16, 1 << 12
+"""Numbers from which they take threads; numbers of all that a thread joins."""
 
-_JOINS = {"Largest": np.maximum, "Smallest": np.minimum, "Product": np.multiply}
-
-
-def total(x: np.ndarray, dim: Dim) -> np.ndarray | None:
-    """The sums of several rows, in dimensions of size 1, of half types in float32; None for arrays that NumPy sums as
-    well."""
-    return _reduced("Total", x, dim)
+_JOINS = {"Largest": np.maximum, "Smallest": np.minimum}
 
 
 def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
@@ -162,27 +152,26 @@ def log_sum_exp(x: np.ndarray, dim: Dim) -> np.ndarray | None:
 
 
 def joined(name: str, x: np.ndarray, dim: Dim | None) -> np.ndarray | None:
-    """The "Largest" or "Smallest" number or the "Product" of each of several rows, in dimensions of size 1, or of all,
-    NaN where there is one; None for arrays that NumPy joins as well."""
-    least = _LEAST_MULTIPLIED if name == "Product" else _LEAST_REDUCED
-    if x.size < least or not x.flags.c_contiguous:
+    """The "Largest" or "Smallest" number of each of several rows, in dimensions of size 1, or of all, NaN where there
+    is one; None for arrays that NumPy joins as well."""
+    if x.size < _LEAST_REDUCED or not x.flags.c_contiguous:
         return None
     sizes = [] if dim is None else kept_sizes(x, dim)
     if math.prod(sizes) > 1:
-        found = _reduced(name, x, dim, least)
+        found = _reduced(name, x, dim)
         return None if found is None else found.astype(x.dtype, copy=False)
     flat, whole = x.reshape(-1), x.size // _PART * _PART
-    found = _reduced(name, flat[:whole].reshape(-1, _PART), -1, least)
+    found = _reduced(name, flat[:whole].reshape(-1, _PART), -1)
     if found is None:
         return None
     candidates = np.concatenate([found.reshape(-1), flat[whole:]], dtype=found.dtype)
     return np.asarray(_JOINS[name].reduce(candidates)).astype(x.dtype).reshape(sizes)
 
 
-def _reduced(name: str, x: np.ndarray, dim: Dim, least: int = _LEAST_REDUCED) -> np.ndarray | None:
-    fits = x.size >= least and x.flags.c_contiguous
+def _reduced(name: str, x: np.ndarray, dim: Dim) -> np.ndarray | None:
+    fits = x.size >= _LEAST_REDUCED and x.flags.c_contiguous
     shape = shape_of(dim, x.shape, x.dtype, True) if fits else None
-    if shape is None or shape.rows == 1 or (name == "Total" and shape.columns > _MOST_SUMMED):
+    if shape is None or shape.rows == 1:
         return None
     out = np.empty(kept_sizes(x, dim), np.float32 if is_half(x.dtype) else x.dtype)
     run(plan((name,), shape, x.dtype), x, None, x, out)

@@ -35,9 +35,6 @@ Dim = int | tuple[int, ...]
 LEAST = 1 << 7
 """Numbers from which vectors are worth loading; calling them takes less than passes of NumPy do for any number."""
 
-MOST_COLUMNS = 1 << 16
-"""Above it sums of float32 in 64 parts would lose more digits than NumPy's, which are made in pairs."""
-
 _LEAST_APART = 8
 """Numbers side by side from which a row of several segments is read in vectors."""
 
@@ -87,8 +84,6 @@ def shape_of(dim: Dim, sizes: tuple[int, ...], dtype: np.dtype, halves: bool = F
     if len(of_row) + stop - start != ndim:
         return None
     shape = Shape(*(math.prod(sizes[part]) for part in (slice(start), slice(start, stop), slice(stop, None))))
-    if not shape.columns <= MOST_COLUMNS >= shape.segments:
-        return None
     if shape.strips:
         return shape if shape.rows >= lanes_of_strip(dtype) else None
     return shape if shape.segments == 1 or shape.columns >= _LEAST_APART else None
@@ -186,7 +181,7 @@ def plan(names: tuple[str, ...], shape: Shape, dtype: np.dtype, weights: Weights
     if weights.pieces > 1:
         segments, columns, stride = weights.pieces, columns // weights.pieces, step // weights.pieces
     of_columns = weights.lie == "columns"
-    of_row, of_task = (0, columns * kept) if of_columns else (weights.pieces * kept, 0)
+    of_row, of_task = (0, columns * FLOAT64.itemsize) if of_columns else (weights.pieces * kept, 0)
     block = _rows_in_task(shape, dtype, sharing=of_columns)
     where = rows, columns, segments, stride, step, weights.period, of_row, of_row, of_task, block
     return Plan(loops.run, _leaf(names, dtype, shape.strips), where, rows < 2 * block)

@@ -14,13 +14,11 @@ __all__ = [
     "LogSoftmax",
     "LogSoftmaxGradient",
     "Places",
-    "Product",
     "RunningProducts",
     "RunningSums",
     "Smallest",
     "Softmax",
     "SoftmaxGradient",
-    "Total",
 ]
 
 
@@ -59,14 +57,6 @@ class Softmax(NamedTuple):
         row.write_each(at.out, lambda x: row.times(x, factor), at.out)
 
 
-class Total(NamedTuple):
-    """one = sum(first)."""
-
-    @staticmethod
-    def emit(row: Sweeps, at: Places) -> None:
-        row.keep(row.total(lambda x: x, at.first), at.one)
-
-
 class Largest(NamedTuple):
     """one = max(first), NaN where there is one."""
 
@@ -81,14 +71,6 @@ class Smallest(NamedTuple):
     @staticmethod
     def emit(row: Sweeps, at: Places) -> None:
         row.keep(row.extreme(at.first, "<"), at.one)
-
-
-class Product(NamedTuple):
-    """one = the product of first."""
-
-    @staticmethod
-    def emit(row: Sweeps, at: Places) -> None:
-        row.keep(row.reduced(1.0, row.times, 1, lambda x: [x], at.first)[0], at.one)
 
 
 class RunningSums(NamedTuple):

@@ -77,7 +77,7 @@ class OfSegments(NamedTuple):
 
 class OfColumns(NamedTuple):
     """A weight and a bias for each number of a row of one segment, the same for all rows. What makes up their gradients
-    is added to sums that some rows share."""
+    is added to float64 sums that some rows share."""
 
     @staticmethod
     def operand(row: Row, at: ir.Value) -> Any:
@@ -89,9 +89,8 @@ class OfColumns(NamedTuple):
             of_row = row.times(g, weight)
             return [of_row, row.times(of_row, standard(x))]
 
-        biases, weights = OfColumn(at.bias_sums), OfColumn(at.weight_sums)
-        row.write_each(biases, row.plus, biases, at.first)
-        row.write_each(weights, lambda sum, g, x: row.fused(g, standard(x), sum), weights, at.first, at.second)
+        row.add_to_columns(at.bias_sums, lambda g: g, at.first)
+        row.add_to_columns(at.weight_sums, lambda g, x: row.times(g, standard(x)), at.first, at.second)
         return row.totals(2, weighted, at.first, at.second, OfColumn(at.weight))
 
 

@@ -10,7 +10,7 @@ from .. import watch
 from ..dtypes import COMPLEX, dtype_of
 from ..kernels.gemm.workspace import is_sole
 from ..kernels.locks import reentrant_lock
-from ..kernels.rows import summed_first
+from ..kernels.sums import sum as sum_over
 from ..tensor import Tensor, adopt
 from .modes import grad_mode
 from .nodes import Leaf
@@ -31,7 +31,7 @@ def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph:
     array = value._array
     quick = not create_graph and not watch.calls and array.dtype is dtype and dtype in _QUICK
     if quick and array.ndim and array.shape[1:] == shape:
-        return adopt(summed_first(array))
+        return adopt(np.asarray(sum_over(array, 0)))
     if array.shape != shape:
         value = value.sum_to_size(shape)
     if value._array.dtype != dtype:

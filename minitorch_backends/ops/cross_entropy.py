@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.gathering import gathered, scattered
+from ..kernels.sums import sum as sum_over
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -138,7 +139,7 @@ def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], igno
 @op(method=False, takes="if", input=_mean_gradient, reference=_mean_reference, samples=_mean_samples)
 def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
-    total = np.add.reduce(_scores(input, target, ignore_index), None)
+    total = sum_over(_scores(input, target, ignore_index))
     return np.asarray(-(total / _counted(target, ignore_index)))
 
 

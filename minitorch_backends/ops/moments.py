@@ -10,23 +10,19 @@ import numpy as np
 
 from ..conversion import converted
 from ..dtypes import FLOATING, dtype_of, to_dtype
-from ..kernels.elementwise import each
+from ..kernels import sums
 from ..kernels.elementwise.arrays import is_half
-from ..kernels.gemm.blas import dots
 from ..kernels.rows import log_sum_exp
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
 from .gradients import axes_of, conjugated, restored, zero
-from .reduce import counted, mean, reductions, summed
+from .reduce import counted, mean, reductions
 
 __all__ = ["logsumexp", "norm", "std", "std_mean", "var", "var_mean"]
 
 
 # Variances
-
-_SMALL = 1e-18
-"""The square of which, as a float32 number, has all its digits."""
 
 
 def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
@@ -43,16 +39,11 @@ def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correct
 
 
 def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> np.ndarray:
-    """In two passes: first the mean, then the squared distances from it."""
+    """In two passes, first the mean, then the squared distances from it; in float64."""
     axes = axes_of(dim, input.ndim)
-    count = counted(input.shape, axes)
-    distances = input - summed(input, axes, True) / count
-    squares = (distances * distances.conj()).real if input.dtype.kind == "c" else distances * distances
-    return summed(squares, axes, keepdim) / max(count - correction, 0)
-
-
-def _doubled(input: np.ndarray) -> np.ndarray:
-    return input.astype(np.complex128 if input.dtype.kind == "c" else np.float64)
+    mean = np.asarray(sums.sum(input, axes, True, mean=True, wide=True))
+    squares = sums.sum_of_squares(input, axes, keepdim, about=mean, wide=True)
+    return squares / max(counted(input.shape, axes) - correction, 0)
 
 
 def _corrections() -> Iterator[Sample]:
@@ -76,12 +67,8 @@ def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim:
     samples=_corrections,
 )
 def variance(input: Array, dim, correction, keepdim):
-    """The sum of squared distances from the mean, over the number of elements less `correction`; in float64 where sums
-    of squares of float32 numbers leave its range."""
-    found = _variance(input, dim, correction, keepdim)
-    if found.dtype == np.float32 and np.isinf(found).any():
-        found = converted(_variance(_doubled(input), dim, correction, keepdim), found.dtype)
-    return found
+    """The sum of squared distances from the mean, over the number of elements less `correction`."""
+    return _rounded(_variance(input, dim, correction, keepdim), input)
 
 
 @op(
@@ -93,11 +80,8 @@ def variance(input: Array, dim, correction, keepdim):
     samples=_corrections,
 )
 def standard_deviation(input: Array, dim, correction, keepdim):
-    """The root of `variance`, in float64 where squares of float32 numbers leave its range."""
-    found = np.sqrt(_variance(input, dim, correction, keepdim))
-    if found.dtype == np.float32 and np.any((found < _SMALL) | (found > 1 / _SMALL)):
-        found = np.sqrt(_variance(_doubled(input), dim, correction, keepdim)).astype(np.float32)
-    return found
+    """The root of `variance`, which may leave the range of the type."""
+    return _rounded(np.sqrt(_variance(input, dim, correction, keepdim)), input)
 
 
 def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
@@ -211,7 +195,7 @@ def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
         return found if keepdim else np.squeeze(found, axis=axes)
     peak = np.maximum.reduce(input.real, axis=axes, keepdims=True, initial=-np.inf)
     peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
-    out = np.log(summed(np.exp(input - peak), axes, True)) + peak
+    out = np.log(sums.sum(np.exp(input - peak), axes, True)) + peak
     return out if keepdim else np.squeeze(out, axis=axes)
 
 
@@ -294,18 +278,6 @@ def _norm_reference(
     return np.sum(size**order, **named) ** (1 / order)
 
 
-_LONGEST_ROW = 4096
-"""The longest row that BLAS sums without losing what sums in pairs keep: 32 sums or more of up to 128 each."""
-
-
-def _sum_of_squares(x: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool) -> np.ndarray:
-    """Of real numbers, in one pass over rows that are summed whole: 1000 x 1000 in a quarter of the time."""
-    by_rows = x.ndim and (axes is None or x.ndim - 1 in axes)
-    if not by_rows or x.shape[-1] > _LONGEST_ROW or x.strides[-1] != x.itemsize:
-        return summed(each(np.multiply, x, x), axes, keepdim)
-    return summed(dots(x, x)[..., None], axes, keepdim)
-
-
 @op(
     row_major=True,
     input=_norm_gradient,
@@ -339,13 +311,21 @@ def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
 
 
 def _norm_along(input: np.ndarray, order: float, axes: Any, keepdim: Any, count: int) -> Any:
-    size = input if order == 2 and count != 1 and input.dtype.kind == "f" else np.abs(input)
+    """In float64 where numbers are summed, so that squares and powers of them do not leave the range of the type."""
+    if order == 2 and count != 1:
+        return _rounded(np.sqrt(sums.sum_of_squares(input, axes, keepdim, wide=True)), input)
+    if order == 1 and input.dtype.kind == "f":
+        return sums.sum_of_magnitudes(input, axes, keepdim)
+    size = np.abs(input)
     if order == 0:
         return np.add.reduce(size != 0, axis=axes, keepdims=keepdim, dtype=size.dtype)
     if order == 1 or count == 1:
-        return summed(size, axes, keepdim)
-    if order == 2:
-        return np.sqrt(_sum_of_squares(size, axes, keepdim))
+        return sums.sum(size, axes, keepdim)
     if math.isinf(order):
         return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
-    return summed(size**order, axes, keepdim) ** (1 / order)
+    return _rounded(sums.sum(size**order, axes, keepdim, wide=True) ** (1 / order), input)
+
+
+def _rounded(found: Any, input: np.ndarray) -> np.ndarray:
+    """A float64 number for the real type of an input."""
+    return converted(np.asarray(found), input.real.dtype)

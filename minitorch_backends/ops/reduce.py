@@ -11,10 +11,8 @@ import numpy as np
 from .. import watch
 from ..conversion import converted
 from ..dtypes import FLOATING, float32, int64, to_dtype
-from ..kernels import elementwise
-from ..kernels.elementwise.arrays import is_half
+from ..kernels import sums
 from ..kernels.rows import joined as joined_rows
-from ..kernels.rows import summed_over, total
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -23,22 +21,6 @@ from .dims import shape_of
 from .gradients import axes_of, spread
 
 __all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
-
-_FLOAT32 = np.dtype(np.float32)
-
-
-def summed(array: np.ndarray, axis: Any = None, keepdims: Any = False) -> np.ndarray:
-    """np.add.reduce, of half types in float32, with rounding errors that grow slowly along the first axes too."""
-    axes = (axis,) if type(axis) is int else axis
-    found = total(array, axes) if axes and array.ndim > len(axes) else None
-    if is_half(array.dtype):
-        array = converted(array, _FLOAT32)
-    if axes and array.ndim > len(axes):
-        found = summed_over(array, axes) if found is None else found
-        return found if keepdims else found.squeeze(axes)
-    if axes is None and not keepdims:
-        return elementwise.summed(array)
-    return np.add.reduce(array, axis=axis, keepdims=keepdims)
 
 
 def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
@@ -101,14 +83,14 @@ def _with_axis(function: Any) -> Any:
     input=spread,
     widen=False,
     warns=False,
-    ufunc=elementwise.everything,
+    ufunc=sums.sum_of_all,
     reference=_with_axis(np.sum),
     samples=reductions(),
 )
 def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
     """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
     array, result = prepared(input, dtype)
-    out = summed(array, axes_of(dim, input.ndim), keepdim)
+    out = sums.sum(array, axes_of(dim, input.ndim), keepdim)
     return out if out.dtype == result else converted(out, result)
 
 
@@ -122,13 +104,13 @@ def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
         return array
     new = len(shape) - len(size)
     if new >= 0 and shape[new:] == size:
-        return summed(array, tuple(range(new)) if size else None)
+        return sums.sum(array, tuple(range(new)) if size else None)
     axes = tuple(range(new)) + tuple(new + axis for axis, each in enumerate(size) if each == 1)
     if new < 0 or [1 if axis in axes else each for axis, each in enumerate(shape)][new:] != list(size):
         raise RuntimeError(
             f"size {list(size)} is not expandable to size {list(shape)}; sizes must be 1 or equal, from the last on"
         )
-    return summed(array, axes, True).reshape(size)
+    return sums.sum(array, axes, True).reshape(size)
 
 
 def _sum_to_size_samples() -> Iterator[Sample]:
@@ -194,7 +176,7 @@ def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
         g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
     ),
     widen=False,
-    ufunc=lambda input: elementwise.summed(input) / input.size,
+    ufunc=sums.mean_of_all,
     reference=_with_axis(np.mean),
     samples=reductions(of_nothing=False),
 )
@@ -209,8 +191,7 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
             f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {input.dtype if dtype is None else dtype}; pass dtype=mt.float32, for example"
         )
-    axes = axes_of(dim, input.ndim)
-    out = summed(array, axes, keepdim) / counted(input.shape, axes)
+    out = sums.sum(array, axes_of(dim, input.ndim), keepdim, mean=True)
     return out if out.dtype == result else converted(out, result)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..conversion import converted
 from ..dtypes import float32
+from ..kernels import sums
 from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import running_products, running_sums
 from ..op import Array, composite, op
@@ -19,7 +20,7 @@ from .exponential import logaddexp
 from .gradients import conjugated, restored
 from .join import cat
 from .order import ValuesIndices
-from .reduce import joined, prepared, reductions
+from .reduce import prepared, reductions
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod"]
 
@@ -233,7 +234,7 @@ def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
     array, result = prepared(input, dtype)
     axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
     axis = axis if input.ndim else ()
-    return joined("Product", np.multiply, array, axis, keepdim).astype(result, copy=False)
+    return np.asarray(sums.product(array, axis, keepdim)).astype(result, copy=False)
 
 
 # Logarithms of sums

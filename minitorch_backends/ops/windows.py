@@ -11,6 +11,7 @@ import numpy as np
 
 from ..kernels import pooling
 from ..kernels.conv.shapes import Steps, windows
+from ..kernels.sums import sum as sum_over
 from ..op import Array, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -134,16 +135,27 @@ def unfold_windows(input: Array, at: Windows):
     return windows(_widened(input, at, 0), at.kernel, at.output, steps).copy()
 
 
+_FEW = 12
+"""Windows that see a place, of which float32 sums one after the other lose at most 3 units in the last place."""
+
+
+def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
+    """The dtype in which what windows have at a place is added up."""
+    if math.prod(-(-taps // step) for taps, step in zip(at.kernel, at.stride, strict=True)) <= _FEW:
+        return dtype
+    return np.result_type(dtype, np.float64) if dtype.kind in "fc" else dtype
+
+
 @op(
     method=False, takes="ifc", warns=False, input=lambda g, at: unfold_windows(g, at),
     reference=_fold_reference, samples=_column_samples,
 )  # fmt: skip
 def fold_windows(input: Array, at: Windows):
     """The sum, at each place of an image (N, C, *size), of what windows (N, C, *kernel, *output) have there."""
-    wide = np.zeros((*input.shape[:2], *at.wide()), input.dtype)
+    wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
     for tap, place in at.taps():
         wide[place] += input[(slice(None), slice(None), *tap)]
-    return _inner(wide, at)
+    return _inner(wide, at).astype(input.dtype, copy=False)
 
 
 @op(
@@ -152,10 +164,11 @@ def fold_windows(input: Array, at: Windows):
 )  # fmt: skip
 def sum_windows(input: Array, at: Windows):
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output)."""
-    wide, total = _widened(input, at, 0), None
-    for _, place in at.taps():
-        total = wide[place].copy(order="K") if total is None else np.add(total, wide[place], out=total)
-    return total
+    seen = windows(_widened(input, at, 0), at.kernel, at.output, Steps(at.stride, at.padding, at.dilation))
+    if np.moveaxis(input, 1, -1).flags.c_contiguous:  # channels stay last
+        seen = np.moveaxis(seen, 1, -1)
+        return np.moveaxis(np.asarray(sum_over(seen, tuple(range(1, 1 + len(at.kernel))))), -1, 1)
+    return np.asarray(sum_over(seen, _kernel_axes(at)))
 
 
 def _spread_reference(input: Any, at: Windows) -> np.ndarray:
@@ -172,10 +185,10 @@ def spread_windows(input: Array, at: Windows):
     """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
     if input.ndim != 2 + len(at.output):
         raise RuntimeError(f"spread_windows: expected values (N, C, *{at.output}), and got shape {list(input.shape)}")
-    wide = np.zeros((*input.shape[:2], *at.wide()), input.dtype)
+    wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
     for _, place in at.taps():
         wide[place] += input
-    return _inner(wide, at)
+    return _inner(wide, at).astype(input.dtype, copy=False)
 
 
 # Largest values

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minitorch_backends.kernels import rows, threading
+from minitorch_backends.kernels import rows, sums, threading
 from minitorch_backends.kernels.elementwise.arrays import readable
 from minitorch_backends.kernels.rows import BY_ROWS
-from minitorch_backends.kernels.rows.arrays import MOST_COLUMNS, Dim, Shape
+from minitorch_backends.kernels.rows.arrays import Dim, Shape
 from minitorch_backends.kernels.rows.arrays import shape_of as shape_of_sizes
 
 every_function = pytest.mark.parametrize("name", BY_ROWS)
@@ -75,7 +75,7 @@ def test_rows_of_halves_are_computed_in_float32_and_rounded_once(name: str, dtyp
             assert (got.dtype, got.shape) == (dtype, shape)
             unit = 2.0**-11 if dtype is np.float16 else 2.0**-8
             assert np.all(np.abs(got - wanted) <= 1.01 * unit * np.abs(wanted) + 1e-6 * np.abs(wanted).max() + 2.0**-24)
-            assert np.mean(got.astype(np.float64) == rounded) > 0.99
+            assert np.sum(got.astype(np.float64) != rounded) <= max(0.01 * got.size, 1)  # float32 decides a tie
 
 
 @every_dtype
@@ -181,45 +181,16 @@ def test_threads_leave_the_bits_of_strips(name: str) -> None:
 
 
 @every_function
-def test_small_empty_and_long_rows_go_in_passes(name: str) -> None:
-    for shape in ((3, 5), (0, 5), (1, MOST_COLUMNS + 1)):
+def test_small_and_empty_rows_go_in_passes(name: str) -> None:
+    for shape in ((3, 5), (0, 5)):
         arrays = operands(name, np.float32, shape)
         assert shape_of(-1, arrays[0]) is None
         assert_near(of(BY_ROWS[name], name, arrays), wanted(name, arrays), np.float32, 64)
 
 
-@pytest.mark.parametrize(
-    ("shape", "dim"),
-    [
-        ((70, 1000), (1,)),
-        ((1000, 70), (-1,)),
-        ((16, 64, 8, 9), (0, 2, 3)),
-        ((40, 3, 700), (0, 2)),
-        ((9, 8, 30, 33), (2, 3)),
-        ((1000, 70), (0,)),
-        ((30_000, 33), (0,)),
-    ],
-)
-@every_dtype
-def test_sums_of_many_rows_lose_no_digits(shape: tuple, dim: tuple, dtype: Any) -> None:
-    x = (np.random.default_rng(0).standard_normal(shape) + 1).astype(dtype)
-    found = rows.total(x, dim)
-    exact = x.astype(np.longdouble).sum(dim, keepdims=True)
-    assert found.shape == exact.shape
-    assert np.all(np.abs(found - exact) <= 4 * np.finfo(dtype).eps * np.abs(x).sum(dim, keepdims=True))
-
-
-def test_other_sums_are_left_to_numpy() -> None:
+def test_other_extrema_are_left_to_numpy() -> None:
     x = np.ones((300, 400), np.float32)
-    assert rows.total(x, (1,)) is not None
-    for other, dim in (
-        (x[:9], (1,)),
-        (x.T, (1,)),
-        (x, (0, 1)),
-        (x.reshape(6, -1), (1,)),
-        (x.astype(int), (1,)),
-    ):
-        assert rows.total(other, dim) is None
+    assert rows.joined("Largest", x, (1,)) is not None
     assert rows.joined("Largest", x.T, None) is None
     assert rows.joined("Largest", x[:9], (1,)) is None
 
@@ -276,33 +247,13 @@ def factors(shape: tuple, dtype: Any) -> np.ndarray:
     return (np.exp(rng.standard_normal(shape) / 50) * rng.choice([-1, 1], shape)).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(
-    ("shape", "dim"),
-    [((70, 1000), (1,)), ((16, 64, 8, 9), (0, 2, 3)), ((1000, 70), (0,)), ((70, 1001), None), ((70_001,), (0,))],
-)
-def test_products_of_rows(shape: tuple, dim: tuple | None, dtype: Any) -> None:
-    x = factors(shape, dtype)
-    found = rows.joined("Product", x, dim)
-    if not readable(np.dtype(dtype)):
-        assert found is None
-        return
-    with np.errstate(all="ignore"):
-        wanted = np.prod(x.astype(np.longdouble), axis=dim, keepdims=dim is not None)
-        limit = wanted.astype(found.dtype)
-    unit = {np.float64: 2.0**-53, np.float32: 2.0**-24, np.float16: 2.0**-11}.get(dtype, 2.0**-8)
-    of_chain = x.size / found.size * min(unit, 2.0**-24)
-    within = np.abs(found - wanted) <= (unit + of_chain) * np.abs(wanted) + float(np.finfo(np.float32).tiny)
-    assert np.all(within | (found == limit))
-
-
 @every_dtype
 def test_products_of_hostile_values(dtype: Any) -> None:
     x = np.ones((300, 400), dtype)
     x[:6, 3:5] = [[math.inf, 0], [-math.inf, 2], [math.nan, 0], [-0.0, 3], [0, -3], [math.inf, math.nan]]
     with np.errstate(all="ignore"):
         for dim, array in ((1, x), (0, x.T.copy())):
-            found, wanted = rows.joined("Product", array, dim), np.prod(array, dim, keepdims=True)
+            found, wanted = sums.product(array, dim), np.prod(array, dim)
             assert np.array_equal(found, wanted, equal_nan=True)
             assert np.array_equal(np.signbit(found) & ~np.isnan(found), np.signbit(wanted) & ~np.isnan(wanted))
             assert np.array_equal(rows.running_products(array, dim), np.cumprod(array, dim), equal_nan=True)
@@ -349,16 +300,3 @@ def test_running_sums_of_hostile_values(dtype: Any) -> None:
                 assert np.array_equal(found, np.cumsum(array, dim), equal_nan=True)
     assert rows.running_sums(x.reshape(20, 10, 100), 1) is None
     assert rows.running_sums(x[:, ::2], 1) is None
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize(("shape", "dim"), [((70, 1000), (1,)), ((1000, 70), (0,)), ((16, 64, 8, 9), (0, 2, 3))])
-def test_sums_of_halves_are_in_float32(shape: tuple, dim: tuple, dtype: Any) -> None:
-    x = (np.random.default_rng(0).standard_normal(shape) + 1).astype(dtype)
-    found = rows.total(x, dim)
-    if not readable(np.dtype(dtype)):
-        assert found is None
-        return
-    wanted = x.astype(np.float64).sum(dim, keepdims=True)
-    assert found.dtype == np.float32
-    assert np.all(np.abs(found - wanted) <= 1e-6 * np.abs(x.astype(np.float64)).sum(dim, keepdims=True))

@@ -14,8 +14,8 @@ from ...dtypes import INTEGER, dtype_of
 from ...kernels.gemm.blas import dot, dots, matmul_of_batches, matmul_of_strided
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
+from ...kernels.sums import sum as sum_over
 from ..products import product, straight_dots, straight_product
-from ..reduce import summed
 from .equation import Labels
 from .layout import Pair
 
@@ -147,10 +147,10 @@ class Summation:
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
         if self.half:
-            return np.asarray(summed(array.astype(np.float32), self.axes)).astype(self.dtype).reshape(self.shape)
+            return np.asarray(sum_over(array, self.axes)).astype(self.dtype).reshape(self.shape)
         if self.dtype.kind in "biu":
             return np.asarray(np.add.reduce(array, self.axes, dtype=_INT64)).reshape(self.shape)
-        return np.asarray(summed(array, self.axes)).reshape(self.shape)
+        return np.asarray(sum_over(array, self.axes)).reshape(self.shape)
 
     def code(self, array: str, bind: Bind) -> str:
         return f"{bind(self)}({array})"
