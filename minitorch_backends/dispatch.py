@@ -54,6 +54,7 @@ class Op:
     """
 
     promote: Any
+    only_tensors: tuple[str, ...] | None
     widen: bool
     widen_rules: bool | None
     view: bool
@@ -89,7 +90,8 @@ class Op:
         self.switches = tuple(name for name, default in self.defaults.items() if type(default) is bool)
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
-        self.numbers = len(self.inputs) == 2 and self.promote in (True, "float") and self.ufunc is not None
+        either = len(self.inputs) == 2 and self.promote in (True, "float") and not self.must_be_tensor(1)
+        self.numbers = either and self.ufunc is not None
         self.compares = isinstance(self.ufunc, np.ufunc) and "ff->?" in self.ufunc.types
         self.rounds = self.compares or self.ufunc in (np.remainder, np.fmod)
         self.joint = "gradients" in rules
@@ -115,6 +117,10 @@ class Op:
     def make_plans(self) -> None:
         """Find what to save, for every set of inputs that need gradients."""
         self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
+
+    def must_be_tensor(self, index: int) -> bool:
+        """Whether an input may not be a Python number."""
+        return self.listed or not self.promoted[index] or self.inputs[index] in (self.only_tensors or ())
 
     def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
         """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result, or which

@@ -129,6 +129,7 @@ def op(
     name: str | None = None,
     called: str | None = None,
     promote: bool | str | tuple[str, ...] = False,
+    only_tensors: tuple[str, ...] | None = (),
     widen: bool = True,
     widen_rules: bool | None = None,
     view: bool = False,
@@ -159,6 +160,7 @@ def op(
         called: the function that users call, for the messages of an op that is a part of it.
         promote: True brings all inputs to their common type (and lets Python numbers be inputs), "float" also makes
             integers floating; a tuple names the only inputs that are promoted.
+        only_tensors: the promoted inputs that must be tensors. At least one input must be, unless this is None.
         widen: compute half types in float32 and round the result once.
         widen_rules: compute the gradients of half types so, which is done where `widen` is unless this says otherwise.
         view: the result may share the memory of the first input.
@@ -195,6 +197,7 @@ def op(
             "name": name,
             "called": called,
             "promote": promote,
+            "only_tensors": only_tensors,
             "widen": widen,
             "widen_rules": widen_rules,
             "view": view,

@@ -31,6 +31,8 @@ def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
     """
     if (plain := _plain(op, values)) is not None:
         return plain, None
+    if op.promote and not op.listed and op.only_tensors is not None and not any(map(_is_array, values)):
+        raise _no_tensor(op, 0, values[0])
     if not op.booleans and any(map(_is_boolean, values)):
         raise RuntimeError(f"{op.called}() is not implemented for booleans; use ^, logical_not or logical_xor")
     flags = op.promoted * len(values) if op.listed else op.promoted
@@ -87,7 +89,7 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
         array = value._array
     elif type(value) is _ndarray:
         array = value
-    elif dtype is not None and not op.listed and isinstance(value, _NUMBERS):
+    elif dtype is not None and isinstance(value, _NUMBERS) and not op.must_be_tensor(index):
         if op.scalar is not None and (dtype.category == INTEGER or op.promoted.count(True) == 1):
             return op.scalar(value, dtype, index)
         if dtype.category == INTEGER and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
@@ -96,19 +98,28 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
             raise RuntimeError(f"{op.called}(): {value} has more than 64 bits; expected an integer that int64 holds")
         return converted(np.asarray(value), _computed(op, dtype))
     else:
-        name = op.inputs[0 if op.listed else index]
-        if value is None and name in op.defaults:
+        if value is None and op.inputs[0 if op.listed else index] in op.defaults:
             return None
-        expected = "a Tensor or a number" if not op.listed and op.promoted[index] else "a Tensor"
-        raise TypeError(f"{op.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
+        raise _no_tensor(op, index, value)
     if dtype is None or array.dtype is dtype.dtype:
         return array
     return converted(array, dtype.dtype if array.ndim else _computed(op, dtype))
 
 
+def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
+    name, expected = op.inputs[0 if op.listed else index], "a Tensor or a number"
+    if isinstance(value, _NUMBERS) or op.must_be_tensor(index):
+        expected = "a Tensor"
+    return TypeError(f"{op.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
+
+
 def _computed(op: Any, dtype: DType) -> np.dtype:
     """The type of numbers, and tensors without dimensions, that meet operands of `dtype`."""
     return _FLOAT32 if op.widen and dtype in _HALVES and not op.rounds else dtype.dtype
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, _ndarray))
 
 
 def _is_boolean(value: Any) -> bool:

@@ -213,9 +213,9 @@ def _operands(op: Any) -> Iterator[str]:
             yield f"        elif {name} is None: _{index} = None"
         if op.promoted[index]:
             number = f"_kind is float or (_kind is int and -_exact <= {name} <= _exact)"
-            if index != leading:
+            if index != leading and not op.must_be_tensor(index):
                 yield f"        elif ({number}) and _dtype in _real: _{index} = _asarray({name}, _dtype)"
-            elif op.promoted.count(True) == 1:
+            elif index == leading and op.promoted.count(True) == 1 < len(op.inputs):
                 yield f"        elif {number}: _{index} = _alone({index}, {name})"
         yield "        else: return _unusual"
 

@@ -401,4 +401,33 @@ MODULES = [
     BadCall("dropout with a bad probability", lambda m: m.nn.Dropout(-0.5), ValueError, ("-0.5",)),
 ]
 
-BAD_CALLS = [*SHAPES, *DIMENSIONS, *INDICES, *DTYPES, *ARGUMENTS, *AUTOGRAD, *EDGES, *MODULES]
+OPERANDS = [
+    BadCall("a number compared with a tensor", lambda m: m.lt(2, ones(m, 3)), TypeError, ("'input'", "Tensor", "int")),
+    BadCall("a maximum with a number", lambda m: m.maximum(ones(m, 3), 2.0), TypeError, ("'other'", "float")),
+    BadCall("two numbers to a power", lambda m: m.pow(2, 3), TypeError, ("'input'", "int")),
+    BadCall("the sine of a number", lambda m: m.sin(2.0), TypeError, ("'input'", "float")),
+    BadCall("a hypotenuse of an integer", lambda m: m.hypot(integers(m, 3), 4), TypeError, ("'other'", "int")),
+    BadCall(
+        "parts of two dtypes",
+        lambda m: m.complex(ones(m, 3), ones(m, 3, dtype="float64")),
+        RuntimeError,
+        ("imag", "float32", "float64"),
+    ),
+    BadCall("draws from integers", lambda m: m.multinomial(integers(m, 1, 0), 2), RuntimeError, ("int64", "float()")),
+    BadCall(
+        "a start of several integers",
+        lambda m: m.narrow(ones(m, 4), 0, integers(m, 0, 1), 2),
+        RuntimeError,
+        ("start", "[2]"),
+    ),
+    BadCall("a vector that is rotated", lambda m: m.rot90(ones(m, 3)), RuntimeError, ("2 dimensions", "got 1")),
+    BadCall("nothing to concatenate", lambda m: m.cat([]), ValueError, ("non-empty", "[]")),
+    BadCall(
+        "an adaptive pool of a matrix",
+        lambda m: m.nn.functional.adaptive_max_pool2d(ones(m, 2, 3), (2, 2)),
+        ValueError,
+        ("3 or 4 dimensions", "[2, 3]"),
+    ),
+]
+
+BAD_CALLS = [*SHAPES, *DIMENSIONS, *INDICES, *DTYPES, *ARGUMENTS, *AUTOGRAD, *EDGES, *MODULES, *OPERANDS]

@@ -598,3 +598,18 @@ def test_reductions_in_place_and_what_they_refuse() -> None:
         with pytest.raises(error, match=r"index_reduce\(\): "):
             x.index_reduce_(0, *arguments)
     assert x.tolist() == [-2, 2, 3]
+
+
+def test_writes_by_masks_and_positions_as_they_broadcast() -> None:
+    mask = mt.tensor([[True, False], [False, True]])
+    assert mt.tensor([1, 2]).masked_scatter(mask, mt.tensor([7, 8])).tolist() == [[7, 2], [1, 8]]
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        mt.tensor([1, 2]).masked_scatter_(mask, mt.tensor([7, 8]))
+    value = mt.tensor(3.0, requires_grad=True)
+    mt.zeros(4).index_fill(0, mt.tensor([1, 1, -1]), value).sum().backward()
+    assert value.grad.item() == 2.0, "a place that is named twice holds the value once"
+    flags = mt.tensor([False, False])
+    assert flags.index_add(0, mt.tensor([1, 1]), mt.tensor([True, True])).tolist() == [False, True]
+    assert flags.index_add(0, mt.tensor([0]), mt.tensor([True]), alpha=False).tolist() == [False, False]
+    for found in (mt.gather(mt.ones(3), 0, mt.ones(0, dtype=mt.uint8)), mt.ones(3).gather(0, mt.ones(0))):
+        assert found.shape == (0,)

@@ -654,7 +654,13 @@ def test_norms_of_half_types_round_once() -> None:
 BAD = [
     (ValueError, "more than 1 value per channel", lambda: F.batch_norm(zeros(1, 3), None, None, training=True)),
     (ValueError, "more than 1 value per channel", lambda: F.group_norm(zeros(1, 4, 1), 4)),
-    (RuntimeError, "running_mean and running_var", lambda: F.batch_norm(zeros(2, 3), None, None)),
+    (RuntimeError, "batch_norm(): running_mean must be a Tensor", lambda: F.batch_norm(zeros(2, 3), None, None)),
+    (ValueError, "got no running_var", lambda: F.batch_norm(zeros(2, 3), zeros(3), None, training=True)),
+    (
+        RuntimeError,
+        "instance_norm(): running_var must be a Tensor",
+        lambda: F.instance_norm(zeros(2, 3, 2), zeros(3), None, use_input_stats=False),
+    ),
     (RuntimeError, "weight to be of shape [3]", lambda: F.batch_norm(zeros(2, 3), zeros(3), zeros(3), zeros(4))),
     (RuntimeError, "at least 2 dimensions", lambda: F.group_norm(zeros(3), 1)),
     (RuntimeError, "num_groups=2", lambda: F.group_norm(zeros(2, 3), 2)),

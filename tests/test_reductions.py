@@ -126,8 +126,8 @@ def test_norms() -> None:
     assert gradient(lambda x: x.norm(2, 1), [[3.0, -4.0], [0.0, 0.0]]) == [[0.6, -0.8], [0, 0]]
     assert gradient(lambda x: x.norm(3, 1), [[0.0, 0.0]]) == [[0, 0]]
     assert gradient(lambda x: x.norm(math.inf), [2.0, -2.0, 1.0]) == [0.5, -0.5, 0]
-    with pytest.raises(RuntimeError, match="'nuc'"):
-        x.norm("nuc")
+    with pytest.raises(RuntimeError, match="'foo'"):
+        x.norm("foo")
     with pytest.raises(RuntimeError, match="p=inf"):
         mt.ones(0).norm(math.inf)
 

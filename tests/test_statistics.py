@@ -98,7 +98,7 @@ def test_the_slope_of_sinc_is_exact_where_its_terms_cancel(size: float) -> None:
     ("call", "says"),
     [
         (lambda: mt.bincount(mt.tensor([1 << 60])), "more elements than memory has addresses"),
-        (lambda: mt.quantile(mt.ones(3), 1.5), r"q values must be in the range \[0, 1\], and got 1.5"),
+        (lambda: mt.quantile(mt.ones(3), 1.5), r"q must be in the range \[0, 1\], got 1.5"),
         (lambda: mt.quantile(mt.ones(3), mt.ones(1, dtype=mt.float64)), "same dtype as the input"),
         (lambda: mt.quantile(mt.ones(0), 0.5), "must be non-empty"),
         (lambda: mt.quantile(mt.ones(3), 0.5, interpolation="cubic"), "must be one of linear, lower"),
@@ -184,3 +184,23 @@ def test_histograms_count_edges_and_refuse() -> None:
     ):
         with pytest.raises(RuntimeError, match=says):
             mt.histogram(x, bins, **options)
+
+
+def test_gradients_of_quantiles_by_their_ranks() -> None:
+    """Between sorted neighbours the quantile grows by their distance times (count - 1)."""
+    x = mt.tensor([4.0, 1.0, 2.0], dtype=mt.float64)
+    q = mt.tensor([0.25, 0.9], dtype=mt.float64, requires_grad=True)
+    mt.quantile(x, q).sum().backward()
+    assert q.grad.tolist() == [2.0, 4.0]
+    q.grad = None
+    mt.nanquantile(mt.tensor([4.0, math.nan, 1.0], dtype=mt.float64), q).sum().backward()
+    assert q.grad.tolist() == [3.0, 3.0]
+
+
+def test_covariances_are_promoted_with_their_weights() -> None:
+    x = mt.tensor([[1.0, 2.0, 4.0]], dtype=mt.bfloat16)
+    weights = mt.tensor([1.0, 1.0, 2.0])
+    found = mt.cov(x, aweights=weights)
+    assert found.dtype is mt.float32
+    assert found.item() == pytest.approx(float(np.cov([1.0, 2.0, 4.0], aweights=[1, 1, 2])), rel=1e-6)
+    assert mt.cov(x.double(), aweights=weights).dtype is mt.float64

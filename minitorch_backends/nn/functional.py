@@ -42,7 +42,9 @@ from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_nor
 from ..ops.padding import pad
 from ..ops.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from ..ops.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
-from ..ops.softmax import log_softmax, softmax, softmin
+from ..ops.softmax import log_softmax as _log_softmax
+from ..ops.softmax import softmax as _softmax
+from ..ops.softmax import softmin as _softmin
 from ..ops.trigonometric import tanh
 from ..tensor import Tensor
 
@@ -247,3 +249,24 @@ poisson_nll_loss = _by_position(_loss.poisson_nll_loss)
 smooth_l1_loss = _by_position(_loss.smooth_l1_loss)
 soft_margin_loss = _by_position(_loss.soft_margin_loss)
 triplet_margin_loss = _by_position(_distance.triplet_margin_loss)
+
+
+def _with_implicit_dim(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function`, a softmax, with torch's deprecated choice of a `dim` that is left out: 0 for tensors of 0, 1 and 3
+    dimensions, 1 for others. torch's `_stacklevel` says nothing: the warning always points to the caller's line.
+    """
+
+    def call(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+        if dim is None:
+            warn_caller(f"{function.__name__}(): the implicit choice of dim is deprecated; pass dim")
+            dim = 0 if input.ndim in (0, 1, 3) else 1
+        return function(input, dim, dtype)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__, call.__module__ = function.__doc__, __name__
+    return call
+
+
+log_softmax = _with_implicit_dim(_log_softmax)
+softmax = _with_implicit_dim(_softmax)
+softmin = _with_implicit_dim(_softmin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ..autograd.modes import derives
 from ..factories import empty
@@ -100,16 +100,21 @@ class Bilinear(Module):
 class Embedding(Module):
     """The rows of `weight`, (num_embeddings, embedding_dim), that integers name.
 
-    Rows start normal, `padding_idx` at 0.
+    Rows start normal, `padding_idx` at 0. The other options are those of `functional.embedding`.
     """
 
     weight: Parameter
+    _OPTIONS: ClassVar = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
 
     def __init__(
         self,
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -118,6 +123,8 @@ class Embedding(Module):
                 raise AssertionError(f"padding_idx={padding_idx} must be within num_embeddings={num_embeddings}")
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.max_norm, self.norm_type = max_norm, norm_type
+        self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
         self.reset_parameters()
 
@@ -128,11 +135,12 @@ class Embedding(Module):
             init.zeros_(self.weight.detach()[self.padding_idx])
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, *(getattr(self, name) for name in self._OPTIONS))
 
     def extra_repr(self) -> str:
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        options = {"padding_idx": None} | self._OPTIONS
+        changed = [f", {name}={getattr(self, name)}" for name in options if getattr(self, name) != options[name]]
+        return f"{self.num_embeddings}, {self.embedding_dim}{''.join(changed)}"
 
 
 class Identity(Module):

@@ -221,15 +221,15 @@ class GLU(OfFunction, function=F.glu):
     """One half of the input along `dim`, times the sigmoid of the other."""
 
 
-class Softmax(OfFunction, function=F.softmax, dtype=None):
+class Softmax(OfFunction, function=F.softmax, _stacklevel=5, dtype=None):
     """exp(input), divided by the sums along `dim`."""
 
 
-class Softmin(OfFunction, function=F.softmin, dtype=None):
+class Softmin(OfFunction, function=F.softmin, _stacklevel=5, dtype=None):
     """`Softmax` of -input."""
 
 
-class LogSoftmax(OfFunction, function=F.log_softmax, dtype=None):
+class LogSoftmax(OfFunction, function=F.log_softmax, _stacklevel=5, dtype=None):
     """The logarithm of `Softmax`."""
 
 

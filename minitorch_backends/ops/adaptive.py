@@ -66,11 +66,13 @@ def _mean_along(x: Tensor, dim: int, count: int) -> Tensor:
     return seen.sum(dim + 1) / adopt(counts.reshape(-1, *behind))
 
 
-def _check(name: str, checked: int, dims: int, input: Tensor) -> None:
+def _check(name: str, checked: int, dims: int, input: Tensor, output_size: Any) -> None:
     """Raise RuntimeError for another number of dimensions, and where one of the last `checked` is empty."""
     shape = list(input.shape)
     if len(shape) not in (dims + 1, dims + 2):
-        raise RuntimeError(f"{name}: expected {dims + 1}D or {dims + 2}D tensor, but got {shape}")
+        raise (ValueError if not isinstance(output_size, int) and 1 < dims >= len(shape) else RuntimeError)(
+            f"{name}(): input must have {dims + 1} or {dims + 2} dimensions, got shape {shape}"
+        )
     for dim in range(len(shape) - checked, len(shape)):
         if shape[dim] == 0:
             raise RuntimeError(
@@ -80,7 +82,7 @@ def _check(name: str, checked: int, dims: int, input: Tensor) -> None:
 
 
 def _average(name: str, dims: int, input: Tensor, output_size: Any) -> Tensor:
-    _check(name, dims, dims, input)
+    _check(name, dims, dims, input, output_size)
     wanted = _output_size(name, dims, output_size, input._array.shape[-dims:])
     x = widened(input)
     if wanted == (1,) * dims:
@@ -92,7 +94,7 @@ def _average(name: str, dims: int, input: Tensor, output_size: Any) -> Tensor:
 
 
 def _largest(name: str, dims: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
-    _check(name, dims + 1, dims, input)
+    _check(name, dims + 1, dims, input, output_size)
     wanted = _output_size(name, dims, output_size, input._array.shape[-dims:])
     x = input if input.ndim == dims + 2 else input.unsqueeze(0)
     array, size = x._array, x._array.shape[2:]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd.half_types import widened
 from ..conversion import fitted_number
-from ..dtypes import INTEGER, promote_types, to_dtype
+from ..dtypes import INTEGER, bool_, promote_types, to_dtype
 from ..kernels.elementwise import is_half
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
@@ -151,7 +151,7 @@ def addmv(
 
 @composite(
     inplace=True,
-    takes="ifc",
+    takes="bifc",
     deprecated=_scaled_first("vec1", "vec2"),
     reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
     samples=lambda: iter(
@@ -170,6 +170,10 @@ def addr(
     dtype = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
     if dtype.category <= INTEGER and (isinstance(beta, float) or isinstance(alpha, float)):
         raise RuntimeError(f"addr(): for integers, beta and alpha must be no floating point numbers: {beta}, {alpha}")
+    if dtype is bool_:
+        product = vec1.unsqueeze(1).logical_and(vec2.unsqueeze(0))
+        refuse_unfit("addr", input._array, product._array.shape)
+        return product & bool(alpha) | input & bool(beta)
     column, row = vec1.to(dtype).unsqueeze(1), vec2.to(dtype).unsqueeze(0)
     return addmm(input.to(dtype), column, row, beta=beta, alpha=alpha, precision=precision)
 

@@ -68,6 +68,8 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims {list(dims)}")
+    if input._array.ndim < 2:
+        raise RuntimeError(f"rot90(): input must have at least 2 dimensions, got {input._array.ndim}")
     first, second = wrap_dims(tuple(dims), input._array.ndim)
     turns = k % 4
     if turns == 0:

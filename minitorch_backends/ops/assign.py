@@ -22,14 +22,21 @@ def at_least_vector(input: Tensor) -> Any:
     return input if input._array.ndim else reshape(input, (1,))
 
 
-def assigning(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def assigning(
+    *, expanded: Callable[..., Tensor] | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays,
     accumulate).
+
+    `expanded` gives the tensor of which the function, but not the in-place form, writes a copy: by default the first
+    argument.
     """
 
     def declare(arguments: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(arguments)
         def function(input: Tensor, *args: Any, **named: Any) -> Tensor:
+            if expanded is not None:
+                input = expanded(input, *args, **named)
             values, arrays, accumulate = arguments(input, *args, **named)
             result = index_assign(at_least_vector(input), values, kept(arrays, input, values), accumulate)
             return result if input._array.ndim else reshape(result, ())

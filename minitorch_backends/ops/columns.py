@@ -158,7 +158,7 @@ def _unfold_flat_reference(input: Any, kernel_size: Any, dilation: Any = 1, padd
     return found if input.ndim == 4 else found[0]
 
 
-@floating_composite(takes="fc", reference=_unfold_flat_reference, samples=_unfold_samples)
+@floating_composite(takes="bfc", reference=_unfold_flat_reference, samples=_unfold_samples)
 def unfold_images(
     input: Tensor, kernel_size: Given, dilation: Given = 1, padding: Given = 0, stride: Given = 1
 ) -> Tensor:

@@ -52,19 +52,37 @@ def _comparable() -> Iterator[Sample]:
     yield sample(array, 1)
 
 
-@op(promote=True, warns=False, inplace=True, ufunc=np.equal, reference=np.equal, samples=_comparable)
+@op(
+    promote=True,
+    only_tensors=("input",),
+    warns=False,
+    inplace=True,
+    ufunc=np.equal,
+    reference=np.equal,
+    samples=_comparable,
+)
 def eq(input: Array, other: Array):
     """Where the two are equal; NaN equals nothing."""
     return np.equal(input, other)
 
 
-@op(promote=True, warns=False, inplace=True, ufunc=np.not_equal, reference=np.not_equal, samples=_comparable)
+@op(
+    promote=True,
+    only_tensors=("input",),
+    warns=False,
+    inplace=True,
+    ufunc=np.not_equal,
+    reference=np.not_equal,
+    samples=_comparable,
+)
 def ne(input: Array, other: Array):
     """Where the two differ."""
     return np.not_equal(input, other)
 
 
-_ordering: Any = functools.partial(op, promote=True, warns=False, inplace=True, takes="bif", samples=_comparable)
+_ordering: Any = functools.partial(
+    op, promote=True, only_tensors=("input",), warns=False, inplace=True, takes="bif", samples=_comparable
+)
 
 
 @_ordering(ufunc=np.less, operators=("__lt__",), reference=np.less)
@@ -163,6 +181,7 @@ def _near() -> Iterator[Sample]:
 
 @op(
     promote=True,
+    only_tensors=("input", "other"),
     reference=lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: np.isclose(
         input, other, rtol, atol, equal_nan
     ),
@@ -214,6 +233,7 @@ def _of_the_chosen(g: Tensor, passed_over: Tensor, tied: Tensor) -> Tensor:
     input=lambda g, input, other: _of_the_chosen(g, input < other, input == other),
     other=lambda g, input, other: _of_the_chosen(g, other < input, input == other),
     promote=True,
+    only_tensors=("input", "other"),
     warns=False,
     takes="bif",
     ufunc=np.maximum,
@@ -229,6 +249,7 @@ def maximum(input: Array, other: Array):
     input=lambda g, input, other: _of_the_chosen(g, input > other, input == other),
     other=lambda g, input, other: _of_the_chosen(g, other > input, input == other),
     promote=True,
+    only_tensors=("input", "other"),
     warns=False,
     takes="bif",
     ufunc=np.minimum,
@@ -244,6 +265,7 @@ def minimum(input: Array, other: Array):
     input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
     promote=True,
+    only_tensors=("input", "other"),
     warns=False,
     takes="bif",
     ufunc=np.fmax,
@@ -259,6 +281,7 @@ def fmax(input: Array, other: Array):
     input=lambda g, input, other: g.where((input <= other) | (other != other), 0),
     other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
     promote=True,
+    only_tensors=("input", "other"),
     warns=False,
     takes="bif",
     ufunc=np.fmin,

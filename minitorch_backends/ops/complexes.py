@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import dtype_of
 from ..kernels.elementwise import sign as sign_of_real
 from ..op import Array, composite, op
 from ..samples import Sample, between, pairs, sample, unary_samples
@@ -158,6 +159,14 @@ def view_as_complex(input: Array):
     return input.view(np.complex64 if input.itemsize == 4 else np.complex128)[..., 0]
 
 
+def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: np.ndarray) -> None:
+    if part.dtype != like.dtype:
+        raise RuntimeError(
+            f"{name}(): {argument} must have the dtype of {other}, {dtype_of(like)!r}, got {dtype_of(part)!r}; use "
+            f"{argument}.to({other}.dtype)"
+        )
+
+
 @op(
     real=lambda g: g.real,
     imag=lambda g: g.imag,
@@ -167,7 +176,8 @@ def view_as_complex(input: Array):
     samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def complex(real: Array, imag: Array):
-    """Complex numbers from their parts, which may be infinite or NaN."""
+    """Complex numbers from their parts, which may be infinite or NaN, and have one dtype."""
+    _refuse_mixed("complex", "imag", imag, "real", real)
     shape = np.broadcast_shapes(real.shape, imag.shape)
     out = np.empty(shape, np.complex128 if real.dtype == np.float64 else np.complex64)
     out.real, out.imag = real, imag
@@ -252,7 +262,8 @@ def angle(input: Array):
     samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def polar(abs: Array, angle: Array):
-    """Complex numbers from their absolute values and angles."""
+    """Complex numbers from their absolute values and angles, which have one dtype."""
+    _refuse_mixed("polar", "angle", angle, "abs", abs)
     return abs * np.cos(angle) + 1j * (abs * np.sin(angle))
 
 

@@ -71,7 +71,7 @@ def _pairwise_reference(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, kee
     return (np.abs(x1 - x2 + eps) ** p).sum(-1, keepdims=keepdim) ** (1 / p)
 
 
-@floating_composite(widen=True, takes="fc", reference=_pairwise_reference, samples=_pairwise_samples)
+@floating_composite(widen=True, takes="ifc", reference=_pairwise_reference, samples=_pairwise_samples)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension."""
     return (x1 - x2 + eps).norm(p, -1, keepdim)
@@ -88,7 +88,7 @@ def _ranking_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2, 0), between(-2, 2, 0), np.zeros(0, np.int64), reduction="sum")
 
 
-@floating_composite(widen=True, reference=_ranking_reference, samples=_ranking_samples)
+@floating_composite(widen=True, takes="if", reference=_ranking_reference, samples=_ranking_samples)
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -139,7 +139,7 @@ def _cosine_embedding_samples() -> Iterator[Sample]:
     yield sample(first[:0], second[:0], np.zeros(0, np.int64), reduction="sum")
 
 
-@floating_composite(widen=True, reference=_cosine_embedding_reference, samples=_cosine_embedding_samples)
+@floating_composite(widen=True, takes="bif", reference=_cosine_embedding_reference, samples=_cosine_embedding_samples)
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -154,7 +154,7 @@ def cosine_embedding_loss(
             "cosine_embedding_loss: expected (batch, size) twice and (batch), or without batches, "
             f"and got shapes {shapes}"
         )
-    squares = [(each.square().sum(-1) + 1e-12) for each in (input1, input2)]
+    squares = [((each * each).sum(-1) + 1e-12) for each in (input1, input2)]
     cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
     far = (cosine - margin).clamp(min=0).where(target == -1, 0)
     return reduced((1 - cosine).where(target == 1, far), reduction)
@@ -181,7 +181,7 @@ def _triplet_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.3), between(-2, 2.6), between(-2, 2.9))
 
 
-@floating_composite(widen=True, takes="fc", reference=_triplet_reference, samples=_triplet_samples)
+@floating_composite(widen=True, takes="ifc", reference=_triplet_reference, samples=_triplet_samples)
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

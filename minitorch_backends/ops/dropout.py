@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..arguments import refuse_other_than_bool
+from ..arguments import refuse_other_than_bool, warn_caller
 from ..dtypes import FLOATING
 from ..op import composite
 from ..samples import Sample, arrays_like, between, sample
@@ -30,8 +30,6 @@ def _image_samples(dims: int) -> Callable[[], Iterator[Sample]]:
             yield sample(between(-2, 2, *shape), p, training=training)
             yield sample(between(-2, 2, *shape[::-1]).T, p, training=training)
         yield sample(between(-2, 2, 0, *shape[1:]), 1.0)
-        if dims > 1:
-            yield sample(between(-2, 2), 0.3, training=False)
 
     return samples
 
@@ -81,13 +79,16 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 
 def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
     shape, name = input._array.shape, f"dropout{dims}d"
-    if not training and dims > 1:  # torch's dropout1d looks at the shape all the same
-        _check(name, input, p, training)
-        return input
-    if len(shape) not in (dims + 1, dims + 2):
-        raise RuntimeError(f"{name}: Expected {dims + 1}D or {dims + 2}D input, but received a {len(shape)}D input")
     channels = len(shape) - dims
-    return _dropped(name, input, p, training, (*shape[:channels], *(1,) * dims))
+    if channels not in (1, 2):
+        expected = f"{name}(): input must have {dims + 1} or {dims + 2} dimensions, got {len(shape)}"
+        if dims == 1:
+            raise RuntimeError(expected)
+        warn_caller(f"{expected}; other numbers are deprecated, use dropout()")
+        if training and len(shape) < 2:
+            raise RuntimeError(f"{name}(): input must have at least 2 dimensions, got {len(shape)}")
+        channels = 2
+    return _dropped(name, input, p, training, (*shape[:channels], *(1,) * (len(shape) - channels)))
 
 
 @composite(method=False, reference=_reference, samples=_image_samples(1))
@@ -99,13 +100,14 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 @composite(method=False, reference=_reference, samples=_image_samples(2))
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, H, W) or (C, H, W). torch reads three dimensions as (N, C, L), and warns
-    that this will change."""
+    that this will change. Of other numbers of dimensions the first two count as batch and channels, with a warning."""
     return _of_channels(input, 2, p, training)
 
 
 @composite(method=False, reference=_reference, samples=_image_samples(3))
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
-    """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W). Of other numbers of dimensions the first two
+    count as batch and channels, with a warning."""
     return _of_channels(input, 3, p, training)
 
 

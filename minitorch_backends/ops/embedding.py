@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.modes import no_grad
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, adopt
 from .accumulate import add_rows
 from .dims import addressable
 
@@ -72,15 +73,27 @@ def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: in
     return out
 
 
+def _of_rows(
+    g: Tensor, input: Tensor, weight_shape: tuple[int, ...], padding_idx: int | None, scale_grad_by_freq: bool
+) -> Tensor:
+    if scale_grad_by_freq:
+        _, place, count = np.unique(input._array, return_inverse=True, return_counts=True)
+        g = g / adopt(count[place.reshape(input.shape), None].astype(g._array.dtype))
+    return embedding_sums(g, input, weight_shape[0], padding_idx)
+
+
 @op(
     method=False,
     widen=False,
-    weight=lambda g, input, weight_shape, padding_idx: embedding_sums(g, input, weight_shape[0], padding_idx),
+    weight=_of_rows,
     reference=lambda input, weight, padding_idx=None: weight[input],
     samples=_rows_samples,
 )
-def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None):
-    """The rows of `weight` that the integers `input` name; the row `padding_idx` gets no gradient."""
+def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False):
+    """The rows of `weight` that the integers `input` name; the row `padding_idx` gets no gradient.
+
+    `scale_grad_by_freq` divides a row's gradient by how often it is named.
+    """
     _check_range(input, weight.shape[0])
     return weight[input]
 
@@ -90,10 +103,21 @@ def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None):
     reference=lambda input, weight, padding_idx=None: weight[input],
     samples=_rows_samples,
 )
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """The rows of `weight`, (num_embeddings, embedding_dim), that the integers `input` name: (..., embedding_dim).
 
-    The row `padding_idx`, which may count from the end, gets no gradient. Raises IndexError for an index out of range.
+    The row `padding_idx`, which may count from the end, gets no gradient. With `max_norm` the named rows of `weight`
+    whose norm of order `norm_type` is larger are first scaled down to it, in place and unrecorded.
+    `scale_grad_by_freq` divides a row's gradient by how often it is named. Gradients are dense, also if `sparse`.
+    Raises IndexError for an index out of range.
     """
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, and it has shape {list(weight.shape)}")
@@ -102,7 +126,12 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
         if not -count <= padding_idx < count:
             raise AssertionError(f"padding_idx={padding_idx} must be within the {count} rows of the weight")
         padding_idx %= count
-    return embedding_rows(input, weight, padding_idx)
+    if max_norm is not None:
+        _check_range(input._array, count)
+        named = adopt(np.unique(input._array))
+        with no_grad():
+            weight.index_copy_(0, named, weight[named].renorm(norm_type, 0, max_norm))
+    return embedding_rows(input, weight, padding_idx, scale_grad_by_freq)
 
 
 def _one_hot_samples() -> Iterator[Sample]:

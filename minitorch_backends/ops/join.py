@@ -23,7 +23,9 @@ __all__ = [
 def _sequence_of(name: str, tensors: Any) -> list[Any]:
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError(f"{name}(): expected a non-empty list of Tensors, and got {tensors!r}")
+        raise (ValueError if name == "cat" else RuntimeError)(
+            f"{name}(): tensors must be a non-empty list of Tensors, got {tensors!r}"
+        )
     return tensors
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.half_types import widened
+from ..dtypes import FLOATING, get_default_dtype
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .activation import relu
@@ -40,7 +41,7 @@ def _response_reference(input: Any, size: int, alpha: float = 1e-4, beta: float 
     return out
 
 
-@floating_composite(takes="fc", reference=_response_reference, samples=_response_samples)
+@floating_composite(takes="ifc", reference=_response_reference, samples=_response_samples)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """input / (k + alpha * m)**beta, m being the mean of squares of `size` neighbouring channels, those beyond the
     first and the last one counting as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification with deep
@@ -52,14 +53,14 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if size < 1:
         raise ValueError(f"local_response_norm: expected a size of at least 1, and got {size}")
-    x = widened(input)
+    x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
     channels = x.shape[1]
     squares = constant_pad(x * x, ((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (x.ndim - 2)))
     total = squares.narrow(1, 0, channels)
     for step in range(1, size):
         total = total + squares.narrow(1, step, channels)
     result = x / (total * (alpha / size) + k) ** beta
-    return result.to(input.dtype) if result.dtype is not input.dtype else result
+    return result.to(input.dtype) if input.dtype.category >= FLOATING else result
 
 
 _SIZES = ((7,), (5, 6), (4, 3, 5))

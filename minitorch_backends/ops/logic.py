@@ -113,13 +113,13 @@ def bitwise_right_shift(input: Array, other: Array):
     return np.right_shift(input, other)
 
 
-@op(promote=True, takes="i", inplace=True, reference=np.gcd, samples=_whole)
+@op(promote=True, only_tensors=("input", "other"), takes="i", inplace=True, reference=np.gcd, samples=_whole)
 def gcd(input: Array, other: Array):
     """The greatest common divisor."""
     return np.gcd(input, other)
 
 
-@op(promote=True, takes="i", inplace=True, reference=np.lcm, samples=_whole)
+@op(promote=True, only_tensors=("input", "other"), takes="i", inplace=True, reference=np.lcm, samples=_whole)
 def lcm(input: Array, other: Array):
     """The least common multiple."""
     return np.lcm(input, other)

@@ -14,7 +14,7 @@ from ..tensor import Tensor, adopt
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import shape_of, wrap_dim
 from .fill import number_as
-from .grid import broadcast_tensors
+from .grid import broadcast_shapes, broadcast_tensors
 from .index import read, read_where
 from .indices import index_arrays
 from .shape import ravel, reshape
@@ -92,7 +92,7 @@ def _add_reference(
 
 
 @assigning(
-    takes="ifc",
+    takes="bifc",
     reference=_add_reference,
     samples=_write_samples(
         sample(between(-2, 2, 3, 4), 0, np.array([1, 1, 0]), between(-3, 3, 3, 4)),
@@ -104,11 +104,11 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
     Raises RuntimeError for a source of another shape or dtype and for positions out of bounds.
     """
-    if input.dtype is bool_:
-        raise RuntimeError("index_add() is not implemented for mt.bool; use input.int(), or index_put")
     places = places_along("index_add", input, dim, index)
     refuse_source("index_add", input, dim, index, source)
-    if alpha != 1:
+    if source.dtype is bool_:
+        source = source & bool(alpha)
+    elif alpha != 1:
         source = source * (int(alpha) if source.dtype.category == INTEGER else alpha)
     return source, places, True
 
@@ -147,11 +147,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
         )
-    return (
-        (value.to(input.dtype) if isinstance(value, Tensor) else number_as(value, input, "value")),
-        places_along("index_fill", input, dim, index, error=IndexError, from_end=True),
-        False,
-    )
+    places = places_along("index_fill", input, dim, index, error=IndexError, from_end=True)
+    if not isinstance(value, Tensor):
+        return number_as(value, input, "value"), places, False
+    *before, positions = places
+    return value.to(input.dtype), (*before, np.unique(positions)), False  # each place once, for the gradient of value
 
 
 def _put_samples() -> Any:
@@ -315,10 +315,15 @@ def _masked_scatter_reference(input: np.ndarray, mask: np.ndarray, source: np.nd
     return out
 
 
-@assigning(reference=_masked_scatter_reference, samples=_masked_scatter_samples)
+def _expanded_to_mask(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    _refuse_mask("masked_scatter", mask)
+    return input.expand(broadcast_shapes(input._array.shape, mask._array.shape))
+
+
+@assigning(expanded=_expanded_to_mask, reference=_masked_scatter_reference, samples=_masked_scatter_samples)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
-    """A copy with the elements of `source`, one after the other, where `mask` is true; the mask broadcasts to the
-    tensor.
+    """A copy with the elements of `source`, one after the other, where `mask` is true. The tensor and the mask
+    broadcast; the mask of `masked_scatter_` to the tensor.
 
     Raises RuntimeError for a mask that is not boolean and for a source with too few elements.
     """

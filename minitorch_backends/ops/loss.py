@@ -90,7 +90,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tenso
 
 @floating_composite(
     widen=True,
-    takes="fc",
+    takes="ifc",
     reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
     samples=compared(-2, 2, -3, 2),
 )

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .gradients import axes_of, conjugated, restored, zero
 from .reduce import counted, mean, reductions
 
-__all__ = ["logsumexp", "norm", "std", "std_mean", "var", "var_mean"]
+__all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
 
 
 # Variances
@@ -279,19 +279,16 @@ def _norm_reference(
 
 
 @op(
+    called="norm",
+    method=False,
     row_major=True,
     input=_norm_gradient,
     takes="fc",
     reference=_norm_reference,
     samples=_norm_samples,
 )
-def norm(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
-    """sum(|input|^p)^(1/p) of vectors that lie along `dim`, an int or several; of all elements by default.
-
-    `p` is 2 by default ("fro"); inf and -inf give the largest and the smallest absolute value, 0 counts what is not 0.
-    The gradient is 0 where the norm is. Raises RuntimeError for integers, and for infinite and negative norms of
-    nothing.
-    """
+def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """`norm` of vectors."""
     order, axes = _order(p), axes_of(dim, input.ndim)
     if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:
         raise RuntimeError(f"norm(): dtype should be complex for complex inputs, and got {dtype!r}; use mt.complex128")

@@ -164,6 +164,15 @@ def _track(
                 running.copy_(adopt(before * now.dtype.type(1 - momentum) + average * now.dtype.type(momentum)))
 
 
+def _refuse_half_of_statistics(name: str, mean: Tensor | None, var: Tensor | None, training: bool) -> None:
+    """Raise ValueError where one of the running statistics is missing, RuntimeError where they are needed."""
+    missing = "running_mean" if mean is None else "running_var"
+    if not training and (mean is None or var is None):
+        raise RuntimeError(f"{name}(): {missing} must be a Tensor unless the input's statistics are used, got None")
+    if (mean is None) != (var is None):
+        raise ValueError(f"{name}(): running_mean and running_var must both be given or both be None, got no {missing}")
+
+
 def _batch_samples() -> Iterator[Sample]:
     statistics = [between(-1, 1, 3, seed=1), between(0.5, 1.5, 3, seed=2)]
     weights = [between(0.5, 1.5, 3, seed=3), between(-1, 1, 3, seed=4)]
@@ -215,8 +224,11 @@ def batch_norm(
     missing or of another shape, ValueError for one value per channel in training, and for an `eps` that is negative or,
     in training, 0.
     """
+    _refuse_half_of_statistics("batch_norm", running_mean, running_var, training)
     if eps < 0 or (training and eps == 0):
         raise ValueError(f"batch_norm: eps must not be negative, nor 0 in training, and got {eps}")
+    if input._array.shape == (0,):
+        return input.clone()
     if input.ndim < 2:
         raise RuntimeError(
             "batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
@@ -225,10 +237,6 @@ def batch_norm(
     _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), (0, *range(2, input.ndim))
     if not training:
-        if running_mean is None or running_var is None:
-            raise RuntimeError(
-                "batch_norm: running_mean and running_var must be given where training=False, and one is None"
-            )
         scale, shift = (widened(running_var) + eps).rsqrt(), widened(running_mean)
         scale = scale if weight is None else scale * widened(weight)
         shift = -shift * scale if bias is None else widened(bias) - shift * scale
@@ -324,6 +332,7 @@ def instance_norm(
 
     Running statistics that are given follow the means over the batch, or, with `use_input_stats=False`, are used.
     """
+    _refuse_half_of_statistics("instance_norm", running_mean, running_var, use_input_stats)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     size = math.prod(input.shape[2:])

@@ -165,10 +165,14 @@ def _avg_pool(
     at = _windows(name, x, dims, kernel_size, stride, padding, 1, ceil_mode)
     total = sum_windows(widened(x), at)
     if divisor_override is not None:
-        mean = total / divisor_override
+        divisor: Any = divisor_override
     else:
         shares = _divisor(at, count_include_pad)
-        mean = total / (shares if isinstance(shares, float) else adopt(shares.astype(total._array.dtype)))
+        divisor = shares if isinstance(shares, float) else adopt(shares.astype(total._array.dtype))
+    if total.is_floating_point():
+        mean = total / divisor
+    else:  # integers, which round towards zero
+        mean = total.div(divisor if isinstance(divisor, Tensor) else int(divisor), rounding_mode="trunc")
     mean = mean.to(input.dtype) if mean._array.dtype != input._array.dtype else mean
     return mean.squeeze(0) if unbatched else mean
 
@@ -243,7 +247,8 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
         """The mean of each window on images (N, C, ...), or (C, ...). `stride` is by default the kernel's size.
 
         The sum is divided by `divisor_override`, or by the number of places that a window covers of the image and, with
-        `count_include_pad`, of its padding. Raises RuntimeError for sizes that give no window.
+        `count_include_pad`, of its padding. Means of integers are rounded towards zero. Raises RuntimeError for sizes
+        that give no window.
         """
         options = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         return _avg_pool(avg_name, dims, input, *options)
@@ -252,7 +257,7 @@ def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
 
     pool_largest.__name__ = max_name
     largest_of = floating_composite(takes="if", reference=max_reference(dims), samples=_max_samples(dims))(pool_largest)
-    mean = floating_composite(reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
+    mean = floating_composite(takes="if", reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
     return largest_of, mean
 
 

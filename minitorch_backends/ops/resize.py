@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.half_types import widened
+from ..dtypes import uint8
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -164,7 +165,7 @@ def _reference(
     return input
 
 
-@floating_composite(reference=_reference, samples=_samples)
+@floating_composite(takes="if", reference=_reference, samples=_samples)
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -178,9 +179,14 @@ def interpolate(
 
     `mode` is "nearest", "nearest-exact", "linear" (1-D), "bilinear", "bicubic" (2-D), "trilinear" (3-D) or "area".
     With `align_corners` the first and last values stay where they are, otherwise values stand for the middles of
-    pixels. `recompute_scale_factor` takes the step from the sizes, in place of `scale_factor`. Raises ValueError and
-    NotImplementedError as torch does.
+    pixels. `recompute_scale_factor` takes the step from the sizes, in place of `scale_factor`. Of integers uint8 alone
+    is taken, and rounded to the nearest once. Raises ValueError and NotImplementedError as torch does.
     """
+    of_bytes = input.dtype is uint8
+    if not (of_bytes or input.is_floating_point()):
+        raise RuntimeError(
+            f"interpolate() is not implemented for {input.dtype!r}; input must be a floating or uint8 tensor"
+        )
     _check(input, mode, align_corners, antialias)
     wanted, factors = _sizes(input, size, scale_factor)
     if recompute_scale_factor:
@@ -194,7 +200,8 @@ def interpolate(
         )
     if mode == "area":
         return _AREA[input.ndim - 3](input, wanted)
-    x, of_images = widened(input), mode == "nearest" and input.ndim == 4  # which torch copies where a size stays
+    x = input.float() if of_bytes else widened(input)
+    of_images = mode == "nearest" and input.ndim == 4  # which torch copies where a size stays
     # The last dimension first, while it is small: there each number is fetched by itself.
     for dim, count, factor in reversed(list(zip(range(2, input.ndim), wanted, factors, strict=True))):
         length = input.shape[dim]
@@ -203,6 +210,8 @@ def interpolate(
                 x = resample(x, dim, _weighted(length, count, factor, bool(align_corners), mode == "bicubic"))
         elif count != length or not (of_images or factor in (None, 1.0)):
             x = resample(x, dim, _nearest(length, count, factor, mode == "nearest-exact"))
+    if of_bytes:
+        x = x.round().clamp(0, 255)
     return x.to(input.dtype) if x._array.dtype != input._array.dtype else x
 
 

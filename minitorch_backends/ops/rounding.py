@@ -177,6 +177,7 @@ def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
     min=lambda g, input, min, max: g.where(input < min if max is None else (input < min) & (min < max), 0),
     max=lambda g, input, min, max: g.where(input > max if min is None else (input > max) | (min > max), 0),
     promote=True,
+    only_tensors=("input",),
     takes="bif",
     scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
     inplace=True,

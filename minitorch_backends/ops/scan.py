@@ -335,13 +335,15 @@ def cummin(input: Array, dim) -> ValuesIndices:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """The `n`-th differences of neighbours along `dim`, with `prepend` and `append` put before and after first."""
+    """The `n`-th differences of neighbours along `dim`, with `prepend` and `append` put before and after first.
+
+    With n = 0 the input as it is."""
     if not input._array.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional, and got a 0-dim tensor; use reshape(1)")
     if n < 0:
         raise RuntimeError(f"diff expects n to be at least 0, and got {n}")
     wrap_dim(dim, input._array.ndim)
-    if prepend is not None or append is not None:
+    if n and (prepend is not None or append is not None):
         input = cat([each for each in (prepend, input, append) if each is not None], dim)
     for _ in range(min(n, input._array.shape[wrap_dim(dim, input._array.ndim)])):
         size = input._array.shape[wrap_dim(dim, input._array.ndim)]

@@ -28,6 +28,8 @@ def coordinates(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.n
     """
     shape: tuple[int, ...] = input._array.shape or (1,)
     dim = wrap_dim(dim, input._array.ndim)
+    if isinstance(given, Tensor) and not given._array.size:
+        given = given.long()
     positions = checked_positions(name, given, shape[dim], dim)
     positions = np.atleast_1d(positions)
     if positions.ndim != len(shape):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import INTEGER
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
@@ -112,6 +113,10 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     shape = input._array.shape
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor; expected at least one dimension")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != INTEGER):
+        raise RuntimeError(
+            f"narrow(): start must be an int or a 0-dim tensor of an integer, got {start.dtype!r}{list(start.shape)}"
+        )
     dim, start = wrap_dim(dim, len(shape)), as_int(start)
     size = shape[dim]
     if not -size <= start <= size:

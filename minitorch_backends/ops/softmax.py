@@ -13,7 +13,6 @@ from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor
 from .dims import wrap_dim
-from .floating import floating_composite
 
 __all__ = ["log_softmax", "softmax", "softmin"]
 
@@ -140,7 +139,9 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     return log_softmax_forward(input if dtype is None else input.to(dtype), dim)
 
 
-@floating_composite(reference=lambda input, dim, dtype=None: _softmax(-input, dim), samples=_along_in_dtype)
+@composite(
+    takes="f", method=False, reference=lambda input, dim, dtype=None: _softmax(-input, dim), samples=_along_in_dtype
+)
 def softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
-    """softmax(-input)."""
+    """softmax(-input), in `dtype` if one is given, which integers need."""
     return softmax(-input, dim, dtype)

@@ -15,7 +15,7 @@ from ..limits import finfo
 from ..op import Array, composite, op
 from ..samples import between, gapped, pairs, sample, unary_samples
 from ..tensor import Tensor
-from .gradients import no_derivative, zero
+from .gradients import conjugated, no_derivative, zero
 
 __all__ = [
     "copysign", "digamma", "erf", "erfc", "erfinv", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
@@ -234,6 +234,7 @@ def polygamma(n, input: Array):
     input=lambda g, input, out: g * (out.sign() * input.sign()),
     other=lambda g: zero(g),
     promote="float",
+    only_tensors=("input",),
     takes="f",
     ufunc=np.copysign,
     inplace=True,
@@ -315,13 +316,13 @@ def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:
     for coefficient in reversed(_SINC_SERIES[:-1]):
         series = square * series + coefficient
     direct = (large.cos() - large.sin() / large) / large
-    return g * (small * series).where(near, direct) * math.pi
+    return g * conjugated((small * series).where(near, direct)) * math.pi
 
 
 @op(
     input=_sinc_gradient,
     promote="float",
-    takes="f",
+    takes="fc",
     inplace=True,
     reference=np.sinc,
     samples=unary_samples(),

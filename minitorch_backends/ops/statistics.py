@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.half_types import widened
-from ..dtypes import FLOATING, get_default_dtype
+from ..dtypes import FLOATING, get_default_dtype, promote_types
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -57,31 +57,33 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
     return found.movedim(-1, 0) if parts.ndim else found.squeeze(-1)
 
 
-def _parts_of(name: str, input: Tensor, q: Any) -> np.ndarray:
+def _parts_of(name: str, input: Tensor, q: Any) -> Tensor:
+    """`q` in float64, in which ranks are exact; a tensor keeps its history."""
     if isinstance(q, Tensor) and (q.dtype is not input.dtype or q.ndim > 1):
         raise RuntimeError(
             f"{name}() q tensor must be same dtype as the input tensor, and a number or a vector; got {q.dtype!r}"
             f"{list(q.shape)} for an input of {input.dtype!r}"
         )
-    parts = np.asarray(q._array if isinstance(q, Tensor) else q, np.float64)
-    if not ((parts >= 0) & (parts <= 1)).all():
-        raise RuntimeError(f"{name}() q values must be in the range [0, 1], and got {parts.tolist()}")
+    parts = q.double() if isinstance(q, Tensor) else adopt(np.asarray(q, np.float64))
+    if not ((parts._array >= 0) & (parts._array <= 1)).all():
+        raise RuntimeError(f"{name}(): q must be in the range [0, 1], got {parts.tolist()}")
     return parts
 
 
-def _at_ranks(rows: Tensor, parts: np.ndarray, how: str, skip_nan: bool) -> Tensor:
+def _at_ranks(rows: Tensor, parts: Tensor, how: str, skip_nan: bool) -> Tensor:
     """Of sorted rows, whose NaN are last, those of the ranks parts * (count - 1), in a last dimension."""
-    array = rows._array
-    missing = np.isnan(array).sum(-1, keepdims=True)
-    last = array.shape[-1] - 1
-    ranks = parts * np.maximum(last - missing, 0) if skip_nan else np.where(missing, last, parts * last)
+    missing = np.isnan(rows._array).sum(-1, keepdims=True)
+    last = rows.shape[-1] - 1
+    if skip_nan:
+        ranks = parts * adopt(np.maximum(last - missing, 0.0))
+    else:
+        ranks = (parts * last).where(adopt(missing == 0), last)
     if how != "linear" and how != "midpoint":
-        ranks = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}[how](ranks)
-        return rows.gather(-1, adopt(ranks.astype(np.int64)))
-    below = np.floor(ranks)
-    weights = np.full_like(ranks, 0.5) if how == "midpoint" else ranks - below
-    lower, upper = (rows.gather(-1, adopt(each.astype(np.int64))) for each in (below, np.ceil(ranks)))
-    return lower.lerp(upper, adopt(weights.astype(array.dtype)))
+        return rows.gather(-1, {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}[how]().long())
+    below = ranks.detach().floor()
+    weights = 0.5 if how == "midpoint" else (ranks - below).to(rows.dtype)
+    lower, upper = (rows.gather(-1, each.long()) for each in (below, ranks.detach().ceil()))
+    return lower.lerp(upper, weights)
 
 
 @composite(takes="f", reference=_quantile_reference, samples=_quantile_samples)
@@ -231,7 +233,9 @@ def cov(
         raise RuntimeError(f"cov() is not implemented for {input.dtype!r}; expected integer, floating, complex tensors")
     input = input.to(get_default_dtype()) if input.dtype.category < FLOATING else input
     rows = input.reshape(1, -1) if input.ndim < 2 else input
-    dtype = rows.real.dtype if rows.is_complex() else rows.dtype
+    dtype = rows.dtype.to_real()
+    if aweights is not None and aweights.is_floating_point():
+        dtype = promote_types(dtype, aweights.dtype)
     weights = _of_observations(rows.shape[1], fweights, aweights).to(dtype)
     total = weights.sum()
     share = 1 if aweights is None else (weights * aweights.to(dtype)).sum() / total

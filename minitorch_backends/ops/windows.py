@@ -159,7 +159,7 @@ def fold_windows(input: Array, at: Windows):
 
 
 @op(
-    method=False, takes="fc", warns=False, input=lambda g, at: spread_windows(g, at),
+    method=False, takes="ifc", warns=False, input=lambda g, at: spread_windows(g, at),
     reference=lambda input, at: _unfold_reference(input, at).sum(_kernel_axes(at)), samples=_image_samples,
 )  # fmt: skip
 def sum_windows(input: Array, at: Windows):

@@ -212,6 +212,8 @@ def multinomial(
     """
     refuse_other_than_tensor("multinomial", "input", input)
     num_samples = integer("multinomial", "num_samples", num_samples)
+    if not input.is_floating_point():
+        raise RuntimeError(f"multinomial(): input must be a floating tensor, got {input.dtype!r}; use input.float()")
     weights = input._array.astype(np.float64)
     if weights.ndim not in (1, 2) or weights.shape[-1] == 0:
         raise RuntimeError(f"multinomial takes a vector or rows of weights, and got shape {list(weights.shape)}")

@@ -17,6 +17,7 @@ from .legacy import (
     triangular_solve,
 )
 from .legacy import lu_of as lu
+from .legacy import norm_of as norm
 from .legacy import vander_of as vander
 from .lu import lu_unpack
 from .orthogonal import geqrf
@@ -37,6 +38,7 @@ __all__ = [
     "lu_unpack",
     "matrix_exp",
     "matrix_power",
+    "norm",
     "orgqr",
     "ormqr",
     "pinverse",

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dtypes import FLOATING
+from ...dtypes import FLOATING, bool_
 from ...op import composite
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
 from ..join import cat
-from . import determinant, lu, orthogonal, singular, solve, triangular, vectors
+from ..moments import _norm_reference, _norm_samples, norm_of_elements
+from . import determinant, lu, norms, orthogonal, singular, solve, triangular, vectors
 from .samples import definite, eye_plus, of_hermitian, squares, unsigned
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "inverse",
     "lu_of",
     "lu_solve",
+    "norm_of",
     "orgqr",
     "ormqr",
     "pinverse",
@@ -184,8 +186,8 @@ def lu_of(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tenso
 
 
 def _multiplied(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
-    m = input.shape[-2]
-    square = np.concatenate([input, np.zeros((*input.shape[:-1], m - input.shape[-1]), input.dtype)], -1)
+    m, count = input.shape[-2], tau.shape[-1]
+    square = np.concatenate([input[..., :count], np.zeros((*input.shape[:-1], m - count), input.dtype)], -1)
     Q = orthogonal._product_reference(square, tau)
     Q = Q.conj().mT if transpose else Q
     return Q @ other if left else other @ Q
@@ -196,6 +198,8 @@ def _ormqr_samples() -> Iterator[Sample]:
     yield sample(reflectors, tau, between(-1, 1, 4, 3))
     yield sample(reflectors, tau, between(-1, 1, 4, 3), True, True)
     yield sample(reflectors, tau, between(-1, 1, 2, 4), False)
+    yield sample(between(-1, 1, 2, 5), tau, between(-1, 1, 2, 3))
+    yield sample(between(-1, 1, 0, 4, 2), between(0.2, 1.5, 0, 2), between(-1, 1, 0, 4, 3))
     yield sample(between(-1, 1, 2, 3, 3).mT, between(0.2, 1.5, 2, 3), between(-1, 1, 2, 3, 3), False, True)
 
 
@@ -203,16 +207,17 @@ def _ormqr_samples() -> Iterator[Sample]:
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.
 
-    input: (..., m, n) with m >= n; tau: (..., n); other: (..., m, k), or (..., k, m). Raises RuntimeError otherwise.
+    input: (..., m, n); tau: (..., r), of the first r columns, where r is at most m and n; other: (..., m, k), or
+    (..., k, m). Raises RuntimeError otherwise.
     """
-    if input.ndim < 2 or other.ndim < 2 or input.shape[-2] < input.shape[-1]:
+    if input.ndim < 2 or other.ndim < 2 or not tau.ndim or tau.shape[-1] > min(input.shape[-2:]):
         raise RuntimeError(
-            "ormqr(): input must be (..., m, n) with m >= n, and other (..., m, k) or (..., k, m); their shapes are "
-            f"{list(input.shape)} and {list(other.shape)}"
+            "ormqr(): input must be (..., m, n), tau (..., r) with r <= min(m, n), and other (..., m, k) or "
+            f"(..., k, m); got shapes {list(input.shape)}, {list(tau.shape)} and {list(other.shape)}"
         )
-    m, n = input._array.shape[-2:]
-    columns = adopt(np.zeros((*input._array.shape[:-1], m - n), input._array.dtype))
-    Q = orthogonal.householder_product(cat([input, columns], -1), tau)
+    m, count = input._array.shape[-2], tau._array.shape[-1]
+    columns = adopt(np.zeros((*input._array.shape[:-1], m - count), input._array.dtype))
+    Q = orthogonal.householder_product(cat([input[..., :count], columns], -1), tau)
     Q = Q.mH if transpose else Q
     return Q @ other if left else other @ Q
 
@@ -228,11 +233,10 @@ def _vander_reference(x: Any, N: int | None = None, increasing: bool = False) ->
     return x[:, None] ** (powers if increasing else powers[::-1])
 
 
-@composite(widen=True, name="vander", method=False, takes="ifc", reference=_vander_reference, samples=_vander_samples)
+@composite(widen=True, name="vander", method=False, takes="bifc", reference=_vander_reference, samples=_vander_samples)
 def vander_of(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of each element of a vector, the highest first unless `increasing`; see `linalg.vander`."""
-    if x._array.dtype.kind == "b":
-        raise RuntimeError(f"vander() is not implemented for {x.dtype!r}; convert it with .to(dtype)")
+    x = x.long() if x.dtype is bool_ else x
     if x.ndim != 1:
         raise RuntimeError(f"x must be a one-dimensional tensor, and its shape is {list(x.shape)}")
     count = len(x._array) if N is None else N
@@ -241,3 +245,30 @@ def vander_of(x: Tensor, N: int | None = None, increasing: bool = False) -> Tens
         return ones if x.dtype.category >= FLOATING else ones.long()
     found = vectors.vander(x, N=count)
     return found if increasing else found.flip(-1)
+
+
+def _either_norm_samples() -> Iterator[Sample]:
+    yield from _norm_samples()
+    yield sample(eye_plus(3, 2), "nuc")
+    yield sample(eye_plus(2, 4, 3), "nuc", (0, -1), True)
+
+
+def _either_norm_reference(
+    input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    if p == "nuc":
+        return np.linalg.norm(input, p, dim, keepdim)
+    return _norm_reference(input, p, dim, keepdim)
+
+
+@composite(name="norm", takes="fc", reference=_either_norm_reference, samples=_either_norm_samples)
+def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """sum(|input|^p)^(1/p) of vectors that lie along `dim`, an int or several; of all elements by default.
+
+    `p` is 2 by default ("fro"); inf and -inf give the largest and the smallest absolute value, 0 counts what is not 0.
+    "nuc" gives the sum of the singular values of matrices that lie along two dimensions. The gradient is 0 where the
+    norm is. Raises RuntimeError for integers, and for infinite and negative norms of nothing.
+    """
+    if p == "nuc":
+        return norms.matrix_norm(input, p, range(input.ndim) if dim is None else dim, keepdim, dtype=dtype)
+    return norm_of_elements(input, p, dim, keepdim, dtype=dtype)

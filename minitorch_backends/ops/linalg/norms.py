@@ -12,7 +12,7 @@ from ...dtypes import promote_types, to_dtype
 from ...samples import Sample, between, gapped, sample
 from ...tensor import Tensor
 from ..dims import wrap_dims
-from ..moments import norm as norm_of_elements
+from ..moments import norm_of_elements
 from .checks import declared, of_floating, of_matrices, of_square, tensor_argument
 from .samples import eye_plus
 from .singular import svdvals
@@ -102,7 +102,7 @@ def matrix_norm(
     RuntimeError for other orders and for dimensions that are no two, IndexError for negative orders of nothing.
     """
     of_matrices("matrix_norm", tensor_argument("matrix_norm", "A", A))
-    dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list)) else (dim,), A.ndim)
+    dims = wrap_dims(tuple(dim) if isinstance(dim, (tuple, list, range)) else (dim,), A.ndim)
     if len(dims) != 2 or dims[0] == dims[1]:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple of different dimensions. Got {dim!r}")
     if ord not in _ORDERS:

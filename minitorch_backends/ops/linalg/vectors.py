@@ -85,11 +85,11 @@ def _vander_samples() -> Iterator[Sample]:
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 of each element along a new last dimension; N is the size of the last one by default.
 
-    x: (..., n). Raises RuntimeError for a tensor without dimensions and for N < 2 given.
+    x: (..., n); a 0-dim tensor counts as a vector of one element. Raises RuntimeError for N < 2 given.
     """
     of_numbers("vander", x, "x")
-    if x.ndim < 1:
-        raise RuntimeError("linalg.vander: Expected dim of x to be at least one, and x has none")
+    if not x.ndim:
+        x, N = x.reshape(1), 1 if N is None else N
     if N is not None and N < 2:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, and got {N}")
     count = x.shape[-1] if N is None else N
