@@ -35,7 +35,7 @@ from .calls import (
 )
 
 every_op = pytest.mark.parametrize("name", OPS)
-REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError)
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError, UserWarning)
 
 FLOAT_ERROR = {"float32": 2e-6, "complex64": 4e-6, "float64": 1e-11, "complex128": 1e-11}
 """Allowed of the full types, relative to the largest value: a few roundings, and series in special functions."""

@@ -113,7 +113,11 @@ def _written(kind: Any) -> Callable[..., Any]:
     def forward(self, input): return (writing if self.inplace else plain)(input, self.negative_slope)
     """
     operands, options = _parameters(kind)
-    names: dict[str, Any] = {"plain": kind._function, **{f"_{name}": value for name, value in kind._fixed.items()}}
+    names: dict[str, Any] = {
+        "__name__": __name__,
+        "plain": kind._function,
+        **{f"_{name}": value for name, value in kind._fixed.items()},
+    }
     given, called = [*operands], "plain"
     averaging = "size_average" in options.parameters  # which stands before others, and is the constructor's alone
     for name, each in options.parameters.items():

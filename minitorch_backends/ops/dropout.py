@@ -142,7 +142,12 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tens
     return _alpha_dropped("alpha_dropout", input, p, training, input._array.shape)
 
 
-@composite(method=False, reference=_alpha_reference, samples=_image_samples(2))
+def _feature_samples() -> Iterator[Sample]:
+    yield from _image_samples(2)()
+    yield sample(between(-2, 2), 0.3, training=False)
+
+
+@composite(method=False, reference=_alpha_reference, samples=_feature_samples)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...)."""
     shape = input._array.shape

@@ -53,6 +53,8 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if size < 1:
         raise ValueError(f"local_response_norm: expected a size of at least 1, and got {size}")
+    if not input.numel():
+        return input
     x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
     channels = x.shape[1]
     squares = constant_pad(x * x, ((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (x.ndim - 2)))

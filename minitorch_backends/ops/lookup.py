@@ -264,7 +264,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise RuntimeError(f"unravel_index(): a tensor of shape {list(sizes)} has no positions, got {rest.size}")
     for size in sizes[::-1]:
         rest, along = np.divmod(rest, size) if size else (rest, rest)
-        found.append(Tensor(along))
+        found.append(adopt(np.asarray(along)))
     return tuple(found[::-1])
 
 

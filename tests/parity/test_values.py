@@ -67,6 +67,7 @@ REFUSED_HERE = {
     "interpolate": "bic",
     **dict.fromkeys(("lp_pool1d", "lp_pool2d", "lp_pool3d"), "bic"),
     "grid_sample": "bic",
+    "local_response_norm": "b",
     "scaled_dot_product_attention": "bic",
     **dict.fromkeys(("kthvalue", "cummax", "cummin"), "c"),
     "einsum": "b",
