@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .tensor import Tensor
+from .tensor import Tensor, is_foreign, not_a_tensor
 
 __all__ = [
     "argument_errors",
@@ -118,6 +118,8 @@ def explained(
 
 
 def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:
+    if is_foreign(value):
+        return not_a_tensor(name, parameter, value, expectation)
     shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) and value.ndim else ""
     found = f"{type(value).__name__}{shape}" if shape else f"{type(value).__name__} {reprlib.repr(value)}"
     return TypeError(f"{name}(): argument {parameter!r} must be {expectation}, not {found}")

@@ -30,10 +30,10 @@ from .dtypes import (
     to_dtype,
 )
 from .factory_options import dtype_or_default, factory, finish, refuse_device
-from .from_data import array_from, foreign_array, is_foreign
+from .from_data import array_from, foreign_array
 from .ops.dims import addressable, clamped, shape_of
 from .size import repeats
-from .tensor import Tensor, adopt
+from .tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
@@ -174,7 +174,7 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
     array = fill_value._array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
     if array.ndim or array.dtype.kind not in "biufc":
-        raise TypeError(f"fill_value is a number, and got {type(fill_value).__name__}")
+        raise TypeError(f"fill_value is a number, and got {kind_of(fill_value)}")
     kind = dtype_of(array) if isinstance(fill_value, Tensor) else scalar_dtype(fill_value)
     return fitted_number(array, kind if dtype is None else to_dtype(dtype))
 
@@ -201,7 +201,7 @@ def scalar_tensor(s: Any, *, dtype: Any = None) -> np.ndarray:
 
 def _like(input: Any, dtype: Any, make: Any) -> np.ndarray:
     if not isinstance(input, Tensor):
-        raise TypeError(f"argument 'input' must be a Tensor, not {type(input).__name__}")
+        raise not_a_tensor(make.__name__, "input", input)
     wanted, order = None if dtype is None else to_dtype(dtype).dtype, "C" if repeats(input._array) else "K"
     return make(input._array, dtype=wanted, order=order)
 

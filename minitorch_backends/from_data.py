@@ -23,9 +23,9 @@ from .dtypes import (
 )
 from .factory_options import refuse_device
 from .size import Size, addressable
-from .tensor import Tensor
+from .tensor import Tensor, is_foreign
 
-__all__ = ["array_from", "construct", "foreign_array", "is_foreign", "is_sequence"]
+__all__ = ["array_from", "construct", "foreign_array", "is_sequence"]
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = frozenset({list, tuple, range})
@@ -39,13 +39,6 @@ def is_sequence(data: Any) -> bool:
     if isinstance(data, (str, bytes, Mapping, Tensor, np.ndarray, np.generic)) or is_foreign(data):
         return False
     return hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
-
-
-def is_foreign(data: Any) -> bool:
-    """Whether it is an array or a tensor of another library."""
-    if isinstance(data, (Tensor, np.ndarray, np.generic)):
-        return False
-    return hasattr(data, "__array__") or hasattr(data, "__dlpack__")
 
 
 def foreign_array(data: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from .conversion import converted
 from .dtypes import INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
-from .tensor import Tensor, as_array
+from .tensor import Tensor, as_array, not_a_tensor
 
 __all__ = ["CATEGORIES", "EVERY_CATEGORY", "array_of", "arrays_of", "common"]
 
@@ -110,7 +110,7 @@ def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
     name, expected = op.inputs[0 if op.listed else index], "a Tensor or a number"
     if isinstance(value, _NUMBERS) or op.must_be_tensor(index):
         expected = "a Tensor"
-    return TypeError(f"{op.called}(): argument {name!r} must be {expected}, not {type(value).__name__}")
+    return not_a_tensor(op.called, name, value, expected)
 
 
 def _computed(op: Any, dtype: DType) -> np.dtype:

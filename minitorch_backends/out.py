@@ -16,7 +16,7 @@ from .conversion import converted
 from .dtypes import dtype_of
 from .inplace import about_to_write, bump, refuse_unwritable_memory
 from .kernels.gemm.workspace import offered
-from .tensor import Tensor
+from .tensor import Tensor, not_a_tensor
 
 __all__ = ["written_out"]
 
@@ -38,7 +38,7 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
         raise TypeError(f"{name}(): argument 'out' must be a Tensor or a tuple of Tensors, got {out!r}")
     for target in targets:
         if not isinstance(target, Tensor):
-            raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(target).__name__}")
+            raise not_a_tensor(name, "out", target)
         refuse_inference(target, "Inplace update to inference tensor")
         refuse_unwritable_memory(name, target._array)
     if grad_mode.get().records and any(each.requires_grad for each in _tensors((*targets, *arguments))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from .dtypes import DType, result_dtype, scalar_dtype, to_dtype
-from .tensor import Tensor
+from .tensor import Tensor, not_a_tensor
 
 __all__ = [
     "can_cast", "is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "result_type",
@@ -14,7 +14,7 @@ __all__ = [
 
 def _tensor(name: str, input: Any) -> Tensor:
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
+        raise not_a_tensor(name, "input", input)
     return input
 
 

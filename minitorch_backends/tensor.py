@@ -7,6 +7,7 @@ memory, and how it converts to and from the world outside.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from . import watch
 from .dtypes import DType, canonical, dtype_of, scalar_dtype
 from .size import Size
 
-__all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "sharing"]
+__all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "is_foreign", "kind_of", "not_a_tensor", "sharing"]
 
 
 class State:
@@ -319,7 +320,7 @@ class Parameter(Tensor):
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):
-            raise AttributeError(f"Parameter takes a Tensor, and got {type(data).__name__}; use mt.tensor(data) first")
+            raise AttributeError(f"Parameter takes a Tensor, and got {kind_of(data)}; use mt.tensor(data) first")
         if data._cell is None:
             data._cell = [0]
         self._array, self._cell, self._node, self._state = data._array, data._cell, None, None
@@ -350,6 +351,28 @@ def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
     alias = object.__new__(Tensor)
     alias._array, alias._node, alias._state, alias._cell = array, None, None, tensor._cell
     return alias
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is an array or a tensor of another library than NumPy and this one."""
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        return False
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def kind_of(value: Any) -> str:
+    """The name of a value's type for messages: "int", or "torch.Tensor" for another library's."""
+    kind = type(value)
+    library = f"{kind.__module__.partition('.')[0]}." if isinstance(value, np.ndarray) or is_foreign(value) else ""
+    return library + kind.__name__
+
+
+def not_a_tensor(name: str, argument: str, value: Any, expected: str = "a Tensor") -> TypeError:
+    """What to raise for an argument of the function `name` that must be a tensor; another library's is named."""
+    if "." in (kind := kind_of(value)):
+        wanted = re.sub(r"\b(a )?Tensor\b", f"a {__package__} Tensor", expected)
+        return TypeError(f"{name}(): argument {argument!r} must be {wanted}, got {kind}; use mt.as_tensor")
+    return TypeError(f"{name}(): argument {argument!r} must be {expected}, not {kind}")
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -134,3 +134,32 @@ def test_asarray_of_nothing_needs_no_copy() -> None:
     assert mt.asarray(mt.zeros(2, 5)[:, :0], dtype=mt.float32, copy=False).shape == (2, 0)
     with pytest.raises(ValueError, match="cannot be a tensor without a copy"):
         mt.asarray(empty, dtype=mt.float64, copy=False)
+
+
+MISTAKES: dict[str, Callable[[mt.Tensor, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "matmul": lambda x, y: mt.matmul(y, x),
+    "linear": lambda x, y: mt.nn.functional.linear(y, x),
+    "relu": lambda x, y: mt.nn.functional.relu(y, inplace=True),
+    "view_as": lambda x, y: x.view_as(y),
+    "masked_scatter": lambda x, y: x.masked_scatter_(x > 0, y),
+    "zeros_like": lambda x, y: mt.zeros_like(y),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_messages_say_whose_a_tensor_is(name: str) -> None:
+    says = rf"{name}_?\(\): argument '\w+' must be a minitorch_backends Tensor.*, got tests.Foreign; use mt.as_tensor"
+    with pytest.raises(TypeError, match=says):
+        MISTAKES[name](mt.ones(2, 2), Foreign(mt.ones(2, 2)))
+    with pytest.raises(TypeError, match=rf"{name}_?\(\): argument '\w+' must be (a )?Tensor.*, not str"):
+        MISTAKES[name](mt.ones(2, 2), "text")
+
+
+METHODS = ("view_as", "expand_as", "reshape_as", "resize_as_", "set_", "type_as")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_of_tensors_given_numbers(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"{name}\(\): argument '\w+' must be (a )?Tensor.*, not int 1"):
+        getattr(mt.ones(3), name)(1)

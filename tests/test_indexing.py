@@ -259,7 +259,7 @@ def test_values_are_broadcast_and_converted() -> None:
         ([0], mt.ones(4), RuntimeError, r"value tensor of shape \[4\] cannot be broadcast"),
         ([0], mt.ones(3, dtype=mt.float64), RuntimeError, r"mt.float32 for the destination and mt.float64.*\.to\("),
         (0, [1.0, 2.0, 3.0], TypeError, r"can't assign a list .*use mt.tensor"),
-        (0, np.ones(3), TypeError, "can't assign a ndarray"),
+        (0, np.ones(3), TypeError, "can't assign a numpy.ndarray"),
         ([0], None, TypeError, "can't assign a NoneType"),
         (0, 1j, RuntimeError, "without overflow.*1j"),
     ],

@@ -74,7 +74,7 @@ def test_distinct_parts_and_where_they_are(dim: int | None) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: mt.searchsorted([1, 2], mt.ones(2)), "'sorted_sequence' must be Tensor, not list"),
+        (lambda: mt.searchsorted([1, 2], mt.ones(2)), "'sorted_sequence' must be a Tensor, not list"),
         (lambda: mt.searchsorted(mt.ones(3), "a"), "'input' must be a Tensor or a number, not str"),
         (lambda: mt.isin(1, 2), "expected a Tensor among"),
     ],

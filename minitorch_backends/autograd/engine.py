@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..declared import registry
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, kind_of
 from .accumulation import accumulate, accumulate_leaf
 from .flow import Flow
 from .nodes import DEAD_END, Leaf, Node, Output, history, place
@@ -176,9 +176,7 @@ def _sequence(tensors: Any) -> Sequence[Tensor]:
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     for index, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"expected a Tensor or a sequence of Tensors, and element {index} is {type(tensor).__name__}"
-            )
+            raise TypeError(f"expected a Tensor or a sequence of Tensors, and element {index} is {kind_of(tensor)}")
     return tensors
 
 
@@ -188,7 +186,7 @@ def _inputs(inputs: Any) -> tuple[Tensor | GradientEdge, ...]:
     given = tuple(inputs.values() if isinstance(inputs, Mapping) else inputs)
     for index, each in enumerate(given):
         if not isinstance(each, (Tensor, GradientEdge)):
-            raise RuntimeError(f"inputs are Tensors (or GradientEdges), and element {index} is {type(each).__name__}")
+            raise RuntimeError(f"inputs are Tensors (or GradientEdges), and element {index} is {kind_of(each)}")
     return given
 
 
@@ -198,7 +196,7 @@ def _weights(tensors: Sequence[Tensor], given: Any) -> Sequence[Tensor | None]:
     weights = tuple(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else (given,)
     for weight in weights:
         if weight is not None and not isinstance(weight, Tensor):
-            raise TypeError(f"gradients are Tensors or None, and got {type(weight).__name__}; use mt.tensor(...)")
+            raise TypeError(f"gradients are Tensors or None, and got {kind_of(weight)}; use mt.tensor(...)")
     if len(weights) < len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients; expected one gradient for each")
     return weights

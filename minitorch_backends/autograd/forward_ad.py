@@ -21,7 +21,7 @@ from ..declared import registry
 from ..dtypes import FLOATING, dtype_of, to_dtype
 from ..kernels.locks import lock
 from ..scopes import Scope
-from ..tensor import Tensor, adopt, sharing
+from ..tensor import Tensor, adopt, kind_of, sharing
 from .flow import Flow
 from .identity import stand_in
 from .modes import enable_grad, grad_mode
@@ -101,7 +101,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     if tensor.dtype.category < FLOATING:
         raise RuntimeError(f"only floating and complex tensors have tangents, and this one is {tensor.dtype!r}")
     if not isinstance(tangent, Tensor) or tangent.shape != tensor.shape or tangent.dtype is not tensor.dtype:
-        got = f"{tangent.dtype!r}{list(tangent.shape)}" if isinstance(tangent, Tensor) else type(tangent).__name__
+        got = f"{tangent.dtype!r}{list(tangent.shape)}" if isinstance(tangent, Tensor) else kind_of(tangent)
         raise RuntimeError(f"expected a tangent like the primal, {tensor.dtype!r}{list(tensor.shape)}, and got {got}")
     dual = _twin(tensor)
     current.put(dual, tangent)
@@ -224,7 +224,7 @@ class _Duals:
             if not isinstance(output, Tensor) or output.dtype.category < FLOATING or id(output) in unmoved:
                 continue
             if not isinstance(tangent, Tensor) or tangent.shape != output.shape:
-                wrong = list(tangent.shape) if isinstance(tangent, Tensor) else type(tangent).__name__
+                wrong = list(tangent.shape) if isinstance(tangent, Tensor) else kind_of(tangent)
                 raise RuntimeError(
                     f"{ctx.name()}: jvp returned {wrong} as tangent {index}, expected a Tensor of the shape of that "
                     f"output, {list(output.shape)}"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from .. import watch
 from ..dtypes import FLOATING, dtype_of
-from ..tensor import Tensor, adopt, sharing
+from ..tensor import Tensor, adopt, kind_of, sharing
 from .accumulation import fitted
 from .anomaly_mode import note_call
 from .modes import grad_mode, no_grad
@@ -163,7 +163,7 @@ def _checked(node: FunctionCtx, results: Any) -> tuple:
         if each is None:
             continue
         if not isinstance(each, Tensor):
-            raise RuntimeError(f"{node.name()}: expected Variable or None (got {type(each).__name__})")
+            raise RuntimeError(f"{node.name()}: expected Variable or None (got {kind_of(each)})")
         if node.likes[index] is None:
             raise RuntimeError(
                 f"function {node.name()} returned a gradient different from None at position {index + 1}, but the "

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..kernels.locks import lock
-from ..tensor import Tensor
+from ..tensor import Tensor, kind_of
 from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 
 __all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replaced", "watched_leaves"]
@@ -110,7 +110,7 @@ class Hooks:
             result = fn(tensor)
             if result is not None:
                 raise TypeError(
-                    f"a post-accumulate-grad hook should return None, and {fn!r} returned {type(result).__name__}; set "
+                    f"a post-accumulate-grad hook should return None, and {fn!r} returned {kind_of(result)}; set "
                     "tensor.grad in the hook"
                 )
 
@@ -120,7 +120,7 @@ def replaced(g: Tensor, result: Any) -> Tensor:
     if result is None:
         return g
     if not isinstance(result, Tensor):
-        raise TypeError(f"a hook returns a Tensor or None, and got {type(result).__name__}")
+        raise TypeError(f"a hook returns a Tensor or None, and got {kind_of(result)}")
     if result._array.shape != g._array.shape:
         raise RuntimeError(f"hook has changed the size of value: from {list(g.shape)} to {list(result.shape)}")
     if result._array.dtype != g._array.dtype:

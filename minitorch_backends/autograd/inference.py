@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import watch
 from ..kernels.locks import lock
-from ..tensor import Tensor
+from ..tensor import Tensor, not_a_tensor
 from .anomaly_mode import site
 from .modes import Mode, grad_mode
 
@@ -50,7 +50,7 @@ def described(tensor: Tensor) -> str:
 def is_inference(input: Tensor) -> bool:
     """Whether a tensor was made in inference mode (or shares the memory of one that was)."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"is_inference(): argument 'input' must be a Tensor, not {type(input).__name__}")
+        raise not_a_tensor("is_inference", "input", input)
     return type(input._cell) is InferenceCell
 
 

@@ -6,7 +6,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from operator import index
 from typing import Any, ClassVar, Self
 
-from ..tensor import Parameter, Tensor
+from ..tensor import Parameter, Tensor, kind_of
 from .module import Module, _tree
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
@@ -170,7 +170,7 @@ class _Named(Module):
     def _checked(self, value: Any) -> Any:
         """What is held of a value. Raises TypeError for one that may not be."""
         if not isinstance(value, Module):
-            raise TypeError(f"{type(self).__name__}: expected a Module, and got {type(value).__name__}")
+            raise TypeError(f"{type(self).__name__}: expected a Module, and got {kind_of(value)}")
         return value
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
@@ -283,7 +283,7 @@ class ParameterDict(_Named):
 
 def _parameter(value: Any) -> Parameter:
     if not isinstance(value, Tensor):
-        raise TypeError(f"expected parameters or tensors, and got {type(value).__name__}")
+        raise TypeError(f"expected parameters or tensors, and got {kind_of(value)}")
     return value if isinstance(value, Parameter) else Parameter(value)
 
 

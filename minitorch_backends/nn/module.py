@@ -15,7 +15,7 @@ from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import no_grad
 from ..dtypes import bfloat16, float16, float32, float64
 from ..factories import as_tensor, zeros, zeros_like
-from ..tensor import Parameter, Tensor
+from ..tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
 
 __all__ = ["Module", "joined"]
@@ -92,16 +92,16 @@ class Module:
             if is_parameter:
                 values = f"Write its values with {name}.copy_(...) under no_grad()"
                 raise TypeError(
-                    f"cannot assign {type(value).__name__} as parameter {name!r}; expected a Parameter or None. "
+                    f"cannot assign {kind_of(value)} as parameter {name!r}; expected a Parameter or None. "
                     f"{'Make one with nn.Parameter(...)' if held is None else values}, or del it first"
                 )
             if isinstance(held, Module):
                 raise TypeError(
-                    f"cannot assign {type(value).__name__} as child module {name!r}; expected a Module or None, or del "
+                    f"cannot assign {kind_of(value)} as child module {name!r}; expected a Module or None, or del "
                     "it first"
                 )
             if name in self._persistence and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign {type(value).__name__} as buffer {name!r}; expected a Tensor or None")
+                raise TypeError(f"cannot assign {kind_of(value)} as buffer {name!r}; expected a Tensor or None")
         elif value is not None:
             self._forget(name)
         elif is_parameter:
@@ -123,9 +123,7 @@ class Module:
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Assign a parameter as attribute `name`; None holds its place."""
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(
-                f"cannot register {type(param).__name__} as parameter {name!r}; expected a Parameter or None"
-            )
+            raise TypeError(f"cannot register {kind_of(param)} as parameter {name!r}; expected a Parameter or None")
         self._refuse_name(name)
         setattr(self, name, param)
         if param is None:
@@ -134,7 +132,7 @@ class Module:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Assign a tensor that is state but not learned. `persistent=False` leaves it out of the state dict."""
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot register {type(tensor).__name__} as buffer {name!r}; expected a Tensor or None")
+            raise TypeError(f"cannot register {kind_of(tensor)} as buffer {name!r}; expected a Tensor or None")
         if name not in self._persistence:
             self._refuse_name(name)
         object.__setattr__(self, "_persistence", {**self._persistence, name: persistent})
@@ -275,7 +273,7 @@ class Module:
         for name, value in found.items():
             shape, current = getattr(value, "shape", None), state[name].shape
             if shape is None or tuple(shape) != current:
-                given = type(value).__name__ if shape is None else list(shape)
+                given = kind_of(value) if shape is None else list(shape)
                 errors.append(
                     f"size mismatch for {name}: the state_dict has {given}, and the module has {list(current)}."
                 )

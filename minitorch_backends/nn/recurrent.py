@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..factories import empty, zeros
 from ..ops.join import cat, stack
 from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
-from ..tensor import Parameter, Tensor
+from ..tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init
 from .module import Module
@@ -82,7 +82,7 @@ class _Recurrent(Module):
     def _check_input(self, input: Tensor, dims: tuple[int, int]) -> None:
         name = type(self).__name__
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}: expected input to be a Tensor, and got {type(input).__name__}")
+            raise TypeError(f"{name}: expected input to be a Tensor, and got {kind_of(input)}")
         if input.ndim not in dims:
             raise ValueError(f"{name}: Expected input to be {dims[0]}D or {dims[1]}D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:

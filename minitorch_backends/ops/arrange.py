@@ -11,7 +11,7 @@ import numpy as np
 from ..kernels.elementwise import chosen
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .cast import clone
 from .dims import addressable, clamped, existing_dim, shape_of, wrap_dim, wrap_dims
 from .history import embedded
@@ -170,7 +170,7 @@ def repeat_interleave(
     if input is None or repeats is None:
         repeats = repeats if input is None else input
         if not isinstance(repeats, Tensor):
-            raise TypeError(f"repeat_interleave(): argument 'repeats' must be a Tensor, not {type(repeats).__name__}")
+            raise not_a_tensor("repeat_interleave", "repeats", repeats)
         input = adopt(np.arange(repeats.numel()))
     if dim is None:
         input, dim = ravel(input), 0

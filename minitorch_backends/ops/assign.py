@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arguments import install
 from ..op import composite
-from ..tensor import Tensor
+from ..tensor import Tensor, not_a_tensor
 from .index import index_assign, kept
 from .shape import reshape
 
@@ -63,7 +63,7 @@ def checked_positions(
     Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds.
     """
     if not isinstance(given, Tensor):
-        raise TypeError(f"{name}(): argument 'index' must be a Tensor, not {type(given).__name__}")
+        raise not_a_tensor(name, "index", given)
     positions = given._array
     if positions.dtype.kind != "i":
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, and got {given.dtype!r}; use index.long()")

@@ -24,7 +24,7 @@ from ..kernels.reasons import because
 from ..kernels.registry import ArraySpec, Refused
 from ..op import composite
 from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, kind_of
 from .composed_attention import composed, gradients
 from .products import EXACT
 
@@ -100,7 +100,7 @@ def scaled_dot_product_attention(
             return out
     given: tuple[Any, ...] = (query, key, value)
     if not all(isinstance(each, Tensor) for each in given):
-        found = ", ".join(type(each).__name__ for each in given)
+        found = ", ".join(kind_of(each) for each in given)
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
     if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         query = _in_common_batch(query, key, value)

@@ -168,7 +168,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 def _type_as(self: Tensor, other: Tensor) -> Tensor:
     """The tensor with elements of the dtype of `other`."""
-    return to(self, other)
+    return to(self, dtype_of(other._array))
 
 
 def _cpu(self: Tensor) -> Tensor:

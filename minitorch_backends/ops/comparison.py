@@ -13,7 +13,7 @@ from ..conversion import fitted
 from ..kernels.elementwise import chosen
 from ..op import Array, op
 from ..samples import Sample, arrays_like, between, gapped, pairs, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, kind_of
 
 __all__ = [
     "allclose",
@@ -213,7 +213,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements. Raises TypeError for what is no tensor."""
     for each in (input, other):
         if not isinstance(each, Tensor):
-            raise TypeError(f"equal() compares Tensors, and got {type(each).__name__}; use (input == other).all()")
+            raise TypeError(f"equal() compares Tensors, and got {kind_of(each)}; use (input == other).all()")
     return input._array.shape == other._array.shape and bool(eq(input, other)._array.all())
 
 

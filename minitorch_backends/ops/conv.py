@@ -16,7 +16,7 @@ from ..kernels.conv.shapes import output_size, steps
 from ..kernels.elementwise import is_half
 from ..op import composite
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, not_a_tensor
 from .convolution import convolution, convolution_input_gradient
 from .dims import addressable
 from .padding import constant_pad
@@ -59,7 +59,7 @@ def _check(name: str, dims: int, input: Any, weight: Any, bias: Any, groups: int
     """Refuse tensors that do not fit each other, as torch does."""
     for argument, tensor in (("input", input), ("weight", weight), ("bias", bias)):
         if not isinstance(tensor, Tensor) and not (argument == "bias" and tensor is None):
-            raise TypeError(f"{name}(): argument {argument!r} must be a Tensor, not {type(tensor).__name__}")
+            raise not_a_tensor(name, argument, tensor)
     shape, size = list(input.shape), list(weight.shape)
     if len(shape) not in (dims + 1, dims + 2):
         raise RuntimeError(

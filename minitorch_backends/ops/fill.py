@@ -12,7 +12,7 @@ from ..inplace import is_plain, write_plainly
 from ..kernels.elementwise import chosen
 from ..op import Array, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, kind_of
 
 __all__ = ["masked_fill"]
 
@@ -42,7 +42,7 @@ def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tenso
     `finite`.
     """
     if not isinstance(value, (bool, int, float, complex, np.generic)):
-        raise TypeError(f"can't assign a {type(value).__name__} to a {like.dtype!r} tensor; use mt.tensor({name})")
+        raise TypeError(f"can't assign a {kind_of(value)} to a {like.dtype!r} tensor; use mt.tensor({name})")
     made = fitted_number if finite else fitted
     return adopt(made(np.asarray(value), dtype_of(like._array)))
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..dtypes import dtype_of
 from ..op import composite
 from ..operands import CATEGORIES, EVERY_CATEGORY
-from ..tensor import Tensor
+from ..tensor import Tensor, not_a_tensor
 
 __all__ = ["floating_composite"]
 
@@ -35,7 +35,7 @@ def floating_composite(
         def checked(*args: Any, **named: Any) -> Any:
             input = args[0] if args else named.get(first)
             if not isinstance(input, Tensor):
-                raise TypeError(f"{name}(): argument {first!r} must be a Tensor, not {type(input).__name__}")
+                raise not_a_tensor(name, first, input)
             if EVERY_CATEGORY[dtype_of(input._array).category] not in takes:
                 raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
             return function(*args, **named)

@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import COMPLEX, INTEGER, default_floating
 from ..op import composite
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, not_a_tensor
 from .dims import existing_dim, integer
 from .padding import constant_pad
 from .slices import narrow
@@ -44,7 +44,7 @@ def scaling_of(norm: Any, forward: bool) -> str:
 def floating(name: str, input: Any) -> Tensor:
     """The input with a floating or complex type. Raises TypeError for what is no tensor, RuntimeError for halves."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+        raise not_a_tensor(name, "input", input)
     if input.dtype.category <= INTEGER:
         return input.to(default_floating(input.dtype))
     if input.dtype.itemsize < 4:

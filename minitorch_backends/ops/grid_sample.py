@@ -12,7 +12,7 @@ import numpy as np
 
 from ..autograd.half_types import widened
 from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .activation import hardtanh
 from .floating import floating_composite
 from .resize import cubic_weights
@@ -175,7 +175,7 @@ def grid_sample(
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:
     """Raise RuntimeError for images and places that do not go together."""
     if not isinstance(grid, Tensor):
-        raise TypeError(f"grid_sample(): argument 'grid' must be a Tensor, not {type(grid).__name__}")
+        raise not_a_tensor("grid_sample", "grid", grid)
     shape, places = list(input.shape), list(grid.shape)
     if len(shape) not in (4, 5) or len(places) != len(shape):
         raise RuntimeError(

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..arguments import warn_caller
 from ..dtypes import dtype_of
-from ..from_data import array_from, is_sequence
-from ..tensor import Tensor
+from ..from_data import array_from, foreign_array, is_sequence
+from ..tensor import Tensor, is_foreign
 
 __all__ = ["index_arrays", "parsed", "plain", "refusal"]
 
@@ -94,6 +94,8 @@ def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, .
 
 def _item(item: Any) -> Any:
     """One part of an index as an int, a slice of ints, None, Ellipsis, or an integer or boolean array."""
+    if is_foreign(item):
+        item = foreign_array(item)
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         return item

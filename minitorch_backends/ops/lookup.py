@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import INTEGER, bool_, int64
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import shape_of, wrap_dim
 from .fill import number_as
@@ -71,7 +71,7 @@ def _write_samples(*more: Any) -> Any:
 
 def refuse_source(name: str, input: Tensor, dim: int, index: Tensor, source: Any) -> None:
     if not isinstance(source, Tensor):
-        raise TypeError(f"{name}(): argument 'source' must be a Tensor, not {type(source).__name__}")
+        raise not_a_tensor(name, "source", source)
     dim = wrap_dim(dim, input._array.ndim)
     wanted = list(input.shape)
     wanted[dim : dim + 1] = [index._array.size] if wanted else []

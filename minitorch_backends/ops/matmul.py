@@ -18,7 +18,7 @@ from ..kernels import registry
 from ..kernels.elementwise import is_half
 from ..op import Array, Op, composite, op
 from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from . import answers
 from .products import product
 
@@ -209,7 +209,7 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
 def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
     for argument, tensor, dims in expected:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}(): argument {argument!r} must be a Tensor, not {type(tensor).__name__}")
+            raise not_a_tensor(name, argument, tensor)
         if tensor.ndim != dims:
             raise RuntimeError(
                 f"{name}(): argument {argument!r} must be {dims}-D, and it has shape {list(tensor.shape)}"

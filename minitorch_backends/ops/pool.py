@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd.half_types import widened
 from ..autograd.modes import derives_from
 from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .conv import numbers
 from .floating import floating_composite
 from .windows import (
@@ -33,7 +33,7 @@ def batched(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
     """The input as (N, C, *S), and whether it had no N. Raises TypeError for what is no Tensor, RuntimeError for other
     dimensions and for sizes of 0 but N."""
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
+        raise not_a_tensor(name, "input", input)
     shape = input._array.shape
     if len(shape) not in (dims + 1, dims + 2) or 0 in shape[-dims - 1 :]:
         raise RuntimeError(

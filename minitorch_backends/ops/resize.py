@@ -13,7 +13,7 @@ from ..autograd.half_types import widened
 from ..dtypes import uint8
 from ..op import composite
 from ..samples import Sample, between, sample
-from ..tensor import Tensor
+from ..tensor import Tensor, not_a_tensor
 from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .floating import floating_composite
 from .resample import Neighbours, resample
@@ -217,7 +217,7 @@ def interpolate(
 
 def _pixels_check(name: str, input: Tensor, factor: int, argument: str) -> None:
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'input' must be a Tensor, not {type(input).__name__}")
+        raise not_a_tensor(name, "input", input)
     if input.ndim < 3:
         raise RuntimeError(
             f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..op import composite
 from ..samples import between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .assign import assigning, at_least_vector, checked_positions
 from .dims import wrap_dim
 from .fill import number_as
@@ -123,7 +123,7 @@ def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarr
 def source_of(name: str, src: Any, given: Tensor) -> Tensor:
     """The part of `src` that an index speaks of. Raises RuntimeError when `src` is smaller than the index."""
     if not isinstance(src, Tensor):
-        raise TypeError(f"{name}(): argument 'src' must be a Tensor, not {type(src).__name__}")
+        raise not_a_tensor(name, "src", src)
     sizes, wanted = src._array.shape, given._array.shape
     if len(sizes) != len(wanted) or any(size < want for size, want in zip(sizes, wanted, strict=True)):
         raise RuntimeError(

@@ -253,7 +253,7 @@ def scatter_reduce(
     _refuse("scatter_reduce", input, src, reduce, ("sum", "prod", "mean", "amax", "amin"), "src")
     places = coordinates("scatter_reduce", input, dim, index)
     flat = np.ravel_multi_index(np.broadcast_arrays(*places), input._array.shape or (1,))
-    given = source_of("scatter_reduce", src if src._array.ndim else ravel(src), Tensor(np.atleast_1d(index._array)))
+    given = source_of("scatter_reduce", src if src._array.ndim else ravel(src), adopt(np.atleast_1d(index._array)))
     return _reduced(input, given, np.asarray(flat), reduce, include_self)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import dtype_of
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .dims import wrap_dim
 from .gradients import no_derivative
 
@@ -110,9 +110,7 @@ def searchsorted(
     not of places.
     """
     if not isinstance(sorted_sequence, Tensor):
-        raise TypeError(
-            f"searchsorted(): argument 'sorted_sequence' must be Tensor, not {type(sorted_sequence).__name__}"
-        )
+        raise not_a_tensor("searchsorted", "sorted_sequence", sorted_sequence)
     if not isinstance(input, (Tensor, bool, int, float, np.generic)):
         raise TypeError(f"searchsorted(): argument 'input' must be a Tensor or a number, not {type(input).__name__}")
     if sorter is not None:

@@ -19,7 +19,7 @@ from ..conversion import converted
 from ..inplace import about_to_write, bump
 from ..kernels import updates
 from ..nn.module import clear_grad
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, kind_of
 
 __all__ = ["NUMBERS", "Formula", "Optimizer"]
 
@@ -85,7 +85,7 @@ class Optimizer:
         known = {id(each) for group in self.param_groups for each in group["params"]}
         for each in params:
             if not isinstance(each, Tensor):
-                raise TypeError(f"an optimizer can only optimize Tensors, and one param is {type(each).__name__}")
+                raise TypeError(f"an optimizer can only optimize Tensors, and one param is {kind_of(each)}")
             if not each.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor, which gets no .grad; pass what it was made from")
             if id(each) in known:

@@ -16,7 +16,7 @@ from ...kernels.registry import Refused
 from ...op import composite
 from ...out import written_out
 from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
+from ...tensor import Tensor, adopt, kind_of
 from .. import answers
 from .constants import run_with_constants
 from .contraction import contract, contraction, followed
@@ -212,7 +212,7 @@ def _tensors(operands: Sequence[Any]) -> list[Tensor]:
     for index, each in enumerate(operands):
         if not isinstance(each, Tensor):
             raise TypeError(
-                f"einsum(): expected Tensor as element {index} of argument 'operands', but got {type(each).__name__}"
+                f"einsum(): expected Tensor as element {index} of argument 'operands', but got {kind_of(each)}"
             )
     return list(operands)
 

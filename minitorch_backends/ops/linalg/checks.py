@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...op import composite
-from ...tensor import Tensor
+from ...tensor import Tensor, not_a_tensor
 
 __all__ = [
     "LinAlgError",
@@ -49,7 +49,7 @@ def declared(
 
 def tensor_argument(function: str, name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise TypeError(f"linalg.{function}(): argument {name!r} must be a Tensor, not {type(value).__name__}")
+        raise not_a_tensor(f"linalg.{function}", name, value)
     return value
 
 
