@@ -54,6 +54,7 @@ RANKS = {
     "optim": 5,
     "explain": 5,
     "cli": 5,
+    "profiles": 5,
     "pytest_plugin": 5,
     "special": 5,
     "testing": 5,

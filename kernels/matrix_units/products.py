@@ -1,0 +1,135 @@
+"""The matrix units' rules applied: dot products by their definition, and compiled matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import threading
+from ..gemm.workspace import address_of
+from .rules import OPERANDS, Aligned, Halves, Rule, Tree, TwoStage, powers
+
+__all__ = ["definition", "multiply"]
+
+_NAN = {np.dtype(np.float32): 0x7FFFFFFF, np.dtype(np.float16): 0x7FFF}
+
+
+def definition(
+    rule: Rule, operand: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, *, result: Any = np.float32, promote: int = 0
+) -> np.ndarray:
+    """n dot products: c (n) plus those of a and b (n, K), values of the format `operand`, in blocks of ascending K.
+
+    `result` is float32 or float16, to which c is rounded first. After each `promote` places (0: never) the unit starts
+    from zero, and what it had is added, to nearest, to an fp32 number, which begins as c. A NaN operand, Inf times zero
+    and infinities of both signs make NaN (0x7FFFFFFF, in float16 0x7FFF).
+    """
+    a, b, c = (np.asarray(x).astype(np.float64) for x in (a, b, np.asarray(c).astype(result)))
+    finite = np.isfinite(a).all(-1) & np.isfinite(b).all(-1) & np.isfinite(c)
+    left, right = (_padded(np.where(finite[:, None], x, 0.0), 1, rule.length) for x in (a, b))
+    total, depth = np.where(finite, c, 0.0), left.shape[1]
+    every = promote or max(depth, 1)
+    for start in range(0, depth, every):
+        part = np.zeros_like(total) if promote else total
+        for k in range(start, min(start + every, depth), rule.length):
+            places = slice(k, k + rule.length)
+            added = rule.block(left[:, places], right[:, places], part, OPERANDS[operand], result is np.float16)
+            part = np.where(np.isinf(part), part, added)
+        total = (total + part).astype(np.float32).astype(np.float64) if promote else part
+    with np.errstate(invalid="ignore"):
+        beyond = (_signs(a) * _signs(b)).sum(-1) + _signs(c)
+    return _rounded(np.where(finite, total, beyond), result)
+
+
+def multiply(
+    rule: Rule,
+    operand: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None = None,
+    *,
+    result: Any = np.float32,
+    promote: int = 0,
+) -> np.ndarray:
+    """c (m, n) plus the product of a (m, K) and b (K, n), each entry as `definition` has it: compiled and threaded."""
+    from . import loops
+
+    m, n = a.shape[0], b.shape[1]
+    out = np.zeros((m, n)) if c is None else np.array(np.broadcast_to(c, (m, n)).astype(result), np.float64)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    beyond = _beyond(a, b, out)
+    kind, numbers = _arguments(rule, operand, result, loops)
+    order = _order(rule)
+    sides = []
+    for x, axis in ((a, 1), (b, 0)):
+        x = _padded(np.where(np.isfinite(x), x, 0.0), axis, rule.length)
+        if isinstance(rule, Tree):
+            x[np.abs(x) < 2.0 ** OPERANDS[operand].least] = 0.0
+        if order is not None:
+            blocks = np.arange(x.shape[axis]).reshape(-1, rule.length)
+            x = np.take(x, blocks[:, order].ravel(), axis)
+        x = np.ascontiguousarray(x)
+        sides += [x, powers(x, OPERANDS[operand].least)]
+    out[~np.isfinite(out)] = 0.0
+    depth = sides[0].shape[1]
+    if out.size and depth:
+        sizes = m, n, depth, promote
+        loops.multiply(*threading.pool(), tuple(map(address_of, (*sides, out))), sizes, kind, numbers)
+    if beyond is not None:
+        out = np.where(np.isfinite(beyond), out, beyond)
+    return _rounded(out, result)
+
+
+def _arguments(rule: Rule, operand: str, result: Any, loops: Any) -> tuple[tuple[int, int, int], tuple[float, ...]]:
+    """What the loops take of a rule: (kind, length, kept), and (least power, unit of products, unit of sums)."""
+    half, nearest = result is np.float16, "rne16" if result is np.float16 else "rne32"
+    if isinstance(rule, Aligned | Halves):
+        by = rule if isinstance(rule, Aligned) else rule.by
+        kind = loops.ALIGNED if by is rule else loops.HALVES
+        kept = "rne16" if half else by.kept
+        return (kind, rule.length, loops.KEPT[kept]), (2.0 ** by.least[half], 2.0**by.fraction, 0.0)
+    if isinstance(rule, TwoStage):
+        kind, least = loops.TWO_STAGE_APART if rule.apart else loops.TWO_STAGE, 2.0 ** (2 * OPERANDS[operand].least)
+        return (kind, rule.length, loops.KEPT[nearest]), (least, 2.0**rule.fraction, 2.0**rule.joint)
+    kind = loops.TREE if isinstance(rule, Tree) else loops.EXACT
+    return (kind, rule.length, loops.KEPT[nearest]), (0.0, 0.0, 0.0)
+
+
+def _order(rule: Rule) -> np.ndarray | None:
+    """The order in which a block's places are packed, what is summed first at first; None for as they are."""
+    places = np.arange(rule.length)
+    if isinstance(rule, Halves):
+        return np.argsort(places % 4 >= 2, kind="stable")
+    if isinstance(rule, TwoStage) and rule.apart:
+        return np.argsort(places % 2, kind="stable")
+    return None
+
+
+def _padded(x: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """With zeros at the end of an axis, so that it is divided in blocks."""
+    missing = -x.shape[axis] % length
+    return np.pad(x, [(0, missing if place == axis else 0) for place in range(x.ndim)])
+
+
+def _signs(x: np.ndarray) -> np.ndarray:
+    """Signs of finite numbers, and the others as they are: sums of their products say which results are Inf or NaN."""
+    return np.where(np.isfinite(x), np.sign(x), x)
+
+
+def _beyond(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray | None:
+    """The results that are Inf or NaN because operands are, among finite ones; None where there are none."""
+    if all(np.isfinite(x).all() for x in (a, b, c)):
+        return None
+    with np.errstate(invalid="ignore"):
+        found = np.where(np.isfinite(c), 0.0, c)
+        for place in np.flatnonzero(~np.isfinite(a).all(0) | ~np.isfinite(b).all(1)):
+            found = found + np.multiply.outer(_signs(a[:, place]), _signs(b[place]))
+    return found
+
+
+def _rounded(x: np.ndarray, result: Any) -> np.ndarray:
+    """Values of the result's type in it, with the unit's NaN."""
+    with np.errstate(over="ignore"):
+        found = x.astype(result)
+    found.view(f"u{found.itemsize}")[np.isnan(x)] = _NAN[found.dtype]
+    return found

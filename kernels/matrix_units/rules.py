@@ -1,0 +1,195 @@
+"""How the matrix units of GPUs add up products, to the bit: a class for each rule, whose method is its definition.
+
+A unit multiplies two rows of K numbers and adds the products to c in blocks. Products are exact; what differs is how
+the terms of a block are aligned, cut and rounded. Values are float64 arrays here, which hold every product and every
+aligned sum of these rules exactly, so that the order of additions inside a block does not matter.
+
+Sources: F. A. Khattak, M. Mikaitis, arXiv 2512.07004; P. Xie et al., arXiv 2511.10909; M. Fasi, N. J. Higham,
+M. Mikaitis, S. Pranesh, PeerJ Computer Science 7:e330; X. Li et al., arXiv 2403.00232.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+__all__ = ["OPERANDS", "Aligned", "Exact", "Halves", "Operand", "Rule", "Tree", "TwoStage", "store"]
+
+_LEAST_FP32 = -126
+
+
+class Operand(NamedTuple):
+    """A format of operands: bits of the significand with the hidden one, and the least exponent of normal numbers."""
+
+    significand: int
+    least: int
+
+
+OPERANDS = {
+    "fp16": Operand(11, -14),
+    "bf16": Operand(8, -126),
+    "tf32": Operand(11, -126),
+    "e4m3": Operand(4, -6),
+    "e5m2": Operand(3, -14),
+    "e4m3fnuz": Operand(4, -7),
+    "e5m2fnuz": Operand(3, -15),
+}
+
+
+def powers(x: np.ndarray, least: int) -> np.ndarray:
+    """2**e for numbers of exponent e, at least 2**least; 0 for zeros."""
+    exponents = np.maximum(np.frexp(x)[1] - 1, least)
+    return np.where(x == 0, 0.0, np.ldexp(1.0, exponents))
+
+
+def _truncate(x: np.ndarray, significand: int, least: int) -> np.ndarray:
+    """Cut to so many bits, and in the subnormal range to the grid of a format."""
+    step = powers(np.where(x == 0, 1.0, x), least) * 2.0 ** (1 - significand)
+    return np.trunc(x / step) * step
+
+
+def store(x: np.ndarray, kept: str) -> np.ndarray:
+    """What is kept of sums: "rz32" fp32 by truncation, "rz22" the same with 13 fraction bits, "rne32" and "rne16" fp32
+    and fp16 to nearest even. What lies beyond the format is Inf."""
+    with np.errstate(over="ignore"):
+        if kept == "rne16":
+            return x.astype(np.float16).astype(np.float64)
+        if kept == "rne32":
+            return x.astype(np.float32).astype(np.float64)
+    cut = _truncate(x, 24 if kept == "rz32" else 14, _LEAST_FP32)
+    return np.where(np.abs(x) < 2.0**128, cut, np.copysign(np.inf, x))
+
+
+class Rule(Protocol):
+    """Adds one block of products to c."""
+
+    @property
+    def length(self) -> int:
+        """Products in a block."""
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        """c (n) plus the products of a and b (n, length), finite values of an operand's format. `half`: with a result
+        in fp16, not fp32."""
+
+
+class Aligned(NamedTuple):
+    """NVIDIA's rule: c and all products are shifted to the greatest exponent among them, cut there, and summed.
+
+    Attributes:
+        fraction: bits that stay below the greatest exponent. The rest is dropped, without a sticky bit.
+        length: products in a block.
+        least: the least greatest exponent, with results in fp32 and in fp16.
+        kept: what is stored of a sum with a result in fp32 (`store`).
+    """
+
+    fraction: int
+    length: int
+    least: tuple[int, int]
+    kept: str = "rz32"
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        greatest = powers(a, operand.least) * powers(b, operand.least)
+        top = np.maximum(np.maximum(greatest.max(-1), powers(c, _LEAST_FP32)), 2.0 ** self.least[half])
+        scale = 2.0**self.fraction / top
+        total = np.trunc(a * b * scale[..., None]).sum(-1) + np.trunc(c * scale)
+        return store(total / scale, "rne16" if half else self.kept)
+
+
+class Halves(NamedTuple):
+    """fp8 through a unit for fp16 (mma.sync on Hopper and Blackwell): of each four products the first two are summed,
+    then the others onto them, by `by`; c is added to the end, to nearest even."""
+
+    by: Aligned
+
+    @property
+    def length(self) -> int:
+        return 2 * self.by.length
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        later, total = np.arange(a.shape[-1]) % 4 >= 2, np.zeros_like(c)
+        for places in (~later, later):
+            total = self.by.block(a[:, places], b[:, places], total, operand, half)
+        return store(total + c, "rne16" if half else "rne32")
+
+
+class Exact(NamedTuple):
+    """CDNA1: the exact sum of a block and c, rounded once, to nearest even."""
+
+    length: int
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        from fractions import Fraction
+
+        totals = np.empty_like(c)
+        for row, (left, right, start) in enumerate(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)):
+            exact = sum((Fraction(x) * Fraction(y) for x, y in zip(left, right, strict=True)), Fraction(start))
+            totals[row] = _to_odd(exact)
+        return store(totals, "rne16" if half else "rne32")
+
+
+def _to_odd(exact) -> float:  # type: ignore[no-untyped-def]
+    """A float64 from which rounding to fewer bits is the rounding of the exact value: of an inexact one's two
+    neighbours, the one whose last bit is 1 (S. Boldo, G. Melquiond, IEEE Transactions on Computers 57:462)."""
+    from fractions import Fraction
+
+    nearest = float(exact)
+    error = exact - Fraction(nearest)
+    if error and not np.float64(nearest).view(np.int64) & 1:
+        return float(np.nextafter(nearest, np.inf if error > 0 else -np.inf))
+    return nearest
+
+
+class Tree(NamedTuple):
+    """CDNA2: products are rounded to fp32 and added in pairs, pairs of pairs and at last to c, each to nearest even.
+    Subnormal operands and c count as zero, and subnormal sums become zero of their sign."""
+
+    length: int
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        a, b = (np.where(np.abs(x) < 2.0**operand.least, 0.0, x) for x in (a, b))
+        c = np.where(np.abs(c) < 2.0**_LEAST_FP32, 0.0, c)
+        sums = [_flushed(a[:, place] * b[:, place]) for place in range(a.shape[-1])]
+        while len(sums) > 1:
+            sums = [_flushed(x + y) for x, y in zip(sums[::2], sums[1::2], strict=True)]
+        return _flushed(c + sums[0])
+
+
+def _flushed(x: np.ndarray) -> np.ndarray:
+    rounded = store(x, "rne32")
+    return np.where(np.abs(rounded) < 2.0**_LEAST_FP32, np.copysign(0.0, rounded), rounded)
+
+
+class TwoStage(NamedTuple):
+    """CDNA3: products are shifted to the greatest exponent among *them*, cut toward zero and summed; that sum and c are
+    shifted to the greater exponent of both, cut toward minus infinity, added and rounded to nearest even.
+
+    `apart`: products at even and odd places are summed apart and joined first (fp8), and c is dropped where it lies
+    more than 25 bits below.
+    """
+
+    length: int
+    apart: bool = False
+    fraction: int = 24
+    joint: int = 31
+
+    def block(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, operand: Operand, half: bool) -> np.ndarray:
+        products, greatest = a * b, powers(a, operand.least) * powers(b, operand.least)
+        groups = [slice(None)] if not self.apart else [slice(0, None, 2), slice(1, None, 2)]
+        least = 2.0 ** (2 * operand.least)
+        tops = [np.maximum(greatest[:, group].max(-1), least) for group in groups]
+        unit = 2.0**self.fraction
+        sums = [
+            np.trunc(products[:, group] * (unit / top)[:, None]).sum(-1) * (top / unit)
+            for group, top in zip(groups, tops, strict=True)
+        ]
+        top = np.maximum.reduce(tops)
+        if self.apart:
+            sums = [np.floor(each * (unit / top)) * (top / unit) for each in sums]
+        of_c = powers(c, _LEAST_FP32)
+        both = np.maximum(top, of_c)
+        if self.apart:
+            c = np.where(of_c < both * 2.0**-25, 0.0, c)
+        wide = 2.0**self.joint / both
+        total = np.floor(sum(sums) * wide) / wide + np.floor(c * (unit / both)) / (unit / both)
+        return store(total, "rne32")

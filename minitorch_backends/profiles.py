@@ -1,0 +1,84 @@
+"""Matrix units of other devices, bit for bit: the table of profiles, and the units themselves.
+
+    d = mt.profiles.mma(a, b, c, profile="h100", format="bf16")
+
+`PROFILES` has a row for each device, with what bears it out; `add` makes another one known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, named
+from .kernels.matrix_units import definition
+from .tensor import Tensor, as_array
+
+__all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "mma"]
+
+_TYPES = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e4m3fnuz": "float8_e4m3fnuz",
+    "e5m2fnuz": "float8_e5m2fnuz",
+}
+"""The types of the formats of operands. That of tf32 is float32, of which units ignore the last 13 bits."""
+
+_RESULTS = {"float32": np.float32, "float16": np.float16}
+
+
+def mma(
+    a: Any,
+    b: Any,
+    c: Any,
+    *,
+    profile: str | Profile,
+    format: str,
+    result: str = "float32",
+    instruction: str | None = None,
+) -> Tensor:
+    """n dot products as a device's matrix unit computes them: c + the sums over K of a * b.
+
+    Arguments:
+        a, b: (n, K), values of `format`, as tensors or arrays of any floating dtype.
+        c: (n), rounded to `result` first.
+        profile: a name of `PROFILES`, or a row of one's own.
+        format: "fp16", "bf16", "tf32" (whose low 13 bits the unit ignores), "e4m3", "e5m2", "e4m3fnuz" or "e5m2fnuz".
+        result: "float32", or "float16" where NVIDIA's units have it: for fp16 and fp8.
+        instruction: of several that a device has for a format, the one to use, as "mma.sync" for fp8 on H100.
+
+    Returns (n) in `result`. Raises ValueError for unknown names and for values that the format does not hold, and
+    RuntimeError for shapes that do not fit.
+    """
+    way = named(profile).format(format, instruction)
+    kind = _RESULTS.get(result)
+    if kind is None or (kind is np.float16 and not _has_half_results(way, format)):
+        has = "'float32' or 'float16'" if _has_half_results(way, format) else "'float32' here"
+        raise ValueError(f"mma(): result must be {has}, got {result!r}")
+    left, right, start = (np.asarray(as_array(x), np.float64) for x in (a, b, c))
+    if left.ndim != 2 or left.shape != right.shape or start.shape != left.shape[:1]:
+        shapes = ", ".join(str(list(x.shape)) for x in (left, right, start))
+        raise RuntimeError(f"mma(): a and b must be (n, K) and c (n), got {shapes}")
+    left, right = (_values(name, x, format) for name, x in (("a", left), ("b", right)))
+    return Tensor(definition(way.rule, format, left, right, start, result=kind))
+
+
+def _has_half_results(way: Format, operand: str) -> bool:
+    return isinstance(way.rule, Aligned | Halves) and operand not in ("bf16", "tf32")
+
+
+def _values(name: str, x: np.ndarray, operand: str) -> np.ndarray:
+    """The values of an operand, which must be of its format."""
+    if operand == "tf32":
+        return (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    import ml_dtypes  # noqa: F401  (gives NumPy the types)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        held = x.astype(_TYPES[operand]).astype(np.float64)
+    wrong = np.flatnonzero((held != x) & ~(np.isnan(held) & np.isnan(x)))
+    if len(wrong):
+        raise ValueError(f"mma(): {name} must hold values of {operand}, got {x.ravel()[wrong[0]]}; round it first")
+    return held
