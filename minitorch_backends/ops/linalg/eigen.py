@@ -15,7 +15,7 @@ from ...tensor import Tensor, adopt
 from ..matmul import adjoint
 from .calls import call
 from .checks import declared, of_finite, of_square, raise_for
-from .gauge import is_zero, over_differences, refuse_phases
+from .gauge import equal_values, is_zero, over_differences, refuse_phases, through_values
 from .samples import eye_plus, of_hermitian, squares, symmetric, unsigned
 from .solve import solve
 
@@ -47,7 +47,11 @@ def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
     if not is_zero(gV):
         turned = adjoint(V) @ gV
         refuse_phases("linalg_eigh_backward", "eigenvectors", turned.diagonal(0, -2, -1), gV)
-        inner = inner + over_differences((turned - adjoint(turned)) / 2, w)
+        skew = (turned - adjoint(turned)) / 2
+        equal = equal_values(w, skew, turned)
+        inner = inner + over_differences(skew, w, equal)
+        if equal is not None:
+            inner = inner + through_values(turned, gw, equal)
     return V @ inner @ adjoint(V)
 
 

@@ -1,12 +1,21 @@
-"""What is free in eigenvectors and singular vectors, and that a loss does not depend on it."""
+"""What is free in eigenvectors and singular vectors, and that a loss does not depend on it.
+
+Vectors of equal values may be turned into each other. The gradient of a loss that such a turn does not change is 0 / 0
+there: the skew-Hermitian part of V.H gV, which vanishes, over a difference that vanishes too. Its limit depends on the
+loss. Let that use the vectors in one product V f(w) V.H (or U f(S) V.H). Then V.H gV has the Hermitian part f X, where
+X is the gradient of the product between the vectors; the values have the gradient f' diag(X), and the limit is f' X.
+So the ratio f' / f is found on the diagonal. Where the Hermitian part vanishes, so does the limit. Where it does not,
+and the diagonals are not in one ratio, the limit is not known: the gradient is NaN.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...tensor import Tensor, adopt
+from ..matmul import adjoint
 
-__all__ = ["is_zero", "over_differences", "refuse_phases"]
+__all__ = ["equal_values", "is_zero", "over_differences", "quotient", "refuse_phases", "through_values"]
 
 
 def is_zero(g: Tensor) -> bool:
@@ -14,10 +23,55 @@ def is_zero(g: Tensor) -> bool:
     return g._node is None and not g._array.any()
 
 
-def over_differences(matrix: Tensor, w: Tensor) -> Tensor:
-    """matrix_ij / (w_j - w_i), and 0 on the diagonal."""
-    identity = np.eye(w._array.shape[-1], dtype=w._array.dtype)
-    return matrix * adopt(1 - identity) / (w[..., None, :] - w[..., :, None] + adopt(identity))
+def over_differences(matrix: Tensor, w: Tensor, equal: np.ndarray | None = None) -> Tensor:
+    """matrix_ij / (w_j - w_i), and 0 on the diagonal and where values are `equal`."""
+    apart = 1 - np.eye(w._array.shape[-1], dtype=w._array.dtype)
+    if equal is not None:
+        apart = np.where(equal, 0, apart).astype(apart.dtype)
+    return matrix * adopt(apart) / (w[..., None, :] - w[..., :, None] + adopt(1 - apart))
+
+
+def equal_values(w: Tensor, vanishing: Tensor, turned: Tensor) -> np.ndarray | None:
+    """Which pairs of values are equal, and the elements of the matrix `vanishing` 0, up to rounding; None where no two
+    are. An element of it is as exact as the columns of `turned` are large. The diagonal is true.
+    """
+    values, identity = w._array, np.eye(w._array.shape[-1], dtype=bool)
+    gaps = np.abs(values[..., None, :] - values[..., :, None])
+    equal = gaps <= _rounding(values) * np.abs(values).max(-1, initial=0)[..., None, None]
+    if not (equal & ~identity).any():
+        return None
+    return (equal & (np.abs(vanishing._array) <= 8 * _rounding(values) * _sizes(turned._array))) | identity
+
+
+def _rounding(values: np.ndarray) -> float:
+    return 8 * max(values.shape[-1], 1) * float(np.finfo(values.dtype).eps)
+
+
+def _sizes(matrix: np.ndarray) -> np.ndarray:
+    """For each pair of columns the largest element of both."""
+    columns = np.abs(matrix).max(-2, initial=0)
+    return np.maximum(columns[..., None, :], columns[..., :, None])
+
+
+def through_values(turned: Tensor, of_values: Tensor, equal: np.ndarray) -> Tensor:
+    """The limit of the gradient between the vectors of `equal` values, from `turned`, V.H gV, and the gradient of the
+    values; 0 elsewhere."""
+    blocks = adopt(equal.astype(of_values._array.dtype))
+    diagonal, even = turned.diagonal(0, -2, -1).real, (turned + adjoint(turned)) / 2
+    squares = blocks @ diagonal.square()[..., None]
+    ratios = quotient(blocks @ (of_values * diagonal)[..., None], squares)
+    small, sizes = _rounding(of_values._array), _sizes(turned._array)
+    rest = np.abs(of_values._array - ratios._array[..., 0] * diagonal._array)
+    exact = rest <= 8 * small**0.5 * np.abs(of_values._array)
+    known = np.all(exact[..., None, :] | ~equal, -1, keepdims=True) & (squares._array > (8 * small * sizes) ** 2)
+    between = equal & ~np.eye(equal.shape[-1], dtype=bool) & (np.abs(even._array) > 8 * small * sizes)
+    return (even * ratios.where(adopt(known), np.nan)).where(adopt(between), 0)
+
+
+def quotient(a: Tensor, b: Tensor) -> Tensor:
+    """a / b, and 0 where both are 0."""
+    nothing = (a._array == 0) & (b._array == 0)
+    return a / b.where(adopt(~nothing), 1) if nothing.any() else a / b
 
 
 def refuse_phases(function: str, vectors: str, along: Tensor, *gradients: Tensor) -> None:

@@ -154,7 +154,7 @@ def _triangular_samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 2, 3, 1), eye_plus(2, 3, 3).mT, True, True, True)
 
 
-@composite(takes="fc", reference=_triangular_reference, samples=_triangular_samples, aliases={"input": "b"})
+@composite(widen=True, takes="fc", reference=_triangular_reference, samples=_triangular_samples, aliases={"input": "b"})
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
@@ -164,7 +164,7 @@ def triangular_solve(
     return TriangularSolve(x, A.clone())
 
 
-@composite(takes="fc", reference=orthogonal._product_reference, samples=orthogonal._reflectors)
+@composite(widen=True, takes="fc", reference=orthogonal._product_reference, samples=orthogonal._reflectors)
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """`linalg.householder_product`."""
     return orthogonal.householder_product(input, input2)
@@ -203,7 +203,9 @@ def _ormqr_samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 2, 3, 3).mT, between(0.2, 1.5, 2, 3), between(-1, 1, 2, 3, 3), False, True)
 
 
-@composite(takes="fc", reference=_multiplied, samples=_ormqr_samples, aliases={"input2": "tau", "input3": "other"})
+@composite(
+    widen=True, takes="fc", reference=_multiplied, samples=_ormqr_samples, aliases={"input2": "tau", "input3": "other"}
+)
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.
 

@@ -17,7 +17,7 @@ from ..products import product
 from .calls import call
 from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for
 from .eigen import eigvalsh
-from .gauge import is_zero, refuse_phases
+from .gauge import equal_values, is_zero, over_differences, quotient, refuse_phases, through_values
 from .samples import definite, eye_plus, unsigned
 
 __all__ = ["matrix_rank", "pinv", "svd", "svdvals"]
@@ -60,17 +60,22 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
     kind = U._array.dtype
     turned_u, turned_v = adjoint(U) @ gU, Vh @ adjoint(gVh)
     s_i, s_j, one = S[..., :, None], S[..., None, :], adopt(np.eye(k, dtype=S._array.dtype))
-    difference, total = s_j - s_i + one, s_j + s_i + one
-    skew_u, skew_v = _skew(turned_u) / difference, _skew(turned_v) / difference
-    inner = skew_u * (s_j / total) + (s_i / total) * skew_v + gS.to(turned_u.dtype).diag_embed()
+    skew_u, skew_v, total = _skew(turned_u), _skew(turned_v), s_j + s_i + one
+    equal = equal_values(S, skew_u + skew_v, turned_u)
+    first, second = quotient(s_j, total), quotient(s_i, total)
+    inner = over_differences(skew_u, S, equal) * first + second * over_differences(skew_v, S, equal)
+    inner = inner + gS.to(turned_u.dtype).diag_embed()
+    if equal is not None:
+        between = adopt((equal & ~np.eye(k, dtype=bool)).astype(S._array.dtype))
+        inner = inner + quotient(skew_u * between, total) + through_values(turned_u, gS, equal)
     if kind.kind == "c":
         refuse_phases("svd_backward", "singular vectors", (turned_u + turned_v).diagonal(0, -2, -1), gU, gVh)
-        inner = inner + (_skew(turned_u).diagonal(0, -2, -1) / (2 * S)).diag_embed()
+        inner = inner + quotient(skew_u.diagonal(0, -2, -1), 2 * S).diag_embed()
     gA = U @ inner @ Vh
     if m > k:
-        gA = gA + ((gU - U @ turned_u) / S[..., None, :]) @ Vh
+        gA = gA + quotient(gU - U @ turned_u, S[..., None, :]) @ Vh
     if n > k:
-        gA = gA + U @ ((gVh - adjoint(turned_v) @ Vh) / S[..., :, None])
+        gA = gA + U @ quotient(gVh - adjoint(turned_v) @ Vh, S[..., :, None])
     return gA
 
 

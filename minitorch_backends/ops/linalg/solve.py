@@ -168,6 +168,7 @@ def _systems() -> Iterator[Sample]:
 
 
 @declared(
+    widen=True,
     reference=lambda A, B, **named: (_solve_reference(A, B, **named), np.zeros(A.shape[:-2], np.int32)),
     samples=_systems,
 )
@@ -224,7 +225,7 @@ def _as_columns(A: Tensor, B: Tensor, precision: Any, refine: bool) -> tuple[Ten
 _NO_SOLUTION = "The solver failed because the input matrix is singular: the diagonal element {info} of U is zero."
 
 
-@declared(reference=_solve_reference, samples=_systems)
+@declared(widen=True, reference=_solve_reference, samples=_systems)
 def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
     """X so that A @ X = B; X @ A = B unless `left`.
 
