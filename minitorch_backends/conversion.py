@@ -54,7 +54,8 @@ def _float32_to_odd(array: np.ndarray) -> np.ndarray:
             if small.any():
                 units = exact[small] / _LEAST
                 below = np.trunc(units)
-                cut[small] = (below + np.sign(units) * ((below != units) & (below % 2 == 0))) * _LEAST
+                inexact = (below != units) & (below % 2 == 0)
+                cut[small] = (below + np.copysign(inexact, units)) * _LEAST
             out[...] = cut
         return parts.operands[1]
 

@@ -356,6 +356,27 @@ def test_masks_that_do_not_fit_are_refused(add_zero_attn: bool) -> None:
             module(x, x, x, key_padding_mask=mt.zeros(*shape))
 
 
+@pytest.mark.parametrize("dtype", [mt.float32, mt.float16])
+def test_rows_that_see_no_key_have_weights_of_zero(dtype: Any) -> None:
+    """Their result is the bias, and gradients are those of the fused kernel, which makes no weights."""
+    mt.manual_seed(0)
+    module, x = nn.MultiheadAttention(4, 2).to(dtype), mt.randn(3, 2, 4).to(dtype)
+    mask = mt.zeros(3, 3, dtype=dtype)
+    mask[2] = -math.inf
+    found = []
+    for need_weights in (True, False):
+        module.zero_grad()
+        out, weights = module(x, x, x, attn_mask=mask, need_weights=need_weights)
+        assert mt.equal(out[2], module.out_proj.bias.expand(2, 4))
+        assert weights is None or not weights[:, 2].any()
+        out.sum().backward()
+        found.append([parameter.grad for parameter in module.parameters()])
+    for one, other in zip(*found, strict=True):
+        assert mt.allclose(
+            one, other, rtol=1e-2 if dtype is mt.float16 else 1e-5, atol=1e-2 * mt.finfo(dtype).eps ** 0.5
+        )
+
+
 def test_bad_arguments() -> None:
     q, k, v = tensors(*[(1, 2, 3, 4)] * 3)
     with pytest.raises(RuntimeError, match="attn_mask should not be set when is_causal=True"):

@@ -699,3 +699,56 @@ def test_powers_of_integers() -> None:
     assert mt.linalg.matrix_power(A, 3).tolist() == [[37, 54], [81, 118]]
     with pytest.raises(RuntimeError, match="expected a floating point or complex tensor"):
         mt.linalg.matrix_power(A, -1)
+
+
+# Gradients where values are equal
+
+
+def turned(rows: int, columns: int, seed: int) -> mt.Tensor:
+    """Orthonormal columns."""
+    return mt.tensor(np.linalg.qr(random(rows, columns, seed=seed))[0])
+
+
+@pytest.mark.parametrize("values", [[1.0, 1, 2, 3], [2.0, 2, 2, 2], [5.0, 5, 3, 3]], ids=str)
+@pytest.mark.parametrize("shape", [(4, 4), (6, 4), (4, 6)], ids=str)
+def test_gradients_through_equal_singular_values(values: list[float], shape: tuple[int, int]) -> None:
+    """Of losses that do not depend on how the vectors of equal values are turned: A, A A^T A, and the norm."""
+    A = ((turned(shape[0], 4, 0) * mt.tensor(values)) @ turned(shape[1], 4, 1).T).requires_grad_()
+    C, a = mt.tensor(random(*shape, seed=2)), A.detach()
+    U, S, Vh = linalg.svd(A, full_matrices=False)
+    wanted = {
+        (((U * S) @ Vh) * C).sum(): C,
+        (((U * S**3) @ Vh) * C).sum(): C @ a.T @ a + a @ C.T @ a + a @ a.T @ C,
+        linalg.norm((U * S) @ Vh): a / linalg.norm(a),
+        S.sum(): (U @ Vh).detach(),
+    }
+    for loss, exact in wanted.items():
+        (g,) = mt.autograd.grad(loss, A, retain_graph=True)
+        np.testing.assert_allclose(g.numpy(), exact.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("values", [[1.0, 1, 2, 3], [2.0, 2, 2, 2], [0.0, 0, 1, 2], [-1.0, -1, 0, 0]], ids=str)
+def test_gradients_through_equal_eigenvalues(values: list[float]) -> None:
+    """Of the functions A and exp(A), whose derivative is a divided difference (Daleckii and Krein, 1965)."""
+    V, w = turned(4, 4, 0).numpy(), np.array(values)
+    A = mt.tensor((V * w) @ V.T).requires_grad_()
+    C = random(4, 4, seed=2)
+    C += C.T
+    gaps, powers = w[:, None] - w, np.exp(w)
+    ratios = np.where(gaps == 0, powers, (powers[:, None] - powers) / np.where(gaps == 0, 1, gaps))
+    found, vectors = linalg.eigh(A)
+    for function, exact in ((lambda w: w, C), (lambda w: w.exp(), V @ (ratios * (V.T @ C @ V)) @ V.T)):
+        loss = (((vectors * function(found)) @ vectors.T) * mt.tensor(C)).sum()
+        (g,) = mt.autograd.grad(loss, A, retain_graph=True)
+        np.testing.assert_allclose(g.numpy(), exact, atol=1e-6)
+
+
+def test_gradients_that_depend_on_how_equal_values_are_turned_are_not_finite_by_chance() -> None:
+    """Of one vector of several, and of two products, whose limits cannot be told apart."""
+    A = mt.eye(3, dtype=mt.float64).requires_grad_()
+    U, S, Vh = linalg.svd(A)
+    loss = U[:, 0].sum() + Vh[1].sum()
+    assert not mt.autograd.grad(loss, A, retain_graph=True)[0].isfinite().all()
+    first, second = (mt.tensor(random(3, 3, seed=seed)) for seed in (0, 1))
+    loss = (((U * S) @ Vh) * first).sum() + ((U @ Vh) * second).sum()
+    assert mt.autograd.grad(loss, A)[0].isnan().any()

@@ -186,6 +186,16 @@ def test_schedules_one_after_the_other() -> None:
     assert followed(other, resumed, steps=5) == followed(of, scheduler, steps=5)
 
 
+def test_a_milestone_of_zero_skips_the_first_schedule() -> None:
+    of = SGD([mt.zeros(1, requires_grad=True)], lr=1.0)
+    parts = [lr_scheduler.ConstantLR(of, factor, total_iters=100) for factor in (0.1, 0.5)]
+    scheduler = lr_scheduler.SequentialLR(of, parts, milestones=[0])
+    for _ in range(3):
+        assert scheduler.get_last_lr() == [0.5]
+        of.step()
+        scheduler.step()
+
+
 def test_rates_that_are_tensors_are_written_to() -> None:
     rate = mt.tensor(0.5)
     of = SGD([mt.zeros(2, requires_grad=True)], lr=rate)

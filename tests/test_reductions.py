@@ -135,6 +135,31 @@ def test_norms() -> None:
 # Nothing to reduce
 
 
+@pytest.mark.parametrize("dtype", [mt.float32, mt.float64], ids=["float32", "float64"])
+def test_gradients_of_products_with_zeros_and_overflow(dtype: Any) -> None:
+    """With two zeros all are 0, though the product of the others overflows; with one, all but its own."""
+    big = {mt.float32: 1e13, mt.float64: 1e110}[dtype]
+    x = mt.tensor([[big, 0.0, 0.0], [big, big, 0.0], [big, big, big]], dtype=dtype)
+    assert mt.equal(mt.func.grad(mt.prod)(x), mt.zeros(3, 3, dtype=dtype))
+    assert mt.func.grad(mt.prod)(x[1]).tolist()[:2] == [0.0, 0.0]
+    line = mt.tensor([big, big, big, 0.0, 0.0], dtype=dtype)
+    assert mt.func.grad(lambda x: x.cumprod(0)[0])(line).tolist() == [1, 0, 0, 0, 0]
+    second = mt.func.hessian(mt.prod)(line)
+    assert not second[:3].any()
+    assert not second.isnan().any()
+
+
+@pytest.mark.parametrize("values", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [2.0, 3.0, 4.0]])
+def test_second_gradients_of_products(values: list[float]) -> None:
+    a, b, c = values
+    assert mt.func.hessian(mt.prod)(leaf(values).detach()).tolist() == [[0, c, b], [c, 0, a], [b, a, 0]]
+    assert mt.func.hessian(lambda x: x.cumprod(0)[2])(leaf(values).detach()).tolist() == [
+        [0, c, b],
+        [c, 0, a],
+        [b, a, 0],
+    ]
+
+
 def test_reductions_of_nothing() -> None:
     nothing = mt.ones(0, 3)
     assert nothing.sum().item() == 0

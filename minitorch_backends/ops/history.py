@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd.views import shares_memory, walk
+from ..conversion import converted
 from ..declared import registry
+from ..kernels.elementwise import is_half
 from ..op import Array, op
 from ..samples import between, sample
 from ..tensor import adopt
@@ -81,7 +83,11 @@ def embedded(
     """Zeros of `shape` to which `value` is added where `steps` lead: the adjoint of walking them."""
     out = _new(shape, value.dtype if dtype is None else dtype, strides)
     view = walk(out, steps)
-    if not shares_memory(view, out):
+    apart = not shares_memory(view, out)
+    if is_half(out.dtype) and (apart or overlaps(view)):  # so that sums are rounded once
+        single = np.dtype(np.float32)
+        return converted(embedded(converted(value, single), shape, steps, single, strides), out.dtype)
+    if apart:
         np.add.at(out.reshape(-1), _positions(shape, steps), value)
     elif overlaps(view):
         _add(out, view, value)
