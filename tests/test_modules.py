@@ -22,8 +22,9 @@ every_call = pytest.mark.parametrize(("name", "args", "options"), CALLS, ids=[st
 
 NAMES = {
     "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-    "CrossEntropyLoss": "cross_entropy", "LogSigmoid": "logsigmoid",
+    "CTCLoss": "ctc_loss", "CrossEntropyLoss": "cross_entropy", "LogSigmoid": "logsigmoid",
     "LogSoftmax": "log_softmax", "LeakyReLU": "leaky_relu", "KLDivLoss": "kl_div", "MSELoss": "mse_loss",
+    "MultiLabelMarginLoss": "multilabel_margin_loss", "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
     "NLLLoss": "nll_loss", "PoissonNLLLoss": "poisson_nll_loss", "GaussianNLLLoss": "gaussian_nll_loss",
     "SmoothL1Loss": "smooth_l1_loss", "L1Loss": "l1_loss", "LPPool1d": "lp_pool1d", "LPPool2d": "lp_pool2d",
     "LPPool3d": "lp_pool3d",

@@ -9,6 +9,7 @@ from .container import *  # noqa: F403
 from .convolution import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .layers import *  # noqa: F403
+from .losses import *  # noqa: F403
 from .module import Module as Module
 from .multihead import *  # noqa: F403
 from .normalization import *  # noqa: F403

@@ -16,6 +16,8 @@ from ..ops import distance as _distance
 from ..ops import dropout as _dropout
 from ..ops import gated as _gated
 from ..ops import loss as _loss
+from ..ops import margin_losses as _margin_losses
+from ..ops import random_activations as _random_activations
 from ..ops.activation import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
 from ..ops.adaptive import (
     adaptive_avg_pool1d,
@@ -30,9 +32,11 @@ from ..ops.bilinear import bilinear
 from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
 from ..ops.columns import unfold_images as unfold
 from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ..ops.ctc import ctc_loss
 from ..ops.distance import cosine_similarity, pairwise_distance
 from ..ops.embedding import embedding, one_hot
 from ..ops.exponential import sigmoid
+from ..ops.fractional_pool import fractional_max_pool2d, fractional_max_pool3d
 from ..ops.gated import gelu
 from ..ops.grid_sample import affine_grid, grid_sample
 from ..ops.linear import linear
@@ -41,6 +45,7 @@ from ..ops.multihead import multi_head_attention_forward
 from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
 from ..ops.padding import pad
 from ..ops.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from ..ops.random_activations import gumbel_softmax
 from ..ops.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 from ..ops.softmax import log_softmax as _log_softmax
 from ..ops.softmax import softmax as _softmax
@@ -65,6 +70,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "celu_",
     "channel_shuffle",
     "conv1d",
     "conv2d",
@@ -75,23 +81,29 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
     "dropout3d",
     "elu",
+    "elu_",
     "embedding",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool3d",
     "gaussian_nll_loss",
     "gelu",
     "glu",
     "grid_sample",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hardtanh_",
     "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
@@ -100,6 +112,7 @@ __all__ = [
     "l1_loss",
     "layer_norm",
     "leaky_relu",
+    "leaky_relu_",
     "linear",
     "local_response_norm",
     "log_softmax",
@@ -117,6 +130,9 @@ __all__ = [
     "mish",
     "mse_loss",
     "multi_head_attention_forward",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -128,9 +144,13 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
@@ -143,6 +163,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "threshold",
+    "threshold_",
     "triplet_margin_loss",
     "unfold",
 ]
@@ -189,9 +210,29 @@ leaky_relu = _writable(_activation.leaky_relu)
 mish = _writable(_activation.mish)
 relu = _writable(_activation.relu)
 relu6 = _writable(_activation.relu6)
+rrelu = _writable(_random_activations.rrelu)
 selu = _writable(_activation.selu)
 silu = _writable(_gated.silu)
 threshold = _writable(_activation.threshold)
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The form `name_` of a function that takes `inplace`, which is True here."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(input: Tensor, *args: Any, **named: Any) -> Tensor:
+        return function(input, *args, inplace=True, **named)
+
+    call.__name__ = call.__qualname__ = function.__name__ + "_"
+    call.__doc__ = f"`{function.__name__}`, written into the input."
+    parameters = [each for each in signature.parameters.values() if each.name != "inplace"]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
+
+
+celu_, elu_, hardtanh_, leaky_relu_ = map(_in_place, (celu, elu, hardtanh, leaky_relu))
+relu_, rrelu_, selu_, threshold_ = map(_in_place, (relu, rrelu, selu, threshold))
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
@@ -244,6 +285,9 @@ kl_div = _by_position(_loss.kl_div)
 l1_loss = _by_position(_loss.l1_loss)
 margin_ranking_loss = _by_position(_distance.margin_ranking_loss)
 mse_loss = _by_position(_loss.mse_loss)
+multi_margin_loss = _by_position(_margin_losses.multi_margin_loss)
+multilabel_margin_loss = _by_position(_margin_losses.multilabel_margin_loss)
+multilabel_soft_margin_loss = _by_position(_margin_losses.multilabel_soft_margin_loss)
 nll_loss = _by_position(_cross_entropy.nll_loss)
 poisson_nll_loss = _by_position(_loss.poisson_nll_loss)
 smooth_l1_loss = _by_position(_loss.smooth_l1_loss)

@@ -14,14 +14,11 @@ from .init import constant_
 from .module import Module
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "SELU", "BCELoss", "BCEWithLogitsLoss", "ChannelShuffle", "CosineEmbeddingLoss",
-    "CosineSimilarity", "CrossEntropyLoss", "GaussianNLLLoss", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "LPPool1d", "LPPool2d", "LPPool3d",
-    "LeakyReLU", "LocalResponseNorm", "LogSigmoid", "LogSoftmax", "MSELoss",
-    "MarginRankingLoss", "Mish", "NLLLoss", "PReLU", "PairwiseDistance", "PixelShuffle",
-    "PixelUnshuffle", "PoissonNLLLoss", "ReLU", "ReLU6", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss",
-    "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold",
-    "TripletMarginLoss",
+    "CELU", "ELU", "GELU", "GLU", "SELU", "ChannelShuffle", "CosineSimilarity", "Hardshrink", "Hardsigmoid",
+    "Hardswish", "Hardtanh", "LPPool1d", "LPPool2d", "LPPool3d", "LeakyReLU", "LocalResponseNorm", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "PairwiseDistance", "PixelShuffle", "PixelUnshuffle", "RReLU", "ReLU", "ReLU6",
+    "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
+    "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -101,7 +98,7 @@ def _parameters(kind: Any) -> tuple[list[str], inspect.Signature]:
     """The names of the operands of a kind's function, and the signature of the options."""
     parameters = inspect.signature(kind._function).parameters.values()
     given = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
-    options = [each for each in given[kind._operands :] if each.name not in kind._fixed]
+    options = [each for each in given[kind._operands :] if each.name not in kind._fixed and each.name != "training"]
     return [each.name for each in given[: kind._operands]], inspect.Signature(options)
 
 
@@ -130,6 +127,7 @@ def _written(kind: Any) -> Callable[..., Any]:
         else:
             given.append(f"{name}=" * (averaging or each.kind is inspect.Parameter.KEYWORD_ONLY) + f"self.{name}")
     given += [f"{name}=_{name}" for name in kind._fixed]
+    given += ["training=self.training"] * ("training" in inspect.signature(kind._function).parameters)
     exec(f"def forward({', '.join(['self', *operands])}): return {called}({', '.join(given)})", names)
     return names["forward"]
 
@@ -147,6 +145,10 @@ class ReLU6(OfFunction, function=F.relu6):
 
 class LeakyReLU(OfFunction, function=F.leaky_relu):
     """Negative input times a slope."""
+
+
+class RReLU(OfFunction, function=F.rrelu):
+    """Negative input times slopes, which are random in training."""
 
 
 class ELU(OfFunction, function=F.elu):
@@ -274,79 +276,6 @@ class CosineSimilarity(OfFunction, function=F.cosine_similarity, operands=2, sho
 
 class PairwiseDistance(OfFunction, function=F.pairwise_distance, operands=2, shown=False):
     """The p-norm of differences of vectors."""
-
-
-# Losses
-
-
-class L1Loss(OfFunction, function=F.l1_loss, operands=2, shown=False):
-    """Absolute differences."""
-
-
-class MSELoss(OfFunction, function=F.mse_loss, operands=2, shown=False):
-    """Squared differences."""
-
-
-class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2, shown=False):
-    """Absolute differences, squared ones up to `beta`."""
-
-
-class HuberLoss(OfFunction, function=F.huber_loss, operands=2, shown=False):
-    """Squared differences, absolute ones from `delta` on."""
-
-
-class NLLLoss(OfFunction, function=F.nll_loss, operands=2, buffers=("weight",), shown=False):
-    """The negative logarithms of probabilities at the labels."""
-
-
-class CrossEntropyLoss(OfFunction, function=F.cross_entropy, operands=2, buffers=("weight",), shown=False):
-    """`NLLLoss` of `LogSoftmax`."""
-
-
-class BCELoss(OfFunction, function=F.binary_cross_entropy, operands=2, buffers=("weight",), shown=False):
-    """The cross entropy of probabilities of two outcomes."""
-
-
-class BCEWithLogitsLoss(
-    OfFunction,
-    function=F.binary_cross_entropy_with_logits,
-    operands=2,
-    buffers=("weight", "pos_weight"),
-    shown=False,
-):
-    """`BCELoss` of `Sigmoid`."""
-
-
-class KLDivLoss(OfFunction, function=F.kl_div, operands=2, shown=False):
-    """The divergence of S. Kullback and R. Leibler."""
-
-
-class PoissonNLLLoss(OfFunction, function=F.poisson_nll_loss, operands=2, shown=False):
-    """Of counts, whose means are given."""
-
-
-class GaussianNLLLoss(OfFunction, function=F.gaussian_nll_loss, operands=3, shown=False):
-    """Of normal values, whose means and variances are given."""
-
-
-class SoftMarginLoss(OfFunction, function=F.soft_margin_loss, operands=2, shown=False):
-    """log(1 + exp(-target * input))."""
-
-
-class MarginRankingLoss(OfFunction, function=F.margin_ranking_loss, operands=3, shown=False):
-    """max(0, -target * (input1 - input2) + margin)."""
-
-
-class HingeEmbeddingLoss(OfFunction, function=F.hinge_embedding_loss, operands=2, shown=False):
-    """input where the label is 1, max(0, margin - input) where it is -1."""
-
-
-class CosineEmbeddingLoss(OfFunction, function=F.cosine_embedding_loss, operands=3, shown=False):
-    """1 - cosine where the label is 1, max(0, cosine - margin) else."""
-
-
-class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3, shown=False):
-    """max(0, distance to the positive - to the negative + margin)."""
 
 
 # Images

@@ -11,8 +11,9 @@ from .module import Module
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Fold", "MaxPool1d", "MaxPool2d", "MaxPool3d",
-    "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "Unfold", "Upsample",
+    "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Fold", "FractionalMaxPool2d",
+    "FractionalMaxPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
+    "Unfold", "Upsample",
 ]  # fmt: skip
 
 Given = int | Sequence[int]
@@ -63,6 +64,48 @@ class MaxPool3d(_MaxPool):
     """The largest value of each window of volumes (N, C, D, H, W), or (C, D, H, W)."""
 
     function = F.max_pool3d
+
+
+class _FractionalMaxPool(Module):
+    """The largest value of windows that begin at random places; see `functional.fractional_max_pool2d`."""
+
+    function: Callable[..., Any]
+
+    def __init__(
+        self,
+        kernel_size: Given,
+        output_size: Given | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        name = type(self).__name__
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(
+                f"{name}(): one of output_size and output_ratio must be given, got {output_size} and {output_ratio}"
+            )
+        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,)
+        if output_ratio is not None and not all(0 < each < 1 for each in ratios):  # type: ignore[operator]
+            raise ValueError(f"{name}(): output_ratio must be between 0 and 1, got {output_ratio}")
+        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, input: Tensor) -> Any:
+        options = self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        return type(self).function(input, self.kernel_size, *options)
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest value of windows of images (N, C, H, W), or (C, H, W), that begin at random places."""
+
+    function = F.fractional_max_pool2d
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """The largest value of windows of volumes (N, C, D, H, W), or (C, D, H, W), that begin at random places."""
+
+    function = F.fractional_max_pool3d
 
 
 class _AvgPool(Module):

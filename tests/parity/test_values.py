@@ -56,7 +56,8 @@ ROUGH_IN_TORCH = {
 PRODUCTS = """matmul mm bmm mv addmm baddbmm addmv addbmm inner tensordot multi_dot chain_matmul
     linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d fold"""
 FLOATING_ONLY = """softmax log_softmax softmin batch_norm instance_norm rms_norm silu softsign tanhshrink
-    threshold smooth_l1_loss soft_margin_loss poisson_nll_loss hinge_embedding_loss"""
+    threshold smooth_l1_loss soft_margin_loss poisson_nll_loss hinge_embedding_loss multi_margin_loss
+    multilabel_margin_loss"""
 EMPTY_IN_LINALG = """lu_unpack matrix_power linalg_matrix_power linalg_lu_factor_ex linalg_lu_factor linalg_lu lu
     cholesky linalg_eigh linalg_eigvalsh linalg_cond linalg_cholesky linalg_cholesky_ex"""
 """Functions of which torch refuses integers only where there is a matrix."""
@@ -74,6 +75,7 @@ REFUSED_HERE = {
     **dict.fromkeys(("searchsorted", "bucketize"), "c"),
     "median": "bic",
     "nanmedian": "bic",
+    **dict.fromkeys(("fractional_max_pool2d", "fractional_max_pool3d"), "bc"),
     "scatter_reduce": "c",
     "index_reduce": "bc",
     "mode": "c",

@@ -1,0 +1,101 @@
+"""Losses as modules."""
+
+from __future__ import annotations
+
+from . import functional as F
+from .of_functions import OfFunction
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss",
+    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+]  # fmt: skip
+
+
+class L1Loss(OfFunction, function=F.l1_loss, operands=2, shown=False):
+    """Absolute differences."""
+
+
+class MSELoss(OfFunction, function=F.mse_loss, operands=2, shown=False):
+    """Squared differences."""
+
+
+class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2, shown=False):
+    """Absolute differences, squared ones up to `beta`."""
+
+
+class HuberLoss(OfFunction, function=F.huber_loss, operands=2, shown=False):
+    """Squared differences, absolute ones from `delta` on."""
+
+
+class NLLLoss(OfFunction, function=F.nll_loss, operands=2, buffers=("weight",), shown=False):
+    """The negative logarithms of probabilities at the labels."""
+
+
+class CrossEntropyLoss(OfFunction, function=F.cross_entropy, operands=2, buffers=("weight",), shown=False):
+    """`NLLLoss` of `LogSoftmax`."""
+
+
+class BCELoss(OfFunction, function=F.binary_cross_entropy, operands=2, buffers=("weight",), shown=False):
+    """The cross entropy of probabilities of two outcomes."""
+
+
+class BCEWithLogitsLoss(
+    OfFunction,
+    function=F.binary_cross_entropy_with_logits,
+    operands=2,
+    buffers=("weight", "pos_weight"),
+    shown=False,
+):
+    """`BCELoss` of `Sigmoid`."""
+
+
+class KLDivLoss(OfFunction, function=F.kl_div, operands=2, shown=False):
+    """The divergence of S. Kullback and R. Leibler."""
+
+
+class PoissonNLLLoss(OfFunction, function=F.poisson_nll_loss, operands=2, shown=False):
+    """Of counts, whose means are given."""
+
+
+class GaussianNLLLoss(OfFunction, function=F.gaussian_nll_loss, operands=3, shown=False):
+    """Of normal values, whose means and variances are given."""
+
+
+class SoftMarginLoss(OfFunction, function=F.soft_margin_loss, operands=2, shown=False):
+    """log(1 + exp(-target * input))."""
+
+
+class MarginRankingLoss(OfFunction, function=F.margin_ranking_loss, operands=3, shown=False):
+    """max(0, -target * (input1 - input2) + margin)."""
+
+
+class HingeEmbeddingLoss(OfFunction, function=F.hinge_embedding_loss, operands=2, shown=False):
+    """input where the label is 1, max(0, margin - input) where it is -1."""
+
+
+class CosineEmbeddingLoss(OfFunction, function=F.cosine_embedding_loss, operands=3, shown=False):
+    """1 - cosine where the label is 1, max(0, cosine - margin) else."""
+
+
+class MultiMarginLoss(OfFunction, function=F.multi_margin_loss, operands=2, buffers=("weight",), shown=False):
+    """Hinge losses of the other classes' scores beside that of the label."""
+
+
+class MultiLabelMarginLoss(OfFunction, function=F.multilabel_margin_loss, operands=2, shown=False):
+    """`MultiMarginLoss` of several labels."""
+
+
+class MultiLabelSoftMarginLoss(
+    OfFunction, function=F.multilabel_soft_margin_loss, operands=2, buffers=("weight",), shown=False
+):
+    """The mean of `BCEWithLogitsLoss` over the labels."""
+
+
+class CTCLoss(OfFunction, function=F.ctc_loss, operands=4, shown=False):
+    """The negative log likelihood of labels whose alignment with the frames is unknown."""
+
+
+class TripletMarginLoss(OfFunction, function=F.triplet_margin_loss, operands=3, shown=False):
+    """max(0, distance to the positive - to the negative + margin)."""
