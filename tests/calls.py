@@ -28,6 +28,7 @@ UNDERIVABLE = {
     "distinct",
     "geqrf",
     "heaviside",
+    "index_multiply",
     "histogram",
     "histogram_of_points",
     "histogramdd",

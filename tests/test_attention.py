@@ -445,3 +445,17 @@ def test_a_mask_of_float32_is_brought_to_the_type_of_the_query(dtype: mt.dtype) 
     assert mt.equal(out, expected)
     out.sum().backward()
     assert mask.grad.dtype is mt.float32
+
+
+@pytest.mark.parametrize("mask", [None, mt.bool, mt.float32])
+@pytest.mark.parametrize("causal", [False, True])
+def test_without_keys_the_result_is_zero(mask: mt.dtype | None, causal: bool) -> None:
+    query, key = mt.ones(2, 3, 4, 8).transpose(1, 2).requires_grad_(), mt.ones(2, 4, 0, 8)
+    if mask is None:
+        out = attend(query, key, key, is_causal=causal)
+    else:
+        out = attend(query, key, key, mt.zeros(3, 0, dtype=mask))
+    out.sum().backward()
+    assert out.shape == query.shape
+    assert not out.any()
+    assert not query.grad.any()

@@ -606,3 +606,23 @@ def test_nothing_has_gradients_of_nothing() -> None:
         conv(x, w, None, 1, 2).sum().backward()
         assert (x.grad.shape, w.grad.shape) == (x.shape, w.shape)
         assert not w.grad.any()
+
+
+@pytest.mark.parametrize("precision", ["none", "tf32", "bf16x9"])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 2)])
+@pytest.mark.parametrize("groups", [1, 16])
+def test_empty_batches_of_every_layout(precision: str, kernel: tuple[int, int], groups: int) -> None:
+    for dtype in (mt.float32, mt.float64, mt.bfloat16):
+        for x in (mt.zeros(2, 8, 9, 16, dtype=dtype).permute(0, 3, 1, 2)[:0], mt.zeros(0, 16, 8, 9, dtype=dtype)):
+            x = x.detach().requires_grad_()
+            weight = mt.ones(32, 16 // groups, *kernel, dtype=dtype, requires_grad=True)
+            bias = mt.ones(32, dtype=dtype, requires_grad=True)
+            with backends.flags(fp32_precision=precision):
+                out = F.conv2d(x, weight, bias, groups=groups)
+                out.sum().backward()
+            assert out.shape == (0, 32, 9 - kernel[0], 10 - kernel[1])
+            assert x.grad.shape == x.shape
+            assert not weight.grad.any()
+            assert not bias.grad.any()
+            with pytest.raises(RuntimeError):
+                F.conv2d(x, mt.ones(32, 16 // groups, 20, 20, dtype=dtype), groups=groups)

@@ -2,6 +2,7 @@
 
 import array
 import collections
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -613,3 +614,28 @@ def test_writes_by_masks_and_positions_as_they_broadcast() -> None:
     assert flags.index_add(0, mt.tensor([0]), mt.tensor([True]), alpha=False).tolist() == [False, False]
     for found in (mt.gather(mt.ones(3), 0, mt.ones(0, dtype=mt.uint8)), mt.ones(3).gather(0, mt.ones(0))):
         assert found.shape == (0,)
+
+
+def test_scatter_adds_or_multiplies() -> None:
+    x, index = mt.tensor([1.0, 2.0, 3.0]), mt.tensor([0, 0, 2])
+    src = mt.tensor([2.0, 3.0, 5.0], requires_grad=True)
+    added = x.scatter(0, index, src, reduce="add")
+    added.sum().backward()
+    assert (added.tolist(), src.grad.tolist()) == ([6, 2, 8], [1, 1, 1])
+    product = x.scatter(0, index, src, reduce="multiply")
+    assert product.tolist() == [6, 2, 15]
+    with pytest.raises(NotImplementedError, match="derivative of scatter"):
+        product.sum().backward()
+    assert x.clone().scatter_(0, index, 2, reduce="multiply").tolist() == [4, 2, 6]
+    assert x.clone().scatter_(0, index, value=0.5, reduce="add").tolist() == [2, 2, 3.5]
+    assert (x > 1).scatter(0, index, mt.tensor([True, False, True]), reduce="multiply").tolist() == [False, True, True]
+    with pytest.raises(RuntimeError, match="reduce must be None, 'add' or 'multiply', got 'mean'"):
+        x.scatter(0, index, src, reduce="mean")
+
+
+def test_places_in_bfloat16_are_those_beside_nan() -> None:
+    edges, values = [0.0, 1.0, 2.0], [math.nan, math.inf, 1.5, -math.inf, math.nan, 2.0]
+    for dtype in (mt.float32, mt.float16, mt.bfloat16):
+        x, sequence = mt.tensor(values, dtype=dtype), mt.tensor(edges, dtype=dtype)
+        assert mt.searchsorted(sequence, x).tolist() == [3, 3, 2, 0, 3, 2]
+        assert mt.bucketize(x, sequence, right=True).tolist() == [3, 3, 2, 0, 3, 3]

@@ -11,7 +11,7 @@ import numpy as np
 from ..arguments import install
 from ..op import composite
 from ..tensor import Tensor, not_a_tensor
-from .index import index_assign, kept
+from .index import index_assign, index_multiply, kept
 from .shape import reshape
 
 __all__ = ["assigning", "at_least_vector", "checked_positions"]
@@ -26,7 +26,7 @@ def assigning(
     *, expanded: Callable[..., Tensor] | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays,
-    accumulate).
+    accumulate), where accumulate is False, True to add, or "multiply".
 
     `expanded` gives the tensor of which the function, but not the in-place form, writes a copy: by default the first
     argument.
@@ -38,13 +38,21 @@ def assigning(
             if expanded is not None:
                 input = expanded(input, *args, **named)
             values, arrays, accumulate = arguments(input, *args, **named)
-            result = index_assign(at_least_vector(input), values, kept(arrays, input, values), accumulate)
+            target, arrays = at_least_vector(input), kept(arrays, input, values)
+            if accumulate == "multiply":
+                result = index_multiply(target, values, arrays)
+            else:
+                result = index_assign(target, values, arrays, accumulate)
             return result if input._array.ndim else reshape(result, ())
 
         @functools.wraps(arguments)
         def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
             values, arrays, accumulate = arguments(self, *args, **named)
-            at_least_vector(self).index_assign_(values, kept(arrays, self, values), accumulate)
+            target, arrays = at_least_vector(self), kept(arrays, self, values)
+            if accumulate == "multiply":
+                target.index_multiply_(values, arrays)
+            else:
+                target.index_assign_(values, arrays, accumulate)
             return self
 
         in_place.__name__ = in_place.__qualname__ = arguments.__name__ + "_"

@@ -39,6 +39,8 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, caus
 
 def masked_softmax(scores: Tensor) -> Tensor:
     """The softmax along the last dimension, with rows of zeros in place of NaN where all scores are -inf."""
+    if not scores.shape[-1]:
+        return scores
     largest = scores.detach().amax(-1, keepdim=True)
     exponentials = (scores - largest.masked_fill(largest == -math.inf, 0)).exp()
     total = exponentials.sum(-1, keepdim=True)

@@ -17,6 +17,7 @@ from ..kernels.conv import (
     conv_weight_gradient,
 )
 from ..kernels.conv.apart import Apart
+from ..kernels.conv.shapes import empty_output, is_channels_last, output_size, require
 from ..kernels.conv.shapes import steps as steps_of
 from ..kernels.fft.contract import DEFAULT_PLANS
 from ..kernels.registry import Kernel, planning
@@ -49,6 +50,8 @@ class Steering(NamedTuple):
 
 def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **keywords: Any) -> np.ndarray:
     """One of the three kernels at the precision of the call, by the algorithm that the flags in force ask for."""
+    if not arrays[0].shape[0]:
+        return _of_no_images(kernel, *arrays, **keywords)
     state = current()
     steering: Steering = state.derived.get("convolutions") or _steer(state)
     keywords |= steering.keywords
@@ -70,6 +73,20 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
         else:
             keywords, prefer = every, benchmark_cache.fastest(kernel, arrays, every, steering.timed)
     return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
+
+
+def _of_no_images(kernel: Kernel, first: np.ndarray, second: Any, bias: Any = None, **keywords: Any) -> np.ndarray:
+    """What one of the three kernels gives for an empty batch, by no algorithm at all."""
+    require(kernel.name, first, second, bias, **keywords)
+    if kernel is conv_weight_gradient:
+        channels = first.shape[1] // keywords["groups"]
+        return np.zeros((second.shape[1], channels, *keywords["kernel_size"]), first.dtype)
+    if kernel is conv_input_gradient:
+        channels, size = second.shape[1] * keywords["groups"], keywords["input_size"]
+    else:
+        at = steps_of(second.ndim - 2, *(keywords[name] for name in ("stride", "padding", "dilation")))
+        channels, size = second.shape[0], output_size(first.shape[2:], second.shape[2:], at)
+    return empty_output((0, channels, *size), first.dtype, is_channels_last(first))
 
 
 def _is_depthwise(kernel: Kernel, arrays: tuple[np.ndarray, ...], groups: int) -> bool:

@@ -11,12 +11,13 @@ from ..arguments import install
 from ..autograd.views import made_view
 from ..dtypes import dtype_of
 from ..inplace import is_plain, write_plainly
-from ..kernels.elementwise import in_order
+from ..kernels.elementwise import in_order, is_half
 from ..op import Array, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor, adopt
 from .accumulate import add_at
 from .fill import number_as
+from .gradients import no_derivative
 from .indices import parsed, plain, refusal
 from .shape import reshape
 from .slices import getitem
@@ -143,6 +144,40 @@ def index_assign(input: Array, values: Array, indices, accumulate=False):
             f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to the elements of a "
             f"tensor of shape {list(input.shape)} at indices of shapes {selected}"
         ) from None
+
+
+@op(
+    input=no_derivative("scatter with reduce='multiply'"),
+    values=no_derivative("scatter with reduce='multiply'"),
+    mutates=True,
+    widen=False,
+    inplace=True,
+    method=False,
+    called="scatter",
+    reference=lambda input, values, indices: _multiply_reference(input, values, indices),
+    samples=lambda: (sample(*call.args[:3]) for call in _assign_samples() if not call.kwargs),
+)
+def index_multiply(input: Array, values: Array, indices):
+    """A copy in which the elements at `indices` are multiplied by `values`, as often as each place is named."""
+    if input.dtype != values.dtype:
+        raise RuntimeError(
+            f"scatter(): src must have the dtype of input, {dtype_of(input)!r}, got {dtype_of(values)!r}; use "
+            "src.to(input.dtype)"
+        )
+    if is_half(input.dtype):
+        products = input.astype(np.float32)
+        np.multiply.at(products, indices, values.astype(np.float32))
+        input[...] = products
+    else:
+        np.multiply.at(input, indices, values)
+
+
+def _multiply_reference(input: np.ndarray, values: np.ndarray, indices: Any) -> np.ndarray:
+    out = input.flatten()
+    places = np.arange(out.size).reshape(input.shape)[tuple(indices)]
+    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
+        out[place] *= value
+    return out.reshape(input.shape)
 
 
 def _zero(like: Tensor) -> Tensor:

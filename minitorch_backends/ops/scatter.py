@@ -92,6 +92,7 @@ def _scatter_value_samples() -> Any:
     yield from _scatter_samples()
     yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 2, 1, 1]]), 1.5)
     yield sample(between(-2, 2, 3, 4), 1, np.array([[0], [3]]), value=-1.5)
+    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 0, 1, 1]]), between(-3, 3, 1, 4), reduce="add")
 
 
 def _add_samples() -> Any:
@@ -101,8 +102,10 @@ def _add_samples() -> Any:
 
 
 def _scatter_reference(
-    input: np.ndarray, dim: int, index: np.ndarray, src: Any = None, *, value: Any = None
+    input: np.ndarray, dim: int, index: np.ndarray, src: Any = None, *, value: Any = None, reduce: Any = None
 ) -> np.ndarray:
+    if reduce == "add":
+        return _add_reference(input, dim, index, src)
     out, src = input.copy(), np.asarray(value if src is None else src)
     for place in np.ndindex(index.shape):
         target = list(place)
@@ -133,13 +136,18 @@ def source_of(name: str, src: Any, given: Tensor) -> Tensor:
 
 
 @assigning(reference=_scatter_reference, samples=_scatter_value_samples)
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Any:
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Any:
     """A copy with elements of `src` (or a number) at the places along `dim` that `index` names: out[index[i][j]][j] =
     src[i][j] for dim 0.
 
-    Where a place is named more than once, one of its values is kept. Raises RuntimeError for shapes that do not fit and
-    for an index out of bounds.
+    Where a place is named more than once, one of its values is kept; or all are added to what is there, with `reduce`
+    "add", or what is there is multiplied by them, with "multiply", which has no derivative (see `scatter_reduce`).
+    Raises RuntimeError for shapes that do not fit and for an index out of bounds.
     """
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"scatter(): reduce must be None, 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
     if (src is None) == (value is None):
         raise TypeError(
             "scatter() takes either a tensor src or a number value, and got " + ("neither" if src is None else "both")
@@ -149,7 +157,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     return (
         (source_of("scatter", source, index) if isinstance(source, Tensor) else number_as(source, input, "value")),
         places,
-        False,
+        "multiply" if reduce == "multiply" else reduce is not None,
     )
 
 

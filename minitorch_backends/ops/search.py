@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dtypes import dtype_of
+from ..kernels.elementwise import is_half
 from ..op import Array, composite, op
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor, adopt, not_a_tensor
@@ -58,7 +59,8 @@ def places_in_order(
     sorted_sequence: Array, input: Array, *, out_int32: bool = False, right: bool = False, side: str | None = None,
     sorter: Any = None,
 ):  # fmt: skip
-    """`searchsorted` of a tensor of values."""
+    """`searchsorted` of a tensor of values. NumPy finds no places beside NaN in bfloat16, which float32 holds."""
+    sorted_sequence, input = (x.astype(np.float32) if is_half(x.dtype) else x for x in (sorted_sequence, input))
     order = sorter
     if sorted_sequence.ndim > 1 and sorted_sequence.shape[:-1] != input.shape[:-1]:
         raise RuntimeError(
