@@ -126,13 +126,10 @@ def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError
 
 
 _NEEDS = (
-    (r"interpreted as an integer|slice indices must be|integer scalar|indices must be integers", "int"),
+    (r"as an integer|integer is required|indices must be|integer scalar", "int"),
     (r"not iterable|has no len|not subscriptable|unpack non-iterable|argument after \*", "a sequence"),
     (r"has no attribute '(?:_\w+|numpy|dtype|shape|ndim|numel|dim|detach|is_complex|requires_grad)'", "Tensor"),
-    (
-        r"not supported between|unsupported operand|bad operand|real number|to a? ?number|0-dimensional",
-        "number",
-    ),
+    (r"not supported between|unsupported operand|bad operand|real number|to a? ?number|0-dimensional", "number"),
 )
 """What an argument must be of which Python or NumPy says this."""
 
@@ -159,6 +156,8 @@ _TOO_LARGE = re.compile(r"too big|too large|[Mm]aximum|negative dimensions|great
 
 def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
     """The sentence about the largest integer, where C or NumPy refused one, or could not allocate as much."""
+    if "maximum supported dimension" in str(error):
+        return RuntimeError(f"{name}(): tensors have at most 64 dimensions, and the result would have more")
     refused = isinstance(error, OverflowError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error)))
     if not refused and not (isinstance(error, MemoryError) and not str(error)):
         return None
@@ -243,7 +242,8 @@ def _expectations(function: Callable[..., Any]) -> dict[str, Any]:
         hints = {}
     kinds = {bool: bool, int: complex, float: complex, str: str}
     implied = {name: kinds.get(type(each.default)) for name, each in inspect.signature(function).parameters.items()}
-    return {name: kind for name, kind in implied.items() if kind is not None} | hints
+    found = implied | {name: kind for name, kind in hints.items() if kind is not Any}
+    return {name: kind for name, kind in found.items() if kind is not None}
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -259,9 +259,9 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, (bool, np.bool_))
     if kind is np.ndarray:  # `Array`
         return isinstance(value, Tensor)
-    if kind in (str, type(None), Tensor):
-        return isinstance(value, kind)
-    return True
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, kind) if isinstance(kind, type) and kind is not Any else True
 
 
 _CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: operator.index, float: float, complex: complex}
@@ -278,11 +278,13 @@ def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
     return True
 
 
-_WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", int: "int", float: "number", complex: "number", type(None): "None"}
+_WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", float: "number", complex: "number", type(None): "None"}
 
 
 def _described(kind: Any) -> str:
     origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Callable:
+        return "callable"
     if origin in (types.UnionType, typing.Union):
         return " or ".join(map(_described, members))
     if origin in (tuple, list, Sequence):

@@ -156,8 +156,8 @@ def to_dtype(dtype: Any) -> DType:
         return {bool: bool_, int: int64, float: float64, complex: complex128}[dtype]
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    except TypeError:
-        name = repr(dtype)
+    except (TypeError, ValueError):
+        name = f"{type(dtype).__name__} {dtype!r}"
     if name not in dtypes:
         raise TypeError(f"tensors do not hold elements of type {name}; expected one of {', '.join(dtypes)}")
     found = dtypes[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from operator import index as as_int
 from typing import Any
@@ -115,8 +116,10 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
         raise ValueError("tensor(): nested sequence is deeper than 64 levels, or contains itself") from None
     try:
         array = np.array(numbers)
-    except ValueError as error:
-        raise ValueError(f"expected a sequence of equal length at every depth: {error}") from None
+    except ValueError:
+        raise ValueError(
+            f"tensor(): sequences must have equal length at every depth, got {reprlib.repr(data)}"
+        ) from None
     floats = wanted is not None and wanted.category >= FLOATING
     if array.dtype.kind not in "biufc":
         array = _large_integers(array, floats)

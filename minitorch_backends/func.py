@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import argument_errors
 from .autograd.engine import GradientEdge
 from .autograd.engine import grad as gradients
 from .autograd.identity import outer_leaves, stand_in
@@ -153,6 +154,7 @@ class _Pushed:
         return [zeros_like(x) if t is None else t for x, t in zip(self.dummies, found, strict=True)]
 
 
+@argument_errors
 def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -168,6 +170,7 @@ def grad_and_value(
     return derived
 
 
+@argument_errors
 def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function of the arguments of `func`, a scalar, that returns its gradient by the arguments `argnums`.
 
@@ -183,6 +186,7 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     return derived
 
 
+@argument_errors
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), a function that multiplies a vector, like the output, with the Jacobian): (output, pull[, aux]).
 
@@ -200,6 +204,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (traced.values(), pull, traced.aux) if has_aux else (traced.values(), pull)
 
 
+@argument_errors
 def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> Any:
     """(func(*primals), the derivative of it when the primals move along `tangents`[, aux]).
 
@@ -216,6 +221,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     return (traced.values(), pushed, traced.aux) if has_aux else (traced.values(), pushed)
 
 
+@argument_errors
 def jacrev(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -241,6 +247,7 @@ def jacrev(
     return derived
 
 
+@argument_errors
 def jacfwd(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """As `jacrev`, by one pass for each element of the arguments."""
 
@@ -268,6 +275,7 @@ def jacfwd(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux
     return derived
 
 
+@argument_errors
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """A function of the arguments of `func` that returns its second derivatives: `jacfwd(jacrev(func))`."""
     return jacfwd(jacrev(func, argnums), argnums)

@@ -19,6 +19,7 @@ from .conversion import converted
 from .declared import registry
 from .dtypes import dtype_of
 from .kernels.quiet import restore, silence
+from .kernels.shapes import broadcast_shapes
 from .size import repeats
 from .tensor import Tensor, adopt
 
@@ -181,7 +182,7 @@ def refuse_unwritable_memory(name: str, array: np.ndarray) -> None:
 
 def refuse_unfit(name: str, out: np.ndarray, target: np.ndarray) -> None:
     """Raise RuntimeError for a result that `name`_ cannot write: of a wider shape, or of a higher category."""
-    if out.shape != target.shape and np.broadcast_shapes(out.shape, target.shape) != target.shape:
+    if out.shape != target.shape and broadcast_shapes(out.shape, target.shape) != target.shape:
         raise RuntimeError(
             f"{name}_: output with shape {list(target.shape)} doesn't match the broadcast shape {list(out.shape)}"
         )

@@ -107,6 +107,8 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
 
     @functools.wraps(function)
     def write(self: Tensor, *args: Any, **named: Any) -> Tensor:
+        if "out" in named:
+            raise TypeError(f"{name}_() got an unexpected keyword argument 'out'; it writes into the tensor itself")
         result = function(self, *args, **named)
         refuse_unfit(name, result._array, self._array)
         return self.copy_(result)

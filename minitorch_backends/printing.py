@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import argument_errors
 from .dtypes import COMPLEX, FLOATING, bool_, dtype_of, get_default_dtype, int64
 from .tensor import Parameter, Tensor
 
@@ -39,6 +40,7 @@ _PROFILES = {"default": Options(), "short": Options(precision=2, edgeitems=2), "
 _options = Options()
 
 
+@argument_errors
 def set_printoptions(
     precision: int | None = None,
     threshold: float | None = None,

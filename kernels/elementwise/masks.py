@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import threading
 from ..gemm.workspace import address_of, empty
+from ..shapes import broadcast_shapes
 from .arrays import back, memory_order
 
 __all__ = ["chosen"]
@@ -27,7 +28,7 @@ def chosen(mask: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     known = x.dtype == y.dtype and x.itemsize in _WORDS and not x.size == y.size == 1
     if not known or max(mask.size, x.size, y.size) < _LEAST:
         return np.where(mask, x, y)
-    shape = np.broadcast_shapes(mask.shape, x.shape, y.shape)
+    shape = broadcast_shapes(mask.shape, x.shape, y.shape)
     leading = x if x.shape == shape else y
     order = memory_order(leading) if leading.shape == shape and not leading.flags.c_contiguous else None
     operands = [each if each.size == 1 else np.broadcast_to(each, shape) for each in (mask, x, y)]

@@ -14,6 +14,7 @@ import numpy as np
 from .. import cpu
 from .. import precision as precisions
 from ..registry import ArraySpec, Refused
+from ..shapes import broadcast_shapes
 
 if TYPE_CHECKING:
     from .product import Packed
@@ -185,7 +186,7 @@ def _slower(a: ArraySpec, b: ArraySpec, precision: str, exact: bool) -> str | No
 
 def scalar_products(a: ArraySpec, b: ArraySpec) -> int:
     """Scalar products in all matrices."""
-    return a.shape[-2] * a.shape[-1] * b.shape[-1] * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    return a.shape[-2] * a.shape[-1] * b.shape[-1] * math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
 
 
 def _small(isa: str, a: ArraySpec, b: ArraySpec) -> str | None:

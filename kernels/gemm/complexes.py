@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..registry import ArraySpec, unobserved
+from ..shapes import broadcast_shapes
 from .compiled import EXACT
 
 __all__ = ["as_real", "matmul", "refuses"]
@@ -42,7 +43,7 @@ def as_real(product: Callable[..., np.ndarray], a: np.ndarray, b: np.ndarray, **
     if larger_left and not _is_column_major(a):
         columns = _meeting_pairs(b.mT).mT  # of real and of imaginary parts, one after the other in the result's pairs
         return product(_pairs(a), columns, **keywords).view(np.complex64)
-    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+    shape = (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
     result = out = np.empty(shape, np.complex64)
     if larger_left:
         a, b, out = b.mT, a.mT, out.mT

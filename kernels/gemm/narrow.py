@@ -12,6 +12,7 @@ import numpy as np
 from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
+from ..shapes import broadcast_shapes
 from .compiled import EXACT, computed
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
                 return f"leaves {precision} to tiles"
         elif a.dtype != np.float64:
             return f"has no loops for {a.dtype.name}"
-        (m, k), n, count = a.shape[-2:], b.shape[-1], math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        (m, k), n, count = a.shape[-2:], b.shape[-1], math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
         width = 256 // a.dtype.itemsize
         panels = -(-n // width)
         if m < _LEAST_ROWS or not width // 2 < n <= 2 * width or (panels == 2 and 10 * n < 14 * width):
@@ -100,7 +101,7 @@ def _product(a: np.ndarray, b: np.ndarray, isa: str) -> np.ndarray:
     from .workspace import address_of, result, return_workspace, take_workspace
 
     (m, k), n = a.shape[-2:], b.shape[-1]
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = result((*batch, m, n), a.dtype)
     if not (c.size and k):
         c[...] = 0

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import threading
 from ..registry import Refused
+from ..shapes import broadcast_shapes
 from . import divisions, loops, plans, ranges, strips
 from .divisions import (
     BATCHED_BYTES,
@@ -344,7 +345,7 @@ def product(
             return product(rows, b, isa=isa, precision=precision, rounding=rounding, **options).reshape(
                 *a.shape[:-1], n
             )
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = result((*batch, m, n), a.dtype)
     if addend is not None:
         addend = np.broadcast_to(addend, c.shape) if beta else None

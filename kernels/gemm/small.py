@@ -13,6 +13,7 @@ import numpy as np
 from .. import cpu
 from ..precision import PRECISIONS, ROUNDINGS
 from ..registry import ArraySpec
+from ..shapes import broadcast_shapes
 from .compiled import computed, computed_by_panels, is_exact, pairs_multiply
 
 __all__ = ["DEPTH", "ISAS", "LINES", "SIDE", "implementation", "is_in_lines", "refuses", "specialise"]
@@ -85,7 +86,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if b.ndim == 2:
             m *= math.prod(a.shape[:-2])
         else:
-            count = math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+            count = math.prod(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
         products = m * k * n
         wide = isa == "avx2" and n > SIDE and _is_wide(m, k, n)
         most = min(m, n) if isa == "amx" or wide else max(m, n)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import threading
 from ..registry import Refused
+from ..shapes import broadcast_shapes
 from . import ranges, segments
 from .jobs import Job, Steps, job_for
 from .product import addresses
@@ -196,7 +197,7 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
         c = np.empty((m, n), a.dtype)
         run_job(_job_of_one(*of_matrices), a, b, c, k)
         return c
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = empty((*batch, m, n), a.dtype)
     job = job_for(*of_matrices, Steps(batch[-1], _step(a), _step(b), _step(c)))
     run_job(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
@@ -206,7 +207,7 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
 def _long_product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: str) -> np.ndarray:
     """`product` of many rows or columns, which are products of some of them that follow one another."""
     (m, k), n = a.shape[-2:], b.shape[-1]
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = empty((*batch, m, n), a.dtype)
     count, rest = divmod(max(m, n), LINES)
     strides = *a.strides[-2:], *b.strides[-2:]

@@ -16,6 +16,7 @@ from .. import cpu, threading
 from ..precision import PRECISIONS, ROUNDINGS
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
+from ..shapes import broadcast_shapes
 from .compiled import computed_by_panels, is_exact, pairs_multiply, working_dtype
 from .workspace import address_of, empty
 
@@ -101,7 +102,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if precision not in PRECISIONS or rounding not in ROUNDINGS:
             return f"does not know precision {precision!r} with rounding {rounding!r}"
         m, k, n, large = *a.shape[-2:], b.shape[-1], b if a.shape[-2] <= b.shape[-1] else a
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if large.shape[:-2] != batch:
             return "takes a matrix for each few rows or columns of a batch"
         most, few, exact = most_rows(isa, a.dtype, precision, m, k, n), min(m, n), is_exact(a.dtype, precision)

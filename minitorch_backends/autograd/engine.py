@@ -173,6 +173,8 @@ def _described(tensor: Any) -> str:
 
 
 def _sequence(tensors: Any) -> Sequence[Tensor]:
+    if not isinstance(tensors, (Tensor, Iterable)):
+        raise TypeError(f"expected a Tensor or a sequence of Tensors, not {type(tensors).__name__}")
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     for index, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..tensor import Tensor, adopt
 from .engine import grad
 from .jacobian_rows import matrix_of, unit_vectors, zeros_like
@@ -103,6 +104,7 @@ def _as_given(several: bool, values: Tensors) -> Any:
     return values if several else values[0]
 
 
+@argument_errors
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """(func(*inputs), the product of the vector `v`, of the shapes of the outputs, with the Jacobian)."""
     with enable_grad():
@@ -117,6 +119,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     )
 
 
+@argument_errors
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """(func(*inputs), the product of the Jacobian with the vector `v`, of the shapes of the inputs).
 
@@ -137,6 +140,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     )
 
 
+@argument_errors
 def jacobian(
     func: Callable[..., Any],
     inputs: Any,
@@ -207,6 +211,7 @@ def _scalar(func: Callable[..., Any]) -> Callable[..., Tensor]:
     return checked
 
 
+@argument_errors
 def hessian(
     func: Callable[..., Any],
     inputs: Any,
@@ -231,6 +236,7 @@ def hessian(
     return jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
+@argument_errors
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """(func(*inputs), the product of the vector `v`, of the shapes of the inputs, with the Hessian)."""
     with enable_grad():
@@ -244,6 +250,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _finished(output, create_graph), _finished(_as_given(several, result), create_graph)
 
 
+@argument_errors
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """(func(*inputs), the product of the Hessian with the vector `v`), as `vhp`, by one more backward pass.
 

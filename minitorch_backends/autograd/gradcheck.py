@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..tensor import Tensor, adopt
 from .engine import grad
 from .jacobians import Jacobians, as_sequence, element, from_coordinates, needs_grad, size_of, unit
@@ -18,6 +19,7 @@ class GradcheckError(RuntimeError):
     """A gradient that disagrees with finite differences, or that breaks a rule that gradients obey."""
 
 
+@argument_errors
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -76,6 +78,7 @@ def gradcheck(
     return True
 
 
+@argument_errors
 def gradgradcheck(
     func: Callable[..., Any],
     inputs: Any,

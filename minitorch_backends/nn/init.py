@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..arguments import argument_errors
 from ..autograd.modes import no_grad
+from ..inplace import refuse_unwritable
 from ..linalg import qr
 from ..tensor import Tensor
 
@@ -30,29 +32,34 @@ __all__ = [
 ]
 
 
+@argument_errors
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Values between `a` and `b`, all equally likely."""
     return tensor.uniform_(a, b, generator=generator)
 
 
+@argument_errors
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal values."""
     return tensor.normal_(mean, std, generator=generator)
 
 
+@argument_errors
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """The value `val` everywhere."""
     return tensor.fill_(val)
 
 
+@argument_errors
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros."""
     return constant_(tensor, 0.0)
 
 
+@argument_errors
 def ones_(tensor: Tensor) -> Tensor:
     """Ones."""
     return constant_(tensor, 1.0)
@@ -63,6 +70,7 @@ def _of_matrix(name: str, tensor: Tensor) -> None:
         raise ValueError(f"{name} expects a tensor of 2 dimensions, and got shape {list(tensor.shape)}")
 
 
+@argument_errors
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, and zeros beside it. Raises ValueError for other dimensions than two."""
@@ -71,6 +79,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return tensor
 
 
+@argument_errors
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """The weight of a convolution that hands on as many channels as it can, in each of `groups`.
@@ -89,17 +98,20 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
+@argument_errors
 @no_grad()
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
     """Normal values between `a` and `b`, as if others had been drawn again: the inverse of the distribution function,
     of uniform numbers."""
+    refuse_unwritable("trunc_normal", tensor)
     low, high = ((1 + math.erf((end - mean) / std / math.sqrt(2))) / 2 for end in (a, b))
     tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
     return tensor.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(a, b)
 
 
+@argument_errors
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """`gain` times a matrix with orthonormal rows or columns, the fewer of both, uniformly distributed: the Q of a
@@ -111,6 +123,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         raise ValueError(f"orthogonal_ expects a tensor of at least 2 dimensions, and got shape {list(tensor.shape)}")
     if not tensor.numel():
         return tensor
+    refuse_unwritable("orthogonal", tensor)
     flat = normal_(tensor.detach().clone(), generator=generator).reshape(tensor.shape[0], -1)
     wide = flat.shape[0] < flat.shape[1]
     Q, R = qr(flat.mT if wide else flat)
@@ -130,6 +143,7 @@ _GAINS = {
 }
 
 
+@argument_errors
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much weights before a nonlinearity should be larger.
 
@@ -162,6 +176,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(_fans(tensor)[mode == "fan_out"])
 
 
+@argument_errors
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
@@ -173,6 +188,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@argument_errors
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
@@ -180,12 +196,14 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
+@argument_errors
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform values that keep the variances of activations and of gradients about equal (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
+@argument_errors
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """`xavier_uniform_` with normal values."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)

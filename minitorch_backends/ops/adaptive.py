@@ -11,6 +11,7 @@ import numpy as np
 from ..autograd.half_types import widened
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
+from .dims import integer
 from .floating import floating_composite
 from .windows import gather_flat
 
@@ -24,10 +25,12 @@ Sizes = tuple[int, ...]
 
 def _output_size(name: str, dims: int, output_size: Any, size: Sizes) -> Sizes:
     """The sizes that are asked for, None standing for those of the input."""
-    given = (output_size,) * dims if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    given = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * dims
     if len(given) != dims:
         raise RuntimeError(f"{name}: output_size must be {dims} numbers, and got {output_size!r}")
-    wanted = tuple(own if each is None else each for each, own in zip(given, size, strict=True))
+    wanted = tuple(
+        own if each is None else integer(name, "output_size", each) for each, own in zip(given, size, strict=True)
+    )
     if min(wanted) < 0:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(wanted)}"

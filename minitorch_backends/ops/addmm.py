@@ -11,6 +11,7 @@ from ..autograd.half_types import widened
 from ..conversion import fitted_number
 from ..dtypes import INTEGER, bool_, promote_types, to_dtype
 from ..kernels.elementwise import is_half
+from ..kernels.shapes import broadcast_shapes
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
@@ -31,7 +32,7 @@ def added(
         _refuse_unheld(name, a.dtype, beta=beta, alpha=alpha)
     if a.shape[-1] != b.shape[-2]:
         raise shape_error(a, b)
-    refuse_unfit(name, x, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    refuse_unfit(name, x, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
     if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
         return result
     result = product(a, b, precision)

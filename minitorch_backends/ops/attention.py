@@ -22,6 +22,7 @@ from ..kernels.attention import attention as kernel
 from ..kernels.attention import attention_gradient as gradient_kernel
 from ..kernels.reasons import because
 from ..kernels.registry import ArraySpec, Refused
+from ..kernels.shapes import broadcast_shapes
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt, kind_of
@@ -133,7 +134,7 @@ def scaled_dot_product_attention(
 def _in_common_batch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The query, expanded to the batch of the result; those that do not broadcast stay for `_check` to refuse."""
     try:
-        batch = np.broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))
+        batch = broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))
     except ValueError:
         return query
     return query.expand(*batch, *query.shape[-2:]) if query.ndim > 1 else query
@@ -262,7 +263,7 @@ def _check(
             )
         leading = [each[:-1] for each in leading]
     try:
-        batch = np.broadcast_shapes(*leading)
+        batch = broadcast_shapes(*leading)
         if mask is not None:
             heads_of_query = query.shape[-3:-2] if enable_gqa else ()
             np.broadcast_to(mask._array, (*batch, *heads_of_query, query.shape[-2], key.shape[-2]))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..dtypes import dtype_of
 from ..kernels.elementwise import sign as sign_of_real
+from ..kernels.shapes import broadcast_shapes
 from ..op import Array, composite, op
 from ..samples import Sample, between, pairs, sample, unary_samples
 from ..tensor import Tensor
@@ -178,7 +179,7 @@ def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: 
 def complex(real: Array, imag: Array):
     """Complex numbers from their parts, which may be infinite or NaN, and have one dtype."""
     _refuse_mixed("complex", "imag", imag, "real", real)
-    shape = np.broadcast_shapes(real.shape, imag.shape)
+    shape = broadcast_shapes(real.shape, imag.shape)
     out = np.empty(shape, np.complex128 if real.dtype == np.float64 else np.complex64)
     out.real, out.imag = real, imag
     return out

@@ -63,7 +63,11 @@ def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarr
 
 def _named(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
     """The classes that targets name for scores of this shape, and how many classes there are."""
-    return _as_lines(target.astype(np.int64, copy=False), shape, 1), shape[min(1, len(shape) - 1)]
+    classes = shape[min(1, len(shape) - 1)]
+    if target.dtype.kind not in "iu" or target.size * classes != math.prod(shape):
+        found = f"{target.dtype}{list(target.shape)}"
+        raise ValueError(f"targets must be integers, one for each of the scores {list(shape)}, got {found}")
+    return _as_lines(target.astype(np.int64, copy=False), shape, 1), classes
 
 
 def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: bool = False) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import argument_errors
+from ..kernels.shapes import broadcast_shapes as shape_of_all
 from ..op import composite
 from ..samples import between, gapped, sample, shaped
 from ..size import Size
@@ -83,7 +84,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
     """The shape to which tensors of these shapes broadcast. Raises RuntimeError when they do not."""
     tuples = [shape_of(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in shapes]
     try:
-        return Size(np.broadcast_shapes(*tuples))
+        return Size(shape_of_all(*tuples))
     except ValueError:
         raise RuntimeError(
             f"shapes {[list(each) for each in tuples]} do not broadcast: aligned at the last dimension, sizes must "
@@ -92,7 +93,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 def _broadcast_reference(*tensors: np.ndarray) -> tuple[np.ndarray, ...]:
-    shape = np.broadcast_shapes(*(each.shape for each in tensors))
+    shape = shape_of_all(*(each.shape for each in tensors))
     return tuple(each + np.zeros(shape) for each in tensors)
 
 

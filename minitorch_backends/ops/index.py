@@ -119,7 +119,7 @@ def _assign_reference(input: np.ndarray, values: np.ndarray, indices: Any, accum
     reference=_assign_reference,
     samples=_assign_samples,
 )
-def index_assign(input: Array, values: Array, indices, accumulate=False):
+def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False):
     """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
     if input.dtype != values.dtype:
         raise RuntimeError(

@@ -14,6 +14,7 @@ import numpy as np
 from ..arguments import warn_caller
 from ..dtypes import dtype_of
 from ..from_data import array_from, foreign_array, is_sequence
+from ..kernels.shapes import broadcast_shapes
 from ..tensor import Tensor, is_foreign
 
 __all__ = ["index_arrays", "parsed", "plain", "refusal"]
@@ -206,7 +207,7 @@ def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:
         return IndexError(f"too many indices for tensor of dimension {len(shape)}: {given} for shape {list(shape)}")
     arrays = [each for each in indices if isinstance(each, np.ndarray)]
     try:
-        np.broadcast_shapes(*(each.shape for each in arrays))
+        broadcast_shapes(*(each.shape for each in arrays))
     except ValueError:
         shapes = ", ".join(str(list(each.shape)) for each in arrays)
         return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")

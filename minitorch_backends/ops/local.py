@@ -57,9 +57,10 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
     channels = x.shape[1]
-    squares = constant_pad(x * x, ((0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (x.ndim - 2)))
+    reach = min(size, 2 * channels + 1)  # which has all channels beside each
+    squares = constant_pad(x * x, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
     total = squares.narrow(1, 0, channels)
-    for step in range(1, size):
+    for step in range(1, reach):
         total = total + squares.narrow(1, step, channels)
     result = x / (total * (alpha / size) + k) ** beta
     return result.to(input.dtype) if input.dtype.category >= FLOATING else result

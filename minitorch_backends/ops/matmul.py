@@ -16,6 +16,7 @@ from ..dtypes import dtype_of, promote_types
 from ..flags import current
 from ..kernels import registry
 from ..kernels.elementwise import is_half
+from ..kernels.shapes import broadcast_shapes
 from ..op import Array, Op, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt, not_a_tensor
@@ -195,7 +196,7 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     rows = input[None, :] if input.ndim == 1 else input
     columns = other[:, None] if other.ndim == 1 else other
     try:
-        np.broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+        broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
     except ValueError:
         raise RuntimeError(
             f"the batch dimensions {list(rows.shape[:-2])} and {list(columns.shape[:-2])} do not broadcast; "

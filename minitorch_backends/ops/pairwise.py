@@ -10,6 +10,7 @@ import numpy as np
 
 from ..dtypes import FLOATING
 from ..kernels import distances
+from ..kernels.shapes import broadcast_shapes
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
@@ -41,13 +42,13 @@ def _vectors() -> Iterator[Sample]:
 
 def _weighted_vectors() -> Iterator[Sample]:
     for (x1, x2), _ in _vectors():
-        shape = (*np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+        shape = (*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
         yield sample(between(-1, 1, *shape, seed=2), x1, x2)
 
 
 def _batched(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
     """The batches that arrays broadcast to, and each array with these as one dimension."""
-    batch = np.broadcast_shapes(*(each.shape[:-2] for each in arrays))
+    batch = broadcast_shapes(*(each.shape[:-2] for each in arrays))
     wide = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in arrays]
     return batch, [each.reshape(math.prod(batch), *each.shape[-2:]) for each in wide]
 

@@ -321,7 +321,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (tuple, list)):
-        cuts = [0, *(slice(each).indices(size)[1] for each in indices_or_sections), size]
+        indices = [integer("tensor_split", "indices_or_sections", each) for each in indices_or_sections]
+        cuts = [0, *(slice(each).indices(size)[1] for each in indices), size]
     elif indices_or_sections < 1:
         raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
     else:

@@ -273,6 +273,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
 
 def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write normal numbers. Raises RuntimeError for a negative standard deviation."""
+    mean, std = float(mean), float(std)
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
     stream, dtype = chosen(generator), _floating("normal_", self.dtype)

@@ -6,6 +6,7 @@ other case. Worker processes run the cases (`worker`); a supervisor (`supervisor
 a find, and starts the next one behind the case. A call may return or raise. What counts as a fault:
 
 * the process dies, or the call does not end;
-* the error is not a sentence about an argument: one that Python, C, NumPy or Numba raised in the middle of the call;
+* the error is not a sentence about an argument: one that Python, C, NumPy or Numba raised in the middle of the call
+  (of an op that users do not call, any error will do);
 * a call that raised has changed flags, modes, the default dtype, threads, the generator, or its inputs.
 """

@@ -30,6 +30,9 @@ LEFT_OUT = {
     "mt.stop_spinning": "sets the environment of the process",
     "mt.Tensor.__class_getitem__": "Python's own",
     "mt.seed": "is there to change the generator by chance",
+    "mt.Tensor.__array__": "NumPy passes a dtype",
+    "mt.Tensor.__format__": "Python passes text",
+    "mt.Tensor.__deepcopy__": "Python passes a dict",
 }
 
 FAMILIAR = {
@@ -102,9 +105,14 @@ def _sample(target: Target, choice: random.Random) -> tuple[list[str], dict[str,
     samples = list(target.samples()) if target.samples is not None else []
     if samples:
         sample = choice.choice(samples)
-        return list(map(expression, sample.args)), {key: expression(each) for key, each in sample.kwargs.items()}
+        args = list(map(expression, sample.args))
+        if target.code.startswith("mt.Tensor.") and not args[0].startswith("mt."):
+            args[0] = FAMILIAR["self"]
+        return args, {key: expression(each) for key, each in sample.kwargs.items()}
     required = [each for each in target.parameters if each.default is each.empty]
     args = [_familiar(each, choice) for each in required if each.kind is each.POSITIONAL_OR_KEYWORD]
+    if target.code.startswith("mt.Tensor."):
+        args[:1] = [FAMILIAR["self"]]
     args += [_familiar(each, choice) for each in required if each.kind is each.VAR_POSITIONAL for _ in range(2)]
     return args, {each.name: _familiar(each, choice) for each in required if each.kind is each.KEYWORD_ONLY}
 

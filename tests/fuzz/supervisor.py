@@ -33,17 +33,12 @@ def fuzz(
     seed: int, start: int = 0, step: int = 1, count: int = 0, seconds: float = 0, only: str = ""
 ) -> Iterator[Find | int]:
     """Run `count` cases, or as many as `seconds` allow; yield the finds, and after each process its number of cases."""
-    end = time.monotonic() + seconds
-    left = count
-    while (left > 0) if count else time.monotonic() < end:
-        ran = 0
-        for find in _run(seed, start, step, min(left or CASES, CASES), only):
+    end, ran = time.monotonic() + seconds, 0
+    while ran < count or time.monotonic() < end:
+        for find in _run(seed, start + ran * step, step, min(count - ran, CASES) if count else CASES, only):
             if isinstance(find, int):
-                ran = find
-            else:
-                yield find
-        yield ran
-        start, left = start + ran * step, left - ran
+                ran += find
+            yield find
 
 
 def _run(seed: int, start: int, step: int, count: int, only: str) -> Iterator[Find | int]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import watch
+from ...arguments import argument_errors
 from ...autograd.modes import grad_mode
 from ...backends.strategies import checked
 from ...flags import current
@@ -226,6 +227,7 @@ def _of_sublists(args: tuple) -> tuple[str, list[Tensor]]:
 # Plans
 
 
+@argument_errors
 def einsum_plan(*args: Any, strategy: Any = BY_FLAGS) -> Plan:
     """The plan of `einsum` of operands in any form of its call, where a shape may stand for an operand:
     `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing.
@@ -249,6 +251,7 @@ def _stand_in(operand: Any) -> Any:
     return operand
 
 
+@argument_errors
 def einsum_path(*args: Any, strategy: Any = BY_FLAGS) -> tuple[list[Any], str]:
     """The path and the description of `einsum_plan`, in the form of `numpy.einsum_path`."""
     plan = einsum_plan(*args, strategy=strategy)

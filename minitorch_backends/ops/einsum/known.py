@@ -8,6 +8,7 @@ import numpy as np
 
 from ...flags import State
 from ...kernels.registry import Refused
+from ...kernels.shapes import broadcast_shapes
 from .. import answers
 from .steps import Multiplication, Product
 
@@ -67,7 +68,7 @@ def _multiplication(step: Multiplication, a: np.ndarray, b: np.ndarray, out: np.
     from ...kernels.gemm.calls import DIMS, Multiply
 
     views = step.first(a), step.second(b)
-    shape = np.broadcast_shapes(*(view.shape for view in views))
+    shape = broadcast_shapes(*(view.shape for view in views))
     if a.dtype not in _FLOATS or out.size > MOST_NUMBERS or len(shape) > DIMS or not _in_place(views, (a, b)):
         return None
     strides = [np.broadcast_to(view, shape).strides for view in views]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...dtypes import dtype_of
 from ...kernels import linalg as kernels
+from ...kernels.shapes import broadcast_shapes
 from ...op import Array, composite, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor
@@ -176,7 +177,7 @@ def fitting(function: str, A: np.ndarray, B: np.ndarray, left: bool = True) -> t
     if A.shape[:-2] == B.shape[:-2]:
         return A, B
     try:
-        batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+        batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
     except ValueError:
         raise RuntimeError(
             f"linalg.{function}: the batch dimensions {list(A.shape[:-2])} of A and {list(B.shape[:-2])} of B do not "
