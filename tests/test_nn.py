@@ -1130,3 +1130,43 @@ def test_switches_are_true_or_false(wrong: Any) -> None:
     ):
         with pytest.raises(TypeError, match="must be bool, not"):
             call()
+
+
+def test_embedding_bags() -> None:
+    rows = mt.arange(12.0).reshape(6, 2)
+    module = nn.EmbeddingBag(6, 2, mode="sum", _weight=rows.clone(), padding_idx=-2)
+    indices, offsets = mt.tensor([1, 2, 4, 5, 4, 3]), mt.tensor([0, 4, 4])
+    out = module(indices, offsets, mt.tensor([1.0, 2, 3, 4, 5, 6]))
+    assert out.tolist() == [[50, 57], [0, 0], [36, 42]]
+    out.sum().backward()
+    assert module.weight.grad[:, 0].tolist() == [0, 1, 2, 6, 0, 4]
+    assert repr(module) == "EmbeddingBag(6, 2, mode='sum', padding_idx=4)"
+    scaled = F.embedding_bag(indices[None], rows.half().requires_grad_(), scale_grad_by_freq=True)
+    assert scaled.dtype is mt.float16
+    bounded = rows.half()
+    F.embedding_bag(mt.tensor([[5]]), bounded, max_norm=1.0)
+    assert bounded[5].norm().item() == pytest.approx(1, abs=1e-3)
+    assert bounded[4].tolist() == [8, 9]
+
+
+@pytest.mark.parametrize(
+    ("indices", "options", "error", "says"),
+    [
+        ([1, 2], {}, ValueError, "offsets must be a vector"),
+        ([1, 2], {"offsets": [1]}, RuntimeError, "offsets must begin with 0"),
+        ([1, 2], {"offsets": [0, 3]}, RuntimeError, "up to the input's length 2"),
+        ([1, 2], {"offsets": [0, 2, 1]}, RuntimeError, "not decrease"),
+        ([[1, 2]], {"offsets": [0]}, ValueError, "offsets must be None"),
+        ([[1, 6]], {}, RuntimeError, "input must be from 0 to 5, got 6"),
+        ([[1, -1]], {}, RuntimeError, "input must be from 0 to 5, got -1"),
+        ([[1.0]], {}, RuntimeError, "input must be of integers"),
+        ([[1]], {"mode": "min"}, ValueError, "mode must be"),
+        ([[1]], {"mode": "max", "scale_grad_by_freq": True}, ValueError, "scale_grad_by_freq must be False"),
+        ([[1]], {"per_sample_weights": [[1.0]]}, NotImplementedError, "per_sample_weights must be None"),
+        ([[1]], {"padding_idx": 6}, RuntimeError, "padding_idx must be from -6 to 5"),
+    ],
+)
+def test_embedding_bags_refuse(indices: Any, options: dict[str, Any], error: type[Exception], says: str) -> None:
+    options = {name: mt.tensor(value) if isinstance(value, list) else value for name, value in options.items()}
+    with pytest.raises(error, match=r"embedding_bag\(\): .*" + says):
+        F.embedding_bag(mt.tensor(indices), mt.ones(6, 2), **options)

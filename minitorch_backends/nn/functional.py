@@ -35,6 +35,7 @@ from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2
 from ..ops.ctc import ctc_loss
 from ..ops.distance import cosine_similarity, pairwise_distance
 from ..ops.embedding import embedding, one_hot
+from ..ops.embedding_bag import embedding_bag
 from ..ops.exponential import sigmoid
 from ..ops.fractional_pool import fractional_max_pool2d, fractional_max_pool3d
 from ..ops.gated import gelu
@@ -89,6 +90,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "fractional_max_pool2d",

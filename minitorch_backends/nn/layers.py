@@ -14,7 +14,7 @@ from . import functional as F
 from . import init
 from .module import Module
 
-__all__ = ["Bilinear", "Embedding", "Flatten", "Identity", "Linear", "Unflatten"]
+__all__ = ["Bilinear", "Embedding", "EmbeddingBag", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 # With parameters
@@ -141,6 +141,52 @@ class Embedding(Module):
         options = {"padding_idx": None} | self._OPTIONS
         changed = [f", {name}={getattr(self, name)}" for name in options if getattr(self, name) != options[name]]
         return f"{self.num_embeddings}, {self.embedding_dim}{''.join(changed)}"
+
+
+class EmbeddingBag(Module):
+    """Sums, means or largest values of the rows of `weight`, (num_embeddings, embedding_dim), that bags of integers
+    name.
+
+    Rows start as those of `Embedding`, or as `_weight`. The options are those of `functional.embedding_bag`.
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        rows = Embedding(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, rows.padding_idx
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
+        if _weight is not None and _weight.shape != rows.weight.shape:
+            raise AssertionError(
+                f"EmbeddingBag(): _weight must have shape {list(rows.weight.shape)}, got {list(_weight.shape)}"
+            )
+        self.weight = rows.weight if _weight is None else Parameter(_weight)
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return F.embedding_bag(
+            input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse,
+            per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        defaults = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "mode": None, "padding_idx": None}
+        shown = [f", {name}={getattr(self, name)!r}" for name in defaults if getattr(self, name) != defaults[name]]
+        return f"{self.num_embeddings}, {self.embedding_dim}{''.join(shown)}"
 
 
 class Identity(Module):

@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     distance,
     dropout,
     embedding,
+    embedding_bag,
     fourier,
     fourier_many,
     fractional_pool,
