@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import opt_einsum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -576,3 +577,14 @@ def test_strategies_and_dtypes_do_not_mix_in_the_cache() -> None:
     for strategy, dtype in itertools.product((None, "optimal"), (mt.float64, mt.float32)):
         backends.opt_einsum.strategy = strategy
         assert mt.einsum(CHAIN_EQUATION, *(each.to(dtype) for each in tensors)).dtype is dtype
+
+
+def test_opt_einsum_contracts_tensors() -> None:
+    a, b, c = mt.randn(3, 4), mt.randn(4, 5), mt.randn(5, 6)
+    a.requires_grad_()
+    found = opt_einsum.contract("ij,jk,kl->li", a, b, c)
+    want = (a.detach().numpy() @ b.numpy() @ c.numpy()).T
+    assert np.abs(found.detach().numpy() - want).max() < 1e-4
+    found.sum().backward()
+    assert a.grad is not None
+    assert mt.transpose(mt.ones(2, 3, 4), (2, 0, 1)).shape == (4, 2, 3)

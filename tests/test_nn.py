@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,31 @@ def test_state_dict_round_trip() -> None:
     assert other.scale._version > version
     assert np.array_equal(one(x).detach()._array, other(x).detach()._array)
     assert not np.shares_memory(one.scale._array, other.scale._array)
+
+
+def test_state_dicts_are_as_torch_makes_them() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.BatchNorm1d(2)))
+    state = model.state_dict()
+    assert isinstance(state, OrderedDict)
+    versions = {"": 1, "0": 1, "1": 1, "1.0": 2}
+    assert state._metadata == {path: {"version": version} for path, version in versions.items()}  # type: ignore[attr-defined]
+    assert str(model.load_state_dict(state)) == "<All keys matched successfully>"
+    partly = model.load_state_dict({}, strict=False)
+    assert str(partly).startswith("IncompatibleKeys(missing_keys=['0.weight', '0.bias', '1.0.weight'")
+    given: OrderedDict[str, mt.Tensor] = OrderedDict()
+    assert model.state_dict(destination=given, prefix="net.", keep_vars=True) is given
+    assert given["net.0.weight"] is model[0].weight
+    assert not state["0.weight"].requires_grad
+
+
+def test_states_are_assigned() -> None:
+    layer = nn.BatchNorm1d(2)
+    layer.weight.requires_grad_(False)
+    state = {name: each.double() for name, each in layer.state_dict().items()}
+    layer.load_state_dict(state, assign=True)
+    assert isinstance(layer.weight, nn.Parameter)
+    assert (layer.weight.dtype, layer.weight.requires_grad, layer.bias.requires_grad) == (mt.float64, False, True)
+    assert layer.running_mean is state["running_mean"]
 
 
 def test_load_state_dict_names_everything_that_is_wrong_and_changes_nothing() -> None:

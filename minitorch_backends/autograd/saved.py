@@ -17,7 +17,7 @@ from ..scopes import Scope
 from ..tensor import Tensor, adopt, kind_of, sharing
 from . import nodes
 from .modes import no_grad
-from .nodes import SELF, Leaf, Node, Output, Packed, stale
+from .nodes import SELF, Node, Output, Packed, stale
 
 __all__ = [
     "SavedTensor",
@@ -137,7 +137,7 @@ class _PackedTensor(Packed):
         self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, version_of(alias)
         self.dtype, self.shape = tensor._array.dtype, tensor._array.shape
         with no_grad():
-            self.value = pack_hook(tensor if type(edge) is Leaf else alias)  # a parameter is seen to be one
+            self.value = pack_hook(alias if edge is SELF else tensor)  # which shows its history, unless it is this node
         if alias._cell[0] != self.version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place, which later users of the tensor would see; "
@@ -189,7 +189,7 @@ class SavedTensor:
                 f"{self.node.name()} does not hold a tensor {self.name!r} (any more), so it can't be packed"
             )
         array, edge, cell, version = entry
-        tensor = adopt(array)
+        tensor = adopt(array, None if edge is SELF else edge)
         tensor._cell = cell
         if cell[0] != version:
             raise stale(self.node, self.name, entry)

@@ -100,7 +100,8 @@ class Bilinear(Module):
 class Embedding(Module):
     """The rows of `weight`, (num_embeddings, embedding_dim), that integers name.
 
-    Rows start normal, `padding_idx` at 0. The other options are those of `functional.embedding`.
+    Rows start normal, `padding_idx` at 0, or as `_weight`, which is not copied; `_freeze` says not to learn them. The
+    other options are those of `functional.embedding`.
     """
 
     weight: Parameter
@@ -115,6 +116,8 @@ class Embedding(Module):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
         device: Any = None,
         dtype: Any = None,
     ) -> None:
@@ -125,8 +128,14 @@ class Embedding(Module):
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
+        if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise AssertionError(
+                f"_weight must have shape {[num_embeddings, embedding_dim]}, got {list(_weight.shape)}; transpose it"
+            )
+        drawn = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
+        self.weight = Parameter(drawn, not _freeze)
+        if _weight is None:
+            self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the rows anew."""

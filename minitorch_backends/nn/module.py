@@ -7,31 +7,27 @@ Python, and a subclass need not call `super().__init__()`. Only buffers, which a
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from ..autograd import trail
 from ..autograd.hooks import RemovableHandle
-from ..autograd.modes import no_grad
 from ..dtypes import bfloat16, float16, float32, float64
-from ..factories import as_tensor, zeros, zeros_like
+from ..factories import zeros, zeros_like
 from ..tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
+from .loading import IncompatibleKeys, load_state
 
 __all__ = ["Module", "joined"]
-
-
-class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find, and what it did not use."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
 
 
 class Module:
     """The base of all layers and models: define `forward`, and assign parameters and other modules as attributes."""
 
     training: bool = True
+    _version: int = 1
+    """The version of what the module's own part of a state dict holds, as torch counts it."""
     _hooks: ModuleHooks | None = None
     _persistence: Mapping[str, bool] = {}
     """For each buffer, whether it is part of the state dict."""
@@ -241,9 +237,27 @@ class Module:
 
     # State
 
-    def state_dict(self, *, prefix: str = "") -> dict[str, Tensor]:
-        """Parameters and persistent buffers by dotted name: detached, sharing the module's memory."""
-        return {name: tensor.detach() for name, tensor in self._state(prefix).items()}
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> OrderedDict[str, Tensor]:
+        """Parameters and persistent buffers by dotted name: detached, unless `keep_vars`, sharing the module's memory.
+
+        They are put into `destination`, if it is given. Its attribute `_metadata` has the version of each module.
+        """
+        state: Any = OrderedDict() if destination is None else destination
+        versions = getattr(state, "_metadata", OrderedDict())
+        versions.update((path, {"version": each._version}) for path, each in self._all_modules(prefix.rstrip(".")))
+        if isinstance(state, OrderedDict):
+            state._metadata = versions  # type: ignore[attr-defined]
+        state.update((name, each if keep_vars else each.detach()) for name, each in self._state(prefix).items())
+        return state
+
+    def _all_modules(self, path: str) -> Iterator[tuple[str, Module]]:
+        """This module and all below it, as often as they are held, with their dotted names."""
+        yield path, self
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield from value._all_modules(joined(path, name))
 
     def _state(self, prefix: str = "") -> dict[str, Tensor]:
         state = {prefix + name: value for name, value in self._own_parameters().items()}
@@ -253,36 +267,15 @@ class Module:
                 state |= value._state(f"{prefix}{name}.")
         return state
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
-        """Copy values into parameters and buffers by dotted name. Returns the names missing and unexpected.
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values into parameters and buffers by dotted name, or with `assign` put them in their place. Returns
+        the names missing and unexpected.
 
         Raises RuntimeError, before anything is copied, where shapes differ, or (when `strict`) names do.
         """
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: expected a dict of names and tensors, and got {state_dict!r}")
-        state = self._state()
-        # What torch did not count before 0.4 is no reason to refuse what it saved.
-        missing = [name for name in state if name not in state_dict and not name.endswith("num_batches_tracked")]
-        unexpected = [name for name in state_dict if name not in state]
-        errors = []
-        if strict and unexpected:
-            errors.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
-        if strict and missing:
-            errors.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
-        found = {name: value for name, value in state_dict.items() if name in state}
-        for name, value in found.items():
-            shape, current = getattr(value, "shape", None), state[name].shape
-            if shape is None or tuple(shape) != current:
-                given = kind_of(value) if shape is None else list(shape)
-                errors.append(
-                    f"size mismatch for {name}: the state_dict has {given}, and the module has {list(current)}."
-                )
-        if errors:
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
-        with no_grad():
-            for name, value in found.items():
-                state[name].copy_(as_tensor(value))
-        return IncompatibleKeys(missing, unexpected)
+        return load_state(self, state_dict, strict, assign)
 
     # Everything below
 

@@ -123,6 +123,7 @@ class _OfChannels(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _version = 2
 
     def __init__(
         self,

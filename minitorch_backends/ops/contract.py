@@ -68,7 +68,11 @@ def _contractions() -> Iterator[Sample]:
 
 
 @composite(
-    method=False, takes="ifc", reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims), samples=_contractions
+    method=False,
+    takes="ifc",
+    reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims),
+    samples=_contractions,
+    aliases={"axes": "dims"},
 )
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = None) -> Tensor:
     """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions.

@@ -38,17 +38,31 @@ def _swapped(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
 
 
 @op(
+    name="transpose",
     input=lambda g, dim0, dim1: transpose(g, dim0, dim1),
     view=True,
     widen=False,
+    method=False,
     reference=_swapped,
     samples=_transpose_samples,
     aliases={"axis0": "dim0", "axis1": "dim1"},
 )
-def transpose(input: Array, dim0, dim1):
-    """A view with two dimensions exchanged. Raises IndexError for a dim out of range."""
+def _exchanged(input: Array, dim0, dim1):
     dim0, dim1 = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
+
+
+def transpose(*args: Any, **named: Any) -> Tensor:
+    """`transpose(input, dim0, dim1)`: a view with two dimensions exchanged. A tuple in their place is a permutation, as
+    in NumPy. Raises IndexError for a dim out of range."""
+    if len(args) == 2 and isinstance(args[1], (tuple, list)) and not named:
+        return permute(*args)
+    return _exchanged(*args, **named)
+
+
+transpose.__wrapped__ = _exchanged  # type: ignore[attr-defined]
+transpose.op, transpose.overloads = _exchanged.op, _exchanged.overloads  # type: ignore[attr-defined]
+_exchanged.op.public = Tensor.transpose = transpose  # type: ignore[attr-defined]
 
 
 @op(

@@ -397,3 +397,16 @@ def test_nothing_warns_when_nothing_is_wrong() -> None:
     x = leaf([1.0])
     with set_detect_anomaly(True):
         assert not warned(lambda: (x.exp() * x).sum().backward())
+
+
+def test_pack_hooks_see_the_history_of_operands_and_not_of_the_result() -> None:
+    seen: list[mt.Tensor] = []
+    x = leaf([1.0, 2.0])
+    with saved_tensors_hooks(lambda t: seen.append(t) or t, lambda t: t):
+        y = x * 2
+        assert not seen
+        x * y
+        y.exp()
+    assert [(each.requires_grad, each.is_leaf) for each in seen] == [(True, True), (True, False), (False, True)]
+    assert seen[0] is x
+    assert seen[1].grad_fn is y.grad_fn

@@ -1,0 +1,67 @@
+"""Loading what a module learned: the names, shapes and values of a state dict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..autograd.modes import no_grad
+from ..factories import as_tensor
+from ..tensor import Parameter, Tensor, kind_of
+
+__all__ = ["IncompatibleKeys", "load_state"]
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` did not find, and what it did not use."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
+
+
+def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+    """What `Module.load_state_dict` does."""
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"load_state_dict: expected a dict of names and tensors, and got {state_dict!r}")
+    state = module._state()
+    # What torch did not count before 0.4 is no reason to refuse what it saved.
+    missing = [name for name in state if name not in state_dict and not name.endswith("num_batches_tracked")]
+    unexpected = [name for name in state_dict if name not in state]
+    errors = []
+    if strict and unexpected:
+        errors.append(f"Unexpected key(s) in state_dict: {', '.join(map(repr, unexpected))}.")
+    if strict and missing:
+        errors.append(f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}.")
+    found = {name: value for name, value in state_dict.items() if name in state}
+    for name, value in found.items():
+        shape, current = getattr(value, "shape", None), state[name].shape
+        if shape is None or tuple(shape) != current:
+            given = kind_of(value) if shape is None else list(shape)
+            errors.append(f"size mismatch for {name}: the state_dict has {given}, and the module has {list(current)}.")
+    if errors:
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(errors))
+    with no_grad():
+        if assign:
+            _assign(module, {name: as_tensor(value) for name, value in found.items()})
+            return IncompatibleKeys(missing, unexpected)
+        for name, value in found.items():
+            state[name].copy_(as_tensor(value))
+    return IncompatibleKeys(missing, unexpected)
+
+
+def _assign(module: Any, values: dict[str, Tensor]) -> None:
+    """Replace parameters and buffers by tensors of other dtypes perhaps, which stay what they are."""
+    for path, value in values.items():
+        owner, _, name = path.rpartition(".")
+        holder = module.get_submodule(owner)
+        current = getattr(holder, name)
+        if isinstance(current, Parameter) and not isinstance(value, Parameter):
+            value = Parameter(value, current.requires_grad)
+        setattr(holder, name, value)
