@@ -12,10 +12,17 @@ from . import threading
 from .gemm.workspace import address_of
 from .kinds import NUMBERS
 
-__all__ = ["add_rows", "takes"]
+__all__ = ["FEW", "add_rows", "many_valued", "takes"]
 
 _LEAST = 1 << 11
 """Values from which loops are worth calling: `numpy.add.at` takes 8 ns for each."""
+
+FEW = 8
+"""Values that a row is added one after the other in float32, which loses 3 units in the last place at most. More are
+added in float64 and rounded once."""
+
+_SPARSE = 16
+"""Times the indices that a table of counts may have, before they are sorted instead."""
 
 
 def takes(rows: np.ndarray, values: np.ndarray) -> bool:
@@ -26,6 +33,7 @@ def takes(rows: np.ndarray, values: np.ndarray) -> bool:
 
 def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """rows[index[k]] += values[k] for every k, in that order, whatever the number of threads: each takes columns.
+    Float32 rows of more than `FEW` values are added up in float64.
 
     rows: (count, ...); index: (k) integers from 0 to count - 1; values: (k, ...). Index and values may share the memory
     of rows. Raises IndexError for an index out of range, and ValueError for values of another number.
@@ -38,11 +46,41 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
         raise ValueError(f"values have shape {values.shape}; expected {(index.size, *rows.shape[1:])}")
     target = np.ascontiguousarray(rows)  # rows themselves, where they lie in order
     values = values.copy() if np.may_share_memory(target, values) else np.ascontiguousarray(values)
-    real, width = target.real.dtype, math.prod(rows.shape[1:]) * (2 if rows.dtype.kind == "c" else 1)
-    places = address_of(target), address_of(index), address_of(values)
-    _loops().add_rows(*threading.pool(), *places, index.size, width, NUMBERS[real], real.itemsize)
+    named, slots = many_valued(index) if rows.real.dtype == np.float32 else (index[:0], None)
+    if slots is not None:
+        wide = target[named].astype(np.result_type(rows.dtype, np.float64))
+        _add(wide, slots, values)
+        target[named] = wide
+        index = np.where(slots < 0, index, -1)
+    _add(target, index, values)
     if target is not rows:
         rows[...] = target
+
+
+def many_valued(index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The indices that are named more than `FEW` times, and the place of each index among them, -1 of others; None
+    where there are none."""
+    if index.size <= FEW:
+        return index[:0], None
+    if index.max() < _SPARSE * index.size:
+        counts = np.bincount(index)
+        many = np.flatnonzero(counts > FEW)
+        if not many.size:
+            return many, None
+        places = np.full(len(counts), -1)
+        places[many] = np.arange(many.size)
+        return many, places[index]
+    found, inverse, counts = np.unique(index, return_inverse=True, return_counts=True)
+    places = np.where(counts > FEW, np.cumsum(counts > FEW) - 1, -1)
+    return found[counts > FEW], places[inverse] if counts.max() > FEW else None
+
+
+def _add(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    """Add to contiguous rows, which may have more digits than the values; nothing at -1."""
+    width = math.prod(rows.shape[1:]) * (2 if rows.dtype.kind == "c" else 1)
+    places = address_of(rows), address_of(index), address_of(values)
+    kinds = [(NUMBERS[each.real.dtype], each.real.itemsize) for each in (rows, values)]
+    _loops().add_rows(*threading.pool(), *places, index.size, width, *kinds[0], *kinds[1])
 
 
 @functools.cache

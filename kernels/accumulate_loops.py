@@ -17,11 +17,13 @@ _COLUMNS = 64
 @subroutine
 def _add_columns(task, worker, job):
     first = task * _COLUMNS
-    count, size = min(_COLUMNS, job.width - first), job.size
+    count = min(_COLUMNS, job.width - first)
     for k in range(job.count):
-        row = get(job.indices, k) * job.width + first
-        target = carray(pointer(job.rows + row * size, job.zero), count)
-        value = carray(pointer(job.values + (k * job.width + first) * size, job.zero), count)
+        row = get(job.indices, k)
+        if row < 0:
+            continue
+        target = carray(pointer(job.rows + (row * job.width + first) * job.size, job.zero), count)
+        value = carray(pointer(job.values + (k * job.width + first) * job.value_size, job.value_zero), count)
         for column in range(count):
             target[column] += value[column]
 
@@ -30,8 +32,10 @@ def _add_columns(task, worker, job):
 def _add_numbers(job):
     """The same of rows of one number."""
     for k in range(job.count):
-        target = carray(pointer(job.rows + get(job.indices, k) * job.size, job.zero), 1)
-        target[0] += carray(pointer(job.values + k * job.size, job.zero), 1)[0]
+        row = get(job.indices, k)
+        if row >= 0:
+            target = carray(pointer(job.rows + row * job.size, job.zero), 1)
+            target[0] += carray(pointer(job.values + k * job.value_size, job.value_zero), 1)[0]
 
 
 class _Job(NamedTuple):
@@ -40,15 +44,18 @@ class _Job(NamedTuple):
     values: int
     count: int
     width: int
-    size: int
     zero: float
+    size: int
+    value_zero: float
+    value_size: int
     run = _add_columns
 
 
 @njit
-def add_rows(pool, threads, rows, index, values, count, width, zero, size):
-    """Of arrays at addresses; `zero` is of the type of the numbers, which have so many bytes."""
-    job = _Job(rows, index, values, count, width, size, zero)
+def add_rows(pool, threads, rows, index, values, count, width, zero, size, value_zero, value_size):
+    """Of arrays at addresses; the zeros are of the types of the numbers, which have so many bytes. Nothing is added at
+    negative indices."""
+    job = _Job(rows, index, values, count, width, zero, size, value_zero, value_size)
     if width == 1:
         _add_numbers(job)
     else:

@@ -29,7 +29,7 @@ def takes(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> bool:
 
 
 def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(batch, m, n): the Euclidean norm of x[i] - y[j], its squares summed in blocks."""
+    """(batch, m, n): the Euclidean norm of x[i] - y[j], its squares summed in float64."""
     (batch, m, size), n = x.shape, y.shape[1]
     out = empty((batch, m, n), x.dtype)
     x, turned = np.ascontiguousarray(x), in_order(y.transpose(0, 2, 1))
@@ -38,7 +38,7 @@ def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def weighted_differences(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(batch, m, size): the sums over j of weights[i, j] * (x[i] - y[j]), in blocks."""
+    """(batch, m, size): the sums over j of weights[i, j] * (x[i] - y[j]), in float64."""
     (batch, m, size), n = x.shape, y.shape[1]
     out = empty((batch, m, size), x.dtype)
     arrays = (*map(np.ascontiguousarray, (weights, x, y)), out)

@@ -19,7 +19,7 @@ _COLUMNS = 256
 """Columns that are summed at a time, with what they are summed from in the L1 cache."""
 
 _DEPTH = 64
-"""Terms that are added in turn, four at a time; the sums of so many are then added."""
+"""Terms that are added to the sums of a block of results at a time; sums are float64, rounded once."""
 
 
 @subroutine
@@ -33,16 +33,14 @@ def _squares(task, worker, job):
     blocks = (job.m + _ROWS - 1) // _ROWS
     batch, first = task // blocks, task % blocks * _ROWS
     last = min(first + _ROWS, job.m)
-    sums = np.full(_COLUMNS, job.zero)
+    sums = np.empty((_ROWS, _COLUMNS))
     for left in range(0, job.n, _COLUMNS):
         width = min(_COLUMNS, job.n - left)
+        sums[:] = 0.0
         for top in range(0, job.depth, _DEPTH):
             end = min(top + _DEPTH, job.depth)
             for i in range(first, last):
-                x = _row(job.x, (batch * job.m + i) * job.depth, job, job.depth)
-                out = _row(job.out, (batch * job.m + i) * job.n + left, job, width)
-                for j in range(width):
-                    sums[j] = job.zero
+                x, total = _row(job.x, (batch * job.m + i) * job.depth, job, job.depth), sums[i - first]
                 k = top
                 while k + 4 <= end:
                     at = (batch * job.depth + k) * job.n + left
@@ -51,16 +49,18 @@ def _squares(task, worker, job):
                     u, v = _row(job.y, at + 2 * job.n, job, width), _row(job.y, at + 3 * job.n, job, width)
                     for j in range(width):
                         e, f, g, h = a - y[j], b - z[j], c - u[j], d - v[j]
-                        sums[j] += (e * e + f * f) + (g * g + h * h)
+                        total[j] += (e * e + f * f) + (g * g + h * h)
                     k += 4
                 while k < end:
                     a, y = x[k], _row(job.y, (batch * job.depth + k) * job.n + left, job, width)
                     for j in range(width):
                         e = a - y[j]
-                        sums[j] += e * e
+                        total[j] += e * e
                     k += 1
-                for j in range(width):
-                    out[j] = sums[j] if top == 0 else out[j] + sums[j]
+        for i in range(first, last):
+            out = _row(job.out, (batch * job.m + i) * job.n + left, job, width)
+            for j in range(width):
+                out[j] = sums[i - first, j]
 
 
 class _SquaresJob(NamedTuple):
@@ -87,27 +87,24 @@ def _differences(task, worker, job):
     batch = task // job.m
     weights = _row(job.weights, task * job.n, job, job.n)
     x, out = _row(job.x, task * job.depth, job, job.depth), _row(job.out, task * job.depth, job, job.depth)
-    sums = np.empty(job.depth, x.dtype)
-    for first in range(0, job.n, _DEPTH):
+    sums = np.zeros(job.depth)
+    j = 0
+    while j + 4 <= job.n:
+        at = (batch * job.n + j) * job.depth
+        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        y, z = _row(job.y, at, job, job.depth), _row(job.y, at + job.depth, job, job.depth)
+        u, v = _row(job.y, at + 2 * job.depth, job, job.depth), _row(job.y, at + 3 * job.depth, job, job.depth)
         for k in range(job.depth):
-            sums[k] = job.zero
-        j, last = first, min(first + _DEPTH, job.n)
-        while j + 4 <= last:
-            at = (batch * job.n + j) * job.depth
-            a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-            y, z = _row(job.y, at, job, job.depth), _row(job.y, at + job.depth, job, job.depth)
-            u, v = _row(job.y, at + 2 * job.depth, job, job.depth), _row(job.y, at + 3 * job.depth, job, job.depth)
-            for k in range(job.depth):
-                this = x[k]
-                sums[k] += (a * (this - y[k]) + b * (this - z[k])) + (c * (this - u[k]) + d * (this - v[k]))
-            j += 4
-        while j < last:
-            a, y = weights[j], _row(job.y, (batch * job.n + j) * job.depth, job, job.depth)
-            for k in range(job.depth):
-                sums[k] += a * (x[k] - y[k])
-            j += 1
+            this = x[k]
+            sums[k] += (a * (this - y[k]) + b * (this - z[k])) + (c * (this - u[k]) + d * (this - v[k]))
+        j += 4
+    while j < job.n:
+        a, y = weights[j], _row(job.y, (batch * job.n + j) * job.depth, job, job.depth)
         for k in range(job.depth):
-            out[k] = sums[k] if first == 0 else out[k] + sums[k]
+            sums[k] += a * (x[k] - y[k])
+        j += 1
+    for k in range(job.depth):
+        out[k] = sums[k]
 
 
 class _DifferencesJob(NamedTuple):

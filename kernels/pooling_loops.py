@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
@@ -106,14 +108,15 @@ def _add_to_image(task, worker, job):
     out = carray(pointer(at.out + task * at.count * size, job.zero), at.count)
     outside = carray(pointer(at.outside, 0), task + 1)
     outside[task] = -1
-    for place in range(at.count):
-        out[place] = job.zero
+    sums = np.zeros(at.count)
     for number in range(at.given):
         place = indices[number]
         if 0 <= place < at.count:
-            out[place] += values[number]
+            sums[place] += values[number]
         elif place != -1:
             outside[task] = place
+    for place in range(at.count):
+        out[place] = sums[place]
 
 
 class _SpreadJob(NamedTuple):

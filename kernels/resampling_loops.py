@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from .jit import carray, njit, subroutine
 from .launch import launch
 from .words import pointer
@@ -38,15 +40,16 @@ def _resample(x, out, places, shares, job):
 
 @subroutine
 def _add_back(x, out, places, shares, job):
-    """Each row of values is added to rows of results."""
-    for place in range(job.count * job.rest):
-        out[place] = job.zero
+    """Each row of values is added to rows of float64 results, which are rounded once."""
+    sums = np.zeros(job.count * job.rest)
     for i in range(job.length):
         row = i * job.rest
         for part in range(job.parts):
             place, share = places[part * job.length + i] * job.rest, shares[part * job.length + i]
             for j in range(job.rest):
-                out[place + j] += x[row + j] * share
+                sums[place + j] += x[row + j] * share
+    for place in range(job.count * job.rest):
+        out[place] = sums[place]
 
 
 @subroutine

@@ -22,7 +22,10 @@ def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> 
     first, count = dims[0], len(dims)
     adjacent = dims[-1] - first + 1 == count
     if not adjacent or (count > 1 and not target.flags.c_contiguous):
-        np.add.at(target, indices, values)
+        wide = target.astype(np.result_type(target, np.float64)) if _rounds(target, values.size) else target
+        np.add.at(wide, indices, values)
+        if wide is not target:
+            target[...] = wide
         return
     sizes = target.shape[first : first + count]
     arrays = [_from_front(indices[dim], target.shape[dim], dim) for dim in dims]
@@ -47,5 +50,17 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """Add `values[k]` to `rows[index[k]]` for every k, in that order; `index` is a vector of positions in bounds."""
     if accumulate.takes(rows, values):
         accumulate.add_rows(rows, index, values)
-    else:
+        return
+    many, places = accumulate.many_valued(index) if _rounds(rows, index.size) else (index, None)
+    if places is None:
         np.add.at(rows, index, values)
+        return
+    wide = rows[many].astype(np.result_type(rows, np.float64))
+    np.add.at(wide, places[places >= 0], values[places >= 0])
+    np.add.at(rows, index[places < 0], values[places < 0])
+    rows[many] = wide
+
+
+def _rounds(target: np.ndarray, count: int) -> bool:
+    """Whether so many numbers, added one after the other, may lose more digits than a sum of theirs should."""
+    return count > accumulate.FEW and target.dtype.kind in "fc" and target.real.dtype != np.float64

@@ -19,6 +19,7 @@ from ..kernels.elementwise import is_half
 from ..op import Array, op
 from ..samples import between, sample
 from ..tensor import adopt
+from .accumulate import add_at
 
 __all__ = ["embedded", "overlaps", "scattered"]
 
@@ -88,7 +89,7 @@ def embedded(
         single = np.dtype(np.float32)
         return converted(embedded(converted(value, single), shape, steps, single, strides), out.dtype)
     if apart:
-        np.add.at(out.reshape(-1), _positions(shape, steps), value)
+        add_at(out.reshape(-1), (_positions(shape, steps),), value)
     elif overlaps(view):
         _add(out, view, value)
     else:
@@ -103,8 +104,9 @@ def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
         places += (np.arange(size) * stride).reshape(-1, *(1,) * (view.ndim - dim - 1))
     parts = (value.real, value.imag) if value.dtype.kind == "c" else (value,)
     numbers = np.lib.stride_tricks.as_strided(out, (out.size,), (out.itemsize,)).view(parts[0].dtype)
-    for index, part in enumerate(parts):
-        np.add.at(numbers, places // numbers.itemsize + index, part)
+    for index, part in enumerate(parts):  # in float64, rounded once
+        found = np.bincount((places // numbers.itemsize + index).ravel(), part.ravel(), numbers.size)
+        numbers += found.astype(numbers.dtype)
 
 
 def _steps_samples() -> Any:

@@ -41,6 +41,20 @@ def _response_reference(input: Any, size: int, alpha: float = 1e-4, beta: float 
     return out
 
 
+def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
+    """The sums of `size` neighbouring channels, from each of the first `count` on: of blocks of 1, 2, 4, ... channels,
+    one for each bit of the size, so that rounding errors grow with its logarithm."""
+    total, block, length, done = None, x, 1, 0
+    while True:
+        if size & length:
+            part = block.narrow(1, done, count)
+            total, done = part if total is None else total + part, done + length
+        if total is not None and done == size:
+            return total
+        blocks = block.shape[1] - length
+        block, length = block.narrow(1, 0, blocks) + block.narrow(1, length, blocks), 2 * length
+
+
 @floating_composite(takes="ifc", reference=_response_reference, samples=_response_samples)
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """input / (k + alpha * m)**beta, m being the mean of squares of `size` neighbouring channels, those beyond the
@@ -59,9 +73,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     channels = x.shape[1]
     reach = min(size, 2 * channels + 1)  # which has all channels beside each
     squares = constant_pad(x * x, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
-    total = squares.narrow(1, 0, channels)
-    for step in range(1, reach):
-        total = total + squares.narrow(1, step, channels)
+    total = _sums_along_channels(squares, reach, channels)
     result = x / (total * (alpha / size) + k) ** beta
     return result.to(input.dtype) if input.dtype.category >= FLOATING else result
 

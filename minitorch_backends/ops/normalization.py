@@ -12,7 +12,7 @@ import numpy as np
 from .. import watch
 from ..autograd.half_types import widened
 from ..autograd.modes import derives_from, no_grad
-from ..kernels import rows
+from ..kernels import rows, sums
 from ..kernels.quiet import restore, silence
 from ..kernels.rows import Standardized
 from ..op import composite
@@ -154,13 +154,14 @@ def _track(
     if size == 0:
         return
     var = np.square(deviation, dtype=np.float64) - eps
-    if var.min(initial=np.inf) < eps * 2.0**-10:  # of which the rounded deviation knows little
-        var = np.var(input._array, dim, np.float64).reshape(var.shape)
+    if var.min(initial=np.inf) < eps:  # the rounded deviation would lose digits
+        about = np.asarray(sums.sum(input._array, dim, True, mean=True, wide=True))
+        var = sums.sum_of_squares(input._array, dim, True, about=about, wide=True).reshape(var.shape) / size
     var *= size / max(size - 1, 1)
     with no_grad():
         for running, now in ((running_mean, mean), (running_var, var)):
             if running is not None and now.size:
-                before, average = running._array, now.mean(0).reshape(running.shape)
+                before, average = running._array, np.reshape(sums.sum(now, 0, mean=True), running.shape)
                 running.copy_(adopt(before * now.dtype.type(1 - momentum) + average * now.dtype.type(momentum)))
 
 

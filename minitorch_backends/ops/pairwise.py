@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import FLOATING
-from ..kernels import distances
+from ..kernels import distances, sums
 from ..kernels.shapes import broadcast_shapes
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
@@ -69,7 +69,7 @@ def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
 def weighted_differences(weights: Array, x1: Array, x2: Array):
     """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
     if not distances.takes(x1, x2, weights):
-        return (weights[..., None] * _differences(x1, x2)).sum(-2)
+        return np.asarray(sums.sum(weights[..., None] * _differences(x1, x2), -2))
     batch, arrays = _batched(weights, x1, x2)
     return distances.weighted_differences(*arrays).reshape(*batch, *x1.shape[-2:])
 
@@ -91,8 +91,7 @@ def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
 def euclidean_distances(x1: Array, x2: Array):
     """`cdist` of p = 2, without an array of all differences."""
     if not distances.takes(x1, x2):
-        found = _differences(x1, x2)
-        return np.sqrt((found * found).sum(-1))
+        return np.asarray(np.sqrt(sums.sum_of_squares(_differences(x1, x2), -1)))
     batch, arrays = _batched(x1, x2)
     return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
 

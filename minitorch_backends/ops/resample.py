@@ -102,7 +102,7 @@ def resample_back(grad_output: Array, dim: int, at: Neighbours):
     if resampling.takes(grad_output):
         return resampling.back(_three(grad_output, dim), at.size, places, shares).reshape(shape)
     weights = shares.reshape(*shares.shape, *(1,) * (grad_output.ndim - dim - 1))
-    out = np.zeros(shape, grad_output.dtype)
+    out = np.zeros(shape)
     for part in range(len(places)):
         np.add.at(out, (slice(None),) * dim + (places[part],), grad_output * weights[part])
-    return out
+    return out.astype(grad_output.dtype, copy=False)

@@ -59,7 +59,9 @@ def cumsum(input: Array, dim, *, dtype=None):
     found = running_sums(rows, axis)
     if found is None:
         rows = converted(rows, _FLOAT32) if is_half(rows.dtype) else rows
-        found = np.add.accumulate(rows, axis=axis, dtype=np.float64 if rows.dtype.kind == "f" else None)
+        found = np.add.accumulate(
+            rows, axis=axis, dtype=np.result_type(rows, np.float64) if rows.dtype.kind in "fc" else None
+        )
     return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
 
 
@@ -204,7 +206,8 @@ def cumprod(input: Array, dim, *, dtype=None):
     axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
     found = running_products(rows, axis)
     if found is None:
-        rows = rows.astype(np.float64) if array.dtype.kind == "f" else rows  # which is faster than to accumulate in it
+        if array.dtype.kind in "fc":
+            rows = rows.astype(np.result_type(rows, np.float64))  # which is faster than to accumulate in it
         found = np.multiply.accumulate(rows, axis=axis)
     return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...autograd.half_types import widened
 from ...autograd.modes import derives
 from ...kernels import linalg as kernels
+from ...kernels import sums
 from ...op import Array, composite, op
 from ...samples import Sample, sample
 from ...tensor import Tensor, adopt
@@ -213,7 +214,7 @@ def _sign_and_logarithm(A: Array):
     else:
         units = np.sign(diagonal)  # of infinite ones, too
     sign = np.multiply.reduce(units, axis=-1) * _parity(found.pivots)
-    logarithm = np.add.reduce(np.log(size), axis=-1)
+    logarithm = sums.sum(np.log(size), -1)
     return SignAndLogarithm(np.asarray(sign).astype(A.dtype), np.asarray(logarithm), found.LU, found.pivots)
 
 
