@@ -82,7 +82,8 @@ class _CodeFiles(caching._Cache):
     def __init__(self, function: Callable, options: dict[str, Any]) -> None:
         self._function = function
         self._options = sorted(options.items())
-        self._folder = store.module_folder(Path(inspect.getfile(function)).resolve(), f"numba {numba.__version__}")
+        self._compiler = f"numba {numba.__version__}"
+        self._folder = store.module_folder(Path(inspect.getfile(function)).resolve(), self._compiler)
         self._enabled = True
 
     @property
@@ -107,7 +108,8 @@ class _CodeFiles(caching._Cache):
             return None
         code = self._function.__code__
         closure = tuple(cell.cell_contents for cell in self._function.__closure__ or ())
-        known = code.co_firstlineno, self._function.__qualname__, types, codegen.magic_tuple(), self._options
+        tags = sorted(store.module_digest(path, self._compiler) for path in _modules_of(signature))
+        known = code.co_firstlineno, self._function.__qualname__, types, codegen.magic_tuple(), self._options, tags
         digest = hashlib.sha256(repr(known).encode() + code.co_code + (caching.dumps(closure) if closure else b""))
         return self._folder / f"{code.co_name}-{digest.hexdigest()[:32]}.nbc"
 
@@ -125,6 +127,14 @@ class _CodeFiles(caching._Cache):
         path = self.path(signature, compiled.codegen) if self._enabled else None
         if path is not None and not compiled.lifted and not compiled.library.has_dynamic_globals:
             store.write(path, caching.dumps(compiled._reduce()))
+
+
+def _modules_of(kind: Any) -> set[Path]:
+    """The files that define the tags among types of arguments, or among their fields: tags emit code."""
+    kind = getattr(kind, "args", kind)
+    found = {Path(inspect.getfile(kind.instance_class)).resolve()} if hasattr(kind, "instance_class") else set[Path]()
+    inner = kind if isinstance(kind, (tuple, types.BaseTuple)) else ()
+    return found.union(*map(_modules_of, inner))
 
 
 def njit(function: Callable | None = None, /, **options: Any) -> Any:

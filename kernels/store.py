@@ -1,9 +1,9 @@
 """Compiled code that outlives its process: one file for each compiled signature of a function.
 
 A file is named by a hash of all that its code depends on: the function, the types of its arguments, the modules of this
-package that it imports from (directly or not), Python, Numba and the CPU that is compiled for. So no index lists the
-files, nothing is ever rewritten, processes that save at the same time need no lock, and an edit of one module leaves
-the code of others valid.
+package that the function and the tags among its arguments import from (directly or not), Python, Numba and the CPU that
+is compiled for. So no index lists the files, nothing is ever rewritten, processes that save at the same time need no
+lock, and an edit of one module leaves the code of others valid.
 
 The files hold machine code. They are read only from folders in which nobody but the user and root can write, and each
 begins with a checksum over its name and its content: what is damaged, or was put under another name, is compiled again.
@@ -27,7 +27,7 @@ from pathlib import Path
 
 from . import cpu
 
-__all__ = ["CACHE_VARIABLE", "cache_folder", "module_folder", "read", "write"]
+__all__ = ["CACHE_VARIABLE", "cache_folder", "module_digest", "module_folder", "read", "write"]
 
 CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 """Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
@@ -143,7 +143,7 @@ def _imported(path: Path) -> frozenset[Path]:
 
 
 @functools.cache
-def _module_digest(path: Path, compiler: str) -> str:
+def module_digest(path: Path, compiler: str) -> str:
     """A hash of a module, of all modules of this package that its code may come from, and of what compiles it."""
     files, waiting = set(), [path]
     while waiting:
@@ -166,7 +166,7 @@ def module_folder(path: Path, compiler: str) -> Path:
     compiles it. Folders of other versions of the module are pruned when it is new."""
     inside = path.is_relative_to(_KERNELS)
     name = ".".join(path.relative_to(_KERNELS).with_suffix("").parts) if inside else path.stem
-    folder = cache_folder() / f"{name}-{_module_digest(path, compiler)}"
+    folder = cache_folder() / f"{name}-{module_digest(path, compiler)}"
     with contextlib.suppress(OSError):  # saving says what is wrong
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -8,9 +8,12 @@ import time
 import warnings
 from pathlib import Path
 
+import numba
 import pytest
 
 from minitorch_backends.kernels import jit, store
+from minitorch_backends.kernels.gemm import sources
+from minitorch_backends.kernels.sums import loops, vectors
 
 ROUND = """
 import numpy as np
@@ -57,9 +60,9 @@ from minitorch_backends.kernels import cpu, rounding, store
 for level in cpu.LEVELS:
     for asked in "01":
         os.environ.update({cpu.VARIABLE: level, cpu.EMULATION: asked})
-        for kept in (cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate, store._module_digest):
+        for kept in (cpu.capability, cpu.detected, cpu.emulated, cpu._asked_to_emulate, store.module_digest):
             kept.cache_clear()
-        print(cpu.capability(), cpu.emulated("amx"), store._module_digest(Path(rounding.__file__), "numba"))
+        print(cpu.capability(), cpu.emulated("amx"), store.module_digest(Path(rounding.__file__), "numba"))
 """
 
 
@@ -83,9 +86,9 @@ def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monk
     monkeypatch.setattr(store, "_KERNELS", tmp_path)
 
     def digest():
-        for memo in (store._source, store._imported, store._module_digest):
+        for memo in (store._source, store._imported, store.module_digest):
             memo.cache_clear()
-        return store._module_digest(tmp_path / "main.py", "numba")
+        return store.module_digest(tmp_path / "main.py", "numba")
 
     try:
         before = digest()
@@ -97,8 +100,15 @@ def test_code_depends_on_the_modules_that_its_module_imports_from(tmp_path, monk
             before = after
     finally:
         monkeypatch.undo()
-        for memo in (store._source, store._imported, store._module_digest):
+        for memo in (store._source, store._imported, store.module_digest):
             memo.cache_clear()
+
+
+def test_code_depends_on_the_modules_of_tags():
+    """A leaf's code is emitted by its tags, which the module of the function that compiles it does not import."""
+    leaf = loops.Reduction(vectors.Value(), sources.Float32())
+    names = {path.relative_to(store._KERNELS).as_posix() for path in jit._modules_of((numba.typeof(leaf),))}
+    assert names == {"sums/loops.py", "sums/vectors.py", "gemm/sources.py"}
 
 
 def test_imports_are_found_in_every_module():
