@@ -120,6 +120,8 @@ def explained(
 def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:
     if is_foreign(value):
         return not_a_tensor(name, parameter, value, expectation)
+    if "Tensor" in expectation and (isinstance(value, np.ndarray) or is_foreign(value)):
+        return not_a_tensor(name, parameter, value, expectation)
     shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) and value.ndim else ""
     found = f"{type(value).__name__}{shape}" if shape else f"{type(value).__name__} {reprlib.repr(value)}"
     return TypeError(f"{name}(): argument {parameter!r} must be {expectation}, not {found}")
@@ -129,7 +131,7 @@ _NEEDS = (
     (r"as an integer|integer is required|indices must be|integer scalar", "int"),
     (r"not iterable|has no len|not subscriptable|unpack non-iterable|argument after \*", "a sequence"),
     (r"has no attribute '(?:_\w+|numpy|dtype|shape|ndim|numel|dim|detach|is_complex|requires_grad)'", "Tensor"),
-    (r"not supported between|unsupported operand|bad operand|real number|to a? ?number|0-dimensional", "number"),
+    (r"supported between|unsupported operand|bad operand|real number|to a? ?number|string to float", "number"),
 )
 """What an argument must be of which Python or NumPy says this."""
 
@@ -141,7 +143,9 @@ def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeE
     if needed is None:
         return None
     kinds = re.findall(r"'([\w.]+)' object|'(\w+)' and|and '(\w+)'|(?:not|type) '?(\w+)'?|non-iterable (\w+)", text)
-    mentioned = [kind for group in kinds for kind in group if kind]
+    mentioned = [kind.rpartition(".")[2] for group in kinds for kind in group if kind] + ["str", "bytes"] * (
+        "string" in text
+    )
     for parameter, value in given:
         if type(value).__name__ in mentioned and not (needed == "Tensor" and isinstance(value, Tensor)):
             return _not_a(name, parameter, needed, value)
@@ -151,7 +155,9 @@ def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeE
     return None
 
 
-_TOO_LARGE = re.compile(r"too big|too large|[Mm]aximum|negative dimensions|greater than|less than|overflow")
+_TOO_LARGE = re.compile(
+    r"too big|too large|[Mm]aximum|negative dimensions|greater than|less than|non-negative|overflow"
+)
 
 
 def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:

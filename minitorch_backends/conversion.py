@@ -82,6 +82,7 @@ def fitted_number(number: np.ndarray, dtype: DType) -> np.ndarray:
     """`fitted` for one number, of shape (), that everything is filled with: RuntimeError too where it would become
     infinite.
     """
+    number = number.reshape(())
     found = fitted(number, dtype)
     if dtype.category >= FLOATING and cmath.isinf(found) and not cmath.isinf(number):
         raise _overflow(dtype, f"{number} would be infinite; write math.inf if that is meant")

@@ -151,22 +151,20 @@ class Op:
             refuse_unwritable(self.name, into)
         arrays, half = self.arrays(values)
         given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
-        if into is not None and self.writer is not None:
-            metadata = {name: bound[name] for name in self.metadata_names}
-            return write(self, values, arrays, metadata, functools.partial(self.writer, **bound | given), into)
+        metadata = {name: bound[name] for name in self.metadata_names}
         token = silence()
         try:
+            if into is not None and self.writer is not None:
+                return write(self, values, arrays, metadata, functools.partial(self.writer, **bound | given), into)
             out = self.forward(**bound | given)
             if half is not None and bound.get("dtype") is None:
                 out = _map(out, lambda each: _rounded(each, half))
         except Exception as error:
-            given_otherwise = ((key, bound[key]) for key in self.metadata_names)
-            if (refusal := self.refusal(error, arrays, given_otherwise)) is error:
+            if (refusal := self.refusal(error, arrays, metadata.items())) is error:
                 raise
             raise refusal from error
         finally:
             restore(token)
-        metadata = {name: bound[name] for name in self.metadata_names}
         if into is not None:
             return write(self, values, arrays, metadata, out, into)
         return (self.viewed if self.view else self.wrapped)(values, arrays, metadata, out)

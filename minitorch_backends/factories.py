@@ -172,6 +172,8 @@ def empty(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
 
 def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
+    if isinstance(fill_value, (tuple, list)):
+        raise TypeError(f"fill_value is a number, and got {kind_of(fill_value)}")
     array = fill_value._array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
     if array.ndim or array.dtype.kind not in "biufc":
         raise TypeError(f"fill_value is a number, and got {kind_of(fill_value)}")

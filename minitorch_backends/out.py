@@ -13,7 +13,7 @@ from .autograd import nodes
 from .autograd.inference import refuse_inference
 from .autograd.modes import grad_mode, no_grad
 from .conversion import converted
-from .dtypes import dtype_of
+from .dtypes import DType, dtype_of
 from .inplace import about_to_write, bump, refuse_unwritable_memory
 from .kernels.gemm.workspace import offered
 from .tensor import Tensor, not_a_tensor
@@ -24,9 +24,9 @@ LEAST_OFFERED = 1 << 16
 """Bytes of a target from which its memory is offered: the copy of a smaller one takes a microsecond or two."""
 
 
-def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tuple) -> Any:
+def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tuple, dtype: DType | None = None) -> Any:
     """Compute the results of the op `name` for these arguments, and put them into the tensors given as `out`; a tuple
-    of them for several results. None asks for new tensors.
+    of them for several results. None asks for new tensors. `dtype` is that of the result where it is known before.
 
     Raises TypeError for what is no tensor, RuntimeError where gradients would be needed or a result's dtype does not
     fit. A tensor of another shape is given the result's, with a warning unless it was empty, as in torch.
@@ -41,6 +41,8 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
             raise not_a_tensor(name, "out", target)
         refuse_inference(target, "Inplace update to inference tensor")
         refuse_unwritable_memory(name, target._array)
+        if dtype is not None:
+            _refuse_category(name, dtype, dtype_of(target._array))
     if grad_mode.get().records and any(each.requires_grad for each in _tensors((*targets, *arguments))):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -52,15 +54,19 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
     if len(listed) != len(targets):
         raise TypeError(f"{name}(): argument 'out' has {len(targets)} tensors; expected {len(listed)}")
     for result, target in zip(listed, targets, strict=True):
-        source, wanted = dtype_of(result._array), dtype_of(target._array)
-        if source.category > wanted.category:
-            raise RuntimeError(
-                f"{name}(): result type {source!r} can't be cast to the desired output type {wanted!r}; pass an out of "
-                f"{source!r}"
-            )
+        _refuse_category(name, dtype_of(result._array), dtype_of(target._array))
     for result, target in zip(listed, targets, strict=True):
         _write(name, result._array, target)
     return type(results)(*targets) if hasattr(results, "_fields") else out
+
+
+def _refuse_category(name: str, source: DType, wanted: DType) -> None:
+    """Raise RuntimeError where results of one type cannot be written into a tensor of another."""
+    if source.category > wanted.category:
+        raise RuntimeError(
+            f"{name}(): result type {source!r} can't be cast to the desired output type {wanted!r}; pass an out of "
+            f"{source!r}"
+        )
 
 
 def _offer(targets: tuple, arguments: tuple) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..declared import registry
 from ..tensor import Tensor, adopt, kind_of
 from .accumulation import accumulate, accumulate_leaf
@@ -32,6 +33,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(*place(node))
 
 
+@argument_errors
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -85,6 +87,7 @@ def backward(
             accumulate(tensor, found[node], create_graph)
 
 
+@argument_errors
 def grad(
     outputs: Any,
     inputs: Any,

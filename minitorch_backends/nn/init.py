@@ -124,6 +124,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     if not tensor.numel():
         return tensor
     refuse_unwritable("orthogonal", tensor)
+    gain = float(gain)
     flat = normal_(tensor.detach().clone(), generator=generator).reshape(tensor.shape[0], -1)
     wide = flat.shape[0] < flat.shape[1]
     Q, R = qr(flat.mT if wide else flat)

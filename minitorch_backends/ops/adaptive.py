@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd.half_types import widened
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
-from .dims import integer
+from .dims import addressable, integer
 from .floating import floating_composite
 from .windows import gather_flat
 
@@ -31,6 +31,7 @@ def _output_size(name: str, dims: int, output_size: Any, size: Sizes) -> Sizes:
     wanted = tuple(
         own if each is None else integer(name, "output_size", each) for each, own in zip(given, size, strict=True)
     )
+    addressable(wanted)
     if min(wanted) < 0:
         raise RuntimeError(
             f"{name}: elements of output_size must be greater than or equal to 0 but received {list(wanted)}"

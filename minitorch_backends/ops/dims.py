@@ -67,6 +67,8 @@ def shape_of(sizes: Sequence[Any]) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = sizes[0]
     try:
+        if bool in map(type, sizes):
+            raise TypeError
         return tuple(map(index, sizes))
     except TypeError:
         raise TypeError(f"sizes are integers, and got {tuple(sizes)!r}; expected (2, 3) or 2, 3, for example") from None

@@ -48,7 +48,8 @@ def _cosine_samples() -> Iterator[Sample]:
 
 
 def _cosine_reference(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    x1, x2 = np.broadcast_arrays(x1, x2)
+    shape = broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = np.broadcast_to(x1, shape), np.broadcast_to(x2, shape)
     lengths = [np.maximum(np.sqrt(np.square(each).sum(dim)), eps) for each in (x1, x2)]
     return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
 

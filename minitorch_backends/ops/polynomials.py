@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.shapes import broadcast_shapes
 from ..op import Array, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
@@ -21,7 +22,8 @@ Recurrence = Callable[[Any, Any, Any, int], Any]
 
 def _evaluated(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Recurrence) -> np.ndarray:
     """The polynomials of degrees `n` (the integer parts; 0 for negative ones) at `x`, where that of degree 0 is 1."""
-    x, degree = np.broadcast_arrays(x, np.trunc(n))
+    shape = broadcast_shapes(x.shape, n.shape)
+    x, degree = np.broadcast_to(x, shape), np.broadcast_to(np.trunc(n), shape)
     highest = int(np.nan_to_num(degree, posinf=np.inf).max(initial=0.0).clip(max=_HIGHEST_DEGREE + 1))
     if highest > _HIGHEST_DEGREE:
         raise RuntimeError(f"{name}(): degree n must be at most {_HIGHEST_DEGREE}, got {degree.max()}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import argument_errors
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor, adopt
 from .activation import leaky_relu
@@ -51,6 +52,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     return input * adopt(np.where(input._array > 0, 1, slopes).astype(input._array.dtype))
 
 
+@argument_errors
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the concrete distribution along `dim` (Jang et al., arXiv 1611.01144): the softmax of the logits plus
     Gumbel noise, over `tau`. With `hard` a one-hot vector, whose gradient is that of the softmax. `eps` has no effect.

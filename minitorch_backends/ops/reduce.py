@@ -220,7 +220,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any
 
 def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarray:
     """uint8 for uint8 and boolean for all other types, as in torch; an empty tuple of dims reduces none."""
-    axis = () if dim is not None and np.size(dim) == 0 else axes_of(dim, input.ndim)
+    axis = () if isinstance(dim, (tuple, list)) and not dim else axes_of(dim, input.ndim)
     out = reduce(input, axis=axis, keepdims=keepdim)
     return out.astype(np.uint8) if input.dtype == np.uint8 else out
 

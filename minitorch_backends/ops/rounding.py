@@ -230,7 +230,7 @@ def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
     ),
     samples=_unusual_samples,
 )
-def nan_to_num(input: Array, nan=None, posinf=None, neginf=None):
+def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None):
     """A copy with numbers for NaN and the infinities, by default 0, the largest and the least that the dtype holds.
 
     Of complex numbers each part is replaced by itself. Raises RuntimeError for a replacement beyond the dtype.

@@ -69,6 +69,8 @@ def getitem(input: Array, index):
         return input[index]
     except IndexError:
         raise refusal(index, input.shape) from None
+    except TypeError:
+        raise TypeError(f"slice indices must be integers or None, got {index}") from None
 
 
 def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:

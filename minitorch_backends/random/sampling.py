@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -156,13 +157,18 @@ def randint_like(
 
 @factory()
 def normal(
-    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
+    mean: float | Tensor,
+    std: float | Tensor = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
 ) -> Draw:
     """Normal numbers of a mean and a standard deviation: two numbers with a `size`, or tensors that broadcast.
 
     No gradient flows to them. Raises RuntimeError for a negative standard deviation.
     """
-    means, stds = (each._array if isinstance(each, Tensor) else np.asarray(each) for each in (mean, std))
+    means, stds = (each._array if isinstance(each, Tensor) else np.asarray(float(each)) for each in (mean, std))
     if (stds < 0).any():
         raise RuntimeError(f"normal expects all elements of std >= 0.0, and got {stds.min()}")
     if size is None and not isinstance(mean, Tensor) and not isinstance(std, Tensor):
@@ -192,7 +198,7 @@ def bernoulli(
     def draw() -> Tensor:
         return adopt((stream.uniform(chances.shape, np.float64) < chances).astype(input._array.dtype))
 
-    return written_out("bernoulli", draw, out, (input,))
+    return written_out("bernoulli", draw, out, (input,), input.dtype)
 
 
 @argument_errors
@@ -233,7 +239,8 @@ def multinomial(
         )
     addressable((*weights.shape[:-1], num_samples))
     stream = chosen(generator)
-    return written_out("multinomial", lambda: adopt(_drawn(weights, num_samples, replacement, stream)), out, (input,))
+    drawn = functools.partial(_drawn, weights, num_samples, replacement, stream)
+    return written_out("multinomial", lambda: adopt(drawn()), out, (input,), int64)
 
 
 def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, stream: Generator) -> np.ndarray:

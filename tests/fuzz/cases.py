@@ -30,7 +30,10 @@ LEFT_OUT = {
     "mt.stop_spinning": "sets the environment of the process",
     "mt.Tensor.__class_getitem__": "Python's own",
     "mt.seed": "is there to change the generator by chance",
+    "mt.Tensor.index_assign_": "is a part of assignments by index",
+    "mt.Tensor.index_multiply_": "is a part of scatter",
     "mt.Tensor.__array__": "NumPy passes a dtype",
+    "mt.Tensor.__array_wrap__": "NumPy passes an array",
     "mt.Tensor.__format__": "Python passes text",
     "mt.Tensor.__deepcopy__": "Python passes a dict",
 }
