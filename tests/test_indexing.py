@@ -639,3 +639,10 @@ def test_places_in_bfloat16_are_those_beside_nan() -> None:
         x, sequence = mt.tensor(values, dtype=dtype), mt.tensor(edges, dtype=dtype)
         assert mt.searchsorted(sequence, x).tolist() == [3, 3, 2, 0, 3, 2]
         assert mt.bucketize(x, sequence, right=True).tolist() == [3, 3, 2, 0, 3, 3]
+
+
+def test_positions_without_elements_or_dimensions() -> None:
+    x = mt.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    assert x.gather(0, mt.ones(3, 0)).shape == (3, 0), "the index may have any dtype and dimensions"
+    x.take(mt.tensor(2)).backward()
+    assert x.grad.tolist() == [[0, 0], [1, 0]]

@@ -19,6 +19,9 @@ def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> 
     bounds.
     """
     dims = [dim for dim, each in enumerate(indices) if isinstance(each, np.ndarray)]
+    if not dims:
+        target[indices] += values
+        return
     first, count = dims[0], len(dims)
     adjacent = dims[-1] - first + 1 == count
     if not adjacent or (count > 1 and not target.flags.c_contiguous):

@@ -38,7 +38,17 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
         return loss.sum()
     if reduction == "none":
         return loss
-    raise ValueError(f"{reduction!r} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+    raise _not_a_reduction(reduction)
+
+
+def _not_a_reduction(reduction: Any) -> ValueError:
+    return ValueError(f"{reduction!r} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
+
+
+def refuse_reduction(reduction: str) -> None:
+    """Raise ValueError for another word, before anything is computed."""
+    if reduction not in ("none", "mean", "sum"):
+        raise _not_a_reduction(reduction)
 
 
 def reduced_array(loss: Any, reduction: str) -> Any:

@@ -12,7 +12,7 @@ from ..tensor import Tensor, adopt
 from .activation import logsigmoid, relu
 from .floating import floating_composite
 from .index import read
-from .loss import reduced, reduced_array
+from .loss import reduced, reduced_array, refuse_reduction
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
 
@@ -75,6 +75,7 @@ def multi_margin_loss(
     input: (batch, classes) or (classes); target: int64 classes (batch) or (); weight: (classes); p: 1 or 2. Raises
     ValueError for another p, RuntimeError for shapes and targets that do not fit.
     """
+    refuse_reduction(reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p!r}")
     scores, labels = _rows("multi_margin_loss", input, target, labels=False)
@@ -117,6 +118,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     input: (batch, classes) or (classes); target: int64 classes of the same shape, up to the first -1. Raises
     RuntimeError for shapes and targets that do not fit.
     """
+    refuse_reduction(reduction)
     scores, labels = _rows("multilabel_margin_loss", input, target, labels=True)
     batch, classes = scores._array.shape
     counted = np.logical_and.accumulate(labels >= 0, 1)

@@ -21,14 +21,14 @@ Recurrence = Callable[[Any, Any, Any, int], Any]
 
 
 def _evaluated(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Recurrence) -> np.ndarray:
-    """The polynomials of degrees `n` (the integer parts; 0 for negative ones) at `x`, where that of degree 0 is 1."""
+    """The polynomials of degrees `n` (the integer parts) at `x`: 1 for degree 0, and 0 for negative degrees."""
     shape = broadcast_shapes(x.shape, n.shape)
     x, degree = np.broadcast_to(x, shape), np.broadcast_to(np.trunc(n), shape)
     highest = int(np.nan_to_num(degree, posinf=np.inf).max(initial=0.0).clip(max=_HIGHEST_DEGREE + 1))
     if highest > _HIGHEST_DEGREE:
         raise RuntimeError(f"{name}(): degree n must be at most {_HIGHEST_DEGREE}, got {degree.max()}")
     before, found = np.ones(x.shape), np.asarray(first(x), np.float64)
-    out = np.where(np.isnan(x + degree), np.nan, before)
+    out = np.where(np.isnan(x + degree), np.nan, np.where(degree < 0, 0.0, before))
     for k in range(1, highest + 1):
         if k > 1:
             before, found = found, following(x, found, before, k)

@@ -256,6 +256,7 @@ Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ign
     input=no_derivative("nextafter"),
     other=no_derivative("nextafter"),
     promote=True,
+    only_tensors=("input", "other"),
     widen=False,
     takes="f",
     inplace=True,

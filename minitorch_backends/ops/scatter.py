@@ -74,6 +74,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
     Raises RuntimeError for an index of other dimensions, of a wrong dtype, or out of bounds.
     """
+    if isinstance(index, Tensor) and not index._array.size:
+        return reshape(ravel(input)[:0], index._array.shape)
     places = coordinates("gather", input, dim, index)
     result = read(at_least_vector(input), places)
     return result if index._array.ndim else reshape(result, ())

@@ -163,7 +163,8 @@ def fold_windows(input: Array, at: Windows):
     reference=lambda input, at: _unfold_reference(input, at).sum(_kernel_axes(at)), samples=_image_samples,
 )  # fmt: skip
 def sum_windows(input: Array, at: Windows):
-    """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output)."""
+    """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
+    input = input.astype(np.int64) if input.dtype.kind in "iu" else input
     seen = windows(_widened(input, at, 0), at.kernel, at.output, Steps(at.stride, at.padding, at.dilation))
     if np.moveaxis(input, 1, -1).flags.c_contiguous:  # channels stay last
         seen = np.moveaxis(seen, 1, -1)
