@@ -573,7 +573,7 @@ def test_state_dict_has_the_form_of_torch() -> None:
 def test_repr_lists_the_groups() -> None:
     text = repr(optim.SGD([parameter(1.0)], lr=0.5))
     assert text.startswith(
-        "SGD (\nParameter Group 0\n    dampening: 0\n    foreach: None\n    fused: None\n    lr: 0.5\n"
+        "SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: False\n    foreach: None\n    fused: None\n"
     )
     assert text.endswith("\n)")
 
@@ -729,3 +729,23 @@ def test_buffers_of_another_shape_are_refused_whatever_the_group_says() -> None:
     state["state"][0]["max_exp_avg_sq"] = mt.ones(3)
     with pytest.raises(ValueError, match=r"the loaded max_exp_avg_sq has the shape \[3\]"):
         optim.Adam([other]).load_state_dict(state)
+
+
+def test_options_without_effect_must_be_false() -> None:
+    for name in ("capturable", "differentiable"):
+        with pytest.raises(RuntimeError, match=rf"Adam: {name} must be False, got True"):
+            optim.Adam([parameter(1.0)], **{name: True})
+
+
+def test_states_that_torch_saved_are_loaded() -> None:
+    """What torch 2.13 has after three steps, as plain data, and where the fourth step leads."""
+    weight = parameter([1.0, 2.0])
+    adam = optim.AdamW([weight], lr=0.5)
+    state = {"step": 3.0, "exp_avg": [0.271, -0.271], "exp_avg_sq": [0.002997001, 0.002997001]}
+    group = adam.state_dict()["param_groups"][0] | {"lr": 0.1, "decoupled_weight_decay": True}
+    arrays = {name: np.array(value, np.float32) for name, value in state.items()}
+    adam.load_state_dict({"state": {0: arrays}, "param_groups": [group]})
+    weight.grad = mt.tensor([1.0, -1.0], dtype=weight.dtype)
+    adam.step()
+    assert adam.state[weight]["step"] == 4
+    np.testing.assert_allclose(weight.tolist(), [1.0 * 0.999 - 0.1, 2.0 * 0.999 + 0.1], rtol=1e-5)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import update_formulas as formulas
-from .optimizer import Formula, Optimizer
+from .optimizer import Formula, Optimizer, options_of
 
 __all__ = ["Adadelta", "Adagrad", "Adamax", "RAdam", "RMSprop"]
 
@@ -34,12 +34,12 @@ class RMSprop(Optimizer):
         weight_decay: float = 0,
         momentum: float = 0,
         centered: bool = False,
-        *,
+        capturable: bool = False,
         foreach: bool | None = None,
         maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
-        super().__init__(params, options | {"centered": centered, "foreach": foreach, "maximize": maximize})
+        super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         momentum = "momentum_buffer" if group["momentum"] else None
@@ -71,10 +71,10 @@ class Adagrad(Optimizer):
         foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        options = {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps, "foreach": foreach}
-        start = {"initial_accumulator_value": initial_accumulator_value}
-        super().__init__(params, options | start | {"maximize": maximize})
+        super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         return ("sum",)
@@ -102,10 +102,11 @@ class Adadelta(Optimizer):
         weight_decay: float = 0,
         foreach: bool | None = None,
         *,
+        capturable: bool = False,
         maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "foreach": foreach}
-        super().__init__(params, options | {"maximize": maximize})
+        super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         return "square_avg", "acc_delta"
@@ -131,9 +132,10 @@ class Adamax(Optimizer):
         foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach}
-        super().__init__(params, options | {"maximize": maximize})
+        super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         return "exp_avg", "exp_inf"
@@ -163,9 +165,10 @@ class RAdam(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
-        options = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach}
-        super().__init__(params, options | {"maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay})
+        super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         return "exp_avg", "exp_avg_sq"

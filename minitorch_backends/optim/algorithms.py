@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import updates
-from .optimizer import Formula, Optimizer
+from .optimizer import Formula, Optimizer, options_of
 
 __all__ = ["SGD", "Adam", "AdamW"]
 
@@ -29,21 +29,10 @@ class SGD(Optimizer):
         *,
         maximize: bool = False,
         foreach: bool | None = None,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-            },
-        )
+        super().__init__(params, options_of(locals()))
 
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
@@ -72,12 +61,9 @@ class Adam(Optimizer):
     """Adam (Kingma and Ba, 2014): p -= lr * m / (sqrt(v) + eps), m and v being means of the gradient and of its square.
 
     The means, which start at 0, are corrected for that. `betas` are the weights of the past in m and v. `weight_decay`
-    adds weight_decay * p to the gradient. With `amsgrad` v is the largest so far (Reddi et al., 2018). `maximize`
-    ascends.
+    adds weight_decay * p to the gradient, or with `decoupled_weight_decay` is that of `AdamW`. With `amsgrad` v is the
+    largest so far (Reddi et al., 2018). `maximize` ascends.
     """
-
-    decoupled = False
-    """Whether weights decay beside the gradient (AdamW) rather than as a part of it."""
 
     def __init__(
         self,
@@ -90,36 +76,27 @@ class Adam(Optimizer):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "fused": fused,
-            },
-        )
+        super().__init__(params, options_of(locals()))
 
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         step += 1
-        lr, weight_decay = group["lr"], group["weight_decay"]
+        lr, weight_decay, decoupled = group["lr"], group["weight_decay"], group["decoupled_weight_decay"]
         beta1, beta2 = group["betas"]
         constants = updates.AdamConstants(
             size=lr / (1 - beta1**step),
             scale=1 / (1 - beta2**step) ** 0.5,
             eps=group["eps"],
             sign=-1 if group["maximize"] else 1,
-            decay=1 - lr * weight_decay if self.decoupled else 1,
-            weight_decay=0 if self.decoupled else weight_decay,
+            decay=1 - lr * weight_decay if decoupled else 1,
+            weight_decay=0 if decoupled else weight_decay,
             rise=1 - beta1,
             beta2=beta2,
             rise_of_squares=1 - beta2,
@@ -130,8 +107,6 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """`Adam` whose weights decay by the factor 1 - lr * weight_decay in each step (Loshchilov and Hutter, 2017)."""
 
-    decoupled = True
-
     def __init__(
         self,
         params: Iterable[Any],
@@ -141,8 +116,10 @@ class AdamW(Adam):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
         *,
-        foreach: bool | None = None,
         maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, fused=fused)
+        super().__init__(**options_of(locals()), params=params, decoupled_weight_decay=True)

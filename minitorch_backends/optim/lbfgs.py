@@ -8,16 +8,22 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import enable_grad
+from ..factories import as_tensor
 from ..inplace import about_to_write, bump
 from ..kernels import updates
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, is_foreign
 from .line_search import Point, strong_wolfe
-from .optimizer import Optimizer
+from .optimizer import Optimizer, options_of
 
 __all__ = ["LBFGS"]
 
 _LEAST_CURVATURE = 1e-10
 """Products of a step and the change of the gradient up to which they are not remembered: the Hessian stays positive."""
+
+
+_REMEMBERED = {"func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"}
+"""What the state holds, under torch's names: the last direction and how far it went, the last changes of the gradient
+and of the place, the inverses of their products, the scale of the Hessian, and the last gradient and loss."""
 
 
 class LBFGS(Optimizer):
@@ -40,11 +46,8 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
-        tolerances = {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
-        super().__init__(
-            params, options | tolerances | {"history_size": history_size, "line_search_fn": line_search_fn}
-        )
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, options_of(locals()))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add the only group. Raises ValueError for a second one."""
@@ -157,7 +160,8 @@ def _iterate(run: _Run, group: dict[str, Any], state: dict[str, Any]) -> None:
             length = _moved(run, direction, slope, length, group)
         else:  # what is there the next step will ask
             run.move(run.place() + length * direction)
-        state["prev_flat_grad"], state["move"] = adopt(before), adopt(length * direction)
+        state["prev_flat_grad"], state["prev_loss"] = adopt(before), value
+        state["d"], state["t"] = adopt(direction), length
         if not left:
             return
         flat = _largest(run.gradient) <= group["tolerance_grad"]
@@ -188,12 +192,18 @@ def _moved(run: _Run, direction: np.ndarray, slope: float, length: float, group:
 def _direction(gradient: np.ndarray, group: dict[str, Any], state: dict[str, Any]) -> np.ndarray:
     """-H g, by the two loops over what is remembered, to which the last step is added first."""
     steps, changes = state.setdefault("old_stps", []), state.setdefault("old_dirs", [])
-    if "move" in state:
-        step, change = state["move"]._array, gradient - state["prev_flat_grad"]._array
-        if float(step @ change) > _LEAST_CURVATURE:
+    curvatures = state.setdefault("ro", [])
+    state.setdefault("H_diag", 1)
+    if "d" in state:
+        step, change = state["t"] * state["d"]._array, gradient - state["prev_flat_grad"]._array
+        curvature = float(step @ change)
+        if curvature > _LEAST_CURVATURE:
             steps.append(adopt(step))
             changes.append(adopt(change))
-            del steps[: -group["history_size"]], changes[: -group["history_size"]]
+            curvatures.append(1 / curvature)
+            state["H_diag"] = curvature / float(change @ change)
+            for each in (steps, changes, curvatures):
+                del each[: -group["history_size"]]
     pairs = [(step._array, change._array) for step, change in zip(steps, changes, strict=True)]
     direction, shares = -gradient, []
     for step, change in reversed(pairs):
@@ -219,13 +229,16 @@ def _copied(state: dict[str, Any], parameters: list[Tensor]) -> dict[str, Any]:
     def copy(value: Any) -> Any:
         if isinstance(value, list):
             return [copy(each) for each in value]
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor) and not is_foreign(value):
             return value
-        if value._array.size != count:
+        vector = np.array(as_tensor(value)._array)
+        if not vector.ndim:
+            return vector.item()
+        if vector.size != count:
             raise ValueError(
-                f"the loaded state has vectors of {value._array.size} numbers, and the parameters {count}; load the "
+                f"the loaded state has vectors of {vector.size} numbers, and the parameters {count}; load the "
                 "state of an optimizer of the same parameters"
             )
-        return adopt(np.array(value._array))
+        return adopt(vector)
 
-    return {name: copy(value) for name, value in state.items()}
+    return {name: copy(value) for name, value in state.items() if name in _REMEMBERED and value is not None}

@@ -16,12 +16,14 @@ import numpy as np
 
 from ..autograd.modes import enable_grad
 from ..conversion import converted
+from ..factories import as_tensor
+from ..from_data import foreign_array
 from ..inplace import about_to_write, bump
 from ..kernels import updates
 from ..nn.module import clear_grad
-from ..tensor import Tensor, adopt, kind_of
+from ..tensor import Tensor, adopt, is_foreign, kind_of
 
-__all__ = ["NUMBERS", "Formula", "Optimizer"]
+__all__ = ["NUMBERS", "Formula", "Optimizer", "options_of"]
 
 
 NUMBERS = (int, float, np.number, Tensor)
@@ -38,6 +40,11 @@ class Formula(NamedTuple):
     def of(cls, function: Callable[..., tuple], constants: Any, remembered: dict) -> Formula:
         """With constants, which users may give as tensors or NumPy's numbers, as Python's floats."""
         return cls(function, constants._make(map(float, constants)), remembered)
+
+
+def options_of(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options among the arguments of a constructor, `locals()` at its start."""
+    return {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
 
 
 class Optimizer:
@@ -141,6 +148,9 @@ class Optimizer:
         for name in ("foreach", "fused"):
             if group.get(name) not in (None, True, False):
                 raise TypeError(f"invalid {name}: {group[name]!r}; expected True, False or None")
+        for name in ("capturable", "differentiable"):
+            if group.get(name):
+                raise RuntimeError(f"{type(self).__name__}: {name} must be False, got {group[name]!r}; leave it out")
         if group.get("foreach") and group.get("fused"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together; one of them is enough")
 
@@ -225,7 +235,7 @@ class Optimizer:
                 )
             state[parameter] = copy.deepcopy(values) if own else _loaded(values, parameter)
         for group, given in zip(self.param_groups, groups, strict=True):
-            group.update({name: copy.deepcopy(value) for name, value in given.items() if name != "params"})
+            group.update({name: _option(value) for name, value in given.items() if name != "params"})
         self.state = state
 
     def __repr__(self) -> str:
@@ -236,6 +246,11 @@ class Optimizer:
                 *(f"    {name}: {group[name]}" for name in sorted(group) if name != "params"),
             ]
         return "\n".join([f"{type(self).__name__} (", *lines, ")"])
+
+
+def _option(value: Any) -> Any:
+    """A copy of an option of a group; a number that another library keeps in a tensor is a number."""
+    return foreign_array(value).item() if is_foreign(value) else copy.deepcopy(value)
 
 
 def _together(group: dict[str, Any]) -> bool:
@@ -249,7 +264,7 @@ def _loaded(values: dict[str, Any], parameter: Tensor) -> dict[str, Any]:
     copied: dict[str, Any] = {}
     for name, value in values.items():
         if value is not None:
-            array = np.array(value.detach() if isinstance(value, Tensor) else value)
+            array = np.array(as_tensor(value)._array)
             if name != "step" and array.shape != parameter._array.shape:
                 raise ValueError(
                     f"the loaded {name} has the shape {list(array.shape)}, and its parameter "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any, TypeVar
 
 from ...tensor import Tensor
@@ -86,12 +87,33 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers: all attributes but the optimiser."""
-        return {name: value for name, value in vars(self).items() if name != "optimizer"}
+        """What it remembers: all attributes but the optimiser. A function is None, a callable object what it holds."""
+        return {name: _state_of(value) for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what a scheduler of the same type remembered. The optimiser's rates are in its own state."""
-        vars(self).update({name: value for name, value in state_dict.items() if name != "optimizer"})
+        """Take over what a scheduler of the same type remembered. The optimiser's rates are in its own state, and
+        functions stay those that the constructor was given."""
+        for name, value in state_dict.items():
+            own = vars(self).get(name)
+            if _is_callable(own):
+                for each, state in zip(own, value, strict=True) if isinstance(own, list) else [(own, value)]:
+                    vars(each).update(state or {})
+            elif name != "optimizer":
+                setattr(self, name, value)
+
+
+def _is_callable(value: Any) -> bool:
+    """Whether an attribute is a function, or a list of them."""
+    return callable(value) or (isinstance(value, list) and bool(value) and all(map(callable, value)))
+
+
+def _state_of(value: Any) -> Any:
+    """What a state dict has of an attribute."""
+    if not _is_callable(value):
+        return value
+    if isinstance(value, list):
+        return [_state_of(each) for each in value]
+    return None if isinstance(value, FunctionType) else dict(getattr(value, "__dict__", {}))
 
 
 def groups_of(optimizer: Optimizer) -> list[dict[str, Any]]:

@@ -111,38 +111,55 @@ class OneCycleLR(_MomentumLR):
         whole("total_steps", total_steps)
         number("pct_start", pct_start, "a number between 0 and 1", 0 <= pct_start <= 1)
         number("anneal_strategy", anneal_strategy, "'cos' or 'linear'", anneal_strategy in _ANNEALED)
-        self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
+        self.total_steps, self._anneal_func_type, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
+        rise = float(pct_start * total_steps) - 1
+        self._schedule_phases = [_phase(rise, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+        if three_phase:
+            self._schedule_phases += [
+                _phase(2 * rise, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                _phase(total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
+        else:
+            self._schedule_phases += [_phase(total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
         highest = for_each_group(optimizer, "max_lr", max_lr)
         self._find_momentum(optimizer)
         low = for_each_group(optimizer, "base_momentum", base_momentum)
         high = for_each_group(optimizer, "max_momentum", max_momentum)
-        first = [each / div_factor for each in highest]
-        last = [each / final_div_factor for each in first]
-        rise = float(pct_start * total_steps) - 1
-        ends = [rise, 2 * rise, total_steps - 1] if three_phase else [rise, total_steps - 1]
-        self._ends = [float(end) for end in ends]
-        self._rates_at = [first, highest, first, last] if three_phase else [first, highest, last]
-        self._momenta_at = [high, low, high, high] if three_phase else [high, low, high]
-        if last_epoch == -1:
-            for group, rate in zip(optimizer.param_groups, first, strict=True):
-                group["initial_lr"] = rate
+        for group, rate, least, most in zip(optimizer.param_groups, highest, low, high, strict=True):
+            first = rate / div_factor
+            ends = {"initial_lr": first, "max_lr": rate, "min_lr": first / final_div_factor}
+            ends |= {"base_momentum": least, "max_momentum": most} if cycle_momentum else {}
+            group.update(ends if last_epoch == -1 else ends | group)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         """The rates of the groups for step `last_epoch`. Raises ValueError beyond the last one."""
         if self.last_epoch > self.total_steps:
             raise ValueError(f"step {self.last_epoch} is beyond the {self.total_steps} steps of this schedule")
-        phase = next((phase for phase, end in enumerate(self._ends) if self.last_epoch <= end), len(self._ends) - 1)
-        begin = self._ends[phase - 1] if phase else 0.0
-        length = self._ends[phase] - begin
+        ends = [float(phase["end_step"]) for phase in self._schedule_phases]
+        number = next((number for number, end in enumerate(ends) if self.last_epoch <= end), len(ends) - 1)
+        begin = ends[number - 1] if number else 0.0
+        length = ends[number] - begin
         share = (self.last_epoch - begin) / length if length else 1.0
         if self.cycle_momentum:
-            self._set_momenta(self._between(self._momenta_at, phase, share))
-        return self._between(self._rates_at, phase, share)
+            self._set_momenta(self._between("momentum", number, share))
+        return self._between("lr", number, share)
 
-    def _between(self, at: list[list[float]], phase: int, share: float) -> list[float]:
-        anneal = _ANNEALED[self.anneal_strategy]
-        return [anneal(start, end, share) for start, end in zip(at[phase], at[phase + 1], strict=True)]
+    def _between(self, what: str, number: int, share: float) -> list[float]:
+        anneal, phase = _ANNEALED[self._anneal_func_type], self._schedule_phases[number]
+        start, end = phase[f"start_{what}"], phase[f"end_{what}"]
+        return [anneal(group[start], group[end], share) for group in self.optimizer.param_groups]
+
+
+def _phase(end_step: float, start_lr: str, end_lr: str, start_momentum: str, end_momentum: str) -> dict[str, Any]:
+    """A part of the cycle, which ends at a step: the options of groups between which rate and momentum go."""
+    return {
+        "end_step": end_step,
+        "start_lr": start_lr,
+        "end_lr": end_lr,
+        "start_momentum": start_momentum,
+        "end_momentum": end_momentum,
+    }
 
 
 _SCALES: dict[str, tuple[Callable[[float, float], float], str]] = {
@@ -181,7 +198,7 @@ class CyclicLR(_MomentumLR):
         number("scale_mode", scale_mode, "'cycle' or 'iterations'", scale_mode in ("cycle", "iterations"))
         number("step_size_up", step_size_up, "more than 0", step_size_up > 0)
         self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum
-        self._scale_fn, self._scale_mode = scale_fn, scale_mode if scale_fn else _SCALES[mode][1]
+        self._scale_fn_custom, self.scale_mode = scale_fn, scale_mode if scale_fn else _SCALES[mode][1]
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
@@ -199,19 +216,15 @@ class CyclicLR(_MomentumLR):
 
     def scale_fn(self, x: float) -> float:
         """The factor of the height of cycle x, or at step x."""
-        return _SCALES[self.mode][0](self.gamma, x) if self._scale_fn is None else self._scale_fn(x)
+        return _SCALES[self.mode][0](self.gamma, x) if self._scale_fn_custom is None else self._scale_fn_custom(x)
 
     def get_lr(self) -> list[float]:
         """The rates of the groups for step `last_epoch`."""
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         done = 1 + self.last_epoch / self.total_size - cycle
         height = done / self.step_ratio if done <= self.step_ratio else (done - 1) / (self.step_ratio - 1)
-        height *= self.scale_fn(cycle if self._scale_mode == "cycle" else self.last_epoch)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
             spans = zip(self.max_momentums, self.base_momentums, strict=True)
             self._set_momenta([high - (high - low) * height for high, low in spans])
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
-
-    def state_dict(self) -> dict[str, Any]:
-        """What it remembers; of `scale_fn`, which may not be saved, nothing."""
-        return {name: value for name, value in super().state_dict().items() if name != "_scale_fn"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from ..optimizer import Optimizer
 from .base import LRScheduler, for_each_group, number, whole
@@ -57,11 +56,11 @@ class MultiStepLR(_FactorLR):
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones, self.gamma = sorted(milestones), gamma
+        self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
     def _factor_at(self, epoch: int) -> float:
-        return self.gamma ** bisect.bisect_right(self.milestones, epoch)
+        return self.gamma ** sum(times for milestone, times in self.milestones.items() if milestone <= epoch)
 
 
 class ConstantLR(_FactorLR):
@@ -151,10 +150,6 @@ class _LambdaLR(LRScheduler):
             if not callable(each):
                 raise TypeError(f"lr_lambda is {each!r}; expected a function of the epoch")
         super().__init__(optimizer, last_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """What it remembers; of functions, which may not be saved, nothing."""
-        return {name: value for name, value in super().state_dict().items() if name != "lr_lambdas"}
 
 
 class LambdaLR(_LambdaLR):

@@ -1,0 +1,93 @@
+"""States of optimizers and schedules that go to torch, and come from it: the next steps are the same."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends.optim import SGD, lr_scheduler
+
+from ..test_lr_scheduler import CASES as SCHEDULES
+from ..test_lr_scheduler import made, optimizer
+from ..test_optim import CASES, gradients_for
+from .peer import torch
+
+VALUES = np.linspace(-1, 1, 6).reshape(2, 3)
+DIRECTIONS = [pytest.param(torch, mt, id="from torch"), pytest.param(mt, torch, id="to torch")]
+LOSSES = {"line search": "strong_wolfe", "fixed steps": None}
+
+
+def carried(value: Any, module: Any) -> Any:
+    """A state for another library: ours takes torch's tensors as they are, torch takes its own."""
+    if isinstance(value, dict):
+        return {name: carried(each, module) for name, each in value.items()}
+    if isinstance(value, list):
+        return [carried(each, module) for each in value]
+    return torch.from_numpy(value.numpy().copy()) if module is torch and isinstance(value, mt.Tensor) else value
+
+
+def stepped(of: Any, weight: Any, module: Any, gradients: list[np.ndarray]) -> list[float]:
+    for gradient in gradients:
+        weight.grad = module.tensor(gradient)
+        of.step()
+    return weight.detach().numpy().ravel().tolist()
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+@pytest.mark.parametrize(("make", "options"), [(case[0], case[2]) for case in CASES], ids=str)
+def test_optimizers(make: Any, options: dict[str, Any], first: Any, second: Any) -> None:
+    gradients = gradients_for(VALUES)
+    weight = first.tensor(VALUES.copy(), requires_grad=True)
+    before = getattr(first.optim, make.__name__)([weight], **options)
+    stepped(before, weight, first, gradients[:2])
+    copied = second.tensor(weight.detach().numpy().copy(), requires_grad=True)
+    after = getattr(second.optim, make.__name__)([copied])
+    after.load_state_dict(carried(before.state_dict(), second))
+    found, wanted = stepped(after, copied, second, gradients[2:]), stepped(before, weight, first, gradients[2:])
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+@pytest.mark.parametrize("search", LOSSES.values(), ids=LOSSES)
+def test_lbfgs(search: str | None, first: Any, second: Any) -> None:
+    def begun(module: Any, values: np.ndarray) -> tuple[Any, Any, Any]:
+        weight = module.tensor(values.copy(), requires_grad=True)
+        of = module.optim.LBFGS([weight], lr=0.3, max_iter=3, history_size=4, line_search_fn=search)
+
+        def loss() -> Any:
+            of.zero_grad()
+            value = ((weight - 0.3) ** 4 + (weight**2).sum() * weight**2).sum()
+            value.backward()
+            return value
+
+        return weight, of, loss
+
+    weight, before, loss = begun(first, VALUES)
+    before.step(loss)
+    before.step(loss)
+    copied, after, same = begun(second, weight.detach().numpy())
+    after.load_state_dict(carried(before.state_dict(), second))
+    for _ in range(2):
+        before.step(loss)
+        after.step(same)
+    np.testing.assert_allclose(copied.detach().numpy(), weight.detach().numpy(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("first", "second"), DIRECTIONS)
+@pytest.mark.parametrize("case", SCHEDULES)
+def test_schedules(case: str, first: Any, second: Any) -> None:
+    packages = {mt: lr_scheduler, torch: torch.optim.lr_scheduler}
+    kinds = {mt: SGD, torch: torch.optim.SGD}
+    of, other = (optimizer(kinds[each], each) for each in (first, second))
+    before, after = (made(case, on, packages[each]) for each, on in ((first, of), (second, other)))
+    for _ in range(3):
+        of.step()
+        before.step()
+    other.load_state_dict(of.state_dict())
+    after.load_state_dict(before.state_dict())
+    for _ in range(4):
+        for on, schedule in ((of, before), (other, after)):
+            on.step()
+            schedule.step()
+        assert [each["lr"] for each in other.param_groups] == pytest.approx([each["lr"] for each in of.param_groups])
