@@ -61,7 +61,8 @@ def _wide(op: Any, rule: Rule) -> Rule:
         if op.product is not None:
             found["precision"] = "ieee"  # products of half types are exact, whatever flags say of those of float32
         if recomputes:
-            found["out"] = out = op(**{name: found[name] for name in op.known})
+            by_name = {name: found[name] for name in op.known - set(op.order)}
+            found["out"] = out = op.public(*(found[name] for name in op.order), **by_name)
             found |= {name: out[index] for name, index in results.items()}
         return function(*(found[name] for name, _, _ in arguments))
 
