@@ -27,7 +27,9 @@ CHAIN = "a chain of products, each of which has the type of its operands, and ta
 EXCEPTIONS = {
     "chain_matmul": CHAIN,
     "contraction": CHAIN,
+    "ctc_loss": "its samples are normalised first, by log_softmax, which rounds",
     "einsum": CHAIN,
+    "embedding_bag": "the gradients of rows are rounded before they are added up; the table is never converted",
     "linalg_matrix_power": CHAIN,
     "matrix_power": CHAIN,
     "multi_dot": CHAIN,
@@ -173,6 +175,34 @@ def test_weights_do_not_change_the_type_of_a_loss(dtype: DType, option: str) -> 
     assert loss.dtype is dtype
     assert_one_rounding(loss, wanted, option)
     assert F.cross_entropy(x[None], mt.tensor([1]), weight).dtype is dtype
+
+
+PRODUCTS: dict[str, tuple[Callable[..., Tensor], tuple[tuple[int, ...], ...]]] = {
+    "bilinear": (F.bilinear, ((4, 6), (4, 5), (3, 6, 5))),
+    "cdist": (lambda a, b: mt.cdist(a, b, compute_mode="use_mm_for_euclid_dist"), ((4, 8), (5, 8))),
+    "conv_transpose1d": (F.conv_transpose1d, ((2, 3, 5), (3, 2, 2), (2,))),
+    "cov": (mt.cov, ((3, 9),)),
+    "gru": (lambda x: mt.manual_seed(0) and mt.nn.GRU(4, 4).to(x.dtype)(x)[0], ((3, 2, 4),)),
+    "matmul": (mt.matmul, ((2, 1, 3, 8), (3, 8, 3))),
+    "multi_head_attention": (
+        lambda x: mt.manual_seed(0) and mt.nn.MultiheadAttention(4, 2).to(x.dtype)(x, x, x)[0],
+        ((3, 2, 4),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_precisions_of_float32_leave_half_types_alone(name: str) -> None:
+    """Also where what is multiplied is in float32, in functions of several ops and in gradients."""
+    function, shapes = PRODUCTS[name]
+    found = []
+    for precision in ("ieee", "bf16"):
+        rng = np.random.default_rng(0)
+        leaves = [mt.tensor(rng.standard_normal(shape)).half().requires_grad_() for shape in shapes]
+        with mt.backends.mkldnn.flags(fp32_precision=precision):
+            out = function(*leaves)
+            found.append((out, *mt.autograd.grad(out, leaves, weight_of(out))))
+    assert all(mt.equal(one, other) for one, other in zip(*found, strict=True))
 
 
 # Casts

@@ -19,7 +19,7 @@ from ..kernels.elementwise import is_half
 from ..tensor import Tensor
 from .rules import Rule
 
-__all__ = ["rounding_once", "unchanged", "widened", "with_wide_rules"]
+__all__ = ["product_precision", "rounding_once", "unchanged", "widened", "with_wide_rules"]
 
 
 def unchanged(g: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ def _wide(op: Any, rule: Rule) -> Rule:
     def wide(*values: Any) -> Any:
         found = dict(zip(given, map(widened, values), strict=True))
         if op.product is not None:
-            found["precision"] = "ieee"  # products of half types are exact, whatever flags say of those of float32
+            found["precision"] = "ieee"  # flags act on products of float32 only
         if recomputes:
             by_name = {name: found[name] for name in op.known - set(op.order)}
             found["out"] = out = op.public(*(found[name] for name in op.order), **by_name)
@@ -67,6 +67,12 @@ def _wide(op: Any, rule: Rule) -> Rule:
         return function(*(found[name] for name, _, _ in arguments))
 
     return wide, tuple((name, *source) for name, source in given.items())
+
+
+def product_precision(input: Tensor) -> str | None:
+    """The precision of products that are made in float32 for a half type: full, as flags act on float32 only. None, for
+    that of the flags, for other types."""
+    return "ieee" if is_half(input._array.dtype) else None
 
 
 def rounding_once(function: Callable[..., Any], typed_by: tuple[str, ...] = ()) -> Callable[..., Any]:

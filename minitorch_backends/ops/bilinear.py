@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..autograd.half_types import product_precision, rounding_once
 from ..samples import Sample, between, sample
 from ..tensor import Tensor
 from .einsum.call import einsum
@@ -26,7 +27,7 @@ def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
     return products.sum((-2, -1)) + bias
 
 
-@floating_composite(widen=True, takes="ifc", reference=_reference, samples=_samples)
+@floating_composite(takes="ifc", reference=_reference, samples=_samples)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
 
@@ -40,5 +41,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): expected inputs (..., in1) and (..., in2), a weight (out, in1, in2) and a bias (out), "
             f"and got {first}, {second}, {sizes} and {None if bias is None else list(bias.shape)}"
         )
-    result = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return _sums(input1, input2, weight, bias, product_precision(input1))
+
+
+@rounding_once
+def _sums(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, precision: str | None) -> Tensor:
+    result = einsum("...i,oij,...j->...o", input1, weight, input2, precision=precision)
     return result if bias is None else result + bias

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.half_types import widened
+from ..autograd.half_types import product_precision, widened
 from ..backends.mha import get_fastpath_enabled
 from ..op import composite
 from ..samples import Sample, between, sample
@@ -18,7 +18,7 @@ from .composed_attention import masked_softmax
 from .dropout import dropout
 from .join import cat
 from .linear import linear
-from .matmul import matmul
+from .matmul import times
 
 __all__ = ["multi_head_attention_forward"]
 
@@ -196,9 +196,9 @@ def _mask(q: Tensor, k: Tensor, mask: Tensor | None, padding: Tensor | None) -> 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropped: float) -> tuple[Tensor, Tensor]:
     """The weights after dropout, and the result, by the plain way; half types are rounded at the end."""
-    dtype = q.dtype
+    dtype, precision = q.dtype, product_precision(q)
     q, k, v = widened([q, k, v])
-    scores = matmul(q * (1 / math.sqrt(q.shape[-1])), k.mT)
+    scores = times(q * (1 / math.sqrt(q.shape[-1])), k.mT, precision)
     weights = scores.softmax(-1) if mask is None else masked_softmax(scores + mask)
     weights = dropout(weights, dropped)
-    return weights.to(dtype), matmul(weights, v).to(dtype)
+    return weights.to(dtype), times(weights, v, precision).to(dtype)

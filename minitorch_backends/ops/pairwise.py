@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.half_types import product_precision, rounding_once
 from ..dtypes import FLOATING
 from ..kernels import distances, sums
 from ..kernels.shapes import broadcast_shapes
@@ -15,6 +16,7 @@ from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
 from ..tensor import Tensor
 from .dims import wrap_dim
+from .matmul import times
 
 __all__ = ["cdist", "dist", "renorm"]
 
@@ -106,7 +108,6 @@ def _pairs() -> Iterator[Sample]:
 
 
 @composite(
-    widen=True,
     method=False,
     takes="f",
     reference=lambda x1, x2, p=2.0, compute_mode=None: _norm(
@@ -140,8 +141,18 @@ def cdist(
     if not x1.shape[-1] or (p == 2 and compute_mode != _BY_PRODUCTS):
         return euclidean_distances(x1, x2)
     if p != 2:
-        return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
-    squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * (x1 @ x2.mT)
+        return _by_differences(x1, x2, p)
+    return _by_products(x1, x2, product_precision(x1))
+
+
+@rounding_once
+def _by_differences(x1: Tensor, x2: Tensor, p: float) -> Tensor:
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+
+
+@rounding_once
+def _by_products(x1: Tensor, x2: Tensor, precision: str | None) -> Tensor:
+    squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * times(x1, x2.mT, precision)
     apart = squares > 0
     return squares.where(apart, 1).sqrt().where(apart, 0)
 

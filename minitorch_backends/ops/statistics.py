@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.half_types import widened
+from ..autograd.half_types import product_precision, rounding_once, widened
 from ..dtypes import FLOATING, get_default_dtype, promote_types
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
 from .dims import addressable, wrap_dim
+from .matmul import times
 
 __all__ = [
     "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "nanquantile", "quantile", "trapezoid", "trapz",
@@ -218,7 +219,7 @@ def _covariance_reference(
     return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
 
 
-@composite(widen=True, takes="ifc", reference=_covariance_reference, samples=_covariance_samples)
+@composite(takes="ifc", reference=_covariance_reference, samples=_covariance_samples)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -229,6 +230,13 @@ def cov(
     """
     if input.ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input.ndim}")
+    return _covariances(input, correction, fweights, aweights, product_precision(input))
+
+
+@rounding_once
+def _covariances(
+    input: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor | None, precision: str | None
+) -> Tensor:
     if input._array.dtype.kind == "b":
         raise RuntimeError(f"cov() is not implemented for {input.dtype!r}; expected integer, floating, complex tensors")
     input = input.to(get_default_dtype()) if input.dtype.category < FLOATING else input
@@ -240,7 +248,7 @@ def cov(
     total = weights.sum()
     share = 1 if aweights is None else (weights * aweights.to(dtype)).sum() / total
     apart = rows - (rows * weights).sum(1, keepdim=True) / total
-    products = (apart * weights) @ (apart.mH if apart.is_complex() else apart.mT)
+    products = times(apart * weights, apart.mH if apart.is_complex() else apart.mT, precision)
     return (products / (total - correction * share).clamp(0)).reshape(() if len(rows) == 1 else products.shape)
 
 
@@ -272,12 +280,17 @@ def _correlation_reference(input: np.ndarray) -> np.ndarray:
     return np.zeros((0, 0), input.dtype) if input.ndim else np.array(np.nan, input.dtype)
 
 
-@composite(widen=True, takes="ifc", reference=_correlation_reference, samples=_correlation_samples)
+@composite(takes="ifc", reference=_correlation_reference, samples=_correlation_samples)
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1."""
     if input.ndim > 2:
         raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got {input.ndim}")
-    c = cov(input)
+    return _correlations(input, product_precision(input))
+
+
+@rounding_once
+def _correlations(input: Tensor, precision: str | None) -> Tensor:
+    c = _covariances(input, 1, None, None, precision)
     if not c.ndim:
         return c / c
     deviations = (c.diagonal().real if c.is_complex() else c.diagonal()).sqrt()
