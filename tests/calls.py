@@ -37,7 +37,6 @@ UNDERIVABLE = {
     "linalg_ldl_factor",
     "linalg_ldl_factor_ex",
     "linalg_ldl_solve",
-    "nextafter",
     "unique",
     "unique_consecutive",
     "zeta",

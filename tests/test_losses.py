@@ -87,6 +87,7 @@ def test_margin_losses_refuse() -> None:
         (labels.int(), {}, RuntimeError, "target must be of mt.int64"),
         (labels, {"p": 3}, ValueError, "p must be 1 or 2"),
         (labels, {"weight": mt.ones(3)}, RuntimeError, r"weight must have shape \[4\]"),
+        (labels, {"weight": mt.ones(1, 4)}, ValueError, "weight must have 1 dimension"),
         (labels, {"reduction": "all"}, ValueError, "not a valid value for reduction"),
     ):
         with pytest.raises(error, match=says):

@@ -78,6 +78,8 @@ def multi_margin_loss(
     refuse_reduction(reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p!r}")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError(f"multi_margin_loss(): weight must have 1 dimension, got shape {list(weight.shape)}")
     scores, labels = _rows("multi_margin_loss", input, target, labels=False)
     classes = scores._array.shape[1]
     if weight is not None and weight._array.shape != (classes,):
