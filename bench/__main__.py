@@ -23,6 +23,7 @@ PARTS = {
     "attention": "attention: time beside torch's, memory at a great length, error of each kernel",
     "conv": "convolutions: every algorithm at every precision for one, and layers beside torch's where it is installed",
     "linalg": "linear algebra: factorisations and solvers beside torch's and NumPy's, refined solutions",
+    "sums": "sums over every memory layout: time and error beside NumPy's and torch's",
     "fft": "Fourier transforms: time beside torch's and SciPy's, what a kept plan saves, growth of errors",
     "models": "networks: inference and training steps beside torch's",
     "overhead": "time of one operation on 8 x 8 tensors, of a scope and of a flag, beside torch's",

@@ -139,6 +139,15 @@ def test_transforms_keep_their_bounds_of_error(results):
     assert all(entry["bytes"] > 0 and entry["plans"] == 1 for entry in part["plans"])
 
 
+def test_sums_are_accurate_over_every_layout(results):
+    part = results["parts"]["sums"]
+    assert not part["compared_with_torch"]
+    for entry in part["cases"]:
+        assert min(entry["median_seconds"].values()) > 0
+        assert entry["units"]["mt"] < 4
+    assert max(entry["units"]["NumPy"] for entry in part["cases"]) > 4  # what the layouts are there for
+
+
 def test_note_is_reproduced(results):
     part = results["parts"]["tf32-note"]
     for row in part["measured"]:

@@ -112,7 +112,11 @@ def _reduced(
         return_workspace(memory)
     else:
         run(pool, threads, leaf, table, *places, 0)
-    return out if expanded is None else np.broadcast_to(out, expanded).copy()
+    if expanded is None:
+        return out
+    repeated = np.empty(expanded, dtype)
+    repeated[...] = out
+    return repeated
 
 
 def _by_numpy(name: str, x: np.ndarray, axes: Axes, keepdims: bool, mean: bool, wide: bool) -> Any:

@@ -109,10 +109,11 @@ class _Emitter:
 
     def made(self, at: ir.Value, stride: ir.Value | None, mask: ir.Value | None, about: ir.Value) -> ir.Value:
         """What the function makes of numbers from an address on; nothing to join where the mask is false."""
-        x = self.rows.read(at, stride, self.all if mask is None else mask)
-        x = self.builder.fpext(x, self.kind) if self.widen else x
-        value = self.function.emit(self.builder, x, about)
+        value = self.made_of(self.rows.read(at, stride, self.all if mask is None else mask), about)
         return value if mask is None else self.builder.select(mask, value, self.start)
+
+    def made_of(self, x: ir.Value, about: ir.Value) -> ir.Value:
+        return self.function.emit(self.builder, self.builder.fpext(x, self.kind) if self.widen else x, about)
 
     def first(self, count: ir.Value) -> ir.Value:
         builder = self.builder
@@ -173,6 +174,23 @@ class _Emitter:
             found = builder.insert_element(found, builder.extract_element(each, I32(0)), I32(lane))
         return found
 
+    def every_second(self, at: ir.Value, stride: ir.Value, count: ir.Value, about: ir.Value) -> ir.Value:
+        """The same of every second number in memory. All are read, but for the last ones, which may end the memory."""
+        builder, all_about = self.builder, broadcast(self.builder, about, self.lanes)
+        order = ir.Constant(vector(I32, self.lanes), [2 * lane for lane in range(self.lanes)])
+        whole = builder.sdiv(builder.sub(count, I64(1)), I64(self.lanes))
+
+        def one(index: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+            start = builder.mul(index, I64(2))
+            halves = [self.place(at, builder.add(start, I64(part)), None) for part in range(2)]
+            x = builder.shuffle_vector(*[self.rows.read(half, None, self.all) for half in halves], order)
+            return [self.join(before[0], self.made_of(x, all_about))]
+
+        [found] = loop_of_any(builder, whole, [self.start], one)
+        done = builder.mul(whole, I64(self.lanes))
+        rest = offset(builder, at, builder.mul(done, stride))
+        return self.join(found, self.strided_row(rest, stride, builder.sub(count, done), about))
+
     def columns(
         self, at: ir.Value, row_stride: ir.Value, rows: int, stride: ir.Value | None, count: ir.Value,
         abouts: ir.Value, totals: ir.Value,
@@ -208,12 +226,13 @@ def join_row(typingctx, leaf, at, stride, count, about, total):
         emitter, (stride, count) = _Emitter(builder, leaf), arguments[2:4]
         at, about, total = (builder.inttoptr(arguments[place], POINTER) for place in (1, 4, 5))
         about = load(builder, F64, about, 8)
-        [found] = either(
-            builder,
-            emitter.side_by_side(stride),
-            lambda: [emitter.row(at, count, about)],
-            lambda: [emitter.strided_row(at, stride, count, about)],
-        )
+        second = builder.icmp_signed("==", stride, I64(2 * emitter.size))
+
+        def strided():
+            return either(builder, second, *[lambda row=row: [row(at, stride, count, about)] for row in rows])
+
+        rows = emitter.every_second, emitter.strided_row
+        [found] = either(builder, emitter.side_by_side(stride), lambda: [emitter.row(at, count, about)], strided)
         store(builder, emitter.join(load(builder, emitter.kind, total, 8), found), total, 8)
         return context.get_dummy_value()
 
