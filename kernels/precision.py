@@ -45,7 +45,7 @@ ROUNDINGS = {
 """How the precision tf32 rounds its operands; the other precisions have one way each."""
 
 ALIASES = {"bfx9": "bf16x9"}
-"""Second spellings; `named` takes them, kernels take the names of `PRECISIONS` only."""
+"""Second spellings, each with the name in `PRECISIONS`, wherever a precision is taken."""
 
 # Mean square of 2**floor(log2|x|) for x ~ N(0, 1), the square of the unit in which a significand of x counts.
 _MEAN_SQUARE_BINADE = 0.5429

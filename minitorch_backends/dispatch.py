@@ -283,7 +283,7 @@ class Op:
             return self.half_variant.node(values, arrays, metadata)
         node = _new(Node)
         node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
-        if self.product is not None:
+        if self.product is not None and "precision" in metadata:
             metadata = recorded(metadata, self.product)
         node.likes, node.metadata, node.saved = tuple(map(self._like, values)), metadata, {}
         if watch.calls:

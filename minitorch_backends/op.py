@@ -39,10 +39,17 @@ class Composite:
     """A function made of ops, declared so that the suite tests it as it does an op."""
 
     def __init__(
-        self, name: str, public: Callable[..., Any], reference: Any, samples: Any, takes: str, tested_as: Any
+        self,
+        name: str,
+        public: Callable[..., Any],
+        reference: Any,
+        samples: Any,
+        takes: str,
+        tested_as: Any,
+        product: str | None,
     ) -> None:
         self.name, self.public, self.reference, self.samples, self.takes = name, public, reference, samples, takes
-        self.tested_as = tested_as
+        self.tested_as, self.product = tested_as, product
 
     def __repr__(self) -> str:
         return f"<composite {self.name}>"
@@ -58,6 +65,7 @@ def composite(
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     widen: bool | tuple[str, ...] = False,
+    product: str | None = None,
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
@@ -92,7 +100,7 @@ def composite(
 
         installed = function if takes_out else public
         installed.overloads = overloads  # type: ignore[attr-defined]
-        registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as)
+        registry[public_name] = Composite(public_name, installed, reference, samples, takes, tested_as, product)
         if method:
             setattr(Tensor, public_name if method is True else method, installed)
         if inplace:
@@ -180,8 +188,9 @@ def op(
         inplace: also make the method `name_`, which writes into the first input.
         method: make a method of `Tensor`, under the op's name or this one.
         operators: the special methods that the op stands for; those named `__r...__` swap their operands.
-        product: for an op with an argument `precision`, the kind of product whose precision a node of the graph keeps
-            while `backends.backward_precision` is "recorded".
+        product: the kind of product ("matmul", "conv", "rnn") whose precision acts in the op: what
+            `explain.precision_of` answers for its name. Of an op with an argument `precision`, a node of the graph
+            keeps it while `backends.backward_precision` is "recorded".
         reference: the float64 definition, from arrays to an array; `samples`: a function that yields calls for the
             tests.
         tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,

@@ -1,12 +1,18 @@
 """What `explain` says: records, tables, JSON, differences, and answers without running."""
 
+import contextlib
+import functools
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
+from minitorch_backends.declared import registry as ops
 from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.gemm import matmul as kernel
 
@@ -228,3 +234,77 @@ def test_recording_that_is_off_costs_one_look() -> None:
     called = functions_called(lambda: kernel(x, x))
     assert called.count("ContextVar.get") == 1
     assert not [name for name in called if "record" in name.lower() or "observ" in name.lower() or "Log" in name]
+
+
+# Names of products, and workers
+
+
+MARKS = {"matmul": "bf16", "conv": "tf32", "rnn": "bf16x3"}
+"""A precision for each kind of product, which tells them apart."""
+
+MARKED = {f"mkldnn.{kind}.fp32_precision": precision for kind, precision in MARKS.items()}
+
+
+def _planned_precisions(declared: Any) -> set[str]:
+    """Those at which kernels would be called for the samples of an op, as float32."""
+
+    def float32(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(float32, value)) if type(value) in (list, tuple) else value
+        if not isinstance(value, np.ndarray):
+            return value
+        return mt.from_numpy(value.astype(np.float32) if value.dtype == np.float64 else value.copy())
+
+    found = set()
+    for each in declared.samples():
+        named = {name: float32(value) for name, value in each.kwargs.items()}
+        with contextlib.suppress(RuntimeError, TypeError):  # samples of other dtypes
+            call = registry.planned(functools.partial(declared.public, *map(float32, each.args), **named))
+            found |= {call.keywords.get("precision", "ieee")} if call is not None else set()
+    return found - {"ieee"}
+
+
+def test_precision_of_names_the_kind_that_acts_in_an_op() -> None:
+    state = mt.get_rng_state()
+    for name, declared in ops.items():
+        if declared.samples is not None:
+            with backends.flags(**MARKED):
+                answer, planned = explain.precision_of(name), _planned_precisions(declared)
+            assert planned <= {answer.precision}, name
+            assert answer.precision != "ieee" or answer.decided_by == f"no precision flag acts in {name}"
+    mt.set_rng_state(state)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        ("matmul linear nn.functional.linear einsum scaled_dot_product_attention linalg.solve solve cdist", "matmul"),
+        ("conv conv2d nn.functional.conv1d conv_transpose3d", "conv"),
+        ("rnn lstm gru nn.LSTM", "rnn"),
+    ],
+)
+def test_precision_of_takes_public_names(names: str, kind: str) -> None:
+    with backends.flags(**MARKED):
+        for name in names.split():
+            assert explain.precision_of(name).precision == MARKS[kind], name
+        assert explain.precision_of("relu").precision == explain.precision_of("linalg.svd").precision == "ieee"
+
+
+def _precisions_in_a_worker(saved: backends.Snapshot | None) -> tuple[str, str | None]:
+    with saved or contextlib.nullcontext(), explain.record() as log:
+        mt.ones(3, 3) @ mt.ones(3, 3)
+    return log[0].precision, log[0].decided_by
+
+
+def test_a_snapshot_travels_to_a_worker_and_a_scope_does_not() -> None:
+    with (
+        backends.flags(fp32_precision="bf16"),
+        ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers,
+    ):
+        alone, handed = (workers.submit(_precisions_in_a_worker, saved) for saved in (None, backends.snapshot()))
+        precision, decided_by = alone.result()
+        assert precision == "ieee"
+        assert decided_by is not None
+        assert decided_by.endswith("in this worker process; assignments and scopes of its parent do not travel, a "
+                                   "snapshot() does")  # fmt: skip
+        assert handed.result() == ("bf16", "fp32_precision = 'bf16', inherited by mkldnn.matmul.fp32_precision")

@@ -1,6 +1,7 @@
 """Flags: every row of the table set, read, inherited, scoped, frozen, snapshotted, and the rule of permission."""
 
 import asyncio
+import functools
 import itertools
 import json
 import pickle
@@ -603,6 +604,33 @@ def test_xla_names() -> None:
     assert backends.xla.get_mat_mul_precision() == "highest"
 
 
+# Flags as data
+
+
+@pytest.mark.parametrize(
+    ("group", "path", "value"),
+    [
+        ("", "cuda.matmul.allow_tf32", True),
+        ("", "mkldnn.conv.fp32_precision", "bfx9"),
+        ("cuda", "matmul.fp32_precision", "tf32"),
+        ("cudnn", "rnn.fp32_precision", "bfx9"),
+    ],
+)
+def test_flags_of_groups_below_are_named_by_their_paths(group: str, path: str, value: Any) -> None:
+    def read(path: str) -> Any:
+        return functools.reduce(getattr, path.split("."), backends)
+
+    whole = f"{group}.{path}" if group else path
+    before, scope = read(whole), read(group).flags if group else backends.flags
+    with scope(**{path: value}):
+        assert read(whole) == {"bfx9": "bf16x9"}.get(value, value)
+    assert read(whole) == before
+    with pytest.raises(TypeError, match=r"\(did you mean '.*'\?\)"):
+        scope(**{path + "s": value})
+    with pytest.raises(TypeError, match="set_flags"):
+        backends.cuda.set_flags(_matmul=True, **{"_matmul.allow_tf32": True})
+
+
 # Permission
 
 
@@ -611,8 +639,10 @@ def test_nothing_set_means_ieee() -> None:
 
 
 def test_unknown_product_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'bogus'; expected one of .*matmul"):
+    with pytest.raises(ValueError, match=r"'bogus'; expected one of matmul, conv, rnn, or the name of an op"):
         explain.precision_of("bogus")
+    with pytest.raises(ValueError, match=r"'matmull'; .* \(did you mean 'matmul'\?\)"):
+        explain.precision_of("matmull")
 
 
 @pytest.mark.parametrize(("emulated", "precision"), [("cuda", "ieee"), ("mkldnn", "ieee"), ("xla", "bf16")])

@@ -8,6 +8,7 @@ they were set.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ..flags import NO_OPINION, State, current
 from ..kernels.precision import PRECISIONS
 from .table import XLA_PRECISIONS
 
-__all__ = ["FAMILIES", "Choice", "Recorded", "chosen", "precision_of", "recorded"]
+__all__ = ["FAMILIES", "KINDS", "Choice", "Recorded", "chosen", "precision_of", "recorded"]
 
 FAMILIES: dict[str, dict[str, str]] = {
     "cuda": {
@@ -27,6 +28,9 @@ FAMILIES: dict[str, dict[str, str]] = {
     "xla": dict.fromkeys(("matmul", "conv", "rnn"), "xla.mat_mul_precision"),
 }
 """For each family and kind of product, the flag that speaks for it."""
+
+KINDS = tuple(dict.fromkeys(kind for family in FAMILIES.values() for kind in family))
+"""The kinds of products whose precision flags govern."""
 
 _FASTEST_FIRST = tuple(PRECISIONS)
 
@@ -78,8 +82,7 @@ def _permitted(state: State, product: str) -> Choice:
     for family in families:
         flags = FAMILIES[family]
         if product not in flags:
-            known = ", ".join(sorted({name for family in FAMILIES.values() for name in family}))
-            raise ValueError(f"no precision flag governs {product!r}; expected one of {known}")
+            raise ValueError(f"no precision flag governs {product!r}; expected one of {', '.join(KINDS)}")
         opinion = _opinion(state, flags[product], emulated)
         if opinion is None:
             continue
@@ -90,8 +93,16 @@ def _permitted(state: State, product: str) -> Choice:
             vetoes.append(f"{veto} vetoes {opinion.decided_by}; ")
     if not opinions:
         allows = f"no {emulated + ' ' if emulated else ''}{'other ' if vetoes else ''}flag allows less than ieee"
-        return Choice("ieee", "".join(vetoes) + allows)
+        return Choice("ieee", "".join(vetoes) + allows + _of_worker())
     return min(opinions, key=lambda opinion: _FASTEST_FIRST.index(opinion.precision))
+
+
+def _of_worker() -> str:
+    """The remark that a worker process has flags of its own; empty in other processes."""
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is None or processes.parent_process() is None:
+        return ""
+    return " in this worker process; assignments and scopes of its parent do not travel, a snapshot() does"
 
 
 def _opinion(state: State, path: str, emulated: str | None) -> Choice | None:

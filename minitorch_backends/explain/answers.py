@@ -9,6 +9,8 @@ import numpy as np
 
 from ..arguments import argument_errors
 from ..autograd.modes import no_grad
+from ..backends import permission
+from ..backends.permission import Choice
 from ..declared import registry
 from ..factories import from_numpy
 from ..kernels.registry import planned
@@ -17,7 +19,7 @@ from ..ops.einsum.plan import Plan
 from ..ops.einsum.programs import KEPT, cache, tally
 from .records import as_text
 
-__all__ = ["Answer", "Contractions", "EinsumCache", "einsum", "einsum_cache", "why"]
+__all__ = ["Answer", "Contractions", "EinsumCache", "einsum", "einsum_cache", "precision_of", "why"]
 
 
 class Answer(NamedTuple):
@@ -57,8 +59,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
     where it calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no
     op, and for an op that calls no kernel.
     """
-    names = name, name.replace(".", "_"), name.rpartition(".")[2], f"linalg_{name}", f"fft_{name}"
-    function = next(filter(None, map(registry.get, names)), None)
+    function = _declared(name)
     if function is None:
         raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
@@ -76,6 +77,33 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
         options=tuple(others.items()),
         shapes=call.shapes,
     )
+
+
+def precision_of(name: str) -> Choice:
+    """Return the precision at which a float32 or complex64 product runs here and now, and the flag that decided.
+
+    `name` is a kind of product ("matmul", "conv", "rnn") or an op by its public name, as `why` takes it ("conv2d",
+    "linear", "lstm"): its declaration names the kind. The dispatcher asks the same function. An op in which no
+    precision acts runs at ieee. Raises ValueError for a name that is no op.
+    """
+    if name in permission.KINDS:
+        return permission.precision_of(name)
+    function = _declared(name)
+    if function is None:
+        kinds = ", ".join(permission.KINDS)
+        raise ValueError(
+            f"no precision flag governs {name!r}; expected one of {kinds}, or the name of an op{_nearest(name)}"
+        )
+    if function.product is None:
+        return Choice("ieee", f"no precision flag acts in {name}")
+    return permission.precision_of(function.product)
+
+
+def _declared(name: str) -> Any:
+    """Return the op or composite of a public name, or None."""
+    last = name.rpartition(".")[2]
+    names = name, name.replace(".", "_"), last, f"linalg_{name}", f"fft_{name}", f"{last.lower()}_layer"
+    return next(filter(None, map(registry.get, names)), None)
 
 
 def _nearest(name: str) -> str:

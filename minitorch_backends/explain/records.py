@@ -124,6 +124,10 @@ def record(residuals: bool = False) -> Iterator[Log]:
     With `residuals`, the options of a call also say how far its result is from what its own arguments ask for: of
     products, convolutions, attention and recurrences `relative_error`, in the Frobenius norm, against float64; of
     factorisations and solutions backward errors, in units of roundoff. That takes as long as to do it in float64.
+
+    A worker that is handed work records its own calls, under its own flags: scopes do not travel to other threads and
+    processes, nor assignments to other processes, but a snapshot does (`backends.snapshot()`, then `with saved:` in the
+    worker). `decided_by` says so in a worker process in which no flag is set.
     """
     log = Log()
     with follow_modules(), observe(lambda call: log.append(_record(call, residuals))):

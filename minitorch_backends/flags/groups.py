@@ -26,7 +26,8 @@ class _Flagged:
     def flags(self, *values: Any, **named: Any) -> Flags:
         """A scope, and decorator, that overrides flags of this group for the current thread or task.
 
-        None leaves a flag alone, unless it is a value of that flag. What is not named is left alone too.
+        A flag of a group below is named by its path from here: `flags(**{"cuda.matmul.allow_tf32": True})`. None leaves
+        a flag alone, unless it is a value of that flag. What is not named is left alone too.
         """
         return Flags(expanded(_given(self, "flags", values, named)))
 
@@ -36,7 +37,7 @@ class _Flagged:
         Names have an underscore in front, as torch's have: `set_flags(_enabled=False)`. None leaves a flag alone.
         """
         for name in named:
-            if not name.startswith("_"):
+            if not name.startswith("_") or "." in name:
                 raise TypeError(f"set_flags() takes names with an underscore in front, _{name}, and got {name!r}")
         given = _given(self, "set_flags", values, {name[1:]: value for name, value in named.items()})
         before = tuple(getattr(self, name) for name in self._names)
@@ -124,9 +125,9 @@ def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, An
         named = {**positional, **named}
     given = {}
     for name, value in named.items():
-        if name not in names:
-            raise TypeError(f"{function}() got {name!r}: {_unknown(group, name)}")
         path = group._prefix + name
+        if path not in rows:
+            raise TypeError(f"{function}() got {name!r}: {_unknown(group, name)}")
         if value is not None or rows[path].takes_none:
             given[path] = value
     return given
@@ -134,6 +135,8 @@ def _given(group: _Flagged, function: str, values: tuple, named: Mapping[str, An
 
 def _unknown(group: _Flagged, name: str) -> str:
     names = [n for n in dir(type(group)) if not n.startswith("_")]
+    if "." in name:
+        names += [path.removeprefix(group._prefix) for path in rows if path.startswith(group._prefix)]
     if isinstance(group, ModuleType):
         names += [n for n in vars(group) if not n.startswith("_")]
     if name in names:

@@ -18,7 +18,8 @@ class Snapshot(Scope):
     """The stored values of all flags at one moment: hashable, picklable, and JSON by `to_json` and `from_json`.
 
     `with snapshot:` puts them in force for the current thread or task; `restore(snapshot)` for the process. This is
-    how flags travel to worker processes.
+    how flags travel to workers. A scope holds in the thread or task that entered it, and an assignment in its process:
+    neither reaches a worker process, and a scope reaches no other thread. Pass a snapshot along with the work.
     """
 
     __slots__ = ("values",)

@@ -138,6 +138,7 @@ def baddbmm(
     inplace=True,
     takes="ifc",
     deprecated=_scaled_first("mat", "vec"),
+    product="matmul",
     reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
     samples=_adding((3,), (3, 4), (4,)),
 )
@@ -154,6 +155,7 @@ def addmv(
     inplace=True,
     takes="bifc",
     deprecated=_scaled_first("vec1", "vec2"),
+    product="matmul",
     reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
     samples=lambda: iter(
         [
@@ -183,6 +185,7 @@ def addr(
     inplace=True,
     takes="ifc",
     deprecated=_scaled_first("batch1", "batch2"),
+    product="matmul",
     reference=lambda input, batch1, batch2, beta=1, alpha=1: (
         (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)
     ),

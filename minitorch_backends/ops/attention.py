@@ -67,7 +67,7 @@ def _reference(
     return weights / weights.sum(-1, keepdims=True) @ value
 
 
-@composite(method=False, takes="f", reference=_reference, samples=_samples)
+@composite(method=False, takes="f", product="matmul", reference=_reference, samples=_samples)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

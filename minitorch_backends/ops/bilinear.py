@@ -27,7 +27,7 @@ def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
     return products.sum((-2, -1)) + bias
 
 
-@floating_composite(takes="ifc", reference=_reference, samples=_samples)
+@floating_composite(takes="ifc", product="matmul", reference=_reference, samples=_samples)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
 

@@ -25,7 +25,7 @@ def _inner_samples() -> Iterator[Sample]:
     yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, seed=1))
 
 
-@composite(takes="ifc", reference=np.inner, samples=_inner_samples)
+@composite(takes="ifc", product="matmul", reference=np.inner, samples=_inner_samples)
 def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
     """Sums of products over the last dimension of both; a 0-dim operand scales the other."""
     if input.ndim == 0 or other.ndim == 0:
@@ -70,6 +70,7 @@ def _contractions() -> Iterator[Sample]:
 @composite(
     method=False,
     takes="ifc",
+    product="matmul",
     reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims),
     samples=_contractions,
     aliases={"axes": "dims"},
@@ -116,7 +117,7 @@ def _chains() -> Iterator[Sample]:
     yield sample([between(-1, 1, 0, 2), between(-1, 1, 2, 3, seed=1), between(-1, 1, 3, 2, seed=1)])
 
 
-@composite(method=False, takes="ifc", reference=np.linalg.multi_dot, samples=_chains)
+@composite(method=False, takes="ifc", product="matmul", reference=np.linalg.multi_dot, samples=_chains)
 def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Tensor:
     """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
 
@@ -172,6 +173,7 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 @composite(
     method=False,
     takes="ifc",
+    product="matmul",
     reference=lambda *matrices: matrices[0] if len(matrices) == 1 else np.linalg.multi_dot(matrices),
     samples=lambda: iter([sample(*each.args[0]) for each in _chains()]),
 )

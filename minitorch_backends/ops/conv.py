@@ -285,7 +285,7 @@ def _transposed_samples(dims: int) -> Callable[[], Iterator[Sample]]:
 def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     name, transposed_name = f"conv{dims}d", f"conv_transpose{dims}d"
 
-    @composite(name=name, method=False, takes="ifc", reference=_reference(dims), samples=_samples(dims))
+    @composite(name=name, method=False, takes="ifc", product="conv", reference=_reference(dims), samples=_samples(dims))
     def convolve(
         input: Tensor,
         weight: Tensor,
@@ -310,6 +310,7 @@ def _declare(dims: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
         name=transposed_name,
         method=False,
         takes="ifc",
+        product="conv",
         reference=_transposed_reference(dims),
         samples=_transposed_samples(dims),
     )

@@ -21,6 +21,7 @@ def floating_composite(
     samples: Callable[..., Any],
     takes: str = "f",
     widen: bool | tuple[str, ...] = False,
+    product: str | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A composite, no method, that refuses a first argument of a type that it does not take, as ops do.
@@ -41,7 +42,7 @@ def floating_composite(
                 raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
             return function(*args, **named)
 
-        options: dict[str, Any] = {"takes": takes, "widen": widen, "tested_as": tested_as}
+        options: dict[str, Any] = {"takes": takes, "widen": widen, "product": product, "tested_as": tested_as}
         return composite(**options, method=False, reference=reference, samples=samples)(checked)
 
     return declare

@@ -65,7 +65,7 @@ def affine(input: Array, weight: Array, bias: Array | None = None, *, precision:
     return out.reshape(*input.shape[:-1], len(weight))
 
 
-@composite(takes="ifc", method=False, reference=_reference, samples=_samples)
+@composite(takes="ifc", method=False, product="matmul", reference=_reference, samples=_samples)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias.
 

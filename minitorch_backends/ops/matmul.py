@@ -217,7 +217,7 @@ def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
             )
 
 
-@composite(takes="ifc", reference=np.matmul, samples=_matrices)
+@composite(takes="ifc", product="matmul", reference=np.matmul, samples=_matrices)
 def mm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
     """The product of two matrices; see `matmul`."""
     of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
@@ -230,7 +230,7 @@ def _batches() -> Iterator[Sample]:
     yield sample(between(-1, 1, 0, 3, 4), between(-1, 1, 0, 4, 5, seed=1))
 
 
-@composite(takes="ifc", reference=np.matmul, samples=_batches)
+@composite(takes="ifc", product="matmul", reference=np.matmul, samples=_batches)
 def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
     """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast."""
     of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
@@ -241,6 +241,7 @@ def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
 
 @composite(
     takes="ifc",
+    product="matmul",
     reference=np.matmul,
     samples=lambda: iter(
         [sample(between(-1, 1, 4, 3).T, between(-1, 1, 4)), sample(between(-1, 1, 0, 3), between(-1, 1, 3))]
@@ -252,14 +253,14 @@ def mv(input: Tensor, vec: Tensor, *, precision: str | None = None) -> Tensor:
     return times(input, vec, precision)
 
 
-@composite(takes="ifc", reference=np.dot, samples=_vectors)
+@composite(takes="ifc", product="matmul", reference=np.dot, samples=_vectors)
 def dot(input: Tensor, tensor: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, without conjugation."""
     of_dims("dot", ("input", input, 1), ("tensor", tensor, 1))
     return times(input, tensor, precision)
 
 
-@composite(takes="ifc", reference=np.vdot, samples=_vectors)
+@composite(takes="ifc", product="matmul", reference=np.vdot, samples=_vectors)
 def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
     """The sum of the products of two vectors, the first conjugated."""
     of_dims("vdot", ("input", input, 1), ("other", other, 1))
@@ -267,6 +268,7 @@ def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tenso
 
 
 @composite(
+    product="matmul",
     reference=np.outer,
     samples=lambda: iter(
         [

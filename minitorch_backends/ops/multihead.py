@@ -48,7 +48,7 @@ def _reference(
     return (out, weights.mean(1)) if named.get("need_weights", True) else (out, None)
 
 
-@composite(method=False, takes="f", reference=_reference, samples=_samples)
+@composite(method=False, takes="f", product="matmul", reference=_reference, samples=_samples)
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

@@ -110,6 +110,7 @@ def _pairs() -> Iterator[Sample]:
 @composite(
     method=False,
     takes="f",
+    product="matmul",
     reference=lambda x1, x2, p=2.0, compute_mode=None: _norm(
         np.abs(x1[..., :, None, :] - x2[..., None, :, :]), p, axis=-1
     ),

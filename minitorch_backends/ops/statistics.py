@@ -219,7 +219,7 @@ def _covariance_reference(
     return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
 
 
-@composite(takes="ifc", reference=_covariance_reference, samples=_covariance_samples)
+@composite(takes="ifc", product="matmul", reference=_covariance_reference, samples=_covariance_samples)
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -280,7 +280,7 @@ def _correlation_reference(input: np.ndarray) -> np.ndarray:
     return np.zeros((0, 0), input.dtype) if input.ndim else np.array(np.nan, input.dtype)
 
 
-@composite(takes="ifc", reference=_correlation_reference, samples=_correlation_samples)
+@composite(takes="ifc", product="matmul", reference=_correlation_reference, samples=_correlation_samples)
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1."""
     if input.ndim > 2:

@@ -418,6 +418,14 @@ def test_unknown_names_are_named():
         matmul(a, a, precision="tf32", rounding="nearest")
 
 
+def test_a_second_spelling_of_a_precision_gives_the_same_bits():
+    a = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    decision = matmul.decide(a, a, precision="bfx9")
+    assert decision == matmul.decide(a, a, precision="bf16x9")
+    for call in (matmul, matmul[decision.candidates[0].name]):
+        np.testing.assert_array_equal(call(a, a, precision="bfx9"), call(a, a, precision="bf16x9"))
+
+
 def complex_reference(a, b, precision):
     """Real and imaginary part of the complex product, each as one real product of twice the depth."""
     parts = [(b.real, -b.imag), (b.imag, b.real)]

@@ -58,7 +58,7 @@ def _reference(equation: str, *operands: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum(equation, *operands)).copy()
 
 
-@composite(method=False, takes="ifc", takes_out=True, reference=_reference, samples=_samples)
+@composite(method=False, takes="ifc", takes_out=True, product="matmul", reference=_reference, samples=_samples)
 def einsum(*args: Any, **options: Any) -> Tensor:
     """Sums of products of operands, in Einstein's notation: `einsum("ij,jk->ik", a, b)`.
 

@@ -35,13 +35,14 @@ def declared(
     name: str | None = None,
     takes: str = "fc",
     widen: bool = False,
+    product: str | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of `mt.linalg` that is made of ops; torch's name for it is `linalg_<name>`."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         options: dict[str, Any] = {"reference": reference, "samples": samples, "tested_as": tested_as}
-        options |= {"takes": takes, "widen": widen}
+        options |= {"takes": takes, "widen": widen, "product": product}
         return composite(name=name or "linalg_" + function.__name__, method=False, **options)(function)
 
     return declare

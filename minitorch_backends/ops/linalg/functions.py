@@ -31,7 +31,7 @@ def _power_samples() -> Iterator[Sample]:
     yield sample(eye_plus(0, 0), 2)
 
 
-@composite(takes="ifc", reference=np.linalg.matrix_power, samples=_power_samples)
+@composite(takes="ifc", product="matmul", reference=np.linalg.matrix_power, samples=_power_samples)
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices by repeated squaring, of the inverse for negative n. input: (..., m, m).
 
@@ -142,6 +142,7 @@ def _exp_samples() -> Iterator[Sample]:
     takes="fc",
     aliases={"input": "A"},
     A=_exponential_gradient,
+    product="matmul",
     reference=_exp_reference,
     samples=_exp_samples,
 )
@@ -163,7 +164,9 @@ def matrix_exp(A: Array):
     return out.reshape(A.shape)
 
 
-@declared(takes="ifc", reference=np.linalg.matrix_power, samples=_power_samples, name="linalg_matrix_power")
+@declared(
+    takes="ifc", product="matmul", reference=np.linalg.matrix_power, samples=_power_samples, name="linalg_matrix_power"
+)
 def _linalg_matrix_power(A: Tensor, n: int) -> Tensor:
     """`matrix_power`, as `linalg` calls its arguments."""
     return matrix_power(A, n)

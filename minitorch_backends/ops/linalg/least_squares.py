@@ -107,7 +107,7 @@ def _systems() -> Iterator[Sample]:
     yield sample(eye_plus(0, 3, 2), between(-1, 1, 0, 3, 2))
 
 
-@declared(widen=True, reference=_lstsq_reference, samples=_systems)
+@declared(widen=True, product="matmul", reference=_lstsq_reference, samples=_systems)
 def lstsq(
     A: Tensor,
     B: Tensor,

@@ -45,7 +45,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return triangular.cholesky(input, upper=upper)
 
 
-@composite(takes="fc", reference=np.linalg.inv, samples=squares(eye_plus))
+@composite(takes="fc", product="matmul", reference=np.linalg.inv, samples=squares(eye_plus))
 def inverse(input: Tensor) -> Tensor:
     """`linalg.inv`."""
     return solve.inv(input)
@@ -164,7 +164,9 @@ def triangular_solve(
     return TriangularSolve(x, A.clone())
 
 
-@composite(widen=True, takes="fc", reference=orthogonal._product_reference, samples=orthogonal._reflectors)
+@composite(
+    widen=True, takes="fc", product="matmul", reference=orthogonal._product_reference, samples=orthogonal._reflectors
+)
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """`linalg.householder_product`."""
     return orthogonal.householder_product(input, input2)
@@ -204,7 +206,12 @@ def _ormqr_samples() -> Iterator[Sample]:
 
 
 @composite(
-    widen=True, takes="fc", reference=_multiplied, samples=_ormqr_samples, aliases={"input2": "tau", "input3": "other"}
+    widen=True,
+    takes="fc",
+    product="matmul",
+    reference=_multiplied,
+    samples=_ormqr_samples,
+    aliases={"input2": "tau", "input3": "other"},
 )
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other, or other @ Q unless `left`, with the whole square Q of `geqrf`'s reflectors; Q.H if `transpose`.

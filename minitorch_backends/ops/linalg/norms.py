@@ -191,7 +191,7 @@ def _cond_reference(A: Any, p: Any = None) -> Any:
     return np.linalg.norm(A, p, axes) * np.linalg.norm(np.linalg.inv(A), p, axes)
 
 
-@declared(widen=True, reference=_cond_reference, samples=_cond_samples)
+@declared(widen=True, product="matmul", reference=_cond_reference, samples=_cond_samples)
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """norm(A, p) * norm(inv(A), p); for None, 2 and -2 the ratio of extreme singular values, of any m x n matrix.
 

@@ -152,7 +152,9 @@ def _reflectors() -> Iterator[Sample]:
     yield sample(between(-1, 1, 0, 0), np.zeros(0))
 
 
-@declared(widen=True, name="linalg_householder_product", reference=_product_reference, samples=_reflectors)
+@declared(
+    widen=True, name="linalg_householder_product", product="matmul", reference=_product_reference, samples=_reflectors
+)
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of H_1 @ H_2 ... H_k with H_i = I - tau_i v_i v_i.H, where v_i is 0 above row i, 1 in it, and
     column i of A below.

@@ -65,7 +65,7 @@ _NOT_INVERTIBLE = (
 )
 
 
-@declared(reference=lambda A, **_: np.linalg.inv(A), samples=_inverses)
+@declared(product="matmul", reference=lambda A, **_: np.linalg.inv(A), samples=_inverses)
 def inv(A: Tensor, *, precision: str | None = None, refine: bool = True) -> Tensor:
     """The inverse of each matrix. A: (..., n, n).
 
@@ -169,6 +169,7 @@ def _systems() -> Iterator[Sample]:
 
 @declared(
     widen=True,
+    product="matmul",
     reference=lambda A, B, **named: (_solve_reference(A, B, **named), np.zeros(A.shape[:-2], np.int32)),
     samples=_systems,
 )
@@ -225,7 +226,7 @@ def _as_columns(A: Tensor, B: Tensor, precision: Any, refine: bool) -> tuple[Ten
 _NO_SOLUTION = "The solver failed because the input matrix is singular: the diagonal element {info} of U is zero."
 
 
-@declared(widen=True, reference=_solve_reference, samples=_systems)
+@declared(widen=True, product="matmul", reference=_solve_reference, samples=_systems)
 def solve(A: Tensor, B: Tensor, *, left: bool = True, precision: str | None = None, refine: bool = True) -> Tensor:
     """X so that A @ X = B; X @ A = B unless `left`.
 
@@ -247,7 +248,7 @@ def _tensorinv_samples() -> Iterator[Sample]:
     yield sample(eye_plus(4, 4).T.reshape(2, 2, 2, 2))
 
 
-@declared(reference=lambda A, ind=2: np.linalg.tensorinv(A, ind), samples=_tensorinv_samples)
+@declared(product="matmul", reference=lambda A, ind=2: np.linalg.tensorinv(A, ind), samples=_tensorinv_samples)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A, whose first `ind` dimensions are those of the rows of a square matrix.
 
@@ -276,7 +277,7 @@ def _tensorsolve_reference(A: Any, B: Any, dims: Any = None) -> Any:
     return np.linalg.tensorsolve(A, B, axes=dims)
 
 
-@declared(reference=_tensorsolve_reference, samples=_tensorsolve_samples)
+@declared(product="matmul", reference=_tensorsolve_reference, samples=_tensorsolve_samples)
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """X so that tensordot(A, X, X.ndim) = B, where the dimensions `dims` of A are moved to its end first.
 
