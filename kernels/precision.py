@@ -23,7 +23,7 @@ surpassing the FP32 theoretical peak performance", arXiv 2203.03341.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = [
     "ALIASES",
@@ -35,6 +35,7 @@ __all__ = [
     "Precision",
     "named",
     "predicted_error",
+    "without_alias",
 ]
 
 ROUNDINGS = {
@@ -133,6 +134,12 @@ def named(name: str) -> Precision:
         known = ", ".join([*PRECISIONS, *ALIASES])
         raise ValueError(f"{name!r} is not a precision; expected one of {known}")
     return row
+
+
+def without_alias(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Keywords with the precision among them under its name in `PRECISIONS`."""
+    precision = keywords.get("precision")
+    return {**keywords, "precision": ALIASES[precision]} if precision in ALIASES else keywords
 
 
 class ExpectedError(NamedTuple):

@@ -23,7 +23,7 @@ import numpy as np
 
 from . import cpu, threading
 from .locks import lock
-from .precision import ALIASES
+from .precision import ALIASES, without_alias
 from .reasons import with_reason
 
 __all__ = [
@@ -209,12 +209,6 @@ def _options(call: Call) -> dict[str, Any]:
     return call.keywords if call.prefer is None else {**call.keywords, "prefer": call.prefer}
 
 
-def _without_alias(keywords: dict[str, Any]) -> dict[str, Any]:
-    """The keywords of a call with its precision under the name that implementations take."""
-    precision = keywords.get("precision")
-    return {**keywords, "precision": ALIASES[precision]} if precision in ALIASES else keywords
-
-
 def _first(
     specs: Sequence[ArraySpec], decision: Decision, keywords: dict[str, Any]
 ) -> tuple[Callable[..., Any] | None, bool]:
@@ -284,7 +278,7 @@ class Kernel:
         `prefer` names an implementation that is asked before the others.
         """
         specs = tuple(ArraySpec(a.shape, a.dtype) for a in arrays)
-        keywords, candidates, refusals = _without_alias(keywords), [], []
+        keywords, candidates, refusals = without_alias(keywords), [], []
         for implementation in sorted(self.implementations.values(), key=lambda each: each.name != prefer):
             sentence = implementation.refusal(specs, keywords)
             if sentence is None:
@@ -314,7 +308,7 @@ class Kernel:
         known = self._decisions.get(key)
         if known is None:
             if keywords.get("precision") in ALIASES:
-                return self(a, *others, decided_by=decided_by, prefer=prefer, **_without_alias(keywords))
+                return self(a, *others, decided_by=decided_by, prefer=prefer, **without_alias(keywords))
             known = self._remember(key, (a, *others), self.decide(a, *others, prefer=prefer, **keywords), keywords)
         first, with_keywords, decision = known
         refusals: tuple[tuple[str, str], ...] = ()
@@ -329,7 +323,7 @@ class Kernel:
         """The function of the arrays alone that a call would run first while nobody observes; None where nothing takes
         them. It raises `Refused` where the call would go on to the next implementation.
         """
-        keywords = _without_alias(keywords)
+        keywords = without_alias(keywords)
         run, with_keywords = _first(specs, self.decide(*specs, prefer=prefer, **keywords), keywords)
         return functools.partial(run, **keywords) if run is not None and with_keywords else run
 
@@ -404,7 +398,7 @@ class Kernel:
 
         @functools.wraps(implementation.run)
         def run(*arrays: np.ndarray, **keywords: Any) -> Any:
-            specs, keywords = tuple(ArraySpec(a.shape, a.dtype) for a in arrays), _without_alias(keywords)
+            specs, keywords = tuple(ArraySpec(a.shape, a.dtype) for a in arrays), without_alias(keywords)
             sentence = implementation.refusal(specs, keywords)
             if sentence is not None:
                 raise Refused(f"{self.name}[{name!r}] refuses: {sentence}")

@@ -113,6 +113,8 @@ class _Call(NamedTuple):
     numbers: np.ndarray
     template: int
     """The address of the numbers."""
+    scale: float
+    """Of scores."""
 
 
 @functools.lru_cache(1024)
@@ -135,7 +137,7 @@ def _prepared(
 
     plan = plan_for(dtype, precision, rounding)
     kernel = plan.scheme.kernel
-    size, at_once = kernel.size, 64 // kernel.size
+    size, at_once, of_scores = kernel.size, 64 // kernel.size, scale
     (batch, heads, length, depth), (_, groups, seen, _) = shapes[:2]
     sides = [
         plans.side(plan, is_a, dtype, lines, along, *(one[2:] if is_q_or_k else one[:1:-1]))
@@ -191,7 +193,7 @@ def _prepared(
     )
     numbers = np.array([values.get(name, 0) for name in forward.Numbers._fields])
     total = forward.NUMBERS_BYTES + threads * memory_bytes + forward.OPERANDS * limits_bytes
-    return _Call(plan, forward.attend, total, numbers, address_of(numbers))
+    return _Call(plan, forward.attend, total, numbers, address_of(numbers), of_scores)
 
 
 def _bits(value: float, size: int) -> int:
@@ -284,8 +286,20 @@ def _attend(
         arrays = q, k, v, out, statistics, q if mask is None else mask
         places = [id(array) + HEADER for array in arrays] if DATA_FOLLOWS_HEADER else [*map(address_of, arrays)]
         if not call.run(pool, threads, call.template, *places, DATA_FOLLOWS_HEADER, address_of(memory)):
-            of_q, of_k, of_v = memory[:24].view(np.int64).tolist()
-            check(call.plan, (q.shape[3], of_k, of_q), (k.shape[2], WEIGHTS, of_v))
+            _refuse_uncertain(call, out, (q.shape[3], k.shape[2]), *memory[:24].view(np.int64).tolist())
     finally:
         return_workspace(memory)
     return Attended(out, statistics)
+
+
+def _refuse_uncertain(call: _Call, out: np.ndarray, depths: tuple[int, int], of_q: int, of_k: int, of_v: int) -> None:
+    """Refuse values that overflow, or of which too much may be flushed: of a score more than the rounding of its weight
+    hides, of a result more than its own does (the sum of weights that divides it is at least 1)."""
+    from ..gemm import ranges
+
+    plan = call.plan
+    if not plan.finds_magnitudes:
+        return
+    if ranges.certain_from(plan.precision, depths[0], of_k, of_q) * call.scale > 1:
+        check(plan, (depths[0], of_k, of_q))
+    ranges.refuse_uncertain(ranges.certain_from(plan.precision, depths[1], WEIGHTS, of_v), out)

@@ -282,7 +282,5 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    sentence = ranges.refusal(plan.precision, plan.depth, found, form.found)
-    if sentence is not None:
-        raise Refused(sentence)
+    ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.depth, found, form.found), out)
     return out

@@ -220,7 +220,5 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
     finally:
         return_workspace(memory)
     if plan.conversion[0] == "bf16x3":
-        sentence = ranges.refusal("bf16x3", plan.depth, found, form.found)
-        if sentence is not None:
-            raise Refused(sentence)
+        ranges.refuse_uncertain(ranges.certain_from("bf16x3", plan.depth, found, form.found), out)
     return out

@@ -185,9 +185,7 @@ def convolve(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: np.nda
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    sentence = ranges.refusal(plan.precision, plan.channels, found, form.found)
-    if sentence is not None:
-        raise Refused(sentence)
+    ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.channels, found, form.found), out)
     return out
 
 
@@ -311,7 +309,5 @@ def convolve_lines(setting: Setting, x: np.ndarray, w: np.ndarray | Kept, bias: 
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    sentence = ranges.refusal(plan.precision, plan.channels, found, form.found)
-    if sentence is not None:
-        raise Refused(sentence)
+    ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.channels, found, form.found), out)
     return out

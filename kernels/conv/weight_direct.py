@@ -223,9 +223,7 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
         return_workspace(memory)
     if found[0] >> 32 >= _INFINITY:
         raise Refused("x is not finite, and positions of padding would multiply that by zero")
-    sentence = ranges.refusal(plan.precision, plan.depth, *found)
-    if sentence is not None:
-        raise Refused(sentence)
+    ranges.refuse_uncertain(ranges.certain_from(plan.precision, plan.depth, *found), out)
     if plan.folded.dimensions:
         out = _unfolded(out, plan.folded, kernel)
     return rounded_sums(out, x.dtype)

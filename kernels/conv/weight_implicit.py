@@ -201,7 +201,7 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
     out = np.empty((groups, *shape), working_dtype(x.dtype))
     plan = _plan(setting, x.shape, x.strides, g.shape, g.strides, x.dtype)
     memory = take_workspace(2 * threads * LIMITS_BYTES + plan.sums_bytes + plan.packed_bytes)
-    limits, sentence = address_of(memory), None
+    limits, certain = address_of(memory), 0.0
     sums = limits + 2 * threads * LIMITS_BYTES
     try:
         for group in range(groups):
@@ -209,12 +209,11 @@ def weight_gradient(setting: Setting, x: np.ndarray, g: np.ndarray) -> np.ndarra
             found = taps.weight_gradient(
                 pool, threads, *plan.arguments, *at, sums + plan.sums_bytes, limits, sums, address_of(out[group])
             )
-            if plan.precision == "bf16x3" and sentence is None:
-                sentence = ranges.refusal(plan.precision, plan.depth, *found)
+            if plan.precision == "bf16x3":
+                certain = max(certain, ranges.certain_from(plan.precision, plan.depth, *found))
     finally:
         return_workspace(memory)
-    if sentence is not None:
-        raise Refused(sentence)
+    ranges.refuse_uncertain(certain, out)
     if not np.isfinite(out).all():
         raise Refused("the result is not finite, and positions of padding would multiply that by zero")
     return rounded_sums(out.reshape(-1, *shape[1:]), x.dtype)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import threading
-from ..registry import Refused
 from ..shapes import broadcast_shapes
 from . import divisions, loops, plans, ranges, strips
 from .divisions import (
@@ -75,11 +74,9 @@ def _sides(plan: Plan, a: np.ndarray, b: np.ndarray) -> tuple[Side, Side]:
     return plans.side(plan, True, a.dtype, m, k, a_line, a_k), plans.side(plan, False, b.dtype, n, k, b_line, b_k)
 
 
-def _check(plan: Plan, depth: int, found_a: int, found_b: int) -> None:
-    if plan.finds_magnitudes:
-        sentence = ranges.refusal(plan.precision, depth, found_a, found_b)
-        if sentence is not None:
-            raise Refused(sentence)
+def _certain_from(plan: Plan, depth: int, found_a: int, found_b: int) -> float:
+    """The magnitude from which results keep the bound (`ranges.py`). Raises `Refused` where something may overflow."""
+    return ranges.certain_from(plan.precision, depth, found_a, found_b) if plan.finds_magnitudes else 0.0
 
 
 def _pack(side: Side, at: int, lines: int, target: int, limits: int, pool: int, threads: int) -> int:
@@ -149,13 +146,13 @@ def _small_product(a: np.ndarray, b: np.ndarray, prepared: tuple) -> np.ndarray:
     addresses, scratch = mine.addresses, mine.address
     addresses[0, 0], addresses[1, 0], addresses[2, 0] = address_of(a), address_of(b), address_of(c)
     found = loops.multiply_batch(*before, addresses, 1, scratch, *after, scratch + after[0])
-    _check(plan, a.shape[1], *found)
+    ranges.refuse_uncertain(_certain_from(plan, a.shape[1], *found), c, a, b)
     return c
 
 
-def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target, rows: int) -> None:
+def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target, rows: int) -> float:
     """One product, spread over the threads, each of which packs so many rows of a at a time."""
-    pool, threads = threading.pool()
+    (pool, threads), certain = threading.pool(), 0.0
     source = None if isinstance(b, Packed) else b
     n, start = (b.shape[1], b.address) if isinstance(b, Packed) else (b.lines, at_b)
     columns = n if source is None else lines_at_once(source, plan.scheme.nc)
@@ -171,7 +168,9 @@ def _by_strips(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, targ
             )
         finally:
             return_workspace(memory)
-        _check(plan, a.depth, found_a, b.found if isinstance(b, Packed) else found_b)
+        found_b = b.found if isinstance(b, Packed) else found_b
+        certain = max(certain, _certain_from(plan, a.depth, found_a, found_b))
+    return certain
 
 
 @functools.lru_cache(4096)
@@ -204,11 +203,11 @@ def _divided_product(a: np.ndarray, b: np.ndarray, pool: int, threads: int, divi
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    _check(plan, a.shape[1], *found)
+    ranges.refuse_uncertain(_certain_from(plan, a.shape[1], *found), c, a, b)
     return c
 
 
-def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Target, width: int) -> None:
+def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Target, width: int) -> float:
     """One product, spread over the threads, each of which packs so many columns of b at a time."""
     pool, threads = threading.pool()
     arguments, needed = column_arguments(plan, a, b, width, threads)
@@ -217,22 +216,20 @@ def _by_columns(plan: Plan, a: Side, at_a: int, b: Side, at_b: int, target: _Tar
         found = strips.multiply_columns(pool, threads, *arguments, *target, at_a, at_b, address_of(memory))
     finally:
         return_workspace(memory)
-    _check(plan, a.depth, *found)
+    return _certain_from(plan, a.depth, *found)
 
 
-def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target) -> None:
-    """One product, spread over the threads."""
+def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _Target) -> float:
+    """One product, spread over the threads; the magnitude from which its results are certain."""
     scheme, depth, ready = plan.scheme, a.depth, isinstance(b, Packed)
-    pool, threads = threading.pool()
+    (pool, threads), certain = threading.pool(), 0.0
     n, sums = b.shape[1] if ready else b.lines, scheme.mc * scheme.nc * scheme.kernel.size
     strip = plans.strip(plan, a.lines, n, depth, threads)
     if strip:
-        _by_strips(plan, a, at_a, b, at_b, target, strip)
-        return
+        return _by_strips(plan, a, at_a, b, at_b, target, strip)
     width = 0 if isinstance(b, Packed) else plans.columns(plan, a.lines, n, depth, threads)
     if width and a.lines <= lines_at_once(a, scheme.mc):
-        _by_columns(plan, a, at_a, b, at_b, target, width)
-        return
+        return _by_columns(plan, a, at_a, b, at_b, target, width)
     columns, rows = n if ready else lines_at_once(b, scheme.nc), lines_at_once(a, scheme.mc)
     a_bytes, b_bytes = a.bytes(min(rows, a.lines)), 0 if ready else b.bytes(min(columns, n))
     memory = take_workspace(a_bytes + b_bytes + threads * (sums + loops.LIMITS_BYTES))
@@ -249,7 +246,7 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
             for row in range(0, a.lines, rows):
                 height, start = min(rows, a.lines - row), at_a + row * a.line_stride
                 found_a = _pack(a, start, height, packed_a, limits, pool, threads)
-                _check(plan, depth, found_a, found_b)
+                certain = max(certain, _certain_from(plan, depth, found_a, found_b))
                 mc, nc = plans.blocks(plan, height, width, threads)
                 there = here.part(row, 0) if row else here
                 loops.multiply(
@@ -259,9 +256,10 @@ def _one(plan: Plan, a: Side, at_a: int, b: Side | Packed, at_b: int, target: _T
                 )  # fmt: skip
     finally:
         return_workspace(memory)
+    return certain
 
 
-def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray) -> None:
+def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray) -> float:
     """Many products of one shape, each by one thread. `addresses` are as `loops.multiply_batch` says."""
     count = addresses.shape[1]
     work = count * (a.lines * b.lines * a.depth / plan.products_per_microsecond + 0.5)
@@ -277,18 +275,19 @@ def _batch(plan: Plan, a: Side, b: Side, target: _Target, addresses: np.ndarray)
         )  # fmt: skip
     finally:
         return_workspace(memory)
-    _check(plan, a.depth, *found)
+    return _certain_from(plan, a.depth, *found)
 
 
-def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> None:
+def _batch_of_rows(plan: Plan, a: Side, b: Side, target: _Target, places: np.ndarray) -> float:
     """Products of one shape, some rows at a time."""
     at_once = divisions.ROWS_AT_ONCE
     blocks, rest = divmod(a.lines, at_once)
     steps = np.array((a.line_stride, 0, target.row_stride, target.addend_row))[:, None] * at_once
     several = places[:, :, None] + steps[:, :, None] * np.arange(blocks)
-    _batch(plan, a._replace(lines=at_once), b, target, np.ascontiguousarray(several.reshape(4, -1)))
+    certain = _batch(plan, a._replace(lines=at_once), b, target, np.ascontiguousarray(several.reshape(4, -1)))
     if rest:
-        _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks)
+        certain = max(certain, _batch(plan, a._replace(lines=rest), b, target, places + steps * blocks))
+    return certain
 
 
 def addresses(x: np.ndarray, batch: tuple[int, ...], without: int = 0) -> np.ndarray:
@@ -357,9 +356,10 @@ def product(
     target = _target(plan, c, alpha, beta, addend)
     if isinstance(b, Packed):
         side_a = plans.side(plan, True, a.dtype, m, k, *a.strides)
-        _one(plan, side_a, address_of(a), b, 0, target)
+        certain = _one(plan, side_a, address_of(a), b, 0, target)
     else:
-        _run(plan, a, b, c, target, addend, batch)
+        certain = _run(plan, a, b, c, target, addend, batch)
+    ranges.refuse_uncertain(certain * max(abs(alpha), 1.0), c, a, None if isinstance(b, Packed) else b)
     return c
 
 
@@ -371,8 +371,9 @@ def _run(
     target: _Target,
     addend: np.ndarray | None,
     batch: tuple[int, ...],
-) -> None:
-    """Do the products of all matrices, together or one after the other, into c."""
+) -> float:
+    """Do the products of all matrices, together or one after the other, into c; the magnitude from which results are
+    certain."""
     side_a, side_b = _sides(plan, a, b)
     at_a, at_b = address_of(a), address_of(b)
     if not batch:
@@ -382,11 +383,12 @@ def _run(
         places = np.stack([addresses(x, batch) for x in (a, b, c, added)])
     count = places.shape[1]
     if is_brief(plan, side_a, side_b) or (count >= 4 and fits(plan, side_a, side_b)):
-        _batch(plan, side_a, side_b, target, places)
-    elif gains_by_rows(plan, side_a, side_b, count):
-        _batch_of_rows(plan, side_a, side_b, target, places)
-    elif gains_by_thread(plan, side_a, side_b, count):
-        _batch(plan, side_a, side_b, target, places)
-    else:
-        for one_a, one_b, one_c, one_addend in places.T.tolist():
-            _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
+        return _batch(plan, side_a, side_b, target, places)
+    if gains_by_rows(plan, side_a, side_b, count):
+        return _batch_of_rows(plan, side_a, side_b, target, places)
+    if gains_by_thread(plan, side_a, side_b, count):
+        return _batch(plan, side_a, side_b, target, places)
+    return max(
+        _one(plan, side_a, one_a, side_b, one_b, target._replace(at=one_c, addend=one_addend))
+        for one_a, one_b, one_c, one_addend in places.T.tolist()
+    )

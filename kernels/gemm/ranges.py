@@ -3,7 +3,13 @@
 TDPBF16PS flushes subnormal operands and results to zero. A part of an operand may be subnormal where the operand is
 not, and a product or a difference of products where neither operand is. Parts to nearest round up to Inf next to the
 largest float, and a split Inf or NaN poisons the cross terms. Packing finds the least non-zero and the greatest
-magnitude of each operand; a product that these do not admit is refused, and another implementation takes it.
+magnitude of each operand.
+
+Where something may overflow the product is refused, and another implementation takes it. Where something may be flushed
+the result decides: what is flushed changes it by an amount that the magnitudes bound, and a value that this cannot move
+by a unit in the last place keeps the bound of its precision. One number of 1e-40 beside others, as a GELU leaves them,
+costs a look at the results; a product that is refused costs 3 to 15 times as much. Results near or at zero may be sums
+of tiny products alone: if there are any, other than those of rows and columns of zeros, the product is refused.
 
 The rules are sufficient, not necessary: they look at the extremes, whichever values meet, and are those of tiles on
 vector units as well, which flush nothing but lose the small parts of what is as small. All are about exponents.
@@ -13,7 +19,11 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["admitted", "refusal"]
+import numpy as np
+
+from ..registry import Refused
+
+__all__ = ["admitted", "certain_from", "refusal", "refuse_uncertain"]
 
 _LEAST_NORMAL = -126
 # A flushed part or product is an error of at most 2**-126. 24 bits above, that is the rounding of fp32 accumulation.
@@ -21,6 +31,12 @@ _LEAST_PRODUCT = _LEAST_NORMAL + 24
 # Three parts of 8 bits reach 23 binades below a value.
 _LEAST_SPLIT = _LEAST_NORMAL + 23
 _LARGEST_SUM = 126
+_PARTS_FLUSHED = 2
+"""All flushed parts of one value are less than 2 ** (_LEAST_NORMAL + this)."""
+_STEPS_FLUSHED = 5
+"""Steps of all terms, each of which may flush its sum, are at most 2 ** this for each product."""
+_UNITS = 25
+"""Binades from what is flushed to results whose rounding hides it: 24 bits, and one for what is rounded before."""
 _SPLIT_OVERFLOW = 0x7F7F8000  # bits of the least float32 that rounds to Inf in bf16
 _FP16_OVERFLOW = 0x477FF000  # 65520
 
@@ -47,9 +63,19 @@ def refusal(precision: str, depth: int, found_a: int, found_b: int) -> str | Non
         largest = _exponent(greatest_a) + _exponent(greatest_b) + 2 + depth.bit_length()
         if largest > _LARGEST_SUM:
             return f"the sum may be 2**{largest}; beyond 2**{_LARGEST_SUM} a part of it may overflow on its own"
+    return _underflow(precision, least_a, least_b)
+
+
+def _floor(precision: str) -> int:
+    """The exponent below which parts of a value are flushed."""
+    return _LEAST_NORMAL if precision == "bf16" else _LEAST_SPLIT
+
+
+def _underflow(precision: str, least_a: int, least_b: int) -> str | None:
+    """What may be flushed, as a sentence, or None."""
     if precision == "fp16":  # whose values are multiples of 2**-24
         return None
-    floor = _LEAST_NORMAL if precision == "bf16" else _LEAST_SPLIT
+    floor = _floor(precision)
     for least in (least_a, least_b):
         if least and _exponent(least) < floor:
             return f"an operand holds {_value(least):.3g}, of which parts are flushed to zero, as below 2**{floor}"
@@ -57,6 +83,47 @@ def refusal(precision: str, depth: int, found_a: int, found_b: int) -> str | Non
     if least < _LEAST_PRODUCT and least_a and least_b:
         return f"the least product may be 2**{least}, below 2**{_LEAST_PRODUCT}, and subnormal sums are flushed to zero"
     return None
+
+
+def certain_from(precision: str, depth: int, found_a: int, found_b: int) -> float:
+    """Return the magnitude from which results keep the bound of a precision whatever is flushed; 0.0 where nothing is.
+
+    The arguments are those of `refusal`. Raises `Refused` where something may overflow.
+    """
+    sentence = refusal(precision, depth, found_a, found_b)
+    if sentence is None:
+        return 0.0
+    if sentence != _underflow(precision, found_a & 0xFFFFFFFF, found_b & 0xFFFFFFFF):
+        raise Refused(sentence)
+    return 2.0 ** (_flushed(precision, depth, found_a, found_b) + _UNITS)
+
+
+def _flushed(precision: str, depth: int, found_a: int, found_b: int) -> int:
+    """The exponent of a bound of all that a result may lose: flushed parts times the other factors, and sums."""
+    lost = _LEAST_NORMAL + _STEPS_FLUSHED
+    for found, other in ((found_a, found_b), (found_b, found_a)):
+        if _exponent(found & 0xFFFFFFFF) < _floor(precision):
+            lost = max(lost, _LEAST_NORMAL + _PARTS_FLUSHED + _exponent(other >> 32) + 1)
+    return lost + depth.bit_length() + 2
+
+
+def refuse_uncertain(least: float, out: np.ndarray, a: np.ndarray | None = None, b: np.ndarray | None = None) -> None:
+    """Raise `Refused` if values of `out` are below `least`, and so may lose more than their bound to what is flushed.
+
+    Given the factors a (..., m, k) and b (..., k, n), the zeros of rows of zeros of a and columns of zeros of b pass.
+    """
+    if not least:
+        return
+    small = np.abs(out) < out.dtype.type(least) if out.dtype.itemsize > 2 else np.abs(out.astype(np.float32)) < least
+    if small.any() and a is not None:
+        small &= a.any(-1)[..., None]
+    if b is not None and small.any():
+        small &= b.any(-2)[..., None, :]
+    if small.any():
+        raise Refused(
+            f"a result is {np.abs(out[small].astype(np.float64)).min():.3g}; below {least:.3g} what is flushed to zero "
+            "may count"
+        )
 
 
 def admitted(precision: str, depth: int) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import threading
-from ..registry import Refused
 from ..shapes import broadcast_shapes
 from . import ranges, segments
 from .jobs import Job, Steps, job_for
@@ -44,47 +43,47 @@ class _Mine(python_threads.local):
 _mine = _Mine()
 
 
-def _admitted(job: Job, depth: int, memory: np.ndarray, threads: int) -> bool:
-    """Whether the magnitudes that the workers left admit the precision. Raises `Refused` where they do not; False where
-    they are not exact."""
+def _certain_from(job: Job, depth: int, memory: np.ndarray, threads: int) -> float | None:
+    """The magnitude from which results are certain (`ranges.py`), by the magnitudes that the workers left; None where
+    these are not exact. Raises `Refused` where something may overflow."""
     if job.exactly is not None:
-        return False
+        return None
     found = np.stack([memory[at : at + 256] for at in range(0, threads * job.workspace_bytes, job.workspace_bytes)])
     lines = found.view(np.uint32).reshape(threads, 4, 16)
     least, greatest = lines[:, ::2].min((0, 2)), lines[:, 1::2].max((0, 2))
     pairs = [int(high) << 32 | (int(low) + 1) & 0xFFFFFFFF for high, low in zip(greatest, least, strict=True)]
-    sentence = ranges.refusal(job.checks or "ieee", depth, *pairs)
-    if sentence is not None:
-        raise Refused(sentence)
-    return True
+    return ranges.certain_from(job.checks or "ieee", depth, *pairs)
 
 
-def run_job(job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None) -> None:
+def run_job(
+    job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None
+) -> float:
     """The products of a job into c: from the first addresses of the arrays, or from those of `outer` (3, across); again
-    where magnitudes ask for a closer look."""
-    if _multiplied(job, a, b, c, depth, outer):
-        return
-    assert job.exactly is not None
-    _multiplied(job.exactly(), a, b, c, depth, outer)
+    where magnitudes ask for a closer look. Return the magnitude from which the results are certain (`ranges.py`)."""
+    certain = _multiplied(job, a, b, c, depth, outer)
+    if certain is None:
+        assert job.exactly is not None
+        certain = _multiplied(job.exactly(), a, b, c, depth, outer)
+    return certain or 0.0
 
 
 def _multiplied(
     job: Job, a: np.ndarray, b: np.ndarray, c: np.ndarray, depth: int, outer: np.ndarray | None = None
-) -> bool:
-    """Whether that was done. False: the magnitudes found have to be found exactly."""
+) -> float | None:
+    """Do that; the magnitude from which results are certain, or None where magnitudes have to be found exactly."""
     across = 1 if outer is None else outer.shape[1]
     pool, threads = threading.pool() if job.microseconds * across >= _SPREAD_MICROSECONDS else (0, 1)
     if outer is None and DATA_FOLLOWS_HEADER and threads * job.workspace_bytes <= _KEPT_BYTES:
         mine = _mine
         objects = id(a) + HEADER, id(b) + HEADER, id(c) + HEADER
         unusual = segments.multiply_objects(pool, threads, job.address, *objects, mine.address)
-        return not unusual or _admitted(job, depth, mine.memory, threads)
+        return _certain_from(job, depth, mine.memory, threads) if unusual else 0.0
     if outer is None:
         outer = np.array(((address_of(a),), (address_of(b),), (address_of(c),)))
     memory = take_workspace(threads * job.workspace_bytes)
     try:
         unusual = segments.multiply_many(pool, threads, job.address, address_of(outer), across, address_of(memory))
-        return not unusual or _admitted(job, depth, memory, threads)
+        return _certain_from(job, depth, memory, threads) if unusual else 0.0
     finally:
         return_workspace(memory)
 
@@ -155,7 +154,7 @@ def _ways(job: Job, strides: tuple[tuple[int, ...], ...], depth: int) -> tuple[C
     from .builtin import AVAILABLE, WORKSPACE_BYTES, builtin
 
     def run(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        run_job(job, a, b, c, depth)
+        ranges.refuse_uncertain(run_job(job, a, b, c, depth), c, a, b)
         return c
 
     brief = job.microseconds < _SPREAD_MICROSECONDS and job.workspace_bytes <= WORKSPACE_BYTES
@@ -195,12 +194,13 @@ def product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, rounding: st
         return _long_product(a, b, isa, precision, rounding)
     if a.ndim == b.ndim == 2:
         c = np.empty((m, n), a.dtype)
-        run_job(_job_of_one(*of_matrices), a, b, c, k)
+        ranges.refuse_uncertain(run_job(_job_of_one(*of_matrices), a, b, c, k), c, a, b)
         return c
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = empty((*batch, m, n), a.dtype)
     job = job_for(*of_matrices, Steps(batch[-1], _step(a), _step(b), _step(c)))
-    run_job(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
+    certain = run_job(job, a, b, c, k, np.array([addresses(x, batch, 1) for x in (a, b, c)]))
+    ranges.refuse_uncertain(certain, c, a, b)
     return c
 
 
@@ -210,13 +210,15 @@ def _long_product(a: np.ndarray, b: np.ndarray, isa: str, precision: str, roundi
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     c = empty((*batch, m, n), a.dtype)
     count, rest = divmod(max(m, n), LINES)
-    strides = *a.strides[-2:], *b.strides[-2:]
+    strides, certain = (*a.strides[-2:], *b.strides[-2:]), 0.0
     for first, lines, times in ((0, LINES, count), (count * LINES, rest, 1)):
         if lines:
             sizes, steps = _in_lines((m, k, n), strides, a.itemsize, lines, times)
             parts = (a[..., first:, :], b, c[..., first:, :]) if m > SIDE else (a, b[..., first:], c[..., first:])
             job = job_for(isa, precision, rounding, a.dtype, sizes, strides, steps)
-            run_job(job, *parts, k, np.array([addresses(x, batch) for x in parts]) if batch else None)
+            places = np.array([addresses(x, batch) for x in parts]) if batch else None
+            certain = max(certain, run_job(job, *parts, k, places))
+    ranges.refuse_uncertain(certain, c, a, b)
     return c
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..quiet import restore, silence
+from . import ranges
 from .compiled import working_dtype
 from .jobs import Job, Steps, job_for
 from .plans import plan_for
@@ -84,15 +85,16 @@ def product(
     rows = a if a.ndim == 2 else a.reshape(-1, a.shape[-1])
     (m, k), n = rows.shape, b.shape[1]
     division = _division(isa, precision, rounding, a.dtype, m, k, n, *rows.strides, *b.strides)
-    sums, total = empty((division.held, m, n), division.working), None
+    sums, total, certain = empty((division.held, m, n), division.working), None, 0.0
     token = silence()
     try:
         for jobs, places in division.rounds:
             if total is not None:
                 sums[0] = total
             for job, from_k, to in jobs:
-                run_job(job, rows[:, from_k:], b[from_k:], sums[to], k)
+                certain = max(certain, run_job(job, rows[:, from_k:], b[from_k:], sums[to], k))
             total = np.add.reduce(sums[places], axis=0)
+        ranges.refuse_uncertain(certain, total, rows, b)
         total = total if a.ndim == 2 else total.reshape(*a.shape[:-1], n)
         if alpha != 1:
             total *= alpha

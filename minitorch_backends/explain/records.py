@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ..autograd.trail import current_module, follow_modules
 from ..kernels.errors import errors_of
 from ..kernels.registry import Call, kernels, observe
 
-__all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record"]
+__all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record", "recording"]
 
 
 class Record(NamedTuple):
@@ -123,14 +123,22 @@ def record(residuals: bool = False) -> Iterator[Log]:
 
     With `residuals`, the options of a call also say how far its result is from what its own arguments ask for: of
     products, convolutions, attention and recurrences `relative_error`, in the Frobenius norm, against float64; of
-    factorisations and solutions backward errors, in units of roundoff. That takes as long as to do it in float64.
+    factorisations and solutions backward errors, in units of roundoff. That takes as long as the same in float64,
+    and the memory of one call.
 
     A worker that is handed work records its own calls, under its own flags: scopes do not travel to other threads and
     processes, nor assignments to other processes, but a snapshot does (`backends.snapshot()`, then `with saved:` in the
     worker). `decided_by` says so in a worker process in which no flag is set.
     """
+    with recording(lambda call: residuals) as log:
+        yield log
+
+
+@contextmanager
+def recording(measured: Callable[[Call], bool]) -> Iterator[Log]:
+    """`record` with residuals of those calls alone that `measured` admits."""
     log = Log()
-    with follow_modules(), observe(lambda call: log.append(_record(call, residuals))):
+    with follow_modules(), observe(lambda call: log.append(_record(call, measured(call)))):
         yield log
 
 

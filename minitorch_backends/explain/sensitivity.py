@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import no_grad
+from ..autograd.trail import current_module
 from ..backends import Snapshot, snapshot
 from ..backends.permission import FAMILIES
 from ..flags import rows
 from ..kernels.precision import named as known_precision
-from ..kernels.registry import kernels
+from ..kernels.registry import Call, kernels
 from ..nn.module import Module
 from ..nn.utils import run_under
 from ..tensor import Tensor
-from .records import Log, Record, aligned, record
+from .records import Log, Record, aligned, record, recording
 
 __all__ = ["LayerError", "Sensitivity", "sensitivity"]
 
@@ -81,7 +82,8 @@ def sensitivity(
     A layer is a module in whose own forward products, convolutions, attention, recurrences or factorisations of float32
     or complex64 tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of
     the model at it. Answers are a tensor, or several in a tuple or list. The model is called twice, and once for each
-    row; `progress`, if there is one, is called with a line of text before each.
+    row, in which the products of that layer alone are also done in float64. `progress`, if there is one, is called with
+    a line of text before each.
 
     Raises ValueError for what is no precision and for a model in which none acts, RuntimeError for answers that are no
     tensors, or differ from one call to the next (put the model in evaluation mode).
@@ -103,14 +105,24 @@ def sensitivity(
         for layer in (*layers, None):
             if progress is not None:
                 progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {precision}")
-            with _alone(model, layer, layers, precision), record(residuals=True) as log:
+            with _alone(model, layer, layers, precision), recording(_measures(layer, precision)) as log:
                 changed = _answers(model(*inputs, **named))
             found.append(_row(layer, precision, log, answers, changed))
     return found
 
 
-def _acted_on(call: Record) -> bool:
+def _acted_on(call: Record | Call) -> bool:
     return not {"float32", "complex64"}.isdisjoint(call.dtypes) and kernels[call.kernel].bound.keys() != {"ieee"}
+
+
+def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
+    """Which calls are compared with float64: those of the layer, or of all layers for None, at the precision."""
+
+    def measured(call: Call) -> bool:
+        lowered = call.keywords.get("precision", "ieee") == precision and _acted_on(call)
+        return lowered and (layer is None or current_module() == layer)
+
+    return measured
 
 
 @contextmanager
@@ -139,7 +151,8 @@ def _answers(result: Any) -> list[np.ndarray]:
 def _row(
     layer: str | None, precision: str, log: Log, answers: Sequence[np.ndarray], changed: Sequence[np.ndarray]
 ) -> LayerError:
-    lowered = [dict(each.options) for each in log if each.precision == precision and _acted_on(each)]
+    own = [each for each in log if layer is None or each.module == layer]
+    lowered = [dict(each.options) for each in own if each.precision == precision and _acted_on(each)]
     local = max((options.get("relative_error", 0.0) for options in lowered), default=0.0)
     distance, size = (
         float(np.sqrt(sum(np.linalg.norm(each) ** 2 for each in arrays)))

@@ -94,16 +94,18 @@ def test_bits_do_not_depend_on_threads(case: str, dtype: Any, precision: str) ->
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
 @pytest.mark.parametrize("value", [1e-39, -1e-40])
 def test_magnitudes_that_tiles_flush(dtype: Any, stride: tuple[int, int], value: float) -> None:
-    """Anywhere that is read, and nowhere else."""
+    """Anywhere that is read, and nowhere else: among zeros they would be lost, among other numbers they are nothing."""
     x, w = (random(*shape, seed=7).astype(dtype) for shape in ((2, 128, 9, 9), (32, 128, 1, 1)))
     options = {"stride": stride} | ({} if dtype == BFLOAT16 else {"precision": "bf16"})
     run(conv, "direct", [in_place(x, 0), w], options)
     for place in ((0, 0, 0, 0), (1, 127, 8, 8), (1, 33, 4, 6)):
-        broken = x.copy()
-        broken[place] = value
+        broken, without, alone = x.copy(), x.copy(), np.zeros_like(x)
+        broken[place], without[place], alone[place] = value, 0, value
+        found, wanted = (conv["direct"](in_place(each, 0), w, **options) for each in (broken, without))
+        np.testing.assert_array_equal(found, wanted)
         with pytest.raises(Refused, match="flush"):
-            conv["direct"](in_place(broken, 0), w, **options)
-    skipped = x.copy()
+            conv["direct"](in_place(alone, 0), w, **options)
+    skipped = np.zeros_like(x)
     skipped[1, 5, 3, 4] = value
     if stride == (2, 2):
         conv["direct"](in_place(skipped, 0), w, **options)
@@ -132,7 +134,7 @@ def test_bfloat16_on_cache_lines_are_tiles_as_they_lie() -> None:
     assert np.array_equal(conv["direct"](in_place(x, 0), w), packed[0])
     assert np.array_equal(conv_input_gradient["direct"](in_place(g, 0), w, input_size=(8, 8)), packed[1])
     assert np.allclose(packed[0].astype(np.float64), conv.reference(x, w), rtol=2e-2, atol=2e-2)
-    x[1, 33, 7, 7] = 1e-39
+    x[...], x[1, 33, 7, 7] = 0, 1e-39
     with pytest.raises(Refused, match="flush"):
         conv["direct"](in_place(x, 0), w)
 
