@@ -1196,3 +1196,16 @@ def test_embedding_bags_refuse(indices: Any, options: dict[str, Any], error: typ
     options = {name: mt.tensor(value) if isinstance(value, list) else value for name, value in options.items()}
     with pytest.raises(error, match=r"embedding_bag\(\): .*" + says):
         F.embedding_bag(mt.tensor(indices), mt.ones(6, 2), **options)
+
+
+def test_weighted_distances() -> None:
+    x, y, w = mt.zeros(2), mt.tensor([1.0, 3.0]), mt.tensor([3.0, 1.0])
+    assert F.mse_loss(x, y, weight=w).item() == 12 / 4
+    assert F.l1_loss(x, y, weight=w).item() == 6 / 4
+    assert F.huber_loss(x, y, weight=w).item() == (1.5 + 2.5) / 2
+    assert F.mse_loss(x, y, reduction="none", weight=w).tolist() == [3.0, 9.0]
+    with pytest.raises(ValueError, match=r"weight must have shape \[2\], got \[1\]"):
+        F.l1_loss(x, y, weight=w[:1])
+    norm = nn.GroupNorm(1, 2, bias=False)
+    assert norm.bias is None
+    assert norm(mt.ones(1, 2)).tolist() == [[0.0, 0.0]]

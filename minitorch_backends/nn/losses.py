@@ -13,11 +13,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class L1Loss(OfFunction, function=F.l1_loss, operands=2, shown=False):
+class L1Loss(OfFunction, function=F.l1_loss, operands=2, shown=False, weight=None):
     """Absolute differences."""
 
 
-class MSELoss(OfFunction, function=F.mse_loss, operands=2, shown=False):
+class MSELoss(OfFunction, function=F.mse_loss, operands=2, shown=False, weight=None):
     """Squared differences."""
 
 
@@ -25,7 +25,7 @@ class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2, shown=Fals
     """Absolute differences, squared ones up to `beta`."""
 
 
-class HuberLoss(OfFunction, function=F.huber_loss, operands=2, shown=False):
+class HuberLoss(OfFunction, function=F.huber_loss, operands=2, shown=False, weight=None):
     """Squared differences, absolute ones from `delta` on."""
 
 

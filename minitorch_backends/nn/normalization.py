@@ -69,12 +69,15 @@ class GroupNorm(Module):
         affine: bool = True,
         device: Any = None,
         dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.register_parameter("weight", Parameter(ones(num_channels, device=device, dtype=dtype)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_channels, device=device, dtype=dtype)) if affine else None)
+        options = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_channels, **options)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_channels, **options)) if affine and bias else None)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -36,10 +36,12 @@ def clip_grad_norm_(
     max_norm: float,
     norm_type: float | str = 2.0,
     error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale all gradients, in place, so that their norm, taken over all of them together, is at most `max_norm`.
 
-    Returns the norm that they had. Raises RuntimeError for a norm of Inf or NaN with `error_if_nonfinite`.
+    Returns the norm that they had; `foreach` changes nothing. Raises RuntimeError for a norm of Inf or NaN with
+    `error_if_nonfinite`.
     """
     norm_type = float(norm_type)  # which may be "inf"
     gradients = [each for each in _gradients(parameters) if each._array.size]
@@ -64,8 +66,8 @@ def clip_grad_norm_(
 
 
 @no_grad()
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
-    """Bring every element of the gradients into [-clip_value, clip_value], in place."""
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Bring every element of the gradients into [-clip_value, clip_value], in place; `foreach` changes nothing."""
     for each in _gradients(parameters):
         each.clamp_(-clip_value, clip_value)
 

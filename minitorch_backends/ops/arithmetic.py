@@ -253,6 +253,7 @@ _signature = inspect.Signature([*inspect.signature(div).parameters.values(), _mo
 div = _by_mode(div, floor_divide, truncated)
 div.__signature__ = _signature
 Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined]
+Tensor.div_.__wrapped__ = div  # type: ignore[attr-defined]
 del Tensor.div_trunc_  # type: ignore[attr-defined]
 
 

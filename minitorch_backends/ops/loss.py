@@ -84,6 +84,19 @@ def compared(
     return samples
 
 
+def _weighted(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
+    """The loss of each element times its weight. Raises ValueError for a weight of another shape."""
+    if weight is not None and weight.shape != loss.shape:
+        raise ValueError(f"{name}(): weight must have shape {list(loss.shape)}, got {list(weight.shape)}; expand it")
+    return loss if weight is None else loss * weight
+
+
+def _averaged(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """`reduced` of a loss, where a mean of weighted elements divides by the sum of the weights."""
+    weighted = _weighted(name, loss, weight)
+    return reduced(weighted, reduction) if weight is None or reduction != "mean" else weighted.sum() / weight.sum()
+
+
 # Distances
 
 
@@ -92,10 +105,10 @@ def compared(
     reference=lambda input, target, reduction="mean": reduced_array(np.square(input - target), reduction),
     samples=compared(-2, 2, -2, 2),
 )
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """(input - target)**2."""
+def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+    """(input - target)**2, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("mse_loss", input, target)
-    return reduced((input - target).square(), reduction)
+    return _averaged("mse_loss", (input - target).square(), weight, reduction)
 
 
 @floating_composite(
@@ -104,10 +117,10 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tenso
     reference=lambda input, target, reduction="mean": reduced_array(np.abs(input - target), reduction),
     samples=compared(-2, 2, -3, 2),
 )
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """|input - target|."""
+def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+    """|input - target|, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("l1_loss", input, target)
-    return reduced((input - target).abs(), reduction)
+    return _averaged("l1_loss", (input - target).abs(), weight, reduction)
 
 
 def _square_and_rest(difference: Tensor, most: float) -> tuple[Tensor, Tensor]:
@@ -148,13 +161,16 @@ def _huber_reference(input: Any, target: Any, reduction: str = "mean", delta: fl
 
 
 @floating_composite(widen=True, reference=_huber_reference, samples=compared(-2, 2, -3, 2, {"delta": 0.37}))
-def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond."""
+def huber_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """With d = |input - target|: d**2 / 2 up to `delta`, and delta * (d - delta / 2) beyond; times `weight` of the same
+    shape, which does not change what the mean divides by."""
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
     square, rest = _square_and_rest(input - target, delta)
-    return reduced(square * 0.5 + rest * delta, reduction)
+    return reduced(_weighted("huber_loss", square * 0.5 + rest * delta, weight), reduction)
 
 
 # Likelihoods

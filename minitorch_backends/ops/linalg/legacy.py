@@ -271,7 +271,7 @@ def _either_norm_reference(
 
 
 @composite(name="norm", takes="fc", reference=_either_norm_reference, samples=_either_norm_samples)
-def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm_of(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """sum(|input|^p)^(1/p) of vectors that lie along `dim`, an int or several; of all elements by default.
 
     `p` is 2 by default ("fro"); inf and -inf give the largest and the smallest absolute value, 0 counts what is not 0.
