@@ -127,6 +127,8 @@ class Op:
         of several."""
         rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
         wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
+        if any(source == "recomputed" for _, arguments in rules for _, source, _ in arguments):
+            wanted |= {*self.inputs, "out"}
         results = frozenset(index for _, arguments in rules for _, source, index in arguments if source == "result")
         return tuple(i for i, name in enumerate(self.inputs) if name in wanted), "out" in wanted or results
 

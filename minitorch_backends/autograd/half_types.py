@@ -2,8 +2,8 @@
 
 A gradient rule of several steps that ran on half types would round after each of them, and overflow where the gradient
 itself fits: that of `2 / x` squares `1 / x` on the way. So calls on half types are recorded with a variant of their op.
-Its rules are given the gradient and the saved inputs in float32. A result that a rule asks for is not saved but
-computed again, in float32: in place of `tanh(x)`, rounded, the node keeps `x`.
+Its rules are given the gradient and the saved inputs in float32. A result that a rule asks for is computed again, in
+float32, from the inputs, which the node keeps too. Where one was written to since, the saved result is good enough.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from ..dtypes import FLOATING, DType, float32, result_dtype
 from ..kernels.elementwise import is_half
 from ..tensor import Tensor
+from .nodes import Node, unpack
 from .rules import Rule
 
 __all__ = ["product_precision", "rounding_once", "unchanged", "widened", "with_wide_rules"]
@@ -40,7 +41,7 @@ def with_wide_rules(op: Any) -> Any:
     vars(variant).pop("propagate", None)  # compiled from the rules
     rules = {id(rule): rule and _wide(op, rule) for rule in op.rules}
     variant.rules = tuple(rules[id(rule)] for rule in op.rules)
-    variant.half_variant = None
+    variant.half_variant, variant.recomputed = None, functools.partial(_recomputed, op)
     variant.make_plans()
     return variant
 
@@ -51,22 +52,31 @@ def _wide(op: Any, rule: Rule) -> Rule:
     if function is unchanged:
         return rule
     results = {name: index for name, source, index in arguments if source == "result"}
-    recomputes = bool(results) or any(name == "out" for name, _, _ in arguments)
-    given = {name: (source, index) for name, source, index in arguments if name != "out" and source != "result"}
-    if recomputes:
-        given |= dict.fromkeys(op.inputs, ("saved", 0)) | dict.fromkeys(op.metadata_names, ("metadata", 0))
+    given = {name: (source, index) for name, source, index in arguments if name != "out" and name not in results}
+    if len(given) < len(arguments):
+        given["out"] = "recomputed", 0
 
     def wide(*values: Any) -> Any:
-        found = dict(zip(given, map(widened, values), strict=True))
-        if op.product is not None:
-            found["precision"] = "ieee"  # flags act on products of float32 only
-        if recomputes:
-            by_name = {name: found[name] for name in op.known - set(op.order)}
-            found["out"] = out = op.public(*(found[name] for name in op.order), **by_name)
-            found |= {name: out[index] for name, index in results.items()}
+        found = dict(zip(given, map(widened, values), strict=True)) | _PRECISION
+        found |= {name: found["out"][index] for name, index in results.items()}
         return function(*(found[name] for name, _, _ in arguments))
 
     return wide, tuple((name, *source) for name, source in given.items())
+
+
+_PRECISION = {"precision": "ieee"}
+"""Of products that rules make of half types: flags act on those of float32."""
+
+
+def _recomputed(op: Any, node: Node, create_graph: bool) -> Any:
+    """The result of a call on half types, in float32."""
+    try:
+        found = {name: widened(unpack(node, name, create_graph)) for name in op.inputs} | node.metadata
+    except RuntimeError:  # for an input that was written to, or of a node that is released, as its result is then
+        return widened(unpack(node, "out", create_graph))
+    found |= _PRECISION if op.product is not None else {}
+    by_name = {name: found[name] for name in op.known - set(op.order)}
+    return op.public(*(found[name] for name in op.order), **by_name)
 
 
 def product_precision(input: Tensor) -> str | None:

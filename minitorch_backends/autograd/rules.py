@@ -13,7 +13,9 @@ from .nodes import show_saved, unpack
 __all__ = ["Rule", "compiled", "fields_of_result", "rule_of"]
 
 Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
-"""A gradient rule, and for each of its parameters the name, the kind of source, and which input."""
+"""A gradient rule, and for each of its parameters the name, the kind of source, and which input.
+
+The source "recomputed" occurs in variants for half types only: the results, in float32."""
 
 
 _LIKES = ("shape", "dtype", "strides")
@@ -78,7 +80,12 @@ def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
             lines.append(f"    if edges[{index}] is not None:")
             lines.append(f"        flow.deliver(edges[{index}], {call}, likes[{index}], g)")
     show_saved((*op.inputs, "out", *op.metadata_names))
-    namespace = {"unpack": unpack, "rules": [None if rule is None else rule[0] for rule in op.rules]}
+    recomputed = getattr(op, "recomputed", None)
+    namespace = {
+        "unpack": unpack,
+        "recomputed": recomputed,
+        "rules": [None if rule is None else rule[0] for rule in op.rules],
+    }
     exec("\n".join(lines), namespace)
     return namespace["propagate"]  # type: ignore[return-value]
 
@@ -91,6 +98,8 @@ def _fetch(op: Any, name: str, source: str, index: int) -> str:
         return f"node.metadata[{name!r}]"
     if source == "saved":
         return f"unpack(node, {name!r}, flow.create_graph)"
+    if source == "recomputed":
+        return "recomputed(node, flow.create_graph)"
     if source == "result":
         return f"unpack(node, 'out', flow.create_graph)[{index}]"
     which = _LIKES.index(source)
