@@ -1209,3 +1209,9 @@ def test_weighted_distances() -> None:
     norm = nn.GroupNorm(1, 2, bias=False)
     assert norm.bias is None
     assert norm(mt.ones(1, 2)).tolist() == [[0.0, 0.0]]
+
+
+def test_embedding_bags_without_offsets_are_none() -> None:
+    none = mt.tensor([], dtype=mt.int64)
+    for mode in ("sum", "mean", "max"):
+        assert F.embedding_bag(mt.tensor([1, 2]), mt.ones(6, 2), none, mode=mode, padding_idx=0).shape == (0, 2)

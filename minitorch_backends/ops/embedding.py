@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import refuse_other_than_bool
 from ..autograd.modes import no_grad
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
@@ -119,6 +120,7 @@ def embedding(
     `scale_grad_by_freq` divides a row's gradient by how often it is named. Gradients are dense, also if `sparse`.
     Raises IndexError for an index out of range.
     """
+    refuse_other_than_bool("embedding", "scale_grad_by_freq", scale_grad_by_freq)
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, and it has shape {list(weight.shape)}")
     count = weight.shape[0]

@@ -151,10 +151,10 @@ def embedding_bag(
     """
     _check(weight, input, mode, scale_grad_by_freq, per_sample_weights)
     bags, count = _bags(input, offsets, include_last_offset)
-    indices, rows = input._array.reshape(-1), weight._array.shape[0]
+    indices, rows = input._array.reshape(-1)[: bags.size], weight._array.shape[0]
     if (wrong := (indices < 0) | (indices >= rows)).any():
         raise RuntimeError(f"embedding_bag(): input must be from 0 to {rows - 1}, got {indices[wrong][0]}")
-    factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)[: bags.size]
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
             raise RuntimeError(f"embedding_bag(): padding_idx must be from {-rows} to {rows - 1}, got {padding_idx}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,9 @@ def _sizes(name: str, dims: int, size: Sizes, kernel: Sizes, output_size: Any, o
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name}(): one of output_size and output_ratio must be given")
     if output_size is None:
-        ratios = (output_ratio,) * dims if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
+        ratios = (output_ratio,) * dims if isinstance(output_ratio, Real) else output_ratio
+        if not isinstance(ratios, (tuple, list)) or len(ratios) != dims or not all(isinstance(r, Real) for r in ratios):
+            raise TypeError(f"{name}(): output_ratio must be a number or {dims} of them, got {output_ratio!r}")
         output_size = tuple(int(each * ratio) for each, ratio in zip(size, ratios, strict=True))
     output = numbers(name, "output_size", output_size, dims)
     if min(output) < 0:

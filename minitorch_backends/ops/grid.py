@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from operator import index as as_int
 from typing import Any
 
 import numpy as np
@@ -190,6 +191,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     shape = input._array.shape
     if len(shape) != 1:
         raise RuntimeError(f"combinations(): expected a vector, got shape {list(shape)}")
+    r = int(as_int(r))
     if r < 0:
         raise RuntimeError(f"combinations(): r must not be negative, got {r}")
     if r == 0:

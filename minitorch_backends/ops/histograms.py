@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterator, Sequence
 from operator import index as as_int
 from typing import Any, NamedTuple
@@ -119,12 +120,18 @@ def _bins_of(name: str, input: Tensor, bins: Sequence[Any]) -> Bins:
     return tuple(found)
 
 
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(isinstance(each, numbers.Real) for each in values)
+
+
 def _histogram(
     name: str, points: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | None, density: bool
 ) -> tuple[Tensor, ...]:
     """Of points (..., d). Raises RuntimeError for ranges and weights that do not fit."""
     *batch, dims = points.shape
     known = _bins_of(name, points, bins)
+    if bounds is not None and not _are_numbers(bounds):
+        raise TypeError(f"{name}(): range must be a sequence of numbers, got {bounds!r}")
     if bounds is not None and len(bounds) != 2 * dims:
         raise RuntimeError(f"{name}(): range must have {2 * dims} elements for {dims} dimensions, got {bounds!r}")
     if weight is not None and (list(weight.shape) != batch or weight.dtype is not points.dtype):

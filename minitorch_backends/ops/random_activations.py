@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ..arguments import argument_errors
+from ..arguments import argument_errors, refuse_other_than_bool
 from ..samples import Sample, arrays_like, between, sample
 from ..tensor import Tensor, adopt
 from .activation import leaky_relu
@@ -44,6 +45,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
 
     Raises RuntimeError for limits that are not finite, or in the wrong order.
     """
+    refuse_other_than_bool("rrelu", "training", training)
     if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
         raise RuntimeError(f"rrelu(): lower and upper must be finite and in this order, got {lower} and {upper}")
     if not training:
@@ -62,6 +64,9 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     """
     if not logits.is_floating_point():
         raise RuntimeError(f"gumbel_softmax(): logits must be floating, got {logits.dtype!r}")
+    refuse_other_than_bool("gumbel_softmax", "hard", hard)
+    if not isinstance(tau, Real):
+        raise TypeError(f"gumbel_softmax(): argument 'tau' must be a number, got {tau!r}")
     axis = wrap_dim(dim, logits.ndim)
     from ..random import default_generator
 
