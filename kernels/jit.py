@@ -1,70 +1,63 @@
 """Numba, set up in one place: where compiled code is kept, which CPU it is compiled for, the options of every kernel.
 
-Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, types`), never from
-`numba` itself, because two settings must be made before Numba loads or while it decorates. Importing this module
-imports Numba (0.4 s), so those modules are imported inside the functions that first need them.
+Modules that hold compiled kernels take Numba's names from here (`from .jit import njit, types`), never from `numba`
+itself. Importing this module imports Numba (0.4 s), so those modules are imported inside the functions that first need
+them.
 
 * Compiled code is kept in files of this project's own (`store`): Numba's check looks at the file of a function but not
   at the files of the functions that it inlines. A user's Numba cache is left alone.
-* When MINITORCH_CPU_CAPABILITY is below what the CPU has, Numba compiles for that lower CPU. This works when Numba is
-  not loaded yet. Otherwise the implementations of higher capability still refuse (`cpu.refusal`), but the loops that
-  LLVM vectorises by itself are compiled for the whole CPU.
+* Kernels are compiled for the capability in force, and with Numba's default settings. What a user asks of Numba, as
+  NUMBA_CPU_NAME or NUMBA_DISABLE_JIT, holds for the user's own functions.
+* Signals that arrive while Numba is imported or compiles are handled right afterwards (`first_use`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import os
 import pickle
-import sys
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from . import cpu, store
+from . import cpu, notice, store
+from .first_use import await_before_fork, first_use
 from .locks import open_in_children
 
-# LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL,
-# and the first CPU with AVX512_BF16 adds that and AVX512_VNNI.
-_TARGETS = {"portable": "x86-64", "avx2": "x86-64-v3", "avx512": "x86-64-v4", "avx512_bf16": "cooperlake"}
+
+@contextlib.contextmanager
+def _importable() -> Iterator[None]:
+    """Import Numba in the block: without NUMBA_DISABLE_JIT, with which it would not compile functions of its own that
+    kernels call, and without numbers of threads that it refuses."""
+    hidden = {"NUMBA_DISABLE_JIT"}
+    if re.fullmatch(r"\s*(0+|-\d+)\s*", os.environ.get("NUMBA_NUM_THREADS", "")):
+        hidden.add("NUMBA_NUM_THREADS")
+    users = {name: os.environ.pop(name) for name in hidden & os.environ.keys()}
+    try:
+        yield
+    finally:
+        os.environ.update(users)
 
 
-def _cap_target() -> None:
-    """Have Numba compile for the capability in force where that is less than the CPU's; a user's own choice stands.
-
-    Numba reads these variables again with every compilation, so they stay, and child processes inherit them: one that
-    has another capability replaces what its parent set here.
-    """
-    name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
-    inherited = name in _TARGETS.values() and features == ""
-    if not inherited and (name, features) != (None, None):
-        return
-    target = min(cpu.capability(), cpu.hardware(), key=cpu.LEVELS.index)
-    if target != cpu.hardware():
-        os.environ.update(NUMBA_CPU_NAME=_TARGETS[target], NUMBA_CPU_FEATURES="")
-    elif inherited:
-        del os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"]
-
-
-if "numba" not in sys.modules:
-    _cap_target()
-
-import llvmlite.binding.ffi  # noqa: E402  (after the target is set)
-import numba.core.ccallback  # noqa: E402
-from llvmlite import ir  # noqa: E402
-from numba import carray, types  # noqa: E402
-from numba.core import caching, cgutils, event  # noqa: E402
-from numba.core.codegen import JITCodeLibrary  # noqa: E402
-from numba.core.compiler import Compiler, CompileResult  # noqa: E402
-from numba.extending import intrinsic  # noqa: E402
+with first_use():
+    with _importable():
+        import llvmlite.binding.ffi
+        import numba.core.ccallback
+        from llvmlite import binding, ir
+        from numba import carray, types
+        from numba.core import caching, cgutils, codegen, registry
+        from numba.core.compiler import Compiler, CompileResult
+        from numba.extending import intrinsic
+    numba.config.reload_config()
 
 __all__ = [
     "carray",
     "cfunc",
     "cgutils",
-    "event",
     "intrinsic",
     "ir",
     "njit",
@@ -73,7 +66,97 @@ __all__ = [
     "types",
 ]
 
-open_in_children(numba.core.compiler_lock.global_compiler_lock._lock, llvmlite.binding.ffi.lib._lock._lock)
+_compiling = numba.core.compiler_lock.global_compiler_lock._lock
+await_before_fork(_compiling)
+open_in_children(llvmlite.binding.ffi.lib._lock._lock)
+
+_TARGETS = {"portable": "x86-64", "avx2": "x86-64-v3", "avx512": "x86-64-v4", "avx512_bf16": "cooperlake"}
+"""LLVM's names of the levels: "x86-64-v3" is AVX2 and FMA, "x86-64-v4" is AVX-512 F, BW, CD, DQ and VL, and the first
+CPU with AVX512_BF16 adds that and AVX512_VNNI."""
+
+
+class _Codegen(codegen.JITCPUCodegen):
+    """Machine code for the capability in force, whatever Numba compiles a user's functions for."""
+
+    def _get_host_cpu_name(self) -> str:
+        target = min(cpu.capability(), cpu.hardware(), key=cpu.LEVELS.index)
+        return binding.get_host_cpu_name() if target == cpu.hardware() else _TARGETS[target]
+
+    def _get_host_cpu_features(self) -> str:
+        if self._get_host_cpu_name() != binding.get_host_cpu_name():
+            return ""
+        features = binding.get_host_cpu_features()
+        for name in features:
+            features[name] &= cpu.capability() != "portable" or not name.startswith("avx")
+        return features.flatten()
+
+
+class _Target(registry.CPUTarget):
+    """Numba's target with that code generator; it knows the same types and functions."""
+
+    typing_context = property(lambda self: registry.cpu_target.typing_context)
+
+    @functools.cached_property
+    def target_context(self) -> Any:
+        with _own_settings():
+            return registry.cpu_target.target_context.subtarget(_internal_codegen=_Codegen("minitorch_backends"))
+
+
+_SETTINGS = {
+    "ALWAYS_WARN_UNINIT_VAR": 0,
+    "BOUNDSCHECK": None,
+    "DEBUGINFO_DEFAULT": 0,
+    "DEBUG_NRT": 0,
+    "DISABLE_JIT": 0,
+    "EXTEND_VARIABLE_LIFETIMES": 0,
+    "JIT_COVERAGE": 0,
+    "LLVM_REFPRUNE_FLAGS": "all",
+    "LLVM_REFPRUNE_PASS": 1,
+    "LOOP_VECTORIZE": 1,
+    "OPT": numba.config._OptLevel(3),
+    "SLP_VECTORIZE": 0,
+}
+"""Numba's settings that change what is compiled, by their names in `numba.config`, with Numba's defaults."""
+
+
+@contextlib.contextmanager
+def _own_settings() -> Iterator[None]:
+    """Compile in the block with `_SETTINGS`."""
+    settings = vars(numba.config)
+    with _compiling:
+        numba.config.reload_config()  # not in the midst of the block, where the environment has changed
+        users = {name: settings[name] for name in _SETTINGS}
+        settings.update(_SETTINGS)
+        try:
+            yield
+        finally:
+            settings.update(users)
+
+
+class _Dispatcher(registry.CPUDispatcher):
+    """A function that is compiled for each combination of types that it is called with."""
+
+    targetdescr = _Target("cpu")
+
+    def compile(self, signature: Any) -> Any:
+        with first_use(), _own_settings():
+            return super().compile(signature)
+
+
+class _CFunc(numba.core.ccallback.CFunc):
+    """A function of the C convention, compiled when its address is first asked for."""
+
+    _targetdescr = _Dispatcher.targetdescr
+
+    @functools.cached_property
+    def address(self) -> int:
+        with first_use(), _own_settings():
+            self.compile()
+        return self._wrapper_address
+
+
+with first_use():
+    _Dispatcher.targetdescr.target_context.refresh()
 
 
 class _CodeFiles(caching._Cache):
@@ -145,14 +228,23 @@ def njit(function: Callable | None = None, /, **options: Any) -> Any:
     """
     if function is None:
         return functools.partial(njit, **options)
-    keep = options.pop("cache", True)
-    dispatcher = numba.njit(**{"nogil": True, "error_model": "numpy", **options})(function)
+    keep, pipeline = options.pop("cache", True), options.pop("pipeline_class", _Compiler)
+    settings = {"nopython": True, "nogil": True, "error_model": "numpy", "boundscheck": None, **options}
+    dispatcher = _Dispatcher(function, targetoptions=settings, pipeline_class=pipeline)
     if keep:
         dispatcher._cache = _CodeFiles(function, dispatcher.targetoptions)
     return dispatcher
 
 
-class _Unfinished(JITCodeLibrary):
+class _Compiler(Compiler):
+    """Numba's compiler, which says so where it takes long."""
+
+    def _compile_core(self) -> Any:
+        with notice.compiling(self.state.func_id.modname):
+            return super()._compile_core()
+
+
+class _Unfinished(codegen.JITCodeLibrary):
     """LLVM's code of a function as Numba translates it, for others to link: not optimised, and no machine code."""
 
     codegen = property(lambda self: self)  # what links it is asked for machine code, and given the environment
@@ -171,7 +263,7 @@ class _Unfinished(JITCodeLibrary):
         self._finalized = True
 
 
-class _Translator(Compiler):
+class _Translator(_Compiler):
     """Numba's compiler, into an `_Unfinished` library."""
 
     def _compile_core(self) -> Any:
@@ -190,13 +282,12 @@ def subroutine(function: Callable | None = None, /, **options: Any) -> Any:
 
 
 def cfunc(signature: Any) -> Callable[[Callable], Any]:
-    """`numba.cfunc` with the same cache: a function of the C convention, whose code is at `.address`. It is compiled
-    when it is decorated."""
+    """`numba.cfunc` with the same cache: a function of the C convention. It is compiled when its `.address` is first
+    asked for, and not while its module is imported: to hold the lock of a module meanwhile could be for ever."""
 
     def decorate(function: Callable) -> Any:
-        compiled = numba.core.ccallback.CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {})
+        compiled = _CFunc(function, numba.core.sigutils.normalize_signature(signature), {}, {}, _Compiler)
         compiled._cache = _CodeFiles(function, {})
-        compiled.compile()
         return compiled
 
     return decorate

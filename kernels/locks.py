@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
 import weakref
 from typing import Any
@@ -35,6 +37,23 @@ def open_in_children(*locks: Any) -> None:
 def _open_in_child() -> None:
     for each in list(_made):
         each._at_fork_reinit()  # what the standard library's own locks do in a child
+    _forget_half_imported()
+
+
+def _forget_half_imported() -> None:
+    """Have what missing threads were importing when they imported modules of this package imported anew: they hold the
+    locks of those modules for ever."""
+    package, all_locks = (
+        __package__.partition(".")[0],
+        getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {}),
+    )
+    owners = {name: getattr(reference(), "owner", None) for name, reference in list(all_locks.items())}
+    missing = {owner for name, owner in owners.items() if name.partition(".")[0] == package}
+    for name, owner in owners.items():
+        if owner in missing - {None, threading.get_ident()}:
+            del all_locks[name]
+            if getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False):
+                del sys.modules[name]
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,7 +13,6 @@ implementation that does not refuse. Two kinds of refusal exist:
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import cpu, threading
+from .first_use import stopwatch
 from .locks import lock
 from .precision import ALIASES, without_alias
 from .reasons import with_reason
@@ -103,6 +103,8 @@ class Call(NamedTuple):
     refusals: tuple[tuple[str, str], ...]
     decided_by: str | None
     seconds: float
+    compiled: float
+    """Seconds in which its loops were compiled or loaded, and libraries imported; the others are `seconds`."""
     arrays: tuple[Any, ...]
     """The arguments themselves, for who traces layouts and addresses; nobody may keep them."""
     result: Any
@@ -359,18 +361,18 @@ class Kernel:
             raise _Stopped(Planned(self, tuple(a.shape for a in arrays), keywords, decision, decided_by))
         refusals = [*decision.refusals, *data_refusals]
         for implementation in decision.candidates[len(data_refusals) :]:
-            start = time.perf_counter()
+            elapsed = stopwatch()
             try:
                 result = implementation.run(*arrays, **keywords)
             except Refused as refused:
                 refusals.append((implementation.name, str(refused)))
                 continue
-            seconds = time.perf_counter() - start
+            seconds, compiled = elapsed()
             observers = () if _hidden.get() else (*_everywhere, *_observers.get())
             if observers:
                 shapes, dtypes = tuple(a.shape for a in arrays), tuple(a.dtype.name for a in arrays)
                 signature = (self.name, shapes, dtypes, keywords, implementation.name, tuple(refusals))
-                call = Call(*signature, with_reason(decided_by), seconds, arrays, result, prefer)
+                call = Call(*signature, with_reason(decided_by), seconds, compiled, arrays, result, prefer)
                 for observer in observers:
                     observer(call)
             return result

@@ -24,10 +24,11 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 from . import cpu
 
-__all__ = ["CACHE_VARIABLE", "cache_folder", "module_digest", "module_folder", "read", "write"]
+__all__ = ["CACHE_VARIABLE", "Contents", "cache_folder", "contents", "module_digest", "module_folder", "read", "write"]
 
 CACHE_VARIABLE = "MINITORCH_CACHE_DIR"
 """Environment variable that names the folder for compiled kernels; the default is one in the user's cache folder."""
@@ -38,7 +39,7 @@ FOLDERS_KEPT = 8
 _UNUSED_SECONDS = 3600.0
 _KERNELS = Path(__file__).parent
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (?:\(([^)]*)\)|([^#\n]*))", re.MULTILINE)
-_NOT_CODE = {_KERNELS / "jit.py", _KERNELS / "store.py", _KERNELS / "locks.py"}
+_NOT_CODE = {_KERNELS / f"{name}.py" for name in ("__init__", "first_use", "jit", "locks", "notice", "store")}
 """Modules that compiled functions import from, but whose statements are not compiled: an edit of how files are kept
 leaves the files valid. Options of compilation are part of a file's name."""
 
@@ -58,22 +59,25 @@ def _refuse_what_others_can_write(folder: Path) -> None:
     """Raise PermissionError where somebody other than the user and root could put files into `folder`, or put another
     folder in its place. A sticky folder on the way (as /tmp) is safe: only owners replace what is in it.
     """
-    if not hasattr(os, "geteuid"):
-        return
     places = {folder, Path(os.path.realpath(folder))}
     for path in {level for place in places for level in (place, *place.parents)}:
         found = os.lstat(path)
-        if found.st_uid not in (0, os.geteuid()):
-            raise PermissionError(f"{path} belongs to another user (uid {found.st_uid})")
         sticky = path not in places and found.st_mode & stat.S_ISVTX
-        if not stat.S_ISLNK(found.st_mode) and not sticky and _others_can_write(found):
-            raise PermissionError(f"other users can write to {path} (mode {stat.S_IMODE(found.st_mode):o})")
+        if danger := _danger(path, found, bool(sticky)):
+            raise PermissionError(danger)
 
 
-def _others_can_write(found: os.stat_result) -> bool:
-    if found.st_mode & stat.S_IWOTH:
-        return True
-    return bool(found.st_mode & stat.S_IWGRP) and not _is_private_group(found.st_gid)
+def _danger(path: Path, found: os.stat_result, sticky: bool = False) -> str | None:
+    """Who but the user and root may have written a file, or could: a sentence, or None for nobody. What lies in a
+    sticky folder is its owners'."""
+    if not hasattr(os, "geteuid"):
+        return None
+    if found.st_uid not in (0, os.geteuid()):
+        return f"{path} belongs to another user (uid {found.st_uid})"
+    mode = 0 if sticky or stat.S_ISLNK(found.st_mode) else found.st_mode
+    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private_group(found.st_gid)):
+        return f"other users can write to {path} (mode {stat.S_IMODE(mode):o})"
+    return None
 
 
 @functools.cache
@@ -89,6 +93,7 @@ def _is_private_group(group: int) -> bool:
     return group == 0 or (group == user.pw_gid and members.gr_name == user.pw_name and not members.gr_mem)
 
 
+@functools.cache
 def _temporary_folder() -> Path:
     """A folder that lives as long as this process (a forked child that ends does not take it away)."""
     folder, owner = Path(tempfile.mkdtemp(prefix="minitorch_backends-")), os.getpid()
@@ -104,6 +109,15 @@ def _temporary_folder() -> Path:
 _warnings_due: list[str] = []
 
 
+def _temporary_folder_because(reason: object) -> Path:
+    if not _temporary_folder.cache_info().currsize:
+        _warnings_due.append(
+            f"compiled code is kept in a temporary folder, for this process only: {reason}; "
+            f"set {CACHE_VARIABLE} to a folder that only you can write to"
+        )
+    return _temporary_folder()
+
+
 @functools.cache
 def cache_folder() -> Path:
     """The folder of this process's compiled kernels: `MINITORCH_CACHE_DIR`, or one in the user's cache folder.
@@ -117,11 +131,7 @@ def cache_folder() -> Path:
         tempfile.TemporaryFile(dir=root).close()
         return Path(os.path.realpath(root))
     except OSError as error:
-        _warnings_due.append(
-            f"compiled code is kept in a temporary folder, for this process only: {error}; "
-            f"set {CACHE_VARIABLE} to a folder that only you can write to"
-        )
-        return _temporary_folder()
+        return _temporary_folder_because(error)
 
 
 @functools.cache
@@ -171,8 +181,33 @@ def module_folder(path: Path, compiler: str) -> Path:
         if not folder.is_dir():
             folder.mkdir(mode=0o700, exist_ok=True)
             _prune(folder)
+        if danger := _danger(folder, os.lstat(folder)):  # made when others could write to the folder around it
+            folder = _temporary_folder_because(danger) / folder.name
+            folder.mkdir(exist_ok=True)
         os.utime(folder)
     return folder
+
+
+class Contents(NamedTuple):
+    """What a folder of compiled code holds: bytes in all, files in all, and signatures by groups of modules that this
+    installation would load for the capability in force."""
+
+    size: int
+    files: int
+    loadable: dict[str, int]
+
+
+def contents(compiler: str) -> Contents:
+    """What `cache_folder` holds."""
+    found = [(path, path.stat().st_size) for path in cache_folder().glob("*/*.nbc")]
+    loadable: dict[str, int] = {}
+    for path, _ in sorted(found):
+        module = path.parent.name.rpartition("-")[0]
+        source = _KERNELS.joinpath(*module.split(".")).with_suffix(".py")
+        if source.is_file() and path.parent.name == f"{module}-{module_digest(source, compiler)}":
+            group = module.partition(".")[0]
+            loadable[group] = loadable.get(group, 0) + 1
+    return Contents(sum(size for _, size in found), len(found), loadable)
 
 
 def _prune(own: Path) -> None:
@@ -186,9 +221,11 @@ def _prune(own: Path) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """What `write` kept in a file of a module's folder; None where that is damaged, another file's, or not there."""
+    """What `write` kept in a file of a module's folder; None where that is damaged, another file's, or not there, and
+    where another user put it there, when the folder was open to others perhaps."""
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = b"" if _danger(path, os.fstat(file.fileno())) else file.read()
     except OSError:
         return None
     size = hashlib.sha256().digest_size

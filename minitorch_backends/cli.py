@@ -20,8 +20,18 @@ _DISTRIBUTION = "minitorch-backends"
 
 
 def report() -> dict[str, Any]:
-    """Versions, CPU, threads, BLAS, and every flag with its value, its effective value and who decided."""
-    return {"versions": _versions(), "machine": _machine(), "flags": _flags()}
+    """Versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its value, its
+    effective value and who decided."""
+    from .backends.foreign_env import effects
+
+    variables = effects() or {"none": "no variable of Numba, OpenMP or a BLAS is set"}
+    return {
+        "versions": _versions(),
+        "machine": _machine(),
+        "compiled code": _compiled_code(),
+        "variables of other libraries": variables,
+        "flags": _flags(),
+    }
 
 
 def _versions() -> dict[str, str]:
@@ -50,6 +60,18 @@ def _machine() -> dict[str, Any]:
         "threads": f"{threading.get_num_threads()} of {threading.available_cpus()} CPUs, a pool of its own",
         "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
         "BLAS of NumPy": " ".join(filter(None, (blas.name, blas.version, blas.path))),
+    }
+
+
+def _compiled_code() -> dict[str, Any]:
+    from .kernels import cpu, store
+
+    found = store.contents(f"numba {_version('numba')}")
+    of_groups = ", ".join(f"{group} {count}" for group, count in found.loadable.items())
+    return {
+        "folder": str(store.cache_folder()),
+        "size": f"{found.size / 1e6:.1f} MB in {found.files} files",
+        f"functions for {cpu.capability()}": of_groups or "none yet; mt.warmup() compiles those of products",
     }
 
 
@@ -97,7 +119,7 @@ def _flags() -> dict[str, dict[str, Any]]:
 def _text(found: dict[str, Any]) -> str:
     """The report for people: aligned columns."""
     lines = []
-    for title in ("versions", "machine"):
+    for title in (name for name in found if name != "flags"):
         width = max(map(len, found[title]))
         lines += [title, *(f"  {name.ljust(width)}  {value}" for name, value in found[title].items()), ""]
     cells = [("flag", "value", "effective", "decided by", "acts")]

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .kernels.first_use import load
+
 __all__ = ["exported", "imported"]
 
 _INTEGER, _BFLOAT = 0, 4
@@ -61,6 +63,4 @@ def imported(x: Any, copy: bool | None) -> np.ndarray:
     array = np.from_dlpack(source, copy=copy)
     if not source.renamed:
         return array
-    import ml_dtypes
-
-    return array.view(ml_dtypes.bfloat16)
+    return array.view(load("ml_dtypes").bfloat16)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .kernels.first_use import load
+
 __all__ = [
     "DType",
     "bfloat16",
@@ -60,9 +62,7 @@ class DType:
         """The NumPy dtype. That of bfloat16 comes from ml_dtypes, which is imported when it is first asked for."""
         if self._numpy is None:
             if self is bfloat16:
-                import ml_dtypes
-
-                self._numpy = np.dtype(ml_dtypes.bfloat16)
+                self._numpy = np.dtype(load("ml_dtypes").bfloat16)
             else:
                 self._numpy = np.dtype(self.name)
             _by_numpy[self._numpy] = self

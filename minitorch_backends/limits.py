@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .dtypes import BOOL, FLOATING, INTEGER, DType, get_default_dtype
+from .kernels.first_use import load
 
 __all__ = ["finfo", "iinfo"]
 
@@ -54,12 +55,7 @@ def finfo(type: DType | None = None) -> FloatLimits:
     if dtype.category < FLOATING:
         raise TypeError(f"finfo requires a floating point type, and got {dtype!r}; use mt.iinfo for integers")
     dtype = dtype.to_real()
-    if dtype.dtype.kind == "f":
-        found = np.finfo(dtype.dtype)
-    else:
-        import ml_dtypes
-
-        found = ml_dtypes.finfo(dtype.dtype)
+    found = (np if dtype.dtype.kind == "f" else load("ml_dtypes")).finfo(dtype.dtype)
     least, largest, smallest = float(found.min), float(found.max), float(found.smallest_normal)
     resolution = float(f"1e-{found.precision}")
     return FloatLimits(found.bits, resolution, least, largest, float(found.eps), smallest, smallest, dtype.name)

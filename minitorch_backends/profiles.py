@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, named
+from .kernels.first_use import load
 from .kernels.matrix_units import definition
 from .tensor import Tensor, as_array
 
@@ -74,8 +75,7 @@ def _values(name: str, x: np.ndarray, operand: str) -> np.ndarray:
     """The values of an operand, which must be of its format."""
     if operand == "tf32":
         return (x.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-    import ml_dtypes  # noqa: F401  (gives NumPy the types)
-
+    load("ml_dtypes")  # which gives NumPy the types
     with np.errstate(over="ignore", invalid="ignore"):
         held = x.astype(_TYPES[operand]).astype(np.float64)
     wrong = np.flatnonzero((held != x) & ~(np.isnan(held) & np.isnan(x)))

@@ -1,6 +1,7 @@
 """`minitorch-backends env`: what it says is what is."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,6 +64,29 @@ def test_variables_are_named() -> None:
     assert "from fp32_precision by MINITORCH_FP32_PRECISION=bf16x3" in printed.out
     assert "DEFAULT (the CPU has" in printed.out
     assert "ATEN_CPU_CAPABILITY=default)" in printed.out
+
+
+def test_variables_of_other_libraries_are_named_with_what_comes_of_them(tmp_path: Path) -> None:
+    printed = python(
+        "import runpy, sys\nsys.argv = ['minitorch_backends', 'env', '--json']\n"
+        "runpy.run_module('minitorch_backends', run_name='__main__')",
+        NUMBA_CPU_NAME="generic",
+        NUMBA_DUMP_IR="0",
+        OMP_NUM_THREADS="1",
+        OMP_PROC_BIND="true",
+        MKL_CBWR="AVX2",
+        MINITORCH_CACHE_DIR=str(tmp_path),
+    )
+    found = json.loads(printed.out)
+    effects = found["variables of other libraries"]
+    assert effects["NUMBA_CPU_NAME=generic"].startswith("overruled for kernels")
+    assert effects["NUMBA_DUMP_IR=0"].startswith("obeyed")
+    assert effects["OMP_NUM_THREADS=1"].startswith("obeyed")
+    assert effects["OMP_PROC_BIND=true"].startswith("not for kernels")
+    assert effects["MKL_CBWR=AVX2"].startswith("obeyed" if backends.mkl.is_available() else "without effect")
+    assert found["machine"]["threads"].startswith("1 of ")
+    code = found["compiled code"]
+    assert (code["folder"], code["size"]) == (str(tmp_path), "0.0 MB in 0 files")
 
 
 def test_a_command_is_required(capsys: pytest.CaptureFixture[str]) -> None:

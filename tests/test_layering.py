@@ -60,6 +60,7 @@ RANKS = {
     "testing": 5,
     "utils": 5,
     "__init__": 6,
+    "__main__": 6,
 }
 
 LONGEST_FILE = 420
@@ -154,6 +155,13 @@ def test_one_module_loads_the_compiler():
     strays = [found.place for found in compilers if found.importer != (PACKAGE, "kernels", "jit")]
     assert len(compilers) > len(strays), "no import was found in kernels/jit.py: the walk is broken"
     assert not strays, f"take these names from kernels/jit.py: {strays}"
+
+
+def test_no_interrupt_cuts_the_import_of_a_library_short():
+    """A half imported library fails for the rest of the process."""
+    libraries = declared_dependencies() - {"numpy", "numba"}
+    strays = [found.place for found in imports() if found.imported and found.imported[0] in libraries]
+    assert not strays, f"load these by kernels/first_use.py: {strays}"
 
 
 def test_import_loads_nothing_heavy():

@@ -19,6 +19,7 @@ import numpy as np
 from ..elementwise.turned import in_order
 from ..fft import irfftn, rfftn
 from ..fft.contract import DEFAULT_PLANS
+from ..first_use import load
 from ..gemm import matmul
 from ..registry import ArraySpec, Refused, unobserved
 from .heuristic import TIMED
@@ -44,8 +45,7 @@ def _refusal(dtype: np.dtype, dims: int, keywords: dict[str, Any]) -> str | None
 
 def _lengths(size: Sequence[int]) -> tuple[int, ...]:
     """Even ones without large factors: there are passes for real numbers of which half are complex ones."""
-    from scipy.fft import next_fast_len
-
+    next_fast_len = load("scipy.fft").next_fast_len
     return tuple(2 * next_fast_len((length + 1) // 2, real=True) for length in size)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..first_use import load
 from ..quiet import restore, silence
 from .arrays import back, cast, in_rows, is_half, leaf_of, mapped, memory_order
 from .gamma_series import lgamma_beside_zeros
@@ -101,9 +102,7 @@ def _in_passes(function: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.n
 
 
 def _normal(x: np.ndarray) -> np.ndarray:
-    from scipy.special import ndtr
-
-    return ndtr(x)
+    return load("scipy.special").ndtr(x)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -128,35 +127,27 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 @_mapped("Erf")
 def erf(x: np.ndarray) -> np.ndarray:
     """The error function, 2 / sqrt(pi) times the integral of e**(-t**2) from 0 to x."""
-    from scipy.special import erf
-
-    return erf(x)
+    return load("scipy.special").erf(x)
 
 
 @_mapped("Erfc")
 def erfc(x: np.ndarray) -> np.ndarray:
     """1 - erf(x), with small relative errors where that is small."""
-    from scipy.special import erfc
-
-    return erfc(x)
+    return load("scipy.special").erfc(x)
 
 
 @_mapped("Erfinv")
 def erfinv(x: np.ndarray) -> np.ndarray:
     """The inverse of `erf`; infinite at -1 and 1, NaN beyond."""
-    from scipy.special import erfinv
-
-    return erfinv(x)
+    return load("scipy.special").erfinv(x)
 
 
 @_mapped("Lgamma")
 def lgamma(x: np.ndarray) -> np.ndarray:
     """The logarithm of the absolute value of the gamma function."""
-    from scipy.special import gammaln
-
     size = np.abs(x)
     tiny = size < 1e-300  # of which SciPy says that it is infinite
-    value = np.where(tiny, -np.log(size), np.where(np.isinf(x), size, gammaln(x)))
+    value = np.where(tiny, -np.log(size), np.where(np.isinf(x), size, load("scipy.special").gammaln(x)))
     beside_zero = np.abs(x - 1.5) < 0.75  # where SciPy's relative errors grow without bound: it is 0 at 1 and 2
     value[beside_zero] = lgamma_beside_zeros(x[beside_zero])
     return value
@@ -166,10 +157,8 @@ def lgamma(x: np.ndarray) -> np.ndarray:
 def digamma(x: np.ndarray) -> np.ndarray:
     """The derivative of `lgamma`, NaN at negative whole numbers. Of negative numbers by reflection: SciPy's own zeros
     and poles there cost 2 us each, and digits."""
-    from scipy.special import digamma
-
     negative, turn = x < 0, np.pi * (x - np.rint(x))
-    value = digamma(np.where(negative, 1 - x, x))
+    value = load("scipy.special").digamma(np.where(negative, 1 - x, x))
     return np.where(negative, np.where(turn == 0, np.nan, value - np.pi / np.tan(turn)), value)
 
 

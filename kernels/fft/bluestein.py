@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import threading
+from ..first_use import load
 from ..gemm import workspace
 from ..gemm.workspace import address_of
 from ..plans import fft_plans
@@ -54,8 +55,6 @@ class Chirp(NamedTuple):
 
 def _plan(n: int, dtype: np.dtype, kind: str) -> Chirp:
     """The plan of n complex numbers with parts of this dtype, by smooth transforms of this kind."""
-    import scipy.fft
-
     from . import plan as planning
     from .chirp import CHIRP_FIELDS, factors_of, leaf_of_products
 
@@ -68,7 +67,7 @@ def _plan(n: int, dtype: np.dtype, kind: str) -> Chirp:
     response = np.zeros(m, np.clongdouble)
     response[:n] = chirp.conj()
     response[m - n + 1 :] = chirp[:0:-1].conj()
-    spectrum = scipy.fft.fft(response) / m
+    spectrum = load("scipy.fft").fft(response) / m
     held = (factors_of(chirp, dtype), factors_of(spectrum, dtype))
     fields = {"plan": inner.place, "n": n, "m": m, "size": size}
     fields |= {"chirp": address_of(held[0]), "spectrum": address_of(held[1])}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import threading
+from ..first_use import load
 from .contract import complex_of, fft, lengths_of, real_of
 
 __all__ = ["fft_scipy"]
@@ -18,14 +19,12 @@ _INVERSE = {"none": "forward", "root": "ortho", "size": "backward"}
 def _along_each(
     x: np.ndarray, kind: str, axes: tuple[int, ...], lengths: tuple[int, ...], norms: dict[str, str], scaling: str
 ) -> np.ndarray:
-    import scipy.fft
-
     options: dict[str, Any] = {"norm": norms[scaling], "workers": threading.get_num_threads()}
     name = {"forward": "fft", "inverse": "ifft", "real": "rfft", "halved": "irfft"}[kind]
     if len(axes) == 1:  # 5 us less than by way of several
-        return getattr(scipy.fft, name)(x, lengths[0] if kind == "halved" else None, axes[0], **options)
+        return getattr(load("scipy.fft"), name)(x, lengths[0] if kind == "halved" else None, axes[0], **options)
     # SciPy ignores what the spectrum of a real array cannot have, as this kernel does.
-    return getattr(scipy.fft, name + "n")(x, lengths if kind == "halved" else None, axes, **options)
+    return getattr(load("scipy.fft"), name + "n")(x, lengths if kind == "halved" else None, axes, **options)
 
 
 @fft.impl("scipy")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..first_use import load
 from ..precision import PRECISIONS
 
 __all__ = ["warmup"]
@@ -90,8 +91,7 @@ def _wanted(precisions: tuple[str, ...], dtypes: Iterable[Any]) -> Iterator[tupl
 def _dtype(name: str) -> np.dtype:
     if name != "bfloat16":
         return np.dtype(name)
-    from ml_dtypes import bfloat16
-
+    bfloat16 = load("ml_dtypes").bfloat16
     return np.dtype(bfloat16)
 
 

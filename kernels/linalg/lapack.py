@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..first_use import load
 from . import contract
 from .contract import LDL, LU, QR, SVD, Cholesky, Eig, Eigh, Inverse, Lstsq, Reflectors, Solution
 
@@ -22,11 +23,9 @@ __all__ = ["routine"]
 @functools.cache
 def routine(name: str, letter: str) -> Callable[..., Any]:
     """A LAPACK routine, "potrf", for a dtype's letter, "d"; the names that complex types have are found as well."""
-    from scipy.linalg import lapack
-
     if letter in "cz":
         name = {"syevd": "heevd", "syevr": "heevr", "orgqr": "ungqr"}.get(name, name)
-    return getattr(lapack, letter + name)
+    return getattr(load("scipy.linalg.lapack"), letter + name)
 
 
 _LETTERS = {"f4": "s", "f8": "d", "c8": "c", "c16": "z"}
@@ -119,10 +118,8 @@ def triangular_solve(
     **_: Any,
 ) -> np.ndarray:
     """By BLAS's trsm, which divides by zero where LAPACK's trtrs would refuse."""
-    from scipy.linalg import blas
-
     x = _of(b, *b.shape[-2:])
-    run = getattr(blas, _LETTERS[b.dtype.str[1:]] + "trsm")
+    run = getattr(load("scipy.linalg.blas"), _LETTERS[b.dtype.str[1:]] + "trsm")
     options = {"side": not left, "lower": not upper, "trans_a": int(transpose), "diag": bool(unitriangular)}
     for factor, right, out in zip(_each(a), _each(b), _each(x), strict=True):
         if right.size:

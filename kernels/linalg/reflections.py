@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..first_use import load
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty
 from ..registry import ArraySpec, Refused, unobserved
@@ -219,12 +220,10 @@ def _reciprocal_condition(R: np.ndarray) -> float:
 
     LAPACK's estimate in the 1-norm is up to n times smaller: 0.02 for 300 x 100 normal numbers, where this is 0.17.
     """
-    from scipy.linalg import get_lapack_funcs
-
     if not (np.isfinite(R).all() and np.diagonal(R).all()):
         return 0.0
     R = R.astype(np.float64)
-    (solve,) = get_lapack_funcs(("trtrs",), (R,))
+    (solve,) = load("scipy.linalg").get_lapack_funcs(("trtrs",), (R,))
     start = np.random.default_rng(0).standard_normal(len(R))
 
     def norm(apply: Callable[[np.ndarray, int], np.ndarray]) -> float:

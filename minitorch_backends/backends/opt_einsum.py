@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from ..flags import Group
+from ..kernels.first_use import load
 from . import table as _table  # noqa: F401  (declares the flags)
 
 __all__ = ["get_opt_einsum", "is_available"]
@@ -21,7 +22,7 @@ def is_available() -> bool:
 
 def get_opt_einsum() -> Any:
     """The package opt_einsum, or None where it is missing."""
-    return importlib.import_module("opt_einsum") if is_available() else None
+    return load("opt_einsum") if is_available() else None
 
 
 Group.install(sys.modules[__name__], "opt_einsum")

@@ -30,9 +30,11 @@ class Record(NamedTuple):
         refusals: pairs of an implementation that would have been preferred and the sentence with which it refused.
         decided_by: the flag, argument or rule that chose the precision.
         direction: "forward" or "backward".
-        seconds: wall time of the implementation; of the first call of its kind with that of compiling.
+        seconds: wall time of the implementation, without `compiled`.
         module: the dotted name of the `nn.Module` whose forward, or whose gradients, made the call, in the outermost
             module that was called ("" for that one itself); None outside of modules.
+        compiled: seconds in which the call compiled loops, or loaded them from their files, and imported libraries;
+            0 for calls after the first of their kind.
     """
 
     kernel: str
@@ -46,11 +48,13 @@ class Record(NamedTuple):
     direction: str
     seconds: float
     module: str | None = None
+    compiled: float = 0.0
 
     def __str__(self) -> str:
         return "  ".join(filter(None, _cells(self)))
 
 
+_COMPARED = tuple(name for name in Record._fields if name not in ("seconds", "compiled"))
 _HEADER = ("kernel", "shapes", "dtype", "precision", "implementation", "direction", "ms", "module", "decided by")
 
 
@@ -160,6 +164,7 @@ def _record(call: Call, residuals: bool) -> Record:
         direction="backward" if is_in_backward() else "forward",
         seconds=call.seconds,
         module=current_module(),
+        compiled=call.compiled,
     )
 
 
@@ -191,7 +196,7 @@ def diff(first: Sequence[Record], second: Sequence[Record]) -> Difference | None
     for index, (a, b) in enumerate(zip_longest(first, second)):
         if a is None or b is None:
             return Difference(index, (), a, b)
-        fields = tuple(name for name in Record._fields if name != "seconds" and getattr(a, name) != getattr(b, name))
+        fields = tuple(name for name in _COMPARED if getattr(a, name) != getattr(b, name))
         if fields:
             return Difference(index, fields, a, b)
     return None

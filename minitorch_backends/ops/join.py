@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import get_default_dtype
+from ..kernels.first_use import load
 from ..op import Arrays, composite, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor, adopt
@@ -190,9 +191,7 @@ def _block_samples() -> Any:
 
 
 def _block_reference(*tensors: np.ndarray) -> np.ndarray:
-    import scipy.linalg
-
-    return scipy.linalg.block_diag(*(np.atleast_2d(each) for each in tensors))
+    return load("scipy.linalg").block_diag(*(np.atleast_2d(each) for each in tensors))
 
 
 @op(

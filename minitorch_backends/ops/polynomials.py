@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.first_use import load
 from ..kernels.shapes import broadcast_shapes
 from ..op import Array, op
 from ..samples import Sample, between, gapped, sample
@@ -61,9 +62,7 @@ def _declare(
         return _evaluated(name, at(input.astype(np.float64)), n, first, following).astype(input.dtype)
 
     def expected(input: Any, n: Any) -> Any:
-        import scipy.special
-
-        found = getattr(scipy.special, reference.strip("+-"))
+        found = getattr(load("scipy.special"), reference.strip("+-"))
         x, k = at(np.asarray(input, np.float64)), np.asarray(n, np.int64)
         if reference[0] not in "+-":
             return found(k, x)

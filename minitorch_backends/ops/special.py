@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import statistics
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..dtypes import FLOATING, get_default_dtype
 from ..kernels import elementwise
+from ..kernels.first_use import load
 from ..limits import finfo
 from ..op import Array, composite, op
 from ..samples import between, gapped, pairs, sample, unary_samples
@@ -23,12 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-@functools.cache
 def scipy_special() -> Any:
     """SciPy's special functions."""
-    import scipy.special
-
-    return scipy.special
+    return load("scipy.special")
 
 
 def _elementwise(function: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 from ..kernels.registry import Call, observe_everywhere, start_observing, stop_observing
 from ..scopes import Scope
 from .mkl import mkl_lines
-from .onednn import Compilation, onednn_lines
+from .onednn import onednn_lines
 
 __all__ = ["MklVerbose", "OneDnnVerbose", "read_environment"]
 
@@ -101,12 +101,6 @@ class OneDnnVerbose(_Verbose):
     def __init__(self, level: int, *, logger: logging.Logger | None = None) -> None:
         self.level, self.logger = level, logger
 
-    def __enter__(self) -> Any:
-        entered = super().__enter__()
-        if self.level:
-            Compilation.listen()
-        return entered
-
     def _lines(self, call: Call, first: bool) -> Iterable[str]:
         return onednn_lines(call, first, _ONEDNN_WORDS[str(int(self.level))])
 
@@ -158,7 +152,6 @@ def read_environment() -> None:
         observe_everywhere(_Region(MklVerbose._current, mkl_lines, None))
     what = _asked("ONEDNN_VERBOSE") or _asked("DNNL_VERBOSE")
     if what:
-        Compilation.listen()
         observe_everywhere(_Region(OneDnnVerbose._current, functools.partial(onednn_lines, what=what), None))
 
 

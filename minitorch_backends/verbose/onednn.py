@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -14,7 +12,7 @@ from ..kernels.registry import Call
 from ..kernels.threading import get_num_threads
 from .names import ENGINE, PRODUCTS
 
-__all__ = ["Compilation", "onednn_lines"]
+__all__ = ["onednn_lines"]
 
 
 _DTYPES = {
@@ -59,13 +57,14 @@ def onednn_lines(call: Call, first: bool, what: frozenset[str]) -> Iterable[str]
         for name, sentence in call.refusals:
             columns = _columns(call, f"minitorch:{name}")
             yield f"onednn_verbose,v1,primitive,create:dispatch,{columns},{sentence.replace(',', ';')},registry"
-    columns, compiled = _columns(call, f"minitorch:{call.implementation}"), Compilation.take()
+    columns, compiled = _columns(call, f"minitorch:{call.implementation}"), call.compiled
     if compiled and "create" in what:
         yield f"onednn_verbose,v1,primitive,create:cache_miss,{columns},{compiled * 1e3:g}"
     elif compiled and "info" in what:
-        yield f"onednn_verbose,v1,info,minitorch:{call.implementation} was compiled in {compiled:.3g} s for this call"
+        name = f"minitorch:{call.implementation}"
+        yield f"onednn_verbose,v1,info,{name} was compiled or loaded in {compiled:.3g} s for this call"
     if "exec" in what:
-        yield f"onednn_verbose,v1,primitive,exec,{columns},{max(call.seconds - compiled, 0.0) * 1e3:g}"
+        yield f"onednn_verbose,v1,primitive,exec,{columns},{call.seconds * 1e3:g}"
 
 
 def _columns(call: Call, implementation: str) -> str:
@@ -166,39 +165,3 @@ class _Layout:
             expected *= size
         strides = "" if dense else "x".join(map(str, self.strides))
         return f"{name}:{self.dtype}::blocked:{tag or 'a'}:{strides}:f0"
-
-
-class Compilation:
-    """How long Numba has compiled in this thread, from Numba's own events."""
-
-    _here = threading.local()
-    _installed = False
-
-    @classmethod
-    def listen(cls) -> None:
-        """Count from now on."""
-        from ..kernels.jit import event
-
-        class Listener(event.Listener):
-            def on_start(self, event: Any) -> None:
-                here = cls._here
-                here.depth = getattr(here, "depth", 0) + 1
-                if here.depth == 1:
-                    here.start = time.perf_counter()
-
-            def on_end(self, event: Any) -> None:
-                here = cls._here
-                here.depth -= 1
-                if here.depth == 0:
-                    here.seconds = getattr(here, "seconds", 0.0) + time.perf_counter() - here.start
-
-        if not cls._installed:
-            event.register("numba:compile", Listener())
-            cls._installed = True
-        cls._here.seconds = 0.0
-
-    @classmethod
-    def take(cls) -> float:
-        """The seconds since the last call of this, in this thread."""
-        seconds, cls._here.seconds = getattr(cls._here, "seconds", 0.0), 0.0
-        return seconds

@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
+from minitorch_backends import explain
 from minitorch_backends.kernels import cpu, registry
+from minitorch_backends.kernels.first_use import first_use
 from minitorch_backends.kernels.gemm import matmul
 from minitorch_backends.kernels.registry import ArraySpec, Kernel, Refused, kernels, observe
 
@@ -210,6 +213,21 @@ def test_observers_are_told(scale):
     assert second.implementation == "portable"
     assert second.refusals == (("fussy", "takes whole factors"), ("narrow", "a value is negative"))
     assert second.decided_by is None
+
+
+def test_the_seconds_of_compiling_are_told_apart(scale):
+    @scale.impl("compiled")
+    def compiled(x, *, factor=1):
+        with first_use():
+            time.sleep(0.05)
+
+    with explain.record() as log:
+        scale(np.ones(1), prefer="compiled")
+        scale(np.ones(1))
+    first, second = log
+    assert first.seconds < 0.05 <= first.compiled
+    assert second.compiled == 0
+    assert explain.diff([first], [first._replace(seconds=0.0, compiled=0.0)]) is None
 
 
 def test_observers_nest_and_see_their_own_thread(scale):

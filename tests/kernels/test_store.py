@@ -258,6 +258,43 @@ def test_a_folder_of_another_user_is_not_read(tmp_path):
     refused(link, "belongs to another user")
 
 
+@pytest.mark.parametrize(("mode", "owner"), [(0o666, 0), pytest.param(
+    0o600, 12345, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"))])  # fmt: skip
+def test_a_file_that_others_may_have_written_is_compiled_again(mode, owner):
+    """A folder that was open to others once may hold what they left there."""
+    for compiled in (1, 0):
+        same = make_same()
+        assert counts(same) == (compiled, 1 - compiled)
+    for path in files_of(same):
+        path.chmod(mode)
+        if owner:
+            os.chown(path, owner, owner)
+    assert counts(make_same()) == (1, 0)
+    same._cache.flush()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+def test_a_modules_folder_of_another_user_is_replaced_by_a_temporary_one(tmp_path):
+    assert round_in(tmp_path) == ((1, 0), tmp_path, "")
+    for folder in tmp_path.iterdir():
+        os.chown(folder, 12345, 12345)
+    counted, _, warned = round_in(tmp_path)
+    assert counted == (1, 0)
+    assert re.search("RuntimeWarning: compiled code is kept in a temporary folder, .* belongs to another user", warned)
+    assert warned.count("RuntimeWarning") == 1
+
+
+def test_contents(tmp_path):
+    script = ROUND + "print(*store.contents(f'numba {__import__(\"numba\").__version__}'), sep=';')"
+    (tmp_path / "gemm.loops-of another version").mkdir()
+    (tmp_path / "gemm.loops-of another version" / "f-1.nbc").write_bytes(b"12345")
+    (*_, found), _ = run(script, MINITORCH_CACHE_DIR=str(tmp_path))
+    size, files, loadable = found.split(";")
+    assert int(size) == sum(path.stat().st_size for path in tmp_path.glob("*/*.nbc"))
+    assert int(files) > 1
+    assert loadable == f"{{'rounding': {int(files) - 1}}}", "that of another version is not loaded"
+
+
 def test_folders_of_other_versions_go_when_nobody_uses_them(tmp_path):
     def folder(name, hours_ago):
         made = tmp_path / name

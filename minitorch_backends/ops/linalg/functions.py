@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...kernels import linalg as kernels
+from ...kernels.first_use import load
 from ...op import Array, composite, op
 from ...samples import Sample, between, sample
 from ...tensor import Tensor, adopt
@@ -125,8 +126,7 @@ def _exponential_gradient(g: Tensor, A: Tensor) -> Tensor:
 
 
 def _exp_reference(A: Any) -> Any:
-    from scipy.linalg import expm
-
+    expm = load("scipy.linalg").expm
     return np.stack([expm(each) for each in A.reshape(-1, *A.shape[-2:])]).reshape(A.shape) if A.size else A
 
 

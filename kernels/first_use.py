@@ -1,0 +1,149 @@
+"""The first use of a kernel, when libraries are imported and functions compiled, runs to its end.
+
+An exception in the midst of it, as the KeyboardInterrupt of Ctrl-C, would leave Numba's registries or SciPy's modules
+half made, and every later call would fail. So would the calls of a child forked meanwhile, in which the thread that
+would finish is missing. Therefore the handlers of signals run right after such work, and a fork waits for it.
+
+The modules of this package, many of which are imported when a call first needs them, are executed in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import FrameType, ModuleType
+from typing import Any
+
+__all__ = ["await_before_fork", "first_use", "load", "stopwatch"]
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+class _OfThread(threading.local):
+    inside = False
+    seconds = 0.0
+
+
+_thread = _OfThread()
+_importing = threading.RLock()
+_awaited: list[Any] = [_importing]
+_handlers: dict[int, Any] = {}  # of the user, by signal, while they are deferred
+_arrived: dict[int, FrameType | None] = {}  # signals that wait for their handlers, and where they arrived
+
+
+def stopwatch() -> Callable[[], tuple[float, float]]:
+    """A function that returns the seconds since now that this thread has spent outside of first uses, and in them."""
+    start, before = time.perf_counter(), _thread.seconds
+
+    def elapsed() -> tuple[float, float]:
+        inside = _thread.seconds - before
+        return time.perf_counter() - start - inside, inside
+
+    return elapsed
+
+
+@contextlib.contextmanager
+def first_use() -> Iterator[None]:
+    """Import or compile in the block: handlers of signals run after it."""
+    if _thread.inside:
+        yield
+        return
+    start = time.perf_counter()
+    _thread.inside = True
+    try:
+        with _deferred_signals():
+            yield
+    finally:
+        _thread.inside = False
+        _thread.seconds += time.perf_counter() - start
+
+
+@functools.cache
+def load(name: str) -> ModuleType:
+    """Import a module of another library."""
+    with first_use(), _importing:
+        return importlib.import_module(name)
+
+
+class _Finder:
+    """Finds the modules of this package as others do, and has them executed in `first_use`."""
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name.partition(".")[0] != _PACKAGE:
+            return None
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, others), None)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):  # of which each module has one of its own
+            spec.loader.exec_module = first_use()(spec.loader.exec_module)  # type: ignore[method-assign]
+        return spec
+
+
+sys.meta_path.insert(0, _Finder())
+
+
+@contextlib.contextmanager
+def _deferred_signals() -> Iterator[None]:
+    """Have each signal that a Python function handles wait until the block ends. Only the main thread runs handlers."""
+    if _handlers or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = signal.valid_signals()
+    handlers = {number: handler for number in signals if callable(handler := signal.getsignal(number))}
+    try:
+        _handlers.update(handlers)
+        for number in handlers:
+            signal.signal(number, _arrived.__setitem__)
+        yield
+    finally:
+        _resume_signals()
+
+
+def _resume_signals() -> None:
+    """Put the handlers back and call those whose signals have arrived: all of them, also where one raises."""
+    try:
+        while _handlers:
+            number, handler = next(iter(_handlers.items()))
+            signal.signal(number, handler)
+            del _handlers[number]
+            if number in _arrived:
+                handler(number, _arrived.pop(number))
+    finally:
+        if _handlers:
+            _resume_signals()
+
+
+def await_before_fork(lock: Any) -> None:
+    """Have a fork wait until no other thread holds this reentrant lock. What it guards must not wait for a fork."""
+    _awaited.append(lock)
+
+
+def _before_fork() -> None:
+    with _deferred_signals():
+        for lock in _awaited:
+            lock.acquire()
+
+
+def _after_fork() -> None:
+    for lock in reversed(_awaited):
+        lock.release()
+
+
+def _in_child() -> None:
+    """The thread that has deferred the handlers of signals is missing, unless it is the one that forked."""
+    _after_fork()
+    if not _thread.inside:
+        _arrived.clear()
+        _resume_signals()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -1,0 +1,211 @@
+"""First uses of kernels: whatever a signal handler raises, and whoever forks, the next call is right."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from minitorch_backends.kernels import first_use
+
+from ..processes import python
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.fixture
+def heard():
+    """Signals that handlers have seen; each of them raises."""
+    numbers, before = [], {}
+
+    def handle(number, frame):
+        numbers.append(signal.Signals(number))
+        raise Interrupted(number)
+
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        before[number] = signal.signal(number, handle)
+    yield numbers
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_handlers_run_after_the_block(heard):
+    seen_inside = []
+
+    def work():
+        with first_use.first_use():
+            signal.raise_signal(signal.SIGUSR2)
+            with first_use.first_use():
+                signal.raise_signal(signal.SIGUSR1)
+                signal.raise_signal(signal.SIGUSR2)
+            seen_inside.append(list(heard))
+
+    with pytest.raises(Interrupted):
+        work()
+    assert seen_inside == [[]]
+    assert sorted(heard) == [signal.SIGUSR1, signal.SIGUSR2], "each of them once, though the first one raised"
+    with pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGUSR1)
+
+
+def test_handlers_are_put_back_when_the_block_fails(heard):
+    def fail():
+        with first_use.first_use():
+            signal.raise_signal(signal.SIGUSR1)
+            raise ZeroDivisionError
+
+    with pytest.raises(Interrupted) as raised:
+        fail()
+    assert isinstance(raised.value.__context__, ZeroDivisionError)
+    with pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGUSR2)
+
+
+def test_other_threads_leave_handlers_alone(heard):
+    inside, done = threading.Event(), threading.Event()
+
+    def work():
+        with first_use.first_use():
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    inside.wait()
+    with pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGUSR1)
+    done.set()
+    thread.join()
+
+
+def test_signals_at_any_moment_of_entering_and_leaving():
+    """A thread sends signals for a quarter of a second. The handler raises wherever it may, and never in a block."""
+    armed = inside = False
+    raised, wrong = 0, 0
+
+    def handle(number, frame):
+        nonlocal armed, raised, wrong
+        wrong += inside
+        if armed:
+            armed, raised = False, raised + 1
+            raise Interrupted
+
+    def send():
+        end = time.perf_counter() + 0.25
+        while time.perf_counter() < end:
+            signal.raise_signal(signal.SIGUSR1)
+            time.sleep(5e-5)
+
+    def enter_and_leave():
+        nonlocal armed, inside
+        armed = True
+        while sender.is_alive():
+            with first_use.first_use():
+                inside = True
+                time.sleep(1e-5)
+                inside = False
+        armed = False
+
+    before, sender = signal.signal(signal.SIGUSR1, handle), threading.Thread(target=send)
+    sender.start()
+    while sender.is_alive():
+        with contextlib.suppress(Interrupted):
+            enter_and_leave()
+    assert signal.signal(signal.SIGUSR1, before) is handle
+    assert (raised > 20, wrong) == (True, 0)
+    assert (first_use._handlers, first_use._arrived, first_use._thread.inside) == ({}, {}, False)
+
+
+def test_a_stopwatch_tells_first_uses_apart():
+    elapsed = first_use.stopwatch()
+    with first_use.first_use():
+        time.sleep(0.05)
+    seconds, inside = elapsed()
+    assert seconds < 0.05 <= inside
+
+
+CALLS = """
+import signal, sys
+import numpy as np
+import minitorch_backends as mt
+
+rng = np.random.default_rng(0)
+a, w, x = (rng.standard_normal(shape).astype("f4") for shape in ((96, 96), (4, 4, 3, 3), (2, 4, 12, 12)))
+a += 10 * np.eye(96, dtype="f4")
+A, X, W = map(mt.from_numpy, (a, x, w))
+windows = np.lib.stride_tricks.sliding_window_view(x.astype("f8"), (3, 3), (2, 3))
+calls = {
+    "product": (lambda: mt.matmul(A, A, precision="tf32"), a.astype("f8") @ a, 0.3),
+    "convolution": (lambda: mt.nn.functional.conv2d(X, W), np.einsum("ncijuv,ocuv->noij", windows, w), 1e-4),
+    "solve": (lambda: mt.linalg.solve(A, A), np.eye(96), 1e-4),
+}
+def right(name):
+    compute, expected, tolerance = calls[name]
+    return bool(abs(compute().numpy() - expected).max() < tolerance)
+"""
+
+INTERRUPTED = """
+class Interrupted(BaseException): pass
+raised = 0
+def interrupt(*_):
+    global raised
+    raised += 1
+    raise (Interrupted, KeyboardInterrupt, MemoryError)[raised % 3]
+signal.signal(signal.SIGALRM, interrupt)
+period = float(sys.argv[1])
+for name in sys.argv[2:]:
+    while True:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, period, period)
+            answer = right(name)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            break
+        except (Interrupted, KeyboardInterrupt, MemoryError):
+            pass
+    print(name, answer)
+print(raised >= 4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("compiled", "period", "names"), [(True, 0.01, ["product", "convolution", "solve"]), (False, 0.05, ["product"])]
+)
+def test_interrupts_at_any_moment_of_first_calls(tmp_path, compiled, period, names):
+    """A handler raises again and again while Numba is imported and code compiled, or loaded from files."""
+    folder = os.environ.get("MINITORCH_CACHE_DIR") if compiled else str(tmp_path)
+    code = f"import sys\nsys.argv = {['', str(period), *names]}\n" + CALLS + INTERRUPTED
+    printed = python(code, **({"MINITORCH_CACHE_DIR": folder} if folder else {}))
+    assert printed.out.splitlines() == [*(f"{name} True" for name in names), "True"], printed.error
+
+
+FORKED = """
+import os, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of any fork with threads
+def first_calls():
+    for name in calls:
+        right(name)
+thread = threading.Thread(target=first_calls)
+thread.start()
+children = []
+while thread.is_alive() and len(children) < 3:
+    time.sleep(0.1)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(100)
+        os._exit(0 if all(map(right, calls)) else 1)
+    children.append(child)
+thread.join()
+print(len(children) > 1, {os.waitpid(child, 0)[1] for child in children})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forks_at_any_moment_of_first_calls_of_another_thread():
+    """The children make the same calls: what the thread was importing, compiling or locking is of use to them."""
+    folder = os.environ.get("MINITORCH_CACHE_DIR")
+    printed = python(CALLS + FORKED, **({"MINITORCH_CACHE_DIR": folder} if folder else {}))
+    assert printed.out == "True {0}\n", printed.error
