@@ -284,7 +284,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
         start, end, step = int(start), int(end), int(step)
         if wanted is int64:  # whose length torch finds after the cut
             if step == 0:
-                raise RuntimeError(f"step must be nonzero, and is cut to 0 for {wanted!r}; use a floating dtype")
+                raise ValueError(f"step must be nonzero, and is cut to 0 for {wanted!r}; use a floating dtype")
             count = max(0, -((start - end) // step))
         addressable((count,))
         return fitted(start + step * np.arange(count), wanted)

@@ -180,7 +180,7 @@ def interpolate(
     `mode` is "nearest", "nearest-exact", "linear" (1-D), "bilinear", "bicubic" (2-D), "trilinear" (3-D) or "area".
     With `align_corners` the first and last values stay where they are, otherwise values stand for the middles of
     pixels. `recompute_scale_factor` takes the step from the sizes, in place of `scale_factor`. Of integers uint8 alone
-    is taken, and rounded to the nearest once. Raises ValueError and NotImplementedError as torch does.
+    is taken, and rounded to the nearest once, halves up. Raises ValueError and NotImplementedError as torch does.
     """
     of_bytes = input.dtype is uint8
     if not (of_bytes or input.is_floating_point()):
@@ -211,7 +211,7 @@ def interpolate(
         elif count != length or not (of_images or factor in (None, 1.0)):
             x = resample(x, dim, _nearest(length, count, factor, mode == "nearest-exact"))
     if of_bytes:
-        x = x.round().clamp(0, 255)
+        x = (x + 0.5).floor().clamp(0, 255)
     return x.to(input.dtype) if x._array.dtype != input._array.dtype else x
 
 
