@@ -752,3 +752,16 @@ def test_gradients_that_depend_on_how_equal_values_are_turned_are_not_finite_by_
     first, second = (mt.tensor(random(3, 3, seed=seed)) for seed in (0, 1))
     loss = (((U * S) @ Vh) * first).sum() + ((U @ Vh) * second).sum()
     assert mt.autograd.grad(loss, A)[0].isnan().any()
+
+
+@pytest.mark.parametrize("precision", ["ieee", "tf32", "fp16", "bf16x3"])
+def test_exponentials_at_every_precision_stay_in_its_range(precision: str) -> None:
+    """What is squared leaves the range of fp16, as do the coefficients of the approximants."""
+    from scipy.linalg import expm
+
+    a = np.array([[3.0, 9.0, 0.5], [-2.0, 11.0, 1.0], [0.0, 0.0, 12.0]])
+    with backends.flags(fp32_precision=precision):
+        found = mt.linalg.matrix_exp(mt.tensor(np.stack([a, a / 16]).astype(np.float32))).numpy()
+    for each, wanted in zip(found, (expm(a), expm(a / 16)), strict=True):
+        assert np.abs(each - wanted).max() <= 0.02 * np.abs(wanted).max()
+        assert not each[2, :2].any()

@@ -95,13 +95,22 @@ def _exponential(A: np.ndarray) -> np.ndarray:
     odd, even = _pade(A, degree, np.eye(n, dtype=A.dtype))
     x = call(kernels.solve, even - odd, even + odd).x
     for _ in range(squarings):
-        x = product(x, x)
+        x = _square(x)
     return x
 
 
+def _square(x: np.ndarray) -> np.ndarray:
+    """x @ x, scaled by powers of two, with which fp16 holds operands of any size."""
+    largest = np.abs(x).max((-2, -1), keepdims=True)
+    exponents = np.where(np.isfinite(largest), np.frexp(largest)[1], 0).clip(max=np.finfo(largest.dtype).maxexp - 1)
+    scale = np.ldexp(np.ones((), largest.dtype), exponents)
+    x = x / scale
+    return product(x, x) * scale * scale  # twice, as 0 times an infinite square of the scale is NaN
+
+
 def _pade(A: np.ndarray, degree: int, identity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The odd and the even part of the numerator."""
-    b = [A.real.dtype.type(value) for value in _PADE[degree]]
+    """The odd and the even part of the numerator, over its constant term, so that fp16 holds all operands."""
+    b = [A.real.dtype.type(value / _PADE[degree][0]) for value in _PADE[degree]]
     A2 = product(A, A)
     powers = [identity, A2]
     while len(powers) < (4 if degree == 13 else (degree + 1) // 2):
