@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-__all__ = ["main", "report"]
+__all__ = ["cpu_name", "main", "report", "version"]
 
 _DISTRIBUTION = "minitorch-backends"
 
@@ -35,12 +35,13 @@ def report() -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "minitorch_backends": _version(_DISTRIBUTION)}
+    found = {"python": platform.python_version(), "minitorch_backends": version(_DISTRIBUTION)}
     names = ("numpy", "scipy", "numba", "llvmlite", "opt_einsum", "ml_dtypes")
-    return found | {name: _version(name) for name in names}
+    return found | {name: version(name) for name in names}
 
 
-def _version(distribution: str) -> str:
+def version(distribution: str) -> str:
+    """The version of an installed distribution."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -55,7 +56,7 @@ def _machine() -> dict[str, Any]:
     blas = blas_library()
     return {
         "platform": platform.platform(),
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cpu capability": f"{backends.cpu.get_cpu_capability()} ({_detected(cpu)}, {_cap(cpu)})",
         "threads": f"{threading.get_num_threads()} of {threading.available_cpus()} CPUs, a pool of its own",
         "numba's OpenMP layer": "usable" if backends.openmp.is_available() else "not usable",
@@ -66,7 +67,7 @@ def _machine() -> dict[str, Any]:
 def _compiled_code() -> dict[str, Any]:
     from .kernels import cpu, store
 
-    found = store.contents(f"numba {_version('numba')}")
+    found = store.contents(f"numba {version('numba')}")
     of_groups = ", ".join(f"{group} {count}" for group, count in found.loadable.items())
     return {
         "folder": str(store.cache_folder()),
@@ -75,7 +76,8 @@ def _compiled_code() -> dict[str, Any]:
     }
 
 
-def _cpu_name() -> str:
+def cpu_name() -> str:
+    """What the CPU calls itself."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
             return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

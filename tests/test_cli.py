@@ -39,7 +39,7 @@ def test_versions_and_machine() -> None:
     assert found["versions"]["numpy"] == np.__version__
     assert found["machine"]["cpu capability"].startswith(backends.cpu.get_cpu_capability())
     assert "openblas" in found["machine"]["BLAS of NumPy"] or backends.mkl.is_available()
-    assert cli._version("no-such-distribution") == "not installed"
+    assert cli.version("no-such-distribution") == "not installed"
 
 
 def test_text_has_a_line_for_each_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,10 @@ torch's.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,20 @@ _SEED = 67280421310721
 """The seed of a new generator, which is torch's: with it, `Generator()` draws the same numbers every time."""
 
 _WORD = 1 << 64
+
+
+_drawn_as: ContextVar[DType | None] = ContextVar("drawn_as", default=None)
+
+
+@contextlib.contextmanager
+def drawn_as(dtype: DType) -> Iterator[None]:
+    """In the block, random numbers in float64 of this thread or task are those of `dtype`, converted: a function
+    computes with the same ones whether its default dtype is float64 or `dtype`."""
+    token = _drawn_as.set(dtype)
+    try:
+        yield
+    finally:
+        _drawn_as.reset(token)
 
 
 class Generator:
@@ -102,6 +119,8 @@ class Generator:
         1.
         """
         dtype = to_dtype(dtype)
+        if (source := _drawn_as.get()) is not None and dtype.name == "float64" != source.name:
+            return self.uniform(shape, source).astype(np.float64)
         if dtype.itemsize == 2:
             steps = 2.0 ** (11 if dtype.name == "float16" else 8)
             return (np.floor(self._numpy.random(shape, np.float32) * steps) / steps).astype(dtype.dtype)
@@ -112,6 +131,8 @@ class Generator:
     def normal(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """Normal numbers of mean 0 and variance 1; the parts of complex ones have variance 1/2."""
         dtype = to_dtype(dtype)
+        if (source := _drawn_as.get()) is not None and dtype.name == "float64" != source.name:
+            return self.normal(shape, source).astype(np.float64)
         if dtype.category == COMPLEX:
             return self._pairs(self.normal, shape, dtype) * dtype.dtype.type(0.5**0.5)
         drawn = self._numpy.standard_normal(shape, np.float64 if dtype.name == "float64" else np.float32)

@@ -1,0 +1,97 @@
+"""Where cells run: here, in processes of our own, or on any executor of `concurrent.futures`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from .grid import Cell
+from .task import Settings, run
+
+__all__ = ["results"]
+
+_MOST_WAITING = 256
+"""Cells that an executor is given at a time: enough for a cluster, and not a million futures."""
+
+_MOST_DEATHS = 3
+"""Workers that may die of one cell before it is given up."""
+
+
+def results(settings: Settings, cells: Sequence[Cell], executor: Executor | int | None) -> Iterator[tuple[Cell, dict]]:
+    """Cells with their rows, as they are done."""
+    if executor is None:
+        return ((cell, run(settings, cell)) for cell in cells)
+    if isinstance(executor, int):
+        return _on_processes(settings, cells, executor)
+    return _submitted(executor, settings, cells, _MOST_WAITING)
+
+
+def _submitted(executor: Executor, settings: Settings, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, dict]]:
+    """In order, and not more than `most` at a time."""
+    left, running = deque(cells), dict[Future, Cell]()
+    try:
+        while left or running:
+            while left and len(running) < most:
+                cell = left.popleft()
+                running[executor.submit(run, settings, cell)] = cell
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
+    """Processes that are started anew where one of them dies. The cells that it may have died of are run again, and in
+    the end one at a time, so that it is known which one kills."""
+    left, deaths = list(cells), dict[str, int]()
+    while left:
+        suspects = [cell for cell in left if deaths.get(cell.key, 0) >= _MOST_DEATHS - 1]
+        batch, width = (suspects[:1], 1) if suspects else (left, count)
+        done = set()
+        try:
+            for cell, row in _on_one_pool(settings, batch, width):
+                done.add(cell.key)
+                yield cell, row
+        except BrokenProcessPool:
+            unfinished = [cell for cell in batch if cell.key not in done][: 2 * width]
+            for cell in unfinished:
+                deaths[cell.key] = deaths.get(cell.key, 0) + 1
+                if deaths[cell.key] >= _MOST_DEATHS and len(batch) == 1:
+                    done.add(cell.key)
+                    yield cell, {**cell.parameters, "flags": cell.given, "seed": cell.seed, "error": None,
+                                 "exception": "the worker process died"}  # fmt: skip
+        left = [cell for cell in left if cell.key not in done]
+
+
+def _on_one_pool(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(count, len(cells)), mp_context=context, initializer=_prepare)
+    try:
+        yield from _submitted(pool, settings, cells, 2 * count)  # so that a death puts few cells under suspicion
+    except BaseException:
+        for process in list((pool._processes or {}).values()):  # they may be in the middle of a cell of minutes
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _prepare() -> None:
+    """A worker leaves Ctrl-C to its parent, and ends when that is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()
+
+
+def _end_with(join: Callable[[], Any]) -> None:
+    join()
+    os._exit(1)

@@ -1,0 +1,93 @@
+"""The rows of a sweep on disk: files of lines that are only added to, one file for each process that writes.
+
+Several processes, on several hosts, may write to one store at once. A manifest says of which function the rows are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import platform
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["Store", "source_digest"]
+
+_VERSION = 1
+
+
+def source_digest(function: Callable[..., Any]) -> str:
+    """A hash of a function's text, and where that is not to be had of its compiled code."""
+    function = inspect.unwrap(function)
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        text = repr((code.co_code, code.co_names, list(map(repr, code.co_consts)))) if code else repr(type(function))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+class Store:
+    """Rows by the keys of their cells, in a folder.
+
+    Raises ValueError where the folder holds rows of another function; `fresh` throws these away.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], manifest: dict[str, Any], fresh: bool = False) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file: TextIO | None = None
+        path, wanted = self.folder / "manifest.json", {"version": _VERSION, **manifest}
+        if fresh:
+            for old in (path, *self.folder.glob("rows-*.jsonl")):
+                old.unlink(missing_ok=True)
+        found = self._manifest(path)
+        if found is None:
+            partial = path.with_suffix(f".{secrets.token_hex(4)}.partial")
+            partial.write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+            os.replace(partial, path)
+        elif found != wanted:
+            changed = ", ".join(name for name in wanted.keys() | found.keys() if found.get(name) != wanted.get(name))
+            raise ValueError(
+                f"sweep(): store {str(self.folder)!r} holds rows of another run ({changed} changed); "
+                "pass fresh=True to throw them away, or name another folder"
+            )
+
+    def _manifest(self, path: Path) -> dict[str, Any] | None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ValueError(f"sweep(): {str(path)!r} is not the manifest of a store") from None
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        """All rows that are whole. Of several of one cell, the one in the file whose name comes first."""
+        rows: dict[str, dict[str, Any]] = {}
+        for path in sorted(self.folder.glob("rows-*.jsonl")):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    entry = json.loads(line)
+                    rows.setdefault(entry["key"], entry["row"])
+                except (ValueError, KeyError, TypeError):
+                    continue  # its writer was killed in the middle of the line
+        return rows
+
+    def add(self, key: str, row: dict[str, Any]) -> None:
+        """Write a row. It is in the file when this returns, whatever becomes of the process."""
+        if self._file is None:
+            name = f"rows-{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+            self._file = (self.folder / name).open("a", encoding="utf-8")
+        self._file.write(json.dumps({"key": key, "row": row}) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,221 @@
+"""`sweep`: a function over a grid of parameters, flags and seeds; and what came of it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from ..autograd.modes import is_grad_enabled
+from ..explain.records import aligned
+from ..kernels import threading
+from .executors import results
+from .grid import Cell, Flags, cells
+from .pareto import Pareto, pareto
+from .progress import Progress
+from .store import Store, source_digest
+from .task import Settings
+
+__all__ = ["Sweep", "sweep"]
+
+
+class Sweep:
+    """The rows of a sweep, in the order of its grid.
+
+    Attributes:
+        rows: a dict for each cell: its parameters; "flags" as they were set and "effective" precisions; "seed"; "error"
+            (relative, in the Frobenius norm) and the other measures; "seconds" (the median of calls after a first one);
+            "first_seconds" of that one, which compiles; "peak_bytes"; "kernels" with the implementations that ran and
+            how often; "flops" by precision and the "passes" of a device's units that they take; "exception"; "threads",
+            "host", "cpu", "capability", "versions".
+    """
+
+    def __init__(self, name: str, rows: list[dict[str, Any]]) -> None:
+        self.name = name
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        failed = sum(row["exception"] is not None for row in self.rows)
+        return f"<Sweep of {self.name}: {len(self.rows)} rows{f', {failed} failed' if failed else ''}>"
+
+    def groups(self, *names: str) -> dict[str, list[dict[str, Any]]]:
+        """Rows by flags, and by the parameters named; the labels are these as text."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows:
+            label = ", ".join([*(f"{name}={row[name]}" for name in names), _text(row["flags"])])
+            found.setdefault(label, []).append(row)
+        return found
+
+    def table(self, *measures: str) -> str:
+        """Medians over seeds as aligned text, a line for each combination of parameters and flags."""
+        return "\n".join(aligned(self.cells(*measures)))
+
+    def cells(self, *measures: str) -> list[tuple[str, ...]]:
+        """The head of the table and its lines."""
+        measures = measures or ("error", "max_ulp", "seconds")
+        parameters = self.parameters()
+        lines = [(*parameters, "flags", "rows", "failed", *measures)]
+        grouped: dict[tuple, list[dict[str, Any]]] = {}
+        for row in self.rows:
+            point = *(str(row[name]) for name in parameters), _text(row["flags"])
+            grouped.setdefault(point, []).append(row)
+        for point, rows in grouped.items():
+            failed = sum(row["exception"] is not None for row in rows)
+            lines.append((*point, str(len(rows)), str(failed), *(_median(rows, name) for name in measures)))
+        return lines
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows, with dicts as text."""
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(
+                {name: _text(value) if isinstance(value, dict) else value for name, value in row.items()}
+                for row in self.rows
+            )
+
+    def pareto(self, x: str = "seconds", y: str = "error", by: Iterable[str] = ()) -> Pareto:
+        """The settings of flags (and of the parameters `by`) as points of two measures, medians over the other rows."""
+        return pareto(self.groups(*by), x, y)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one HTML page with the picture, the table and every failure. It loads nothing else."""
+        from .report import write
+
+        write(self, path)
+
+    def parameters(self) -> list[str]:
+        """Names of the parameters: what stands before "flags" in a row."""
+        first = list(self.rows[0]) if self.rows else ["flags"]
+        return first[: first.index("flags")]
+
+
+def _text(flags: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in flags.items()) or "defaults"
+
+
+def _median(rows: list[dict[str, Any]], name: str) -> str:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return f"{statistics.median(values):.3g}" if values else "-"
+
+
+def sweep(
+    function: Callable[..., Any],
+    *,
+    over: Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] = (),
+    flags: Mapping[str, Iterable[Any]] | Iterable[Flags] | None = None,
+    seeds: int | Iterable[int] | None = 1,
+    reference: str | Callable[..., Any] | None = "float64",
+    metric: str | Callable[..., Mapping[str, float]] | None = None,
+    executor: Executor | int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    timing: str = "shared",
+    repeats: int = 3,
+    threads: int | None = None,
+    entropy: int = 0,
+    progress: bool | None = None,
+) -> Sweep:
+    """Run a function for each combination of parameters, flags and seeds.
+
+    Arguments:
+        function: called with the parameters as keywords, and with `seed` where it has such a parameter; returns a
+            tensor, an array, a number, or dicts and sequences of these. Generators are seeded before each call by the
+            parameters and the seed, so that all flags see the same random numbers.
+        over: lists of values by parameter, all combinations of which are taken; or the combinations themselves.
+        flags: settings for `backends.flags`, or snapshots; or lists of values by flag. None: the flags in force.
+        seeds: how many repetitions, or their numbers.
+        reference: the truth. "float64": the same call with float64 as default dtype, whose random numbers are those of
+            the default dtype in force; "ieee": the same call without flags; a function of the same arguments; or None.
+        metric: "logits", or a function of (answer, truth), dicts of arrays, that returns numbers by name.
+        executor: None for this process, a number of processes, or any executor of `concurrent.futures`: dask's
+            `Client(...).get_executor(pure=False)`, mpi4py's `MPIPoolExecutor()`.
+        store: a folder that keeps rows; what it has is not run again. `fresh` throws away what it has.
+        timing: "exclusive" times one cell of each host at a time; "shared" does not wait.
+        repeats: calls that are timed, after one that is not.
+        threads: of each process. None: all in this process, an equal share in each of several, and in those of an
+            executor what they have.
+        entropy: what all random numbers follow from.
+        progress: whether to show it; None: on a terminal.
+
+    What a cell raises stands in its row. After Ctrl-C or the death of a process the same call goes on where it stopped.
+    Raises ValueError for arguments that are not understood, and for a store of another function.
+    """
+    if timing not in ("shared", "exclusive"):
+        raise ValueError(f"sweep(): timing must be 'shared' or 'exclusive', got {timing!r}")
+    if isinstance(reference, str) and reference not in ("float64", "ieee"):
+        raise ValueError(f"sweep(): reference must be 'float64', 'ieee', a function or None, got {reference!r}")
+    if isinstance(metric, str) and metric != "logits":
+        raise ValueError(f"sweep(): metric must be 'logits', a function or None, got {metric!r}")
+    if isinstance(executor, int) and (isinstance(executor, bool) or executor < 1):
+        raise ValueError(
+            f"sweep(): executor must be a positive number of processes, an Executor or None, got {executor}"
+        )
+    grid = cells(over or [{}], flags, seeds)
+    if isinstance(executor, int) and threads is None:
+        threads = max(1, threading.available_cpus() // executor)
+    settings = Settings(
+        function=_pickled(function),
+        reference=reference if reference is None or isinstance(reference, str) else _pickled(reference),
+        metric=metric if metric is None or isinstance(metric, str) else _pickled(metric),
+        entropy=entropy,
+        repeats=repeats,
+        threads=threads,
+        grad=is_grad_enabled(),
+        exclusive=timing == "exclusive",
+    )
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return Sweep(
+        name, _rows(name, settings, grid, executor, _opened(store, function, reference, entropy, fresh), progress)
+    )
+
+
+def _pickled(function: Callable[..., Any]) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError:
+        raise ImportError("the laboratory needs cloudpickle: pip install 'minitorch-backends[lab]'") from None
+    return cloudpickle.dumps(function)
+
+
+def _opened(
+    folder: str | os.PathLike[str] | None, function: Callable[..., Any], reference: Any, entropy: int, fresh: bool
+) -> Store | None:
+    if folder is None:
+        return None
+    truth = source_digest(reference) if callable(reference) else reference
+    return Store(folder, {"function": source_digest(function), "reference": truth, "entropy": entropy}, fresh)
+
+
+def _rows(
+    name: str,
+    settings: Settings,
+    grid: list[Cell],
+    executor: Executor | int | None,
+    store: Store | None,
+    progress: bool | None,
+) -> list[dict[str, Any]]:
+    """The rows of all cells, those of the store among them; each new one is in the store at once."""
+    found = store.read() if store is not None else {}
+    left = [cell for cell in grid if cell.key not in found]
+    try:
+        with Progress(name, len(grid), len(grid) - len(left), progress) as bar:
+            for cell, row in results(settings, left, executor):
+                found[cell.key] = row
+                if store is not None:
+                    store.add(cell.key, row)
+                bar.advance()
+    finally:
+        if store is not None:
+            store.close()
+    return [found[cell.key] for cell in grid]

@@ -1,0 +1,227 @@
+"""One cell of a sweep, run in any process: flags, grad mode, threads and seeds travel with it, a row comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import platform
+import statistics
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import backends
+from ..autograd.modes import set_grad_enabled
+from ..backends.permission import precision_of
+from ..cli import cpu_name, version
+from ..dtypes import float64, get_default_dtype, set_default_dtype
+from ..kernels import cpu, store, threading
+from ..kernels.precision import PRECISIONS
+from ..kernels.registry import Call, observe
+from ..random.generator import drawn_as, manual_seed
+from .grid import Cell
+from .measures import arrays_of, distances, logit_distances
+
+__all__ = ["Settings", "run"]
+
+_REFERENCES_KEPT = 8
+
+
+class Settings(NamedTuple):
+    """What all cells of a sweep share.
+
+    Attributes:
+        function: pickled.
+        reference: "float64", "ieee", None for no reference, or a pickled function.
+        metric: None, "logits", or a pickled function of (answer, truth) that returns a dict of numbers.
+        entropy: what all seeds follow from.
+        repeats: timed calls, after one that is not.
+        threads: of each process; None for as many as it has.
+        grad: whether grad mode is enabled.
+        exclusive: one cell of this host at a time is timed.
+    """
+
+    function: bytes
+    reference: str | bytes | None
+    metric: str | bytes | None
+    entropy: int
+    repeats: int
+    threads: int | None
+    grad: bool
+    exclusive: bool
+
+
+def run(settings: Settings, cell: Cell) -> dict[str, Any]:
+    """The row of a cell; what its function raises stands in it as "exception"."""
+    row = {**cell.parameters, "flags": cell.given, "effective": {}, "seed": cell.seed}
+    before = threading.get_num_threads()
+    try:
+        if settings.threads is not None:
+            threading.set_num_threads(settings.threads)
+        with cell.flags, set_grad_enabled(settings.grad):
+            row["effective"] = {kind: precision_of(kind).precision for kind in ("matmul", "conv", "rnn")}
+            answer, measured = _measured(settings, cell)
+        row |= {"error": None, **_errors(settings, cell, answer), "exception": None, **measured}
+    except Exception as error:
+        row |= {"error": None, "exception": f"{type(error).__name__}: {error}"}
+    finally:
+        threads = threading.get_num_threads()
+        threading.set_num_threads(before)
+    return row | {"threads": threads, **_machine()}
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded(pickled: bytes) -> Callable[..., Any]:
+    import cloudpickle
+
+    return cloudpickle.loads(pickled)
+
+
+def _call(function: Callable[..., Any], settings: Settings, cell: Cell) -> Any:
+    """The function's result, with all generators seeded for the cell."""
+    draw = np.random.SeedSequence([settings.entropy, int(cell.draw, 16)]).generate_state(4, np.uint32)
+    manual_seed(int(draw[0]) << 32 | int(draw[1]))
+    np.random.seed(draw)  # noqa: NPY002  (for functions that use NumPy's global state)
+    named = {} if cell.seed is None or not _takes_seed(function) else {"seed": cell.seed}
+    return function(**cell.parameters, **named)
+
+
+def _takes_seed(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(each.name == "seed" or each.kind is each.VAR_KEYWORD for each in parameters)
+
+
+def _measured(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The answer, and what one call takes: the first one compiles, the second is counted, the others are timed."""
+    function, calls = _loaded(settings.function), Counter[str]()
+    flops: Counter[str] = Counter()
+
+    def note(call: Call) -> None:
+        calls[f"{call.kernel}: {call.implementation}"] += 1
+        flops[str(call.keywords.get("precision", "ieee"))] += _flops(call)
+
+    start = time.perf_counter()
+    answer = arrays_of(_call(function, settings, cell))
+    first = time.perf_counter() - start
+    with observe(note), _peak() as peak:
+        _call(function, settings, cell)
+    taken = []
+    with _alone() if settings.exclusive else contextlib.nullcontext():
+        for _ in range(settings.repeats):
+            start = time.perf_counter()
+            _call(function, settings, cell)
+            taken.append(time.perf_counter() - start)
+    passes = {name: count * len(PRECISIONS[name].terms) for name, count in flops.items() if name in PRECISIONS}
+    return answer, {
+        "seconds": statistics.median(taken) if taken else None,
+        "first_seconds": first,
+        "timing": "exclusive" if settings.exclusive else "shared",
+        "peak_bytes": peak[0],
+        "kernels": dict(sorted(calls.items())),
+        "flops": {name: count for name, count in sorted(flops.items()) if count},
+        "passes": {name: count for name, count in sorted(passes.items()) if count},
+    }
+
+
+@contextlib.contextmanager
+def _peak() -> Iterator[list[int]]:
+    """The most bytes that the block held beyond what there was, as NumPy tells tracemalloc."""
+    found, tracing = [0], tracemalloc.is_tracing()
+    if tracing:
+        tracemalloc.reset_peak()
+    else:
+        tracemalloc.start()
+    held = tracemalloc.get_traced_memory()[0]
+    try:
+        yield found
+        found[0] = tracemalloc.get_traced_memory()[1] - held
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+
+
+def _flops(call: Call) -> int:
+    """Two for each product that a call sums; 0 of kernels that are no products."""
+    shapes, of_result = call.shapes, getattr(call.result, "shape", ())
+    if call.kernel in ("matmul", "addmm", "linear", "half_matmul"):
+        return 2 * int(np.prod(of_result, dtype=np.int64)) * (shapes[0][-1] if shapes[0] else 1)
+    if call.kernel == "conv":
+        return 2 * int(np.prod(of_result, dtype=np.int64) * np.prod(shapes[1][1:], dtype=np.int64))
+    if call.kernel == "conv_input_gradient":
+        return 2 * int(np.prod(shapes[0], dtype=np.int64) * np.prod(shapes[1][1:], dtype=np.int64))
+    if call.kernel == "conv_weight_gradient":
+        return 2 * int(np.prod(shapes[1], dtype=np.int64) * np.prod(of_result[1:], dtype=np.int64))
+    if call.kernel == "attention":
+        (*batch, queries, width), keys, of_values = shapes[0], shapes[1][-2], shapes[2][-1]
+        return 2 * int(np.prod(batch, dtype=np.int64)) * queries * keys * (width + of_values)
+    return 0
+
+
+def _errors(settings: Settings, cell: Cell, answer: dict[str, np.ndarray]) -> dict[str, float]:
+    if settings.reference is None:
+        return {}
+    truth = _truth(settings, cell)
+    found = distances(answer, truth)
+    if settings.metric == "logits":
+        found |= logit_distances(answer, truth)
+    elif settings.metric is not None:
+        found |= {name: float(value) for name, value in _loaded(settings.metric)(answer, truth).items()}  # type: ignore[arg-type]
+    return found
+
+
+_truths: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+
+
+def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
+    """The reference's answer, which all flags share; kept for the last few parameters and seeds."""
+    sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))
+    key = hashlib.sha256(sources.encode()).hexdigest(), cell.draw
+    if key not in _truths:
+        function = _loaded(settings.function if isinstance(settings.reference, str) else settings.reference)  # type: ignore[arg-type]
+        with backends.Snapshot(()), set_grad_enabled(settings.grad), _in_float64(settings.reference == "float64"):
+            found = arrays_of(_call(function, settings, cell))
+        while len(_truths) >= _REFERENCES_KEPT:
+            del _truths[next(iter(_truths))]
+        _truths[key] = found
+    return _truths[key]
+
+
+@contextlib.contextmanager
+def _in_float64(wanted: bool) -> Iterator[None]:
+    """Floats are float64 by default, and random ones are those that float32 would have."""
+    default = get_default_dtype()
+    if not wanted:
+        yield
+        return
+    set_default_dtype(float64)
+    try:
+        with drawn_as(default):
+            yield
+    finally:
+        set_default_dtype(default)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """While no other process of this user and host is in such a block."""
+    try:
+        import fcntl
+    except ImportError:  # no locks of files here
+        yield
+        return
+    with (store.cache_folder() / "exclusive.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@functools.cache
+def _machine() -> dict[str, str]:
+    own, python = version("minitorch-backends"), platform.python_version()
+    versions = f"minitorch_backends {own}, numpy {np.__version__}, python {python}"
+    return {"host": platform.node(), "cpu": cpu_name(), "capability": cpu.capability(), "versions": versions}
