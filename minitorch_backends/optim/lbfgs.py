@@ -229,7 +229,7 @@ def _copied(state: dict[str, Any], parameters: list[Tensor]) -> dict[str, Any]:
     def copy(value: Any) -> Any:
         if isinstance(value, list):
             return [copy(each) for each in value]
-        if not isinstance(value, Tensor) and not is_foreign(value):
+        if not isinstance(value, (Tensor, np.ndarray)) and not is_foreign(value):
             return value
         vector = np.array(as_tensor(value)._array)
         if not vector.ndim:
