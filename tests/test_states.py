@@ -17,9 +17,10 @@ RECORDED = json.loads((Path(__file__).parent / "data" / "torch_states.json").rea
 
 
 def restored(value: Any) -> Any:
-    """Lists of numbers as arrays, and numbers as keys, which JSON writes as text."""
+    """Vectors as arrays, and numbers as keys, which JSON writes as text."""
     if isinstance(value, dict):
-        return {int(key) if key.isdecimal() else key: restored(each) for key, each in value.items()}
+        numbered = {int(key) if key.isdecimal() else key: each for key, each in value.items()}
+        return {key: each if key == "ro" else restored(each) for key, each in numbered.items()}
     if isinstance(value, list) and value and all(isinstance(each, float) for each in value):
         return np.array(value)
     return [restored(each) for each in value] if isinstance(value, list) else value
