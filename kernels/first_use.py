@@ -97,7 +97,7 @@ def _deferred_signals() -> Iterator[None]:
         yield
         return
     signals = signal.valid_signals()
-    handlers = {number: handler for number in signals if callable(handler := signal.getsignal(number))}
+    handlers: dict[int, Any] = {number: handler for number in signals if callable(handler := signal.getsignal(number))}
     try:
         _handlers.update(handlers)
         for number in handlers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,8 @@ def _float32_to_odd(array: np.ndarray) -> np.ndarray:
     if array.size == 1 and (near := np.asarray(array.astype(np.float32))) == array:
         return near
     flags, kinds = ["external_loop", "buffered", "zerosize_ok"], [np.float64, np.float32]
-    with np.nditer([array, None], flags, op_dtypes=kinds, casting="same_kind", buffersize=1 << 14) as parts:
+    options: dict[str, Any] = {"flags": flags, "op_dtypes": kinds, "casting": "same_kind", "buffersize": 1 << 14}
+    with np.nditer([array, None], **options) as parts:
         for exact, out in parts:
             bits = exact.view(np.int64)
             lost = bits & 0x1FFFFFFF

@@ -56,7 +56,7 @@ def _made(result: np.ndarray | Draw) -> np.ndarray:
 
 def _shared(takes_out: bool) -> list[inspect.Parameter]:
     """The parameters that a factory gets beside its own."""
-    defaults = {"out": None} if takes_out else {}
+    defaults: dict[str, Any] = {"out": None} if takes_out else {}
     defaults |= {"layout": None, "device": None, "pin_memory": False, "requires_grad": False}
     return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in defaults.items()]
 
@@ -84,8 +84,8 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | D
             if layout is not None or pin_memory:
                 _refuse_memory(make.__name__, layout, pin_memory)
             if takes_out and named.get("out") is not None:
-                result = _into(named.pop("out"), functools.partial(make, *args), named)
-                return result.requires_grad_() if requires_grad else result
+                written = _into(named.pop("out"), functools.partial(make, *args), named)
+                return written.requires_grad_() if requires_grad else written
             if takes_out:
                 named.pop("out", None)
             result = make(*args, **named)

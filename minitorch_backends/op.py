@@ -81,7 +81,7 @@ def composite(
         public_name = name or function.__name__
         function.__name__ = function.__qualname__ = public_name
         if widen:
-            function = rounding_once(function, () if widen is True else widen)
+            function = rounding_once(function, widen if isinstance(widen, tuple) else ())
         overloads = Overloads(inspect.signature(function).parameters.values(), aliases, deprecated)
         known, most = overloads.known, overloads.most
 

@@ -10,7 +10,7 @@ M. Mikaitis, S. Pranesh, PeerJ Computer Science 7:e330; X. Li et al., arXiv 2403
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -128,7 +128,7 @@ class Exact(NamedTuple):
         return store(totals, "rne16" if half else "rne32")
 
 
-def _to_odd(exact) -> float:  # type: ignore[no-untyped-def]
+def _to_odd(exact: Any) -> float:
     """A float64 from which rounding to fewer bits is the rounding of the exact value: of an inexact one's two
     neighbours, the one whose last bit is 1 (S. Boldo, G. Melquiond, IEEE Transactions on Computers 57:462)."""
     from fractions import Fraction

@@ -25,7 +25,7 @@ Axes = int | tuple[int, ...] | None
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _COMPLEX64, _COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
-_PARTS = {_FLOAT32: _FLOAT32, _FLOAT64: _FLOAT64, _COMPLEX64: _FLOAT32, _COMPLEX128: _FLOAT64}
+_PARTS: dict[np.dtype, np.dtype] = {_FLOAT32: _FLOAT32, _FLOAT64: _FLOAT64, _COMPLEX64: _FLOAT32, _COMPLEX128: _FLOAT64}
 
 _FEW, _FEW_IN_ALL, _FEW_IN_ORDER = 8, 256, 64
 """Numbers that NumPy adds one after the other, losing 3 units in the last place at most, and those of an array for
@@ -136,7 +136,7 @@ def _leaf(name: str, dtype: np.dtype) -> int:
     from .loops import Reduction
     from .vectors import FUNCTIONS
 
-    return leaf_address(Reduction(FUNCTIONS[name], ELEMENTS[dtype.name]))
+    return leaf_address(Reduction(FUNCTIONS[name], ELEMENTS[dtype.name]))  # type: ignore[call-arg, arg-type]
 
 
 class _Plan(NamedTuple):
@@ -183,7 +183,8 @@ def _plan(
     from .layout import Dim, layout
     from .loops import run
 
-    element, pairs = _PARTS.get(dtype, dtype), dtype.kind == "c" and name != "Square"
+    element: np.dtype = _PARTS.get(dtype, dtype)
+    pairs = dtype.kind == "c" and name != "Square"
     result = _FLOAT64 if wide or element == _FLOAT64 else _FLOAT32
     size, equal = result.itemsize, name != "SquaredDistance"  # results along an expanded dimension
     whole = [1 if axis in reduced else size for axis, size in enumerate(sizes)]

@@ -31,7 +31,7 @@ def unchanged(g: Tensor) -> Tensor:
 def widened(value: Any) -> Any:
     """A tensor of a half type in float32, also in lists and tuples; everything else as it is."""
     if isinstance(value, Tensor):
-        return value.float() if is_half(value._array.dtype) else value  # type: ignore[attr-defined]
+        return value.float() if is_half(value._array.dtype) else value
     return type(value)(map(widened, value)) if type(value) in (list, tuple) else value
 
 
@@ -126,5 +126,5 @@ def _narrowed(out: Any, dtype: DType | None) -> Any:
         found = [_narrowed(each, dtype) for each in out]
         return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
     if isinstance(out, Tensor) and out.dtype is float32 and dtype is not None and dtype.itemsize == 2:
-        return out.to(dtype)  # type: ignore[attr-defined]
+        return out.to(dtype)
     return out

@@ -45,12 +45,13 @@ def pareto(groups: dict[str, list[dict[str, Any]]], x: str, y: str) -> Pareto:
     """Points of groups of rows by their labels. Raises KeyError for measures that rows do not have."""
     from statistics import median
 
-    found = []
+    found: list[tuple[str, float, float]] = []
     for label, rows in groups.items():
         pairs = [(row[x], row[y]) for row in rows if row.get("exception") is None]
         pairs = [pair for pair in pairs if None not in pair]
         if pairs:
-            found.append((label, *(float(median(values)) for values in zip(*pairs, strict=True))))
+            first, second = (float(median(values)) for values in zip(*pairs, strict=True))
+            found.append((label, first, second))
     found.sort(key=lambda point: point[1:])
     points, least = [], float("inf")
     for label, first, second in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -27,7 +27,13 @@ def scatter(points: Pareto, path: str | os.PathLike[str]) -> None:
     axes.scatter([p.x for p in points], [p.y for p in points], c=colours, zorder=2)
     for place, point in enumerate(points):
         side, shift = ("left", 6) if 2 * place < len(points) else ("right", -6)  # labels stay inside the frame
-        text = {"xytext": (shift, 5), "textcoords": "offset points", "ha": side, "fontsize": 8, "color": _INK}
+        text: dict[str, Any] = {
+            "xytext": (shift, 5),
+            "textcoords": "offset points",
+            "ha": side,
+            "fontsize": 8,
+            "color": _INK,
+        }
         axes.annotate(point.label, (point.x, point.y), **text)
     for name, values, scale in (
         (points.names[0], [p.x for p in points], axes.set_xscale),

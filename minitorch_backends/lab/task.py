@@ -171,7 +171,7 @@ def _errors(settings: Settings, cell: Cell, answer: dict[str, np.ndarray]) -> di
     if settings.metric == "logits":
         found |= logit_distances(answer, truth)
     elif settings.metric is not None:
-        found |= {name: float(value) for name, value in _loaded(settings.metric)(answer, truth).items()}  # type: ignore[arg-type]
+        found |= {name: float(value) for name, value in _loaded(settings.metric)(answer, truth).items()}
     return found
 
 
@@ -183,7 +183,7 @@ def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
     sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))
     key = hashlib.sha256(sources.encode()).hexdigest(), cell.draw
     if key not in _truths:
-        function = _loaded(settings.function if isinstance(settings.reference, str) else settings.reference)  # type: ignore[arg-type]
+        function = _loaded(settings.function if isinstance(settings.reference, str) else settings.reference)
         with backends.Snapshot(()), set_grad_enabled(settings.grad), _in_float64(settings.reference == "float64"):
             found = arrays_of(_call(function, settings, cell))
         while len(_truths) >= _REFERENCES_KEPT:

@@ -23,7 +23,8 @@ class IncompatibleKeys(NamedTuple):
             return "<All keys matched successfully>"
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
 
 def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:

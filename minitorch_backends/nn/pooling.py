@@ -70,6 +70,7 @@ class _FractionalMaxPool(Module):
     """The largest value of windows that begin at random places; see `functional.fractional_max_pool2d`."""
 
     function: Callable[..., Any]
+    _random_samples: Tensor | None
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class _FractionalMaxPool(Module):
                 f"{name}(): one of output_size and output_ratio must be given, got {output_size} and {output_ratio}"
             )
         ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,)
-        if output_ratio is not None and not all(0 < each < 1 for each in ratios):  # type: ignore[operator]
+        if output_ratio is not None and not all(0 < each < 1 for each in ratios):
             raise ValueError(f"{name}(): output_ratio must be between 0 and 1, got {output_ratio}")
         self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
         self.return_indices = return_indices

@@ -92,7 +92,7 @@ def _declare(
 ) -> Callable[..., Tensor]:
     """An op of one floating input that has no gradient."""
 
-    def forward(input: Array):  # type: ignore[no-untyped-def]
+    def forward(input: Array):
         return np.asarray(function(input)).astype(input.dtype, copy=False)
 
     forward.__name__, forward.__doc__ = name, doc

@@ -139,11 +139,11 @@ def _convolve(
         raise RuntimeError(f"{name}: invalid padding string {padding!r}; expected 'same', 'valid' or numbers")
     size = input._array.shape[2:]
     if min(output_size(size, kernel_size, steps(dims, stride, padding, dilation))) < 1:
-        wide = " x ".join(str(each + 2 * pad) for each, pad in zip(size, padding, strict=True))
+        padded = " x ".join(str(each + 2 * pad) for each, pad in zip(size, padding, strict=True))
         taps = " x ".join(str(gap * (each - 1) + 1) for each, gap in zip(kernel_size, dilation, strict=True))
         raise RuntimeError(
-            f"Calculated padded input size per channel: ({wide}). Kernel size: ({taps}). Kernel size can't be greater "
-            "than actual input size"
+            f"Calculated padded input size per channel: ({padded}). Kernel size: ({taps}). "
+            "Kernel size can't be greater than actual input size"
         )
     wide = [each + 2 * pad for each, pad in zip(size, padding, strict=True)]
     addressable((*input._array.shape[:2], *wide))

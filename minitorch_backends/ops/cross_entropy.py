@@ -147,7 +147,7 @@ def nll_mean(input: Array, target: Array, ignore_index: int = -100):
     return np.asarray(-(total / _counted(target, ignore_index)))
 
 
-def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int) -> int:
+def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: Any) -> int:
     """The dimension of the classes. Raises errors for shapes that do not go together."""
     if isinstance(ignore_index, Tensor):
         raise TypeError(f"{name}(): argument 'ignore_index' must be int, not Tensor; use ignore_index.item()")

@@ -107,7 +107,7 @@ def _reference(
         named = [k for k in range(start, end) if padding_idx is None or flat[k] != padding_idx % len(weight)]
         if named:
             rows = weight[flat[named]] * factors[named, None]
-            out[bag] = {"sum": np.sum, "mean": np.mean, "max": np.max}[mode](rows, axis=0)
+            out[bag] = getattr(np, mode)(rows, axis=0)
     return out
 
 

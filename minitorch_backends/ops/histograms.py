@@ -90,7 +90,7 @@ def histogram_of_points(points: Array, bins, weight: Array | None = None, range=
     """`histogramdd` of points (n, d), for d counts of bins or arrays of edges: the histogram, and the edges of each
     dimension."""
     bounds = [None] * len(bins) if range is None else [*zip(range[::2], range[1::2], strict=True)]
-    edges = []
+    edges: list[np.ndarray] = []
     for values, each, limits in zip(points.T, bins, bounds, strict=True):
         given = isinstance(each, np.ndarray)
         edges.append(each.astype(points.dtype) if given else _edges(values, each, limits, len(edges)))

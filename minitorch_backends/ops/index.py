@@ -264,4 +264,4 @@ def _selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
 
 
 install(__setitem__=_setitem)
-Tensor.__getitem__ = _getitem  # type: ignore[method-assign]
+Tensor.__getitem__ = _getitem  # type: ignore[assignment]

@@ -58,7 +58,7 @@ def _declare(
     def at(x: Any) -> Any:
         return 2 * x - 1 if shifted else x
 
-    def forward(input: Array, n: Array):  # type: ignore[no-untyped-def]
+    def forward(input: Array, n: Array):
         return _evaluated(name, at(input.astype(np.float64)), n, first, following).astype(input.dtype)
 
     def expected(input: Any, n: Any) -> Any:

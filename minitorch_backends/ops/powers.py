@@ -119,7 +119,7 @@ def _float_power_(self: Tensor, exponent: Any) -> Tensor:
         raise RuntimeError(
             f"float_power_(): the base must be of the result's dtype {wanted!r}, got {self.dtype!r}; use float_power"
         )
-    return self.pow_(exponent.to(wanted) if isinstance(exponent, Tensor) else exponent)  # type: ignore[attr-defined]
+    return self.pow_(exponent.to(wanted) if isinstance(exponent, Tensor) else exponent)
 
 
 Tensor.float_power_ = _float_power_  # type: ignore[attr-defined]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     if not logits.is_floating_point():
         raise RuntimeError(f"gumbel_softmax(): logits must be floating, got {logits.dtype!r}")
     refuse_other_than_bool("gumbel_softmax", "hard", hard)
-    if not isinstance(tau, Real):
+    if not isinstance(tau, (int, float, np.number)):
         raise TypeError(f"gumbel_softmax(): argument 'tau' must be a number, got {tau!r}")
     axis = wrap_dim(dim, logits.ndim)
     from ..random import default_generator

@@ -112,6 +112,7 @@ def _set_(self: Tensor, source: Tensor | None = None) -> Tensor:
 
 
 for _public in (transpose, squeeze, unsqueeze):
-    install(**{_public.op.name + "_": _viewing(_public.op)})
+    _op = _public.op  # type: ignore[union-attr]
+    install(**{_op.name + "_": _viewing(_op)})
 Tensor.swapaxes_ = Tensor.swapdims_ = Tensor.transpose_  # type: ignore[attr-defined]
 install(as_strided_=_as_strided_, t_=_t_, resize_=_resize_, resize_as_=_resize_as_, set_=_set_)

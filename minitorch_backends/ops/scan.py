@@ -163,7 +163,7 @@ def _product_with_overflow(a: Tensor, b: Tensor) -> Tensor:
 
 def _with_range(input: Tensor) -> Tensor:
     """float32 in float64, in which products of a few elements do not overflow on the way to one that fits."""
-    return input.double() if input.dtype is float32 else input  # type: ignore[attr-defined]
+    return input.double() if input.dtype is float32 else input
 
 
 def _products(x: Tensor, dim: int) -> Tensor:

@@ -45,7 +45,7 @@ def _reference(
     input: np.ndarray, src: np.ndarray, places: np.ndarray, reduce: str, include_self: bool = True
 ) -> np.ndarray:
     """By the definition: one place after the other."""
-    functions = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
+    functions: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
     out = input.copy().reshape(-1)
     for place in range(out.size):
         found = src[places == place]
@@ -89,7 +89,7 @@ def _product_gradients(g: Tensor, input: Tensor, src: Tensor, places: Tensor) ->
         return tuple(
             at * conjugated(p / each)
             for at, p, each in ((g, product, input), (_taken(g, places), _taken(product, places), src))
-        )  # type: ignore[return-value]
+        )
     lone = combine_at(*(each.where(is_zero, 0) for each, is_zero in zip(both, zero, strict=True)), places, "sum")
 
     def gradient(at: Any, each: Tensor, is_zero: Tensor) -> Tensor:

@@ -133,7 +133,7 @@ def log_ndtr(input: Array):
 def _quantile(p: float) -> float:
     if 0 < p < 1:
         return statistics.NormalDist().inv_cdf(p)
-    return {0: -math.inf, 1: math.inf}.get(p, math.nan)
+    return {0.0: -math.inf, 1.0: math.inf}.get(p, math.nan)
 
 
 @op(
