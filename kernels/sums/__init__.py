@@ -99,6 +99,8 @@ def _reduced(
     about: np.ndarray | None = None,
 ) -> Any:  # fmt: skip
     plan = _plan(name, x.shape, x.strides, x.dtype, axes, keepdims, mean, wide)
+    if plan is None and is_half(x.dtype):
+        return _reduced(name, x.astype(_FLOAT32), axes, keepdims, mean, wide)
     if plan is None:
         return _by_numpy(name, x, axes, keepdims, mean, wide)
     shape, dtype, run, leaf, table, _, start, out_start, totals, alone, expanded = plan
@@ -120,8 +122,8 @@ def _reduced(
 
 
 def _by_numpy(name: str, x: np.ndarray, axes: Axes, keepdims: bool, mean: bool, wide: bool) -> Any:
-    if is_half(x.dtype) or (wide and x.dtype.kind in "fc"):
-        x = x.astype(_FLOAT32 if not wide else _COMPLEX128 if x.dtype.kind == "c" else _FLOAT64)
+    if wide and x.dtype.kind in "fc":
+        x = x.astype(_COMPLEX128 if x.dtype.kind == "c" else _FLOAT64)
     narrow = x.dtype == _COMPLEX64 and name == "Product"
     found = _JOINS[name](x.astype(_COMPLEX128) if narrow else x, axis=axes, keepdims=keepdims)
     if mean:
@@ -176,7 +178,8 @@ def _plan(
     reduced = {axis % ndim for axis in given if -ndim <= axis < ndim}
     each = math.prod(sizes[axis] for axis in reduced)
     in_order = each == count <= _FEW_IN_ORDER and strides == _row_major(sizes, dtype.itemsize)
-    few = name != "SquaredDistance" and (in_order or (each <= _FEW and count <= _FEW_IN_ALL))
+    added = in_order and name != "Product"  # products are not made in chains
+    few = name != "SquaredDistance" and (added or (each <= _FEW and count <= _FEW_IN_ALL))
     loops = (dtype in _PARTS or (is_half(dtype) and readable(dtype))) and not (dtype.kind == "c" and name == "Product")
     if few or not loops or not count or len(reduced) != len(given):
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..conversion import converted
-from ..dtypes import float32
+from ..dtypes import complex128, float32, float64
 from ..kernels import sums
 from ..kernels.elementwise.arrays import is_half
 from ..kernels.rows import running_products, running_sums
@@ -257,9 +257,12 @@ def _log_cum_sum_exp(array: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -> Tensor:
-    """exp(input - out) times the sum of g * exp(out - later out), whose ratios are at most 1: nothing overflows."""
+    """exp(input - out) times the sum of g * exp(out - later out), whose ratios are at most 1: nothing overflows. In
+    float64, since a sum takes over the errors of all ratios before."""
+    kind, wide = g.dtype, complex128 if out.is_complex() else float64
+    g, input, out = g.to(wide), input.to(wide), out.to(wide)
     ratios = conjugated((shift(out, dim, 1, -np.inf) - out).exp())
-    return conjugated((input - out).exp()) * linear_recurrence(ratios, g, dim, True)
+    return (conjugated((input - out).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
 
 
 @op(
