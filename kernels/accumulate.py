@@ -33,7 +33,7 @@ def takes(rows: np.ndarray, values: np.ndarray) -> bool:
 
 def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     """rows[index[k]] += values[k] for every k, in that order, whatever the number of threads: each takes columns.
-    Float32 rows of more than `FEW` values are added up in float64.
+    Float32 rows of more than `FEW` values are added up in float64, and all of them where they are fewer than values.
 
     rows: (count, ...); index: (k) integers from 0 to count - 1; values: (k, ...). Index and values may share the memory
     of rows. Raises IndexError for an index out of range, and ValueError for values of another number.
@@ -46,15 +46,27 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
         raise ValueError(f"values have shape {values.shape}; expected {(index.size, *rows.shape[1:])}")
     target = np.ascontiguousarray(rows)  # rows themselves, where they lie in order
     values = values.copy() if np.may_share_memory(target, values) else np.ascontiguousarray(values)
-    named, slots = many_valued(index) if rows.real.dtype == np.float32 else (index[:0], None)
-    if slots is not None:
-        wide = target[named].astype(np.result_type(rows.dtype, np.float64))
-        _add(wide, slots, values)
-        target[named] = wide
-        index = np.where(slots < 0, index, -1)
-    _add(target, index, values)
+    if rows.real.dtype != np.float32:
+        _add(target, index, values)
+    elif rows.size <= values.size:
+        wide = target.astype(np.result_type(rows.dtype, np.float64))
+        _add(wide, index, values)
+        target[...] = wide
+    else:
+        _add_to_some(target, index, values)
     if target is not rows:
         rows[...] = target
+
+
+def _add_to_some(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
+    """Add to rows of which many get no value."""
+    named, places = many_valued(index)
+    if places is not None:
+        wide = rows[named].astype(np.result_type(rows.dtype, np.float64))
+        _add(wide, places, values)
+        rows[named] = wide
+        index = np.where(places < 0, index, -1)
+    _add(rows, index, values)
 
 
 def many_valued(index: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -25,10 +25,10 @@ def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> 
     first, count = dims[0], len(dims)
     adjacent = dims[-1] - first + 1 == count
     if not adjacent or (count > 1 and not target.flags.c_contiguous):
-        wide = target.astype(np.result_type(target, np.float64)) if _rounds(target, values.size) else target
-        np.add.at(wide, indices, values)
-        if wide is not target:
-            target[...] = wide
+        if _rounds(target, values.size):
+            target[...] = _sums(target, indices, values)
+        else:
+            np.add.at(target, indices, values)
         return
     sizes = target.shape[first : first + count]
     arrays = [_from_front(indices[dim], target.shape[dim], dim) for dim in dims]
@@ -54,14 +54,20 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
     if accumulate.takes(rows, values):
         accumulate.add_rows(rows, index, values)
         return
-    many, places = accumulate.many_valued(index) if _rounds(rows, index.size) else (index, None)
-    if places is None:
+    if not _rounds(rows, index.size):
         np.add.at(rows, index, values)
-        return
-    wide = rows[many].astype(np.result_type(rows, np.float64))
-    np.add.at(wide, places[places >= 0], values[places >= 0])
-    np.add.at(rows, index[places < 0], values[places < 0])
-    rows[many] = wide
+    elif rows.size <= values.size:
+        rows[...] = _sums(rows, index, values)
+    else:
+        named, places = np.unique(index, return_inverse=True)
+        rows[named] = _sums(rows[named], places, values)
+
+
+def _sums(rows: np.ndarray, index: Any, values: np.ndarray) -> np.ndarray:
+    """The rows and what is added to them, in float64."""
+    wide = rows.astype(np.result_type(rows, np.float64))
+    np.add.at(wide, index, values)
+    return wide
 
 
 def _rounds(target: np.ndarray, count: int) -> bool:

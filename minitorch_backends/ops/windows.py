@@ -136,7 +136,7 @@ def unfold_windows(input: Array, at: Windows):
 
 
 _FEW = 12
-"""Windows that see a place, of which float32 sums one after the other lose at most 3 units in the last place."""
+"""Numbers that float32 adds one after the other and loses at most 3 units in the last place."""
 
 
 def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
@@ -165,7 +165,12 @@ def fold_windows(input: Array, at: Windows):
 def sum_windows(input: Array, at: Windows):
     """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
     input = input.astype(np.int64) if input.dtype.kind in "iu" else input
-    seen = windows(_widened(input, at, 0), at.kernel, at.output, Steps(at.stride, at.padding, at.dilation))
+    wide, total = _widened(input, at, 0), None
+    if math.prod(at.kernel) <= _FEW:
+        for _, place in at.taps():
+            total = wide[place].copy(order="K") if total is None else np.add(total, wide[place], out=total)
+        return total
+    seen = windows(wide, at.kernel, at.output, Steps(at.stride, at.padding, at.dilation))
     if np.moveaxis(input, 1, -1).flags.c_contiguous:  # channels stay last
         seen = np.moveaxis(seen, 1, -1)
         return np.moveaxis(np.asarray(sum_over(seen, tuple(range(1, 1 + len(at.kernel))))), -1, 1)

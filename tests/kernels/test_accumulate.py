@@ -7,13 +7,13 @@ from minitorch_backends.kernels import accumulate, threading
 
 
 def added(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The rows after all additions: float32 in float64 where a row has more than a few, rounded once."""
+    """The rows after all additions: float32 in float64 where a row gets many, or rows are few, and rounded once."""
     one_by_one, wide = rows.copy(), rows.astype(np.result_type(rows, np.float64))
     np.add.at(one_by_one, index, values)
     if rows.real.dtype != np.float32:
         return one_by_one
     np.add.at(wide, index, values)
-    many = np.bincount(index, minlength=len(rows)) > accumulate.FEW
+    many = np.bincount(index, minlength=len(rows)) > (-1 if rows.size <= values.size else accumulate.FEW)
     return np.where(many.reshape(-1, *(1,) * (rows.ndim - 1)), wide.astype(rows.dtype), one_by_one)
 
 
