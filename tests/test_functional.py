@@ -114,3 +114,17 @@ def test_more_products_and_powers() -> None:
     assert mt.sinc(mt.tensor(z))._array == pytest.approx(np.sinc(z))
     first, last = mt.ones(2, 3), mt.ones(1, 3)
     assert mt.diff(first, 0, 0, prepend=last).shape == (2, 3), "differences of order 0 are the input"
+
+
+def test_weights_do_not_widen_losses() -> None:
+    x, weight = mt.tensor([[0.25, 0.75]]), mt.tensor([2.0, 4.0], dtype=mt.float64)
+    found = F.binary_cross_entropy(x, x, weight)
+    assert found.dtype is mt.float32
+    assert found.item() == pytest.approx(3 * -(0.25 * np.log(0.25) + 0.75 * np.log(0.75)))
+    for options in ({"weight": weight}, {"pos_weight": weight}):
+        assert F.binary_cross_entropy_with_logits(x, x, **options).dtype is mt.float32
+    for loss in (F.mse_loss, F.smooth_l1_loss):
+        assert loss(mt.tensor([1, 2]), mt.tensor([1.5, 2.0])).dtype is mt.float32
+        assert loss(mt.tensor([0.5]), mt.tensor([True])).item() in (0.25, 0.125)
+        with pytest.raises(RuntimeError, match="expected a floating input or target"):
+            loss(mt.tensor([1]), mt.tensor([2]))

@@ -110,7 +110,10 @@ def test_the_slope_of_sinc_is_exact_where_its_terms_cancel(size: float) -> None:
         (lambda: mt.histc(mt.ones(3), 3, 2, 1), "max must be larger than min"),
         (lambda: mt.histc(mt.tensor([1.0, float("inf")]), 3), "is not finite"),
         (lambda: mt.cov(mt.ones(2, 2, 2)), "two or fewer dimensions but got 3"),
-        (lambda: mt.cov(mt.ones(2, 3), fweights=mt.ones(3)), "fweights to be 3 numbers from 0, integers"),
+        (
+            lambda: mt.cov(mt.ones(2, 3), fweights=mt.ones(3)),
+            "fweights must be 3 non-negative integers, got mt.float32",
+        ),
         (lambda: mt.corrcoef(mt.ones(2, 2, 2)), "two or fewer dimensions but got 3"),
         (lambda: mt.trapezoid(mt.ones(3), mt.ones(4)), "one `x` value for each sample point, 3, and got 4"),
         (lambda: mt.searchsorted(mt.ones(2, 3), mt.ones(3, 3)), "first N-1 dimensions"),

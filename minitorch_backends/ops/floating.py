@@ -20,13 +20,15 @@ def floating_composite(
     reference: Callable[..., Any],
     samples: Callable[..., Any],
     takes: str = "f",
+    also: str = "",
     widen: bool | tuple[str, ...] = False,
     product: str | None = None,
     tested_as: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A composite, no method, that refuses a first argument of a type that it does not take, as ops do.
 
-    The function raises RuntimeError for other dtypes and TypeError for what is no Tensor.
+    The function raises RuntimeError for other dtypes and TypeError for what is no Tensor. It checks itself whether the
+    categories `also` go with its other arguments.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,7 +40,7 @@ def floating_composite(
             input = args[0] if args else named.get(first)
             if not isinstance(input, Tensor):
                 raise not_a_tensor(name, first, input)
-            if EVERY_CATEGORY[dtype_of(input._array).category] not in takes:
+            if EVERY_CATEGORY[dtype_of(input._array).category] not in takes + also:
                 raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
             return function(*args, **named)
 

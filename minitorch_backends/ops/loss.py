@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import warn_caller
+from ..dtypes import bool_
 from ..op import Array, op
 from ..samples import Sample, between, pairs, sample
 from ..tensor import Tensor
@@ -100,7 +101,15 @@ def _averaged(name: str, loss: Tensor, weight: Tensor | None, reduction: str) ->
 # Distances
 
 
+def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
+    """input - target, one of which must be floating; booleans count as 0 and 1."""
+    if not (input.is_floating_point() or target.is_floating_point()):
+        raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected a floating input or target")
+    return input - (target.to(input.dtype) if target.dtype is bool_ else target)
+
+
 @floating_composite(
+    also="i",
     widen=True,
     reference=lambda input, target, reduction="mean": reduced_array(np.square(input - target), reduction),
     samples=compared(-2, 2, -2, 2),
@@ -108,7 +117,7 @@ def _averaged(name: str, loss: Tensor, weight: Tensor | None, reduction: str) ->
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)**2, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("mse_loss", input, target)
-    return _averaged("mse_loss", (input - target).square(), weight, reduction)
+    return _averaged("mse_loss", _difference("mse_loss", input, target).square(), weight, reduction)
 
 
 @floating_composite(
@@ -141,14 +150,14 @@ def _smooth_l1_reference(input: Any, target: Any, reduction: str = "mean", beta:
 
 
 @floating_composite(
-    widen=True, reference=_smooth_l1_reference, samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0})
+    also="i", widen=True, reference=_smooth_l1_reference, samples=compared(-2, 2, -3, 2, {"beta": 0.37}, {"beta": 0.0})
 )
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """With d = |input - target|: d**2 / (2 beta) below `beta`, and d - beta / 2 from there on (Girshick, 2015)."""
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta, and got {beta}")
     _warn_of_broadcast("smooth_l1_loss", input, target)
-    difference = input - target
+    difference = _difference("smooth_l1_loss", input, target)
     if beta == 0:
         return reduced(difference.abs(), reduction)
     square, rest = _square_and_rest(difference, beta)
@@ -169,7 +178,7 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
-    square, rest = _square_and_rest(input - target, delta)
+    square, rest = _square_and_rest(_difference("huber_loss", input, target), delta)
     return reduced(_weighted("huber_loss", square * 0.5 + rest * delta, weight), reduction)
 
 
@@ -192,6 +201,8 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
 
     With `log_target` the target is a logarithm too. The reduction "batchmean" divides the sum by the batch's size.
     """
+    if not target.is_floating_point():
+        raise RuntimeError(f"kl_div(): target must be a floating tensor, got {target.dtype!r}; use target.float()")
     if log_target:
         loss = target.exp() * (target - input)
     else:
@@ -244,7 +255,7 @@ def binary_cross_entropy(
     _refuse_broadcast("binary_cross_entropy", input, target)
     _refuse_wider("binary_cross_entropy", input, weight, "weight")
     loss = binary_cross_entropy_terms(input, target)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
 def _refuse_broadcast(name: str, input: Tensor, target: Tensor) -> None:
@@ -292,9 +303,10 @@ def binary_cross_entropy_with_logits(
     _refuse_broadcast(name, input, target)
     _refuse_wider(name, input, weight, "weight")
     _refuse_wider(name, input, pos_weight, "pos_weight")
-    positive: Any = 1 if pos_weight is None else (pos_weight - 1) * target + 1
-    loss = (1 - target) * input - positive * logsigmoid(input)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    certain, contrary = logsigmoid(input), (1 - target) * input
+    positive: Any = 1 if pos_weight is None else (pos_weight.to(certain.dtype) - 1) * target + 1
+    loss = contrary - positive * certain
+    return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
 
 
 @floating_composite(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.half_types import product_precision, rounding_once, widened
-from ..dtypes import FLOATING, get_default_dtype, promote_types
+from ..dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -242,7 +242,7 @@ def _covariances(
     input = input.to(get_default_dtype()) if input.dtype.category < FLOATING else input
     rows = input.reshape(1, -1) if input.ndim < 2 else input
     dtype = rows.dtype.to_real()
-    if aweights is not None and aweights.is_floating_point():
+    if aweights is not None:
         dtype = promote_types(dtype, aweights.dtype)
     weights = _of_observations(rows.shape[1], fweights, aweights).to(dtype)
     total = weights.sum()
@@ -257,12 +257,11 @@ def _of_observations(count: int, fweights: Tensor | None, aweights: Tensor | Non
     weights = adopt(np.ones(count))
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
-            fits = given.shape == (count,) and not bool((given < 0).any())
-            whole = name == "fweights"
-            if not fits or (whole and given.dtype.category >= FLOATING):
+            category = INTEGER if name == "fweights" else FLOATING
+            if given.shape != (count,) or given.dtype.category != category or (given < 0).any():
+                kind = "integers" if category == INTEGER else "floating numbers"
                 raise RuntimeError(
-                    f"cov(): expected {name} to be {count} numbers from 0{', integers,' * whole} and got "
-                    f"{given.dtype!r}{list(given.shape)}"
+                    f"cov(): {name} must be {count} non-negative {kind}, got {given.dtype!r}{list(given.shape)}"
                 )
             weights = weights * given
     return weights
@@ -314,8 +313,8 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) 
     """The sums of neighbours along a dimension, how far these lie apart, and the dimension."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): expected x or dx, and got both")
-    if y._array.dtype.kind == "b":
-        raise RuntimeError(f"{name}() is not implemented for {y.dtype!r}; expected integer, floating, complex tensors")
+    if any(each is not None and each.dtype is bool_ for each in (y, x)):
+        raise RuntimeError(f"{name}() is not implemented for mt.bool; expected integer, floating, complex tensors")
     if not y.ndim:
         raise IndexError(f"{name}(): expected y of at least one dimension, and got a 0-dim tensor; use reshape(1)")
     dim = wrap_dim(dim, y.ndim)
