@@ -9,7 +9,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
-from minitorch_backends.kernels.registry import kernels
+from minitorch_backends.autograd.trail import current_module
+from minitorch_backends.explain import records
+from minitorch_backends.kernels.errors import errors_of
+from minitorch_backends.kernels.registry import Call, kernels, observe
 from minitorch_backends.utils.checkpoint import checkpoint
 
 pytestmark = pytest.mark.usefixtures("default_flags")
@@ -93,6 +96,33 @@ def test_what_is_computed_again_in_backward_has_names(images: Any) -> None:
         checkpoint(layer, images, use_reentrant=False).sum().backward()
     assert {entry.module for entry in log} == {""}
     assert [entry.direction for entry in log][:1] == ["forward"]
+
+
+def test_errors_of_calls_are_those_to_the_definition(net: Net, images: Any) -> None:
+    """Which kernels compute in float64 themselves, packed weights, half types and complex numbers included."""
+    seen: list[str] = []
+
+    def compare(call: Call) -> None:
+        definition = kernels[call.kernel].reference(*call.arrays, **call.keywords)
+        several = isinstance(call.result, tuple)
+        pairs = zip(*((each if several else (each,)) for each in (call.result, definition)), strict=True)
+        wanted = max(np.linalg.norm((x.astype(y.dtype) - y).ravel()) / np.linalg.norm(y.ravel()) for x, y in pairs)
+        assert errors_of(call)["relative"] == pytest.approx(wanted, rel=1e-3), call.kernel
+        seen.append(call.kernel)
+
+    x = mt.randn(5, 8)
+    with backends.flags(fp32_precision="bf16"), observe(compare):
+        net(images).sum().backward()
+        with mt.no_grad():
+            net(images)
+            nn.Linear(8, 300)(mt.randn(300, 8))
+        x.to(mt.complex64) @ x.to(mt.complex64).mT
+        mt.addmm(x.half(), x.half(), x[:, :8].half().mT @ x.half())
+        with backends.cuda.matmul.flags(allow_fp16_accumulation=True):
+            x.half() @ x.half().mT
+        x.double() @ x.double().mT
+    assert {"conv", "attention", "attention_gradient", "recurrence", "recurrence_gradient"} <= {*seen}
+    assert {"matmul", "linear", "addmm", "half_matmul"} <= {*seen}
 
 
 @pytest.mark.parametrize("precision", ["ieee", "bf16x3", "tf32", "bf16"])
@@ -179,6 +209,25 @@ def test_each_layer_alone_at_a_lower_precision(net: Net, images: Any) -> None:
     assert text[5].startswith("(itself)  ")
     assert text[6].startswith("(all of it)  ")
     assert f'"module": "body.0",\n  "precision": "{found[0].precision}"' in found.to_json()
+
+
+@pytest.mark.parametrize("base", ["ieee", "bf16"])
+def test_only_the_layer_in_question_is_compared_with_float64(
+    net: Net, images: Any, monkeypatch: pytest.MonkeyPatch, base: str
+) -> None:
+    compared: list[str | None] = []
+
+    def errors_of(call: Call) -> dict[str, float]:
+        compared.append(current_module())
+        return {"relative": 0.0}
+
+    monkeypatch.setattr(records, "errors_of", errors_of)
+    with backends.flags(fp32_precision=base):
+        *alone, whole = explain.sensitivity(net, images, precisions="bf16")
+    names = [each.module for each in alone for _ in range(each.calls)]
+    assert compared[: len(names)] == names
+    assert sorted(map(str, compared[len(names) :])) == sorted(map(str, names))
+    assert whole.calls == len(names)
 
 
 def test_layers_are_lowered_whatever_the_flags_say(images: Any) -> None:
