@@ -35,6 +35,9 @@ _PARTS_FLUSHED = 2
 """All flushed parts of one value are less than 2 ** (_LEAST_NORMAL + this)."""
 _STEPS_FLUSHED = 5
 """Steps of all terms, each of which may flush its sum, are at most 2 ** this for each product."""
+_LOSE_PARTS = ("bf16", "bf16x3")
+"""Precisions whose small parts are rounded, and lost. Others cut parts off the bits (`packing.cut_parts`), where those
+that a part does not hold get into its neighbour."""
 _UNITS = 25
 """Binades from what is flushed to results whose rounding hides it: 24 bits, and one for what is rounded before."""
 _SPLIT_OVERFLOW = 0x7F7F8000  # bits of the least float32 that rounds to Inf in bf16
@@ -77,7 +80,7 @@ def _underflow(precision: str, least_a: int, least_b: int) -> str | None:
         return None
     floor = _floor(precision)
     for least in (least_a, least_b):
-        if least and _exponent(least) < floor:
+        if _has_small_parts(precision, least):
             return f"an operand holds {_value(least):.3g}, of which parts are flushed to zero, as below 2**{floor}"
     least = _exponent(least_a) + _exponent(least_b)
     if least < _LEAST_PRODUCT and least_a and least_b:
@@ -95,14 +98,22 @@ def certain_from(precision: str, depth: int, found_a: int, found_b: int) -> floa
         return 0.0
     if sentence != _underflow(precision, found_a & 0xFFFFFFFF, found_b & 0xFFFFFFFF):
         raise Refused(sentence)
+    if precision not in _LOSE_PARTS and (_has_small_parts(precision, found_a) or _has_small_parts(precision, found_b)):
+        raise Refused(sentence)
     return 2.0 ** (_flushed(precision, depth, found_a, found_b) + _UNITS)
+
+
+def _has_small_parts(precision: str, found: int) -> bool:
+    """Whether an operand with these magnitudes holds values of which parts are subnormal."""
+    least = found & 0xFFFFFFFF
+    return least != 0 and _exponent(least) < _floor(precision)
 
 
 def _flushed(precision: str, depth: int, found_a: int, found_b: int) -> int:
     """The exponent of a bound of all that a result may lose: flushed parts times the other factors, and sums."""
     lost = _LEAST_NORMAL + _STEPS_FLUSHED
     for found, other in ((found_a, found_b), (found_b, found_a)):
-        if _exponent(found & 0xFFFFFFFF) < _floor(precision):
+        if _has_small_parts(precision, found):
             lost = max(lost, _LEAST_NORMAL + _PARTS_FLUSHED + _exponent(other >> 32) + 1)
     return lost + depth.bit_length() + 2
 

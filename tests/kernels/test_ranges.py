@@ -20,8 +20,8 @@ from minitorch_backends.kernels.rounding import round_to
 from .. import reference
 from .test_matmul import IMPLEMENTATIONS, normal, rounding_errors, run
 
-TINY = np.float32(3e-42)
-"""A subnormal number, which bf16 parts hold only as another one."""
+TINY = np.uint32(0x000A7F80).view(np.float32)
+"""A subnormal number, about 1e-39, of whose bits the lower half is an infinity in bf16: none may get into a part."""
 
 
 def _one(a: np.ndarray, b: np.ndarray) -> None:
