@@ -752,6 +752,9 @@ def test_gradients_that_depend_on_how_equal_values_are_turned_are_not_finite_by_
     first, second = (mt.tensor(random(3, 3, seed=seed)) for seed in (0, 1))
     loss = (((U * S) @ Vh) * first).sum() + ((U @ Vh) * second).sum()
     assert mt.autograd.grad(loss, A)[0].isnan().any()
+    singular = mt.diag(mt.tensor([1.0, 0, 0], dtype=mt.float64)).requires_grad_()
+    U, S, Vh = linalg.svd(singular)
+    assert mt.autograd.grad(((U * S) @ Vh).sum(), singular)[0].isnan().any()
 
 
 @pytest.mark.parametrize("precision", ["ieee", "tf32", "fp16", "bf16x3"])

@@ -51,7 +51,7 @@ def _eigh_gradient(g: tuple, out: tuple) -> Tensor:
         equal = equal_values(w, skew, turned)
         inner = inner + over_differences(skew, w, equal)
         if equal is not None:
-            inner = inner + through_values(turned, gw, equal)
+            inner = inner + through_values(turned, w, gw, equal)
     return V @ inner @ adjoint(V)
 
 

@@ -4,8 +4,8 @@ Vectors of equal values may be turned into each other. The gradient of a loss th
 there: the skew-Hermitian part of V.H gV, which vanishes, over a difference that vanishes too. Its limit depends on the
 loss. Let that use the vectors in one product V f(w) V.H (or U f(S) V.H). Then V.H gV has the Hermitian part f X, where
 X is the gradient of the product between the vectors; the values have the gradient f' diag(X), and the limit is f' X.
-So the ratio f' / f is found on the diagonal. Where the Hermitian part vanishes, so does the limit. Where it does not,
-and the diagonals are not in one ratio, the limit is not known: the gradient is NaN.
+So the ratio f' / f is found on the diagonal. Where the Hermitian part vanishes, so does the limit, unless f does, as of
+values of 0. Then, and where the diagonals are not in one ratio, the limit is not known: the gradient is NaN.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _sizes(matrix: np.ndarray) -> np.ndarray:
     return np.maximum(columns[..., None, :], columns[..., :, None])
 
 
-def through_values(turned: Tensor, of_values: Tensor, equal: np.ndarray) -> Tensor:
-    """The limit of the gradient between the vectors of `equal` values, from `turned`, V.H gV, and the gradient of the
+def through_values(turned: Tensor, w: Tensor, of_values: Tensor, equal: np.ndarray) -> Tensor:
+    """The limit of the gradient between the vectors of `equal` values w, from `turned`, V.H gV, and the gradient of the
     values; 0 elsewhere."""
     blocks = adopt(equal.astype(of_values._array.dtype))
     diagonal, even = turned.diagonal(0, -2, -1).real, (turned + adjoint(turned)) / 2
@@ -64,8 +64,9 @@ def through_values(turned: Tensor, of_values: Tensor, equal: np.ndarray) -> Tens
     rest = np.abs(of_values._array - ratios._array[..., 0] * diagonal._array)
     exact = rest <= 8 * small**0.5 * np.abs(of_values._array)
     known = np.all(exact[..., None, :] | ~equal, -1, keepdims=True) & (squares._array > (8 * small * sizes) ** 2)
-    between = equal & ~np.eye(equal.shape[-1], dtype=bool) & (np.abs(even._array) > 8 * small * sizes)
-    return (even * ratios.where(adopt(known), np.nan)).where(adopt(between), 0)
+    hidden = np.any(((w._array == 0) & (of_values._array != 0))[..., None, :] & equal, -1, keepdims=True)  # f(0) = 0
+    between = equal & ~np.eye(equal.shape[-1], dtype=bool) & ((np.abs(even._array) > 8 * small * sizes) | hidden)
+    return (even * ratios.where(adopt(known & ~hidden), np.nan)).where(adopt(between), 0)
 
 
 def quotient(a: Tensor, b: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def _svd_gradient(g: tuple, out: tuple, full_matrices: bool) -> Tensor:
     inner = inner + gS.to(turned_u.dtype).diag_embed()
     if equal is not None:
         between = adopt((equal & ~np.eye(k, dtype=bool)).astype(S._array.dtype))
-        inner = inner + quotient(skew_u * between, total) + through_values(turned_u, gS, equal)
+        inner = inner + quotient(skew_u * between, total) + through_values(turned_u, S, gS, equal)
     if kind.kind == "c":
         refuse_phases("svd_backward", "singular vectors", (turned_u + turned_v).diagonal(0, -2, -1), gU, gVh)
         inner = inner + quotient(skew_u.diagonal(0, -2, -1), 2 * S).diag_embed()
