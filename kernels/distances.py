@@ -15,6 +15,7 @@ from . import threading
 from .elementwise import in_order
 from .gemm.workspace import address_of, empty
 from .kinds import FLOATS
+from .shapes import expect
 
 __all__ = ["distances", "takes", "weighted_differences"]
 
@@ -31,6 +32,7 @@ def takes(x: np.ndarray, y: np.ndarray, *weights: np.ndarray) -> bool:
 def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(batch, m, n): the Euclidean norm of x[i] - y[j], its squares summed in float64."""
     (batch, m, size), n = x.shape, y.shape[1]
+    expect("y", y, (batch, n, size), x.dtype)
     out = empty((batch, m, n), x.dtype)
     x, turned = np.ascontiguousarray(x), in_order(y.transpose(0, 2, 1))
     _run("distances", (x, turned, out), batch, m, n, size)
@@ -40,6 +42,8 @@ def distances(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def weighted_differences(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """(batch, m, size): the sums over j of weights[i, j] * (x[i] - y[j]), in float64."""
     (batch, m, size), n = x.shape, y.shape[1]
+    expect("y", y, (batch, n, size), x.dtype)
+    expect("weights", weights, (batch, m, n), x.dtype)
     out = empty((batch, m, size), x.dtype)
     arrays = (*map(np.ascontiguousarray, (weights, x, y)), out)
     _run("add_differences", arrays, batch, m, n, size)

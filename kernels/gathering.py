@@ -12,6 +12,7 @@ import numpy as np
 
 from . import threading
 from .gemm.workspace import address_of, empty
+from .shapes import expect
 
 __all__ = ["gathered", "scattered"]
 
@@ -28,6 +29,7 @@ def gathered(x: np.ndarray, index: np.ndarray, skip: int | None = None, negative
     """x[o, index[o, w, i], i] for each place of the index, and 0 where that is `skip`; or minus that, of real x.
     None where the index names no element."""
     (outer, count, inner), wanted = x.shape, index.shape[1]
+    expect("index", index, (outer, wanted, inner), np.int64)
     out = np.empty(index.shape, x.dtype) if index.size < _NUMBERS else empty(index.shape, x.dtype)
     return out if _run("gather", x, index, out, (outer * wanted, wanted, count, inner), skip, negative) else None
 
@@ -38,6 +40,8 @@ def scattered(
     """Zeros (outer, count, inner) with values[o, w, i] at [o, index[o, w, i], i], the last one of several, but none
     where the index is `skip`; or minus that. None where the index names no element."""
     outer, wanted, inner = index.shape
+    expect("index", index, index.shape, np.int64)
+    expect("values", values, index.shape, values.dtype)
     out = empty((outer, count, inner), values.dtype)
     return out if _run("scatter", values, index, out, (outer, wanted, count, inner), skip, negative) else None
 

@@ -15,6 +15,7 @@ import numpy as np
 from . import threading
 from .gemm.workspace import address_of, empty
 from .kinds import FLOATS
+from .shapes import expect
 
 __all__ = ["add_at", "largest", "takes"]
 
@@ -65,6 +66,7 @@ def add_at(values: np.ndarray, indices: np.ndarray, count: int) -> np.ndarray:
     """
     images = math.prod(values.shape[:2])
     out = empty((*values.shape[:2], count), values.dtype)
+    expect("indices", indices, values.shape, np.int64)
     indices, outside = np.ascontiguousarray(indices), np.empty(images, np.int64)
     places = (address_of(array) for array in (values, indices, out, outside))
     spread = _loops().Spread(*places, values.size // max(images, 1), count)

@@ -14,6 +14,7 @@ import numpy as np
 from . import threading
 from .gemm.workspace import address_of, empty
 from .kinds import FLOATS
+from .shapes import expect, expect_indices
 
 __all__ = ["back", "resampled", "takes"]
 
@@ -38,6 +39,9 @@ def back(array: np.ndarray, size: int, places: np.ndarray, shares: np.ndarray) -
 
 def _run(transposed: bool, array: np.ndarray, count: int, places: np.ndarray, shares: np.ndarray) -> np.ndarray:
     lead, size, rest = array.shape
+    expect_indices("places", places, count if transposed else size)
+    expect("places", places, (len(shares), size if transposed else count), np.int64)
+    expect("shares", shares, places.shape, shares.dtype)
     out = empty((lead, count, rest), array.dtype)
     array, places = np.ascontiguousarray(array), np.ascontiguousarray(places)
     shares = np.ascontiguousarray(shares, array.dtype)

@@ -32,6 +32,8 @@ def leading(rows: np.ndarray, count: int, largest: bool) -> tuple[np.ndarray, np
     rows: (lead, size) with size >= count. Returns two arrays (lead, count), the second of int64.
     """
     lead, size = rows.shape
+    if not 0 < count <= min(size, _MOST):
+        raise ValueError(f"count must be from 1 to {min(size, _MOST)}, got {count}")
     rows = np.ascontiguousarray(rows)
     values, places = empty((lead, count), rows.dtype), empty((lead, count), np.dtype(np.int64))
     addresses = (address_of(each) for each in (rows, values, places))

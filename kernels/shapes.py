@@ -1,11 +1,14 @@
-"""Shapes of arrays that meet."""
+"""Shapes of arrays that meet, and what loops expect of arrays before they read memory at an address."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Any
 
-__all__ = ["broadcast_shapes"]
+import numpy as np
+
+__all__ = ["broadcast_shapes", "expect", "expect_indices"]
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -19,3 +22,17 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
             raise ValueError(f"shapes {', '.join(map(str, map(tuple, shapes)))} could not be broadcast together")
         found.append(wanted.pop() if wanted else 1)
     return tuple(reversed(found))
+
+
+def expect(name: str, array: np.ndarray, shape: Sequence[int], dtype: Any) -> None:
+    """Raise ValueError unless an array has the shape and type as which loops read the memory at its address."""
+    if array.shape != tuple(shape) or array.dtype != dtype:
+        raise ValueError(f"{name} must be {np.dtype(dtype)}{list(shape)}, got {array.dtype}{list(array.shape)}")
+
+
+def expect_indices(name: str, index: np.ndarray, count: int) -> None:
+    """Raise ValueError unless these are integers of 64 bits from 0 to count - 1."""
+    if index.dtype != np.int64:
+        raise ValueError(f"{name} must be int64, got {index.dtype}")
+    if index.size and not (index.min() >= 0 and index.max() < count):
+        raise ValueError(f"{name} must be from 0 to {count - 1}, got {index.min()} to {index.max()}")

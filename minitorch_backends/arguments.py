@@ -260,7 +260,11 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin in (tuple, list, Sequence):
         return isinstance(value, (tuple, list)) and all(_fits(each, members[0]) for each in value if members)
     if kind in _CONVERSIONS:
-        return not isinstance(value, (str, bytes)) and _converts(value, _CONVERSIONS[kind])
+        return (
+            not isinstance(value, (str, bytes))
+            and not getattr(value, "ndim", 0)
+            and _converts(value, _CONVERSIONS[kind])
+        )
     if kind is bool:
         return isinstance(value, (bool, np.bool_))
     if kind is np.ndarray:  # `Array`

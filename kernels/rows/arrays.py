@@ -13,6 +13,7 @@ import numpy as np
 from .. import threading
 from ..elementwise.arrays import is_half, readable
 from ..gemm.workspace import address_of, empty
+from ..shapes import expect
 
 __all__ = [
     "FLOAT32",
@@ -215,6 +216,8 @@ def run(
     the plan's weights say, or for columns one of each for rows that share it, zeros that are added to.
     """
     first = np.ascontiguousarray(first)
+    if second is not None:
+        expect("second", second, first.shape, first.dtype)
     second = first if second is None else np.ascontiguousarray(second)
     if out is None:
         out = np.empty(first.shape, first.dtype) if first.nbytes < _ALIGNED else empty(first.shape, first.dtype)

@@ -97,7 +97,7 @@ def roll(input: Array, shifts, dims=()):
     Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift for each dim.
     """
     shifts = tuple(map(as_int, _dims_tuple(shifts)))
-    if dims is None or dims == ():
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
         if len(shifts) != 1:
             raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions must align, and no dims were given")
         return np.roll(input, shifts[0])
