@@ -17,7 +17,7 @@ def main() -> int:
     options = parser.parse_args()
     kinds: Counter[str] = Counter()
     ran = 0
-    for find in fuzz(options.seed, options.start, 1, options.cases, options.seconds, options.only):
+    for find in fuzz(options.seed, options.start, options.cases, options.seconds, options.only):
         if isinstance(find, int):
             ran += find
             continue

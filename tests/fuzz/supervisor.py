@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from .worker import SECONDS
 
-__all__ = ["Find", "fuzz"]
+__all__ = ["Find", "fuzz", "watched"]
 
 CASES = 2000
 """How many cases one process runs, before a fresh one takes over."""
@@ -29,32 +29,30 @@ class Find(NamedTuple):
         return re.sub(r"\d+(?!\d*:)|'[^']*'|\[[^]]*\]|\([^)]*\)", "*", self.fault)[:160]
 
 
-def fuzz(
-    seed: int, start: int = 0, step: int = 1, count: int = 0, seconds: float = 0, only: str = ""
-) -> Iterator[Find | int]:
+def fuzz(seed: int, start: int = 0, count: int = 0, seconds: float = 0, only: str = "") -> Iterator[Find | int]:
     """Run `count` cases, or as many as `seconds` allow; yield the finds, and after each process its number of cases."""
     end, ran = time.monotonic() + seconds, 0
     while ran < count or time.monotonic() < end:
-        for find in _run(seed, start + ran * step, step, min(count - ran, CASES) if count else CASES, only):
+        numbers = seed, start + ran, min(count - ran, CASES) if count else CASES
+        for find in watched([sys.executable, "-m", "tests.fuzz.worker", *map(str, numbers), only]):
             if isinstance(find, int):
                 ran += find
             yield find
 
 
-def _run(seed: int, start: int, step: int, count: int, only: str) -> Iterator[Find | int]:
-    """Run cases in one process; yield the finds, at last the number of cases."""
-    command = [sys.executable, "-m", "tests.fuzz.worker", *map(str, (seed, start, step, count)), only]
+def watched(command: list[str]) -> Iterator[Find | int]:
+    """Run a worker; yield the finds, at last the number of cases."""
     ran, code, finished = 0, "", False
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        for line in process.stdout:  # type: ignore[union-attr]
-            record = json.loads(line)
-            if "code" in record:
-                code, ran = record["code"], ran + 1
-            elif "fault" in record:
-                yield Find(code, record["fault"])
-            finished = finished or "done" in record
-        status = process.wait()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            for line in process.stdout:  # type: ignore[union-attr]
+                record = json.loads(line)
+                if "code" in record:
+                    code, ran = record["code"], ran + 1
+                elif "fault" in record:
+                    yield Find(code, record["fault"])
+                finished = finished or "done" in record
+            status = process.wait()
         errors.seek(0)
         trace = errors.read()
     if not finished:
