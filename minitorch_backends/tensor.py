@@ -187,7 +187,7 @@ class Tensor:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """What a function of NumPy made of this tensor, as a tensor."""
+        """What a function of NumPy made of this tensor, as a tensor. Booleans stay so, of which torch makes bytes."""
         return adopt(canonical(np.asarray(array)))
 
     def __dlpack__(self, **options: Any) -> Any:
