@@ -18,11 +18,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, SourceFileLoader
 from types import FrameType, ModuleType
 from typing import Any
 
-__all__ = ["await_before_fork", "first_use", "load", "stopwatch"]
+__all__ = ["await_before_fork", "first_use", "importing", "load", "stopwatch"]
 
 
 _PACKAGE = __name__.partition(".")[0]
@@ -67,10 +67,28 @@ def first_use() -> Iterator[None]:
         _thread.seconds += time.perf_counter() - start
 
 
+@contextlib.contextmanager
+def importing(*libraries: str) -> Iterator[None]:
+    """Import libraries in the block. Where that fails, as for want of memory, the next attempt imports them anew: what
+    was imported of them is forgotten, but for complete extension modules, which a process can initialise once only."""
+    with first_use(), _importing:
+        before = set(sys.modules)
+        try:
+            yield
+        except BaseException:
+            for name in sys.modules.keys() - before:
+                spec = getattr(sys.modules[name], "__spec__", None)
+                if name.partition(".")[0] in libraries and not isinstance(
+                    getattr(spec, "loader", None), ExtensionFileLoader
+                ):
+                    del sys.modules[name]
+            raise
+
+
 @functools.cache
 def load(name: str) -> ModuleType:
     """Import a module of another library."""
-    with first_use(), _importing:
+    with importing(name.partition(".")[0]):
         return importlib.import_module(name)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from . import cpu, notice, store
-from .first_use import await_before_fork, first_use
+from .first_use import await_before_fork, first_use, importing
 from .locks import open_in_children
 
 
@@ -43,7 +43,7 @@ def _importable() -> Iterator[None]:
         os.environ.update(users)
 
 
-with first_use():
+with importing("numba", "llvmlite"):
     with _importable():
         import llvmlite.binding.ffi
         import numba.core.ccallback

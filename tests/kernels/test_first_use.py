@@ -1,8 +1,10 @@
 """First uses of kernels: whatever a signal handler raises, and whoever forks, the next call is right."""
 
 import contextlib
+import math
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -126,6 +128,25 @@ def test_a_stopwatch_tells_first_uses_apart():
         time.sleep(0.05)
     seconds, inside = elapsed()
     assert seconds < 0.05 <= inside
+
+
+def test_a_library_whose_import_fails_is_imported_anew(tmp_path, monkeypatch):
+    """As for want of memory: what was imported of it before may be half made."""
+    (tmp_path / "halfmade").mkdir()
+    (tmp_path / "halfmade" / "__init__.py").write_text("from . import registry\nregistry.fill()\n")
+    (tmp_path / "halfmade" / "registry.py").write_text(
+        "import math\nentries = []\n"
+        "def fill():\n    entries.append(1)\n    if not hasattr(math, 'memory'):\n        raise MemoryError\n"
+        "    entries.append(2)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MemoryError):
+        first_use.load("halfmade")
+    assert not [name for name in sys.modules if name.startswith("halfmade")]
+    monkeypatch.setattr(math, "memory", True, raising=False)
+    assert first_use.load("halfmade").registry.entries == [1, 2]
+    for name in ("halfmade", "halfmade.registry"):
+        del sys.modules[name]
 
 
 CALLS = """
