@@ -6,6 +6,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import operator
 import re
 import reprlib
@@ -131,9 +132,15 @@ _NEEDS = (
     (r"as an integer|integer is required|indices must be|integer scalar", "int"),
     (r"not iterable|has no len|not subscriptable|unpack non-iterable|argument after \*", "a sequence"),
     (r"has no attribute '(?:_\w+|numpy|dtype|shape|ndim|numel|dim|detach|is_complex|requires_grad)'", "Tensor"),
-    (r"supported between|unsupported operand|bad operand|real number|to a? ?number|string to float", "number"),
+    (r"supported between|unsupported operand|bad operand|multiply sequence", "number"),
+    (r"real number|to a? ?number|string to float", "number"),
+    (r"unhashable type", "a name"),
 )
 """What an argument must be of which Python or NumPy says this."""
+
+
+_KINDS = r"'([\w.]+)' object|'(\w+)' and|and '(\w+)'|(?:not|type) '?(\w+)'?|non-iterable (\w+)|type: '(\w+)'"
+"""Where a message of Python's has the name of a type."""
 
 
 def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
@@ -142,12 +149,12 @@ def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeE
     needed = next((need for pattern, need in _NEEDS if re.search(pattern, text)), None)
     if needed is None:
         return None
-    kinds = re.findall(r"'([\w.]+)' object|'(\w+)' and|and '(\w+)'|(?:not|type) '?(\w+)'?|non-iterable (\w+)", text)
-    mentioned = [kind.rpartition(".")[2] for group in kinds for kind in group if kind] + ["str", "bytes"] * (
-        "string" in text
-    )
-    for parameter, value in given:
-        if type(value).__name__ in mentioned and not (needed == "Tensor" and isinstance(value, Tensor)):
+    kinds = re.findall(_KINDS, text)
+    mentioned = [kind.rpartition(".")[2] for group in kinds for kind in group if kind]
+    mentioned += ["str", "bytes"] * ("string" in text) + ["float", "bool"] * (needed == "int")
+    mentioned += ["tuple", "list"] * ("sequence" in text)
+    for kind, (parameter, value) in itertools.product(mentioned, given):
+        if type(value).__name__ == kind and not (needed == "Tensor" and isinstance(value, Tensor)):
             return _not_a(name, parameter, needed, value)
     for parameter, value in given:
         if isinstance(value, (tuple, list)) and any(type(each).__name__ in mentioned for each in value):
@@ -162,7 +169,7 @@ _TOO_LARGE = re.compile(
 
 def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
     """The sentence about the largest integer, where C or NumPy refused one, or could not allocate as much."""
-    if "maximum supported dimension" in str(error):
+    if re.search("maximum supported dimension|number of dimensions must be within", str(error)):
         return RuntimeError(f"{name}(): tensors have at most 64 dimensions, and the result would have more")
     refused = isinstance(error, OverflowError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error)))
     if not refused and not (isinstance(error, MemoryError) and not str(error)):

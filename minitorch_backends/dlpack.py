@@ -33,6 +33,8 @@ def _code(capsule: Any) -> Any:
 
 def exported(array: np.ndarray, **options: Any) -> Any:
     """A capsule for `from_dlpack` of another library."""
+    if not array.flags.writeable and options.get("max_version") is None:
+        raise BufferError("can't export read-only memory to consumers of DLPack before version 1; use tensor.clone()")
     if array.dtype.name != "bfloat16":
         return array.__dlpack__(**options)
     capsule = array.view(np.int16).__dlpack__(**options)

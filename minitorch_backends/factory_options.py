@@ -84,6 +84,8 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | D
             if layout is not None or pin_memory:
                 _refuse_memory(make.__name__, layout, pin_memory)
             if takes_out and named.get("out") is not None:
+                if requires_grad and isinstance(named["out"], Tensor):
+                    finish(np.empty(0, named["out"]._array.dtype), device, requires_grad)
                 written = _into(named.pop("out"), functools.partial(make, *args), named)
                 return written.requires_grad_() if requires_grad else written
             if takes_out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ def set_printoptions(
         "linewidth": linewidth,
     }
     for name, value in given.items():
+        if value is not None and name != "threshold":
+            index(value)
         if value is not None and value < 0:
             raise ValueError(f"{name} is at least 0, and got {value!r}")
     options = _options if profile is None else _PROFILES[profile]

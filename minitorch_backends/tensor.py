@@ -128,7 +128,7 @@ class Tensor:
     def _wrapped(self, dim: int) -> int:
         """`dim`, once it is known to exist; raises IndexError otherwise."""
         ndim = self._array.ndim
-        if not hasattr(dim, "__index__"):
+        if not hasattr(dim, "__index__") or isinstance(dim, type):
             raise TypeError(f"a dimension must be an int, not {type(dim).__name__} {dim!r}")
         if not -ndim <= dim < ndim:
             raise IndexError(

@@ -128,7 +128,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     flat = normal_(tensor.detach().clone(), generator=generator).reshape(tensor.shape[0], -1)
     wide = flat.shape[0] < flat.shape[1]
     Q, R = qr(flat.mT if wide else flat)
-    Q = Q * R.diagonal().sign()
+    Q = Q * R.diagonal().sgn()
     return tensor.copy_((Q.mT if wide else Q).reshape(tensor.shape)).mul_(gain)
 
 
@@ -174,7 +174,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode {mode!r} is not supported; expected 'fan_in' or 'fan_out'")
-    return calculate_gain(nonlinearity, a) / math.sqrt(_fans(tensor)[mode == "fan_out"])
+    return calculate_gain(nonlinearity, a) / math.sqrt(max(_fans(tensor)[mode == "fan_out"], 1))
 
 
 @argument_errors
@@ -200,11 +200,11 @@ def kaiming_normal_(
 @argument_errors
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform values that keep the variances of activations and of gradients about equal (Glorot and Bengio, 2010)."""
-    bound = gain * math.sqrt(6 / sum(_fans(tensor)))
+    bound = gain * math.sqrt(6 / max(sum(_fans(tensor)), 1))
     return uniform_(tensor, -bound, bound, generator)
 
 
 @argument_errors
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """`xavier_uniform_` with normal values."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / max(sum(_fans(tensor)), 1)), generator)

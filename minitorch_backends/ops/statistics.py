@@ -10,6 +10,7 @@ import numpy as np
 
 from ..autograd.half_types import product_precision, rounding_once, widened
 from ..dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
+from ..from_data import array_from
 from ..op import Array, composite, op
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -65,7 +66,7 @@ def _parts_of(name: str, input: Tensor, q: Any) -> Tensor:
             f"{name}() q tensor must be same dtype as the input tensor, and a number or a vector; got {q.dtype!r}"
             f"{list(q.shape)} for an input of {input.dtype!r}"
         )
-    parts = q.double() if isinstance(q, Tensor) else adopt(np.asarray(q, np.float64))
+    parts = q.double() if isinstance(q, Tensor) else adopt(array_from(q, np.float64))
     if not ((parts._array >= 0) & (parts._array <= 1)).all():
         raise RuntimeError(f"{name}(): q must be in the range [0, 1], got {parts.tolist()}")
     return parts

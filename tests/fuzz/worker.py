@@ -140,6 +140,7 @@ def settings() -> Callable[[], None]:
     before = surroundings()
 
     def restore() -> None:
+        mt.set_printoptions(profile="default")
         if surroundings() == before:
             return
         backends.restore(before["flags"])
