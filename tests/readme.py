@@ -8,7 +8,7 @@ from pathlib import Path
 from minitorch_backends import flags
 from minitorch_backends.backends.acting import HONEST_CONSTANTS
 
-from .departures import AUTOGRAD_DEPARTURES, DEPARTURES
+from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -29,8 +29,9 @@ def _inaction(path: str) -> str:
 
 
 def departures() -> str:
-    """The departures from torch, from the tables that the tests of flags and of autograd use."""
-    return "\n".join(f"* {sentence}" for sentence in {**DEPARTURES, **AUTOGRAD_DEPARTURES}.values())
+    """The departures from torch, from the tables that the tests of flags, of autograd and of calls use."""
+    sentences = [*DEPARTURES.values(), *AUTOGRAD_DEPARTURES.values(), *CALL_DEPARTURES]
+    return "\n".join(f"* {sentence}" for sentence in sentences)
 
 
 PARTS = {"flags": flag_table, "departures": departures}

@@ -1,5 +1,6 @@
 """Tests that compare with torch. Where torch is missing each module is skipped before it is imported."""
 
+import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,5 +15,23 @@ class WithoutTorch(pytest.Module):
         pytest.skip("torch is not installed; its CPU build is enough to compare with", allow_module_level=True)
 
 
+class WithoutExpecttest(pytest.Module):
+    """The module of OpInfo, which imports expecttest."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        pytest.skip("expecttest is not installed, without which torch cannot import OpInfo", allow_module_level=True)
+
+
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    return WithoutTorch.from_parent(parent, path=module_path) if find_spec("torch") is None else None
+    if find_spec("torch") is None:
+        return WithoutTorch.from_parent(parent, path=module_path)
+    if module_path.name == "test_opinfo.py" and find_spec("expecttest") is None:
+        return WithoutExpecttest.from_parent(parent, path=module_path)
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how much was compared on OpInfo's samples, where that was done."""
+    counts = getattr(sys.modules.get("tests.parity.test_opinfo"), "COUNTS", None)
+    if counts:
+        terminalreporter.write_line("OpInfo: " + ", ".join(f"{count:,} {what}" for what, count in counts.items()))
