@@ -21,6 +21,7 @@ import struct
 
 import numpy as np
 
+from ..quiet import restore, silence
 from ..registry import Refused
 
 __all__ = ["admitted", "certain_from", "refusal", "refuse_uncertain"]
@@ -114,7 +115,8 @@ def _flushed(precision: str, depth: int, found_a: int, found_b: int) -> int:
     lost = _LEAST_NORMAL + _STEPS_FLUSHED
     for found, other in ((found_a, found_b), (found_b, found_a)):
         if _has_small_parts(precision, found):
-            lost = max(lost, _LEAST_NORMAL + _PARTS_FLUSHED + _exponent(other >> 32) + 1)
+            known = other >> 32 >= other & 0xFFFFFFFF  # small products at bf16 find no greatest magnitudes
+            lost = max(lost, _LEAST_NORMAL + _PARTS_FLUSHED + (_exponent(other >> 32) + 1 if known else 128))
     return lost + depth.bit_length() + 2
 
 
@@ -125,11 +127,15 @@ def refuse_uncertain(least: float, out: np.ndarray, a: np.ndarray | None = None,
     """
     if not least:
         return
-    small = np.abs(out) < out.dtype.type(least) if out.dtype.itemsize > 2 else np.abs(out.astype(np.float32)) < least
-    if small.any() and a is not None:
-        small &= a.any(-1)[..., None]
-    if b is not None and small.any():
-        small &= b.any(-2)[..., None, :]
+    token = silence()  # of NaN
+    try:
+        small = np.abs(out if out.dtype.itemsize > 2 else out.astype(np.float32)) < np.float32(least)
+        if small.any() and a is not None:
+            small &= a.any(-1)[..., None]
+        if b is not None and small.any():
+            small &= b.any(-2)[..., None, :]
+    finally:
+        restore(token)
     if small.any():
         raise Refused(
             f"a result is {np.abs(out[small].astype(np.float64)).min():.3g}; below {least:.3g} what is flushed to zero "

@@ -129,6 +129,8 @@ def test_results_that_flushed_numbers_may_change_are_refused() -> None:
     least = ranges.certain_from("bf16", 100, tiny, normal_only)
     assert 100 * 2.0**-126 * 2.0**24 < least < 1e-20
     assert ranges.certain_from("bf16", 100, normal_only, normal_only) == 0
+    unknown = int(TINY.view(np.uint32))  # of small products at bf16, of which the least magnitude alone is found
+    assert ranges.certain_from("bf16", 100, tiny, one) > 1e9 > ranges.certain_from("bf16", 100, unknown, normal_only)
     out = np.full((2, 3), 2 * least, np.float32)
     out[1, 1] = np.nan
     ranges.refuse_uncertain(least, out)
