@@ -58,7 +58,8 @@ def _windows(
 ) -> Windows:  # fmt: skip
     """Where the windows of pooling lie. Raises RuntimeError for numbers that give none, as torch does."""
     kernel = numbers(name, "kernel_size", kernel_size, dims)
-    steps = kernel if stride is None or stride == () else numbers(name, "stride", stride, dims)
+    absent = stride is None or (isinstance(stride, (tuple, list)) and not stride)
+    steps = kernel if absent else numbers(name, "stride", stride, dims)
     pads, gaps = numbers(name, "padding", padding, dims), numbers(name, "dilation", dilation, dims)
     for argument, values, least in (("kernel_size", kernel, 1), ("stride", steps, 1), ("dilation", gaps, 1)):
         if min(values) < least:
