@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import logging  # noqa: F401  (whose lock a fork takes: hooks that are registered later run earlier, and ours must)
 import os
 import signal
 import sys
