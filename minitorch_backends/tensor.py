@@ -125,7 +125,7 @@ class Tensor:
         strides = tuple(stride // self._array.itemsize for stride in self._array.strides)
         return strides if dim is None else strides[self._wrapped(dim)]
 
-    def _wrapped(self, dim: int) -> int:
+    def _wrapped(self, dim: Any) -> int:
         """`dim`, once it is known to exist; raises IndexError otherwise."""
         ndim = self._array.ndim
         if not hasattr(dim, "__index__") or isinstance(dim, type):
