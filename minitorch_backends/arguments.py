@@ -51,7 +51,7 @@ def warn_caller(message: str) -> None:
 
 
 def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:
-    """Raise TypeError for what is no tensor."""
+    """Raise TypeError unless the value is a Tensor."""
     if not isinstance(value, Tensor):
         raise _not_a(name, argument, "Tensor", value)
 

@@ -77,7 +77,7 @@ def _compiled_code() -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """What the CPU calls itself."""
+    """The name that the CPU reports."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
             return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -1,7 +1,7 @@
 """Functions that make tensors: from data, from constants, and from ranges.
 
 All take `dtype` (None for what torch would choose) and the options of `factory_options`. Shapes are given as `f(2, 3)`,
-`f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are no integers, and RuntimeError for negative
+`f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are not integers, and RuntimeError for negative
 ones, for another device, and for `requires_grad` on integers.
 """
 
@@ -31,7 +31,7 @@ from .dtypes import (
 )
 from .factory_options import dtype_or_default, factory, finish, refuse_device
 from .from_data import array_from, foreign_array
-from .ops.dims import addressable, clamped, shape_of
+from .ops.dims import addressable, clamp_diagonal, shape_of
 from .size import repeats
 from .tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor
 
@@ -105,7 +105,7 @@ def asarray(
 
 
 def _shares(array: np.ndarray, memory: np.ndarray) -> bool:
-    """Whether an array made of another has its memory; what has no elements has none to differ in."""
+    """Whether an array made from another shares its memory; True for arrays without elements."""
     return np.may_share_memory(array, memory) if array.size else array.dtype == memory.dtype
 
 
@@ -138,7 +138,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         refuse_device(device)
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(
-            f"from_dlpack takes an object with __dlpack__, and got {type(ext_tensor).__name__}; use mt.tensor(data)"
+            f"from_dlpack(): ext_tensor must have __dlpack__, got {type(ext_tensor).__name__}; use mt.tensor(data)"
         )
     try:
         array = imported(ext_tensor, copy)
@@ -173,10 +173,10 @@ def empty(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
 def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
     if isinstance(fill_value, (tuple, list)):
-        raise TypeError(f"fill_value is a number, and got {kind_of(fill_value)}")
+        raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
     array = fill_value._array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
     if array.ndim or array.dtype.kind not in "biufc":
-        raise TypeError(f"fill_value is a number, and got {kind_of(fill_value)}")
+        raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
     kind = dtype_of(array) if isinstance(fill_value, Tensor) else scalar_dtype(fill_value)
     return fitted_number(array, kind if dtype is None else to_dtype(dtype))
 
@@ -330,7 +330,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.ndarray:
     """The indices of one of the parts into which a diagonal divides a matrix; the diagonal is in the part below it."""
     rows, columns = addressable(shape_given((row, col), None))
-    places = (np.tri(rows, columns, clamped(offset, rows, columns), bool) == below).nonzero()
+    places = (np.tri(rows, columns, clamp_diagonal(offset, rows, columns), bool) == below).nonzero()
     return fitted(np.stack(places), int64 if dtype is None else to_dtype(dtype))
 
 

@@ -1,4 +1,4 @@
-"""The options that all factories share: into what, in which layout, where a new tensor is made, and for what."""
+"""The options that all factories share: `out`, `layout`, `device`, `pin_memory` and `requires_grad`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refuse_device(device: Any) -> None:
     """Raise RuntimeError for a device other than the CPU."""
     if str(device).partition(":")[0] != "cpu":
         raise RuntimeError(
-            f"tensors live on the CPU here, and got device={device!r}; leave it out or pass 'cpu', and choose what is "
+            f"device must be 'cpu', got {device!r}; leave it out, and choose what is "
             "computed with the flags of mt.backends instead"
         )
 
@@ -32,29 +32,29 @@ def dtype_or_default(dtype: Any) -> DType:
 
 
 def finish(array: np.ndarray, device: Any = None, requires_grad: Any = False) -> Tensor:
-    """A tensor around a new array, as the last two arguments of every factory say."""
+    """Wrap a new array in a tensor, with the `device` and `requires_grad` that a factory got."""
     if device is not None:
         refuse_device(device)
     result = adopt(array)
     if requires_grad:
         if requires_grad is not True:
-            raise TypeError(f"requires_grad is True, False or None, and got {requires_grad!r}")
+            raise TypeError(f"requires_grad must be True, False or None, got {requires_grad!r}")
         result.requires_grad_()
     return result
 
 
 class Draw(NamedTuple):
-    """Random numbers that are drawn when everything else about the call is known to be right."""
+    """Random numbers that are drawn only after all arguments of the call have been checked."""
 
     dtype: np.dtype
     numbers: Callable[[], np.ndarray]
 
 
-def _made(result: np.ndarray | Draw) -> np.ndarray:
+def _array_of(result: np.ndarray | Draw) -> np.ndarray:
     return result.numbers() if isinstance(result, Draw) else result
 
 
-def _shared(takes_out: bool) -> list[inspect.Parameter]:
+def _option_parameters(takes_out: bool) -> list[inspect.Parameter]:
     """The parameters that a factory gets beside its own."""
     defaults: dict[str, Any] = {"out": None} if takes_out else {}
     defaults |= {"layout": None, "device": None, "pin_memory": False, "requires_grad": False}
@@ -93,9 +93,9 @@ def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | D
             result = make(*args, **named)
             if isinstance(result, Draw):
                 finish(np.empty(0, result.dtype), device, requires_grad)
-            return finish(_made(result), device, requires_grad)
+            return finish(_array_of(result), device, requires_grad)
 
-        parameters = [*own.parameters.values(), *_shared(takes_out)]
+        parameters = [*own.parameters.values(), *_option_parameters(takes_out)]
         public.__signature__ = own.replace(parameters=parameters, return_annotation=Tensor)  # type: ignore[attr-defined]
         return argument_errors(public)
 
@@ -120,4 +120,4 @@ def _into(out: Any, make: Any, named: dict[str, Any]) -> Tensor:
                 f"{name}(): dtype must be that of out, {out.dtype!r}, got {to_dtype(wanted)!r}; leave dtype out"
             )
         named["dtype"] = out.dtype
-    return written_out(name, lambda: adopt(_made(make(**named))), out, ())
+    return written_out(name, lambda: adopt(_array_of(make(**named))), out, ())

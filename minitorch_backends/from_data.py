@@ -1,4 +1,4 @@
-"""Arrays from what users give: numbers, sequences of any kind, arrays of NumPy's and of other libraries, tensors."""
+"""Arrays from Python data: numbers, sequences of any kind, arrays of NumPy and of other libraries, and tensors."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
     if array.dtype.kind not in "biufc":
         array = _large_integers(array, floats)
     if array.dtype.kind == "u" and not floats and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"integers have at most 64 bits and a sign, and got {array.max()}; use floats")
+        raise ValueError(f"integers must have at most 64 bits and a sign, got {array.max()}; use floats")
     if wanted is None:
         wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
     elif array.dtype.kind == "c" and wanted.category < COMPLEX:
-        raise TypeError(f"{wanted!r} holds real numbers, and got {array.flat[0]}; use a complex dtype")
+        raise TypeError(f"data must be real numbers for {wanted!r}, got {array.flat[0]}; use a complex dtype")
     return fitted(array, wanted)
 
 
@@ -138,10 +138,10 @@ def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
     if not wrong and floats:
         return array.astype(np.float64)
     if not wrong:
-        raise ValueError(f"integers have at most 64 bits and a sign, and got {max(array.flat, key=abs)}; use floats")
+        raise ValueError(f"integers must have at most 64 bits and a sign, got {max(array.flat, key=abs)}; use floats")
     if isinstance(wrong[0], (str, bytes)):
-        raise TypeError(f"tensors hold numbers, and got {wrong[0]!r}")
-    raise RuntimeError(f"could not infer a dtype: tensors hold numbers, and got {wrong[0]!r}")
+        raise TypeError(f"data must be numbers, got {wrong[0]!r}")
+    raise RuntimeError(f"could not infer a dtype: data must be numbers, got {wrong[0]!r}")
 
 
 def _plain(data: Any, kinds: dict[Any, Any]) -> Any:

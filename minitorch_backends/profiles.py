@@ -26,7 +26,7 @@ _TYPES = {
     "e4m3fnuz": "float8_e4m3fnuz",
     "e5m2fnuz": "float8_e5m2fnuz",
 }
-"""The types of the formats of operands. That of tf32 is float32, of which units ignore the last 13 bits."""
+"""The types of the formats of operands. That of tf32 is float32; units ignore its last 13 bits."""
 
 _RESULTS = {"float32": np.float32, "float16": np.float16}
 

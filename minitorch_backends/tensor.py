@@ -187,7 +187,7 @@ class Tensor:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """What a function of NumPy made of this tensor, as a tensor. Booleans stay so, of which torch makes bytes."""
+        """Return the result of a NumPy function as a tensor. Booleans stay booleans; torch converts them to uint8."""
         return adopt(canonical(np.asarray(array)))
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -320,7 +320,7 @@ class Parameter(Tensor):
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):
-            raise AttributeError(f"Parameter takes a Tensor, and got {kind_of(data)}; use mt.tensor(data) first")
+            raise AttributeError(f"Parameter(): data must be a Tensor, got {kind_of(data)}; use mt.tensor(data) first")
         if data._cell is None:
             data._cell = [0]
         self._array, self._cell, self._node, self._state = data._array, data._cell, None, None

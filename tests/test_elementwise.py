@@ -528,7 +528,7 @@ def test_factors_of_products_that_are_added_have_the_type_of_these() -> None:
 
 
 def test_what_is_compared_and_contained() -> None:
-    with pytest.raises(TypeError, match="equal\\(\\) compares Tensors, and got int"):
+    with pytest.raises(TypeError, match="must be Tensors, got int"):
         mt.equal(mt.ones(1), 3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="must be a Tensor or a number, not str"):
         _ = "a" in mt.ones(1)

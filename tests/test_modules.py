@@ -189,7 +189,7 @@ def test_parameter_list() -> None:
     assert not len(nn.ParameterList(None))
     with pytest.raises(IndexError, match="the 2 parameters"):
         held[2]
-    with pytest.raises(TypeError, match="expected parameters or tensors, and got int"):
+    with pytest.raises(TypeError, match="expected parameters or tensors, got int"):
         held.append(3)
     assert repr(held).startswith("ParameterList(\n  (0): Parameter containing:")
 
@@ -219,7 +219,7 @@ def test_parameter_dict() -> None:
 
 def test_a_module_dict_keeps_its_children() -> None:
     held = nn.ModuleDict({"a": nn.Linear(2, 2)})
-    with pytest.raises(TypeError, match="ModuleDict: expected a Module, and got int"):
+    with pytest.raises(TypeError, match="ModuleDict: expected a Module, got int"):
         held["a"] = 3  # type: ignore[assignment]
     assert len(held) == 1
     with pytest.raises(KeyError, match="is empty"):

@@ -923,7 +923,7 @@ def test_modules_by_name() -> None:
     assert list(modules.keys()) == ["first", "second"]
     with pytest.raises(KeyError):
         modules.pop("third")
-    with pytest.raises(TypeError, match="expected a Module, and got str"):
+    with pytest.raises(TypeError, match="expected a Module, got str"):
         modules["third"] = "a"
     assert list(modules.state_dict()) == ["first.weight", "first.bias", "second.weight", "second.bias"]
 

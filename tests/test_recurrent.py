@@ -292,7 +292,7 @@ def test_parameters_have_torchs_names_and_range() -> None:
         (lambda: nn.RNN(0, 4), ValueError, "input_size must be greater than zero"),
         (lambda: nn.LSTM(3, 4, proj_size=2), NotImplementedError, "LSTM: states are not projected here"),
         (lambda: nn.GRU(3, 4)(mt.randn(2, 2, 3), 3), RuntimeError, "expected hx to be a tensor, and got int"),
-        (lambda: nn.GRU(3, 4)(np.zeros((2, 2, 3))), TypeError, "expected input to be a Tensor, and got numpy.ndarray"),
+        (lambda: nn.GRU(3, 4)(np.zeros((2, 2, 3))), TypeError, "expected input to be a Tensor, got numpy.ndarray"),
     ],
 )  # fmt: skip
 def test_errors(call: Any, error: type[Exception], message: str) -> None:

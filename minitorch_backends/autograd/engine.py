@@ -181,7 +181,7 @@ def _sequence(tensors: Any) -> Sequence[Tensor]:
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     for index, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected a Tensor or a sequence of Tensors, and element {index} is {kind_of(tensor)}")
+            raise TypeError(f"expected a Tensor or a sequence of Tensors, got {kind_of(tensor)} as element {index}")
     return tensors
 
 
@@ -191,7 +191,7 @@ def _inputs(inputs: Any) -> tuple[Tensor | GradientEdge, ...]:
     given = tuple(inputs.values() if isinstance(inputs, Mapping) else inputs)
     for index, each in enumerate(given):
         if not isinstance(each, (Tensor, GradientEdge)):
-            raise RuntimeError(f"inputs are Tensors (or GradientEdges), and element {index} is {kind_of(each)}")
+            raise RuntimeError(f"inputs must be Tensors or GradientEdges, got {kind_of(each)} as element {index}")
     return given
 
 
@@ -201,7 +201,7 @@ def _weights(tensors: Sequence[Tensor], given: Any) -> Sequence[Tensor | None]:
     weights = tuple(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else (given,)
     for weight in weights:
         if weight is not None and not isinstance(weight, Tensor):
-            raise TypeError(f"gradients are Tensors or None, and got {kind_of(weight)}; use mt.tensor(...)")
+            raise TypeError(f"backward(): gradients must be Tensors or None, got {kind_of(weight)}; use mt.tensor(...)")
     if len(weights) < len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients; expected one gradient for each")
     return weights

@@ -24,7 +24,7 @@ __all__ = ["product_precision", "rounding_once", "unchanged", "widened", "with_w
 
 
 def unchanged(g: Tensor) -> Tensor:
-    """The rule of what passes gradients on as they are; it needs no float32."""
+    """Return the gradient as it is: the rule of an op that copies values, which needs no float32."""
     return g
 
 
@@ -41,7 +41,7 @@ def with_wide_rules(op: Any) -> Any:
     vars(variant).pop("propagate", None)  # compiled from the rules
     rules = {id(rule): rule and _wide(op, rule) for rule in op.rules}
     variant.rules = tuple(rules[id(rule)] for rule in op.rules)
-    variant.half_variant, variant.recomputed = None, functools.partial(_recomputed, op)
+    variant.half_variant, variant.recomputed = None, functools.partial(_recompute, op)
     variant.make_plans()
     return variant
 
@@ -68,7 +68,7 @@ _PRECISION = {"precision": "ieee"}
 """Of products that rules make of half types: flags act on those of float32."""
 
 
-def _recomputed(op: Any, node: Node, create_graph: bool) -> Any:
+def _recompute(op: Any, node: Node, create_graph: bool) -> Any:
     """The result of a call on half types, in float32."""
     try:
         found = {name: widened(unpack(node, name, create_graph)) for name in op.inputs} | node.metadata
@@ -99,7 +99,7 @@ def rounding_once(function: Callable[..., Any], typed_by: tuple[str, ...] = ()) 
             return function(*args, **named)
         given = {**dict(zip(names, args, strict=False)), **named}
         dtype = _result_dtype([given[name] for name in typed_by or given if name in given])
-        return _narrowed(function(*widened(args), **{name: widened(each) for name, each in named.items()}), dtype)
+        return _narrow(function(*widened(args), **{name: widened(each) for name, each in named.items()}), dtype)
 
     return in_float32
 
@@ -120,10 +120,10 @@ def _result_dtype(values: list[Any]) -> DType | None:
     return result_dtype(*map(tuple, groups), ())
 
 
-def _narrowed(out: Any, dtype: DType | None) -> Any:
+def _narrow(out: Any, dtype: DType | None) -> Any:
     """The float32 tensors of a result in a half type."""
     if isinstance(out, tuple):
-        found = [_narrowed(each, dtype) for each in out]
+        found = [_narrow(each, dtype) for each in out]
         return type(out)(*found) if hasattr(out, "_fields") else tuple(found)
     if isinstance(out, Tensor) and out.dtype is float32 and dtype is not None and dtype.itemsize == 2:
         return out.to(dtype)

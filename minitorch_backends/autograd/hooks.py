@@ -110,7 +110,7 @@ class Hooks:
             result = fn(tensor)
             if result is not None:
                 raise TypeError(
-                    f"a post-accumulate-grad hook should return None, and {fn!r} returned {kind_of(result)}; set "
+                    f"a post-accumulate-grad hook should return None, got {kind_of(result)} from {fn!r}; set "
                     "tensor.grad in the hook"
                 )
 
@@ -120,7 +120,7 @@ def replaced(g: Tensor, result: Any) -> Tensor:
     if result is None:
         return g
     if not isinstance(result, Tensor):
-        raise TypeError(f"a hook returns a Tensor or None, and got {kind_of(result)}")
+        raise TypeError(f"a hook must return a Tensor or None, got {kind_of(result)}")
     if result._array.shape != g._array.shape:
         raise RuntimeError(f"hook has changed the size of value: from {list(g.shape)} to {list(result.shape)}")
     if result._array.dtype != g._array.dtype:

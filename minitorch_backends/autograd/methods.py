@@ -116,7 +116,7 @@ def _grad(self: Tensor) -> Tensor | None:
 def _set_grad(self: Tensor, value: Tensor | None) -> None:
     if value is not None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"grad is a Tensor or None, and got {kind_of(value)}")
+            raise TypeError(f"grad must be a Tensor or None, got {kind_of(value)}")
         if value is self:
             raise RuntimeError("a tensor can't be its own grad; assign a clone()")
         if value._array.shape != self._array.shape or value._array.dtype != self._array.dtype:
@@ -164,7 +164,7 @@ def _data(self: Tensor) -> Tensor:
 
 def _set_data(self: Tensor, value: Tensor) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"data is a Tensor, and got {kind_of(value)}")
+        raise TypeError(f"data must be a Tensor, got {kind_of(value)}")
     if self.requires_grad and value.dtype.category < FLOATING:
         raise RuntimeError(
             f"data set to a tensor that requires gradients must be floating point or complex, and got {value.dtype!r}"

@@ -147,7 +147,7 @@ class _PackedTensor(Packed):
     def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
         result = self.unpack_hook(self.value)
         if not isinstance(result, Tensor):
-            raise TypeError(f"an unpack hook must return a Tensor, and got {kind_of(result)}")
+            raise TypeError(f"an unpack hook must return a Tensor, got {kind_of(result)}")
         if result._cell is self.cell and self.cell[0] != self.version:
             raise stale(node, name, (result._array, self.edge, self.cell, self.version))
         tensor = adopt(result._array, edge_of(self.edge, node, create_graph, index))

@@ -66,7 +66,7 @@ class _unsafe_preserve_version_counter(Scope):
     def __init__(self, tensors: Tensor | tuple[Tensor, ...]) -> None:
         given = (tensors,) if isinstance(tensors, Tensor) else tensors
         if not isinstance(given, tuple) or not all(isinstance(each, Tensor) for each in given):
-            raise AssertionError(f"expected a Tensor or a tuple of Tensors, and got {kind_of(tensors)}")
+            raise AssertionError(f"expected a Tensor or a tuple of Tensors, got {kind_of(tensors)}")
         self._versions = [(cell, cell[0]) for cell in map(_cell_of, given)]
 
     def __call__(self, function: Any) -> Any:

@@ -26,7 +26,7 @@ _BLAS = {"openblas": r"(OPENBLAS|GOTO)_\w+", "mkl": r"MKL_\w+", "blis": r"BLIS_\
 
 
 def effects() -> dict[str, str]:
-    """What comes of each variable that is set, such as "NUMBA_CPU_NAME=generic"."""
+    """Return the effect of each variable that is set, by texts such as "NUMBA_CPU_NAME=generic"."""
     return {
         f"{name}={value}": effect for name, value in sorted(os.environ.items()) if (effect := _effect(name)) is not None
     }

@@ -59,7 +59,7 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
     where it calls a kernel, so that the answer is what its dispatcher asks for. Raises ValueError for a name that is no
     op, and for an op that calls no kernel.
     """
-    function = _declared(name)
+    function = _declaration(name)
     if function is None:
         raise ValueError(f"explain.why cannot answer for {name!r}, which is not the name of an op{_nearest(name)}")
     tensors = [from_numpy(value) if isinstance(value, np.ndarray) else value for value in arguments]
@@ -80,15 +80,15 @@ def why(name: str, *arguments: Any, **options: Any) -> Answer:
 
 
 def precision_of(name: str) -> Choice:
-    """Return the precision at which a float32 or complex64 product runs here and now, and the flag that decided.
+    """Return the precision at which a float32 or complex64 product runs here and now, and the flag that determines it.
 
     `name` is a kind of product ("matmul", "conv", "rnn") or an op by its public name, as `why` takes it ("conv2d",
-    "linear", "lstm"): its declaration names the kind. The dispatcher asks the same function. An op in which no
-    precision acts runs at ieee. Raises ValueError for a name that is no op.
+    "linear", "lstm"): its declaration names the kind. The dispatcher asks the same function. An op on which no
+    precision acts runs at ieee. Raises ValueError for an unknown name.
     """
     if name in permission.KINDS:
         return permission.precision_of(name)
-    function = _declared(name)
+    function = _declaration(name)
     if function is None:
         kinds = ", ".join(permission.KINDS)
         raise ValueError(
@@ -99,7 +99,7 @@ def precision_of(name: str) -> Choice:
     return permission.precision_of(function.product)
 
 
-def _declared(name: str) -> Any:
+def _declaration(name: str) -> Any:
     """Return the op or composite of a public name, or None."""
     last = name.rpartition(".")[2]
     names = name, name.replace(".", "_"), last, f"linalg_{name}", f"fft_{name}", f"{last.lower()}_layer"

@@ -1,4 +1,4 @@
-"""Where cells run: here, in processes of our own, or on any executor of `concurrent.futures`."""
+"""Running cells: in this process, in worker processes, or on any executor of `concurrent.futures`."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def results(settings: Settings, cells: Sequence[Cell], executor: Executor | int 
         return ((cell, run(settings, cell)) for cell in cells)
     if isinstance(executor, int):
         return _on_processes(settings, cells, executor)
-    return _submitted(executor, settings, cells, _MOST_WAITING)
+    return _submit(executor, settings, cells, _MOST_WAITING)
 
 
-def _submitted(executor: Executor, settings: Settings, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, dict]]:
-    """In order, and not more than `most` at a time."""
+def _submit(executor: Executor, settings: Settings, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, dict]]:
+    """Submit cells in order, at most `most` at a time."""
     left, running = deque(cells), dict[Future, Cell]()
     try:
         while left or running:
@@ -75,7 +75,7 @@ def _on_one_pool(settings: Settings, cells: Sequence[Cell], count: int) -> Itera
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(count, len(cells)), mp_context=context, initializer=_prepare)
     try:
-        yield from _submitted(pool, settings, cells, 2 * count)  # so that a death puts few cells under suspicion
+        yield from _submit(pool, settings, cells, 2 * count)  # so that a death puts few cells under suspicion
     except BaseException:
         for process in list((pool._processes or {}).values()):  # they may be in the middle of a cell of minutes
             process.terminate()

@@ -1,4 +1,4 @@
-"""How far an answer is from the truth, in the units that people ask for."""
+"""Errors of an answer against a reference, in the usual measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is worth having: the settings that no other beats in both of two measures."""
+"""The Pareto front: the settings that no other beats in both of two measures."""
 
 from __future__ import annotations
 

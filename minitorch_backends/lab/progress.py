@@ -25,7 +25,7 @@ class Progress:
             sys.stderr.write("\n")
 
     def advance(self) -> None:
-        """One more is done. Prints at most ten lines a second on a terminal, one every ten seconds elsewhere."""
+        """Count one more item. Prints at most ten lines a second on a terminal, one every ten seconds elsewhere."""
         self._done += 1
         now = time.monotonic()
         if not self._shown or (now - self._last < (0.1 if self._live else 10.0) and self._done < self._total):

@@ -132,7 +132,7 @@ def sweep(
         function: called with the parameters as keywords, and with `seed` where it has such a parameter; returns a
             tensor, an array, a number, or dicts and sequences of these. Generators are seeded before each call by the
             parameters and the seed, so that all flags see the same random numbers.
-        over: lists of values by parameter, all combinations of which are taken; or the combinations themselves.
+        over: lists of values by parameter, whose combinations are all run; or a list of combinations.
         flags: settings for `backends.flags`, or snapshots; or lists of values by flag. None: the flags in force.
         seeds: how many repetitions, or their numbers.
         reference: the truth. "float64": the same call with float64 as default dtype, whose random numbers are those of
@@ -165,9 +165,9 @@ def sweep(
     if isinstance(executor, int) and threads is None:
         threads = max(1, threading.available_cpus() // executor)
     settings = Settings(
-        function=_pickled(function),
-        reference=reference if reference is None or isinstance(reference, str) else _pickled(reference),
-        metric=metric if metric is None or isinstance(metric, str) else _pickled(metric),
+        function=_pickle(function),
+        reference=reference if reference is None or isinstance(reference, str) else _pickle(reference),
+        metric=metric if metric is None or isinstance(metric, str) else _pickle(metric),
         entropy=entropy,
         repeats=repeats,
         threads=threads,
@@ -176,11 +176,11 @@ def sweep(
     )
     name = getattr(function, "__qualname__", type(function).__name__)
     return Sweep(
-        name, _rows(name, settings, grid, executor, _opened(store, function, reference, entropy, fresh), progress)
+        name, _rows(name, settings, grid, executor, _open_store(store, function, reference, entropy, fresh), progress)
     )
 
 
-def _pickled(function: Callable[..., Any]) -> bytes:
+def _pickle(function: Callable[..., Any]) -> bytes:
     try:
         import cloudpickle
     except ImportError:
@@ -188,7 +188,7 @@ def _pickled(function: Callable[..., Any]) -> bytes:
     return cloudpickle.dumps(function)
 
 
-def _opened(
+def _open_store(
     folder: str | os.PathLike[str] | None, function: Callable[..., Any], reference: Any, entropy: int, fresh: bool
 ) -> Store | None:
     if folder is None:

@@ -66,7 +66,7 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
             threading.set_num_threads(settings.threads)
         with cell.flags, set_grad_enabled(settings.grad):
             row["effective"] = {kind: precision_of(kind).precision for kind in ("matmul", "conv", "rnn")}
-            answer, measured = _measured(settings, cell)
+            answer, measured = _measure(settings, cell)
         row |= {"error": None, **_errors(settings, cell, answer), "exception": None, **measured}
     except Exception as error:
         row |= {"error": None, "exception": f"{type(error).__name__}: {error}"}
@@ -77,7 +77,7 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=16)
-def _loaded(pickled: bytes) -> Callable[..., Any]:
+def _unpickle(pickled: bytes) -> Callable[..., Any]:
     import cloudpickle
 
     return cloudpickle.loads(pickled)
@@ -97,9 +97,9 @@ def _takes_seed(function: Callable[..., Any]) -> bool:
     return any(each.name == "seed" or each.kind is each.VAR_KEYWORD for each in parameters)
 
 
-def _measured(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The answer, and what one call takes: the first one compiles, the second is counted, the others are timed."""
-    function, calls = _loaded(settings.function), Counter[str]()
+    function, calls = _unpickle(settings.function), Counter[str]()
     flops: Counter[str] = Counter()
 
     def note(call: Call) -> None:
@@ -147,7 +147,7 @@ def _peak() -> Iterator[list[int]]:
 
 
 def _flops(call: Call) -> int:
-    """Two for each product that a call sums; 0 of kernels that are no products."""
+    """Count two operations for each multiplication that a call adds up; 0 for kernels other than products."""
     shapes, of_result = call.shapes, getattr(call.result, "shape", ())
     if call.kernel in ("matmul", "addmm", "linear", "half_matmul"):
         return 2 * int(np.prod(of_result, dtype=np.int64)) * (shapes[0][-1] if shapes[0] else 1)
@@ -171,7 +171,7 @@ def _errors(settings: Settings, cell: Cell, answer: dict[str, np.ndarray]) -> di
     if settings.metric == "logits":
         found |= logit_distances(answer, truth)
     elif settings.metric is not None:
-        found |= {name: float(value) for name, value in _loaded(settings.metric)(answer, truth).items()}
+        found |= {name: float(value) for name, value in _unpickle(settings.metric)(answer, truth).items()}
     return found
 
 
@@ -183,7 +183,7 @@ def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
     sources = repr((settings.function, settings.reference, settings.entropy, settings.grad))
     key = hashlib.sha256(sources.encode()).hexdigest(), cell.draw
     if key not in _truths:
-        function = _loaded(settings.function if isinstance(settings.reference, str) else settings.reference)
+        function = _unpickle(settings.function if isinstance(settings.reference, str) else settings.reference)
         with backends.Snapshot(()), set_grad_enabled(settings.grad), _in_float64(settings.reference == "float64"):
             found = arrays_of(_call(function, settings, cell))
         while len(_truths) >= _REFERENCES_KEPT:
@@ -194,7 +194,7 @@ def _truth(settings: Settings, cell: Cell) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _in_float64(wanted: bool) -> Iterator[None]:
-    """Floats are float64 by default, and random ones are those that float32 would have."""
+    """Run the block with float64 as the default dtype, drawing the random numbers that float32 would have."""
     default = get_default_dtype()
     if not wanted:
         yield
@@ -209,7 +209,7 @@ def _in_float64(wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """While no other process of this user and host is in such a block."""
+    """Run the block while no other process of this user on this host is in such a block."""
     try:
         import fcntl
     except ImportError:  # no locks of files here

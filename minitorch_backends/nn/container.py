@@ -170,7 +170,7 @@ class _Named(Module):
     def _checked(self, value: Any) -> Any:
         """What is held of a value. Raises TypeError for one that may not be."""
         if not isinstance(value, Module):
-            raise TypeError(f"{type(self).__name__}: expected a Module, and got {kind_of(value)}")
+            raise TypeError(f"{type(self).__name__}: expected a Module, got {kind_of(value)}")
         return value
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
@@ -283,7 +283,7 @@ class ParameterDict(_Named):
 
 def _parameter(value: Any) -> Parameter:
     if not isinstance(value, Tensor):
-        raise TypeError(f"expected parameters or tensors, and got {kind_of(value)}")
+        raise TypeError(f"expected parameters or tensors, got {kind_of(value)}")
     return value if isinstance(value, Parameter) else Parameter(value)
 
 

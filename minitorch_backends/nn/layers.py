@@ -130,7 +130,8 @@ class Embedding(Module):
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
             raise AssertionError(
-                f"_weight must have shape {[num_embeddings, embedding_dim]}, got {list(_weight.shape)}; transpose it"
+                f"Embedding(): _weight must have shape {[num_embeddings, embedding_dim]}, got {list(_weight.shape)}; "
+                "transpose it"
             )
         drawn = empty(num_embeddings, embedding_dim, device=device, dtype=dtype) if _weight is None else _weight
         self.weight = Parameter(drawn, not _freeze)

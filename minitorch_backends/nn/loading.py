@@ -1,4 +1,4 @@
-"""Loading what a module learned: the names, shapes and values of a state dict."""
+"""Loading the state of a module: the names, shapes and values of a state dict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["IncompatibleKeys", "load_state"]
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` did not find, and what it did not use."""
+    """The names that `load_state_dict` did not find, and those that it did not use."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -28,11 +28,11 @@ class IncompatibleKeys(NamedTuple):
 
 
 def load_state(module: Any, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
-    """What `Module.load_state_dict` does."""
+    """Implement `Module.load_state_dict`."""
     if not isinstance(state_dict, Mapping):
-        raise TypeError(f"load_state_dict: expected a dict of names and tensors, and got {state_dict!r}")
+        raise TypeError(f"load_state_dict(): state_dict must be a dict of names and tensors, got {state_dict!r}")
     state = module._state()
-    # What torch did not count before 0.4 is no reason to refuse what it saved.
+    # State dicts from torch before 0.4 lack `num_batches_tracked`; do not report it as missing.
     missing = [name for name in state if name not in state_dict and not name.endswith("num_batches_tracked")]
     unexpected = [name for name in state_dict if name not in state]
     errors = []

@@ -22,11 +22,11 @@ class MSELoss(OfFunction, function=F.mse_loss, operands=2, shown=False, weight=N
 
 
 class SmoothL1Loss(OfFunction, function=F.smooth_l1_loss, operands=2, shown=False):
-    """Absolute differences, squared ones up to `beta`."""
+    """Squared differences up to `beta`, absolute differences beyond."""
 
 
 class HuberLoss(OfFunction, function=F.huber_loss, operands=2, shown=False, weight=None):
-    """Squared differences, absolute ones from `delta` on."""
+    """Squared differences up to `delta`, absolute differences beyond."""
 
 
 class NLLLoss(OfFunction, function=F.nll_loss, operands=2, buffers=("weight",), shown=False):
@@ -52,15 +52,15 @@ class BCEWithLogitsLoss(
 
 
 class KLDivLoss(OfFunction, function=F.kl_div, operands=2, shown=False):
-    """The divergence of S. Kullback and R. Leibler."""
+    """The Kullback-Leibler divergence."""
 
 
 class PoissonNLLLoss(OfFunction, function=F.poisson_nll_loss, operands=2, shown=False):
-    """Of counts, whose means are given."""
+    """The negative log likelihood of counts under Poisson distributions with the predicted means."""
 
 
 class GaussianNLLLoss(OfFunction, function=F.gaussian_nll_loss, operands=3, shown=False):
-    """Of normal values, whose means and variances are given."""
+    """The negative log likelihood of values under normal distributions with the predicted means and variances."""
 
 
 class SoftMarginLoss(OfFunction, function=F.soft_margin_loss, operands=2, shown=False):

@@ -82,7 +82,7 @@ class _Recurrent(Module):
     def _check_input(self, input: Tensor, dims: tuple[int, int]) -> None:
         name = type(self).__name__
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}: expected input to be a Tensor, and got {kind_of(input)}")
+            raise TypeError(f"{name}: expected input to be a Tensor, got {kind_of(input)}")
         if input.ndim not in dims:
             raise ValueError(f"{name}: Expected input to be {dims[0]}D or {dims[1]}D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:

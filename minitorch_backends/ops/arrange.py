@@ -13,7 +13,7 @@ from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor, adopt, not_a_tensor
 from .cast import clone
-from .dims import addressable, clamped, existing_dim, shape_of, wrap_dim, wrap_dims
+from .dims import addressable, clamp_diagonal, existing_dim, shape_of, wrap_dim, wrap_dims
 from .history import embedded
 from .shape import expand, flatten, ravel, reshape, unsqueeze
 from .slices import diagonal
@@ -206,7 +206,7 @@ _triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1),
 def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
     """True on and below a diagonal of the last two dimensions."""
     rows, columns = shape[-2:]
-    return np.tri(rows, columns, clamped(diagonal, rows, columns), bool)
+    return np.tri(rows, columns, clamp_diagonal(diagonal, rows, columns), bool)
 
 
 def _refuse_vectors(name: str, input: np.ndarray) -> None:

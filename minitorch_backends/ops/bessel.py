@@ -167,7 +167,7 @@ spherical_bessel_j0 = _declare(
 
 
 def _airy_reference(input: np.ndarray) -> np.ndarray:
-    """By Bessel functions of the order 1/3 (Abramowitz and Stegun, 10.4.14 and 10.4.15)."""
+    """Compute Ai from Bessel functions of order 1/3 (Abramowitz and Stegun, 10.4.14 and 10.4.15)."""
     x = np.abs(input)
     argument, functions = 2 / 3 * x**1.5, scipy_special()
     falling = np.sqrt(x / 3) / np.pi * functions.kv(1 / 3, argument)

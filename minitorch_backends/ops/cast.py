@@ -160,7 +160,7 @@ _TYPES = {
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, "torch.FloatTensor" for one of float32, or the tensor with elements of `dtype`,
-    which may be given by such a name. Raises ValueError for a name that is none."""
+    which may be given by such a name. Raises ValueError for an unknown name."""
     if dtype is None:
         return next(name for name, each in _TYPES.items() if each is self.dtype)
     return to(self, _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)

@@ -213,7 +213,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and equal elements. Raises TypeError for what is no tensor."""
     for each in (input, other):
         if not isinstance(each, Tensor):
-            raise TypeError(f"equal() compares Tensors, and got {kind_of(each)}; use (input == other).all()")
+            raise TypeError(f"equal(): operands must be Tensors, got {kind_of(each)}; use (input == other).all()")
     return input._array.shape == other._array.shape and bool(eq(input, other)._array.all())
 
 

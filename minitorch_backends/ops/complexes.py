@@ -177,7 +177,7 @@ def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: 
     samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def complex(real: Array, imag: Array):
-    """Complex numbers from their parts, which may be infinite or NaN, and have one dtype."""
+    """Complex numbers from real and imaginary parts of one dtype, which may be infinite or NaN."""
     _refuse_mixed("complex", "imag", imag, "real", real)
     shape = broadcast_shapes(real.shape, imag.shape)
     out = np.empty(shape, np.complex128 if real.dtype == np.float64 else np.complex64)
@@ -263,7 +263,7 @@ def angle(input: Array):
     samples=pairs(0.3, 2, -2, 2, numbers=False),
 )
 def polar(abs: Array, angle: Array):
-    """Complex numbers from their absolute values and angles, which have one dtype."""
+    """Complex numbers from absolute values and angles of one dtype."""
     _refuse_mixed("polar", "angle", angle, "abs", abs)
     return abs * np.cos(angle) + 1j * (abs * np.sin(angle))
 

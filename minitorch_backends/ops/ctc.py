@@ -32,7 +32,7 @@ _IMPOSSIBLE = -1e30
 
 
 def _lengths(argument: str, given: Any, batch: int, most: int) -> np.ndarray:
-    """The lengths of sequences. Raises RuntimeError for others than `batch` integers from 0 to `most`."""
+    """The lengths of sequences. Raises RuntimeError unless there are `batch` integers from 0 to `most`."""
     if isinstance(given, Tensor):
         if given.dtype.category > INTEGER:
             raise RuntimeError(f"ctc_loss(): {argument} must be integral, got {given.dtype!r}")
@@ -48,7 +48,7 @@ def _lengths(argument: str, given: Any, batch: int, most: int) -> np.ndarray:
     return values
 
 
-def _padded(targets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _pad_labels(targets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The labels as (batch, longest), from those or from all labels one after the other."""
     longest = int(lengths.max(initial=0))
     if targets.ndim == 2:
@@ -94,8 +94,8 @@ def _negative_logs(scores: Tensor, states: np.ndarray, frames: np.ndarray, lengt
     return loss.where(adopt(frames > 0), adopt(np.where(lengths > 0, np.inf, 0).astype(loss._array.dtype)))
 
 
-def _normalized(scores: Tensor, frames: np.ndarray) -> Tensor:
-    """Zero for each sequence, with the gradient of the sums of its probabilities."""
+def _normalization_gradient(scores: Tensor, frames: np.ndarray) -> Tensor:
+    """Return 0 for each sequence, with the gradient of the sums of its probabilities: those need not be 1."""
     counted = adopt(np.arange(scores._array.shape[0])[:, None] < frames)
     total = scores.exp().sum(2).where(counted, 0).sum(0)
     return total - total.detach()
@@ -114,7 +114,7 @@ def _checked_targets(targets: Any, lengths: np.ndarray, batch: int, blank: int, 
         )
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss(): blank must be in label range, from 0 to {classes - 1}, got {blank}")
-    labels = _padded(targets._array.astype(np.int64), lengths)
+    labels = _pad_labels(targets._array.astype(np.int64), lengths)
     counted = labels[np.arange(longest) < lengths[:, None]]
     if (wrong := (counted < 0) | (counted >= classes)).any():
         raise RuntimeError(f"ctc_loss(): targets must be from 0 to {classes - 1}, got {counted[wrong][0]}")
@@ -129,7 +129,7 @@ def _reference(
     single = log_probs.ndim == 2
     scores = log_probs[:, None] if single else log_probs
     frames, lengths = np.atleast_1d(input_lengths), np.atleast_1d(target_lengths)
-    labels = _padded(targets.reshape(1, -1) if single else targets, lengths)
+    labels = _pad_labels(targets.reshape(1, -1) if single else targets, lengths)
     losses = []
     for n, (count, length) in enumerate(zip(frames, lengths, strict=True)):
         total = 0.0
@@ -197,7 +197,7 @@ def ctc_loss(
     lengths = _lengths("target_lengths", target_lengths, batch, 2**31)
     labels = _checked_targets(targets, lengths, batch, blank, classes)
     loss = _negative_logs(scores, _states(labels, lengths, blank), frames, lengths, blank)
-    loss = loss + _normalized(scores, frames)
+    loss = loss + _normalization_gradient(scores, frames)
     if zero_infinity:
         loss = loss.where(adopt(np.isfinite(loss._array)), 0)
     if reduction == "mean":

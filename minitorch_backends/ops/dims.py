@@ -8,7 +8,7 @@ from typing import Any
 
 from ..size import addressable
 
-__all__ = ["addressable", "clamped", "existing_dim", "integer", "shape_of", "wrap_dim", "wrap_dims"]
+__all__ = ["addressable", "clamp_diagonal", "existing_dim", "integer", "shape_of", "wrap_dim", "wrap_dims"]
 
 
 def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: int = 2**63 - 1) -> int:
@@ -25,7 +25,7 @@ def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: i
     raise RuntimeError(f"{name}(): argument {argument!r} must be an integer from {least} to {most}, got {found}")
 
 
-def clamped(diagonal: Any, rows: int, columns: int) -> int:
+def clamp_diagonal(diagonal: Any, rows: int, columns: int) -> int:
     """The number of a diagonal, or of the nearest one outside of a matrix of so many rows and columns."""
     return max(min(index(diagonal), columns), -rows)
 
@@ -71,4 +71,4 @@ def shape_of(sizes: Sequence[Any]) -> tuple[int, ...]:
             raise TypeError
         return tuple(map(index, sizes))
     except TypeError:
-        raise TypeError(f"sizes are integers, and got {tuple(sizes)!r}; expected (2, 3) or 2, 3, for example") from None
+        raise TypeError(f"sizes must be integers, got {tuple(sizes)!r}; expected (2, 3) or 2, 3, for example") from None

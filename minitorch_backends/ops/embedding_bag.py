@@ -97,7 +97,7 @@ def _reference(
     input: np.ndarray, weight: np.ndarray, offsets: Any = None, *_: Any, mode: str = "mean",
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """One bag after the other."""
+    """Reduce one bag after the other."""
     flat = input.reshape(-1)
     ends = np.arange(len(input) + 1) * input.shape[-1] if offsets is None else offsets
     ends = ends if offsets is None or include_last_offset else np.append(ends, flat.size)

@@ -27,8 +27,8 @@ def floating_composite(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A composite, no method, that refuses a first argument of a type that it does not take, as ops do.
 
-    The function raises RuntimeError for other dtypes and TypeError for what is no Tensor. It checks itself whether the
-    categories `also` go with its other arguments.
+    The function raises RuntimeError for other dtypes and TypeError for values other than Tensors. It checks itself
+    whether the categories `also` go with its other arguments.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -55,7 +55,7 @@ def _sizes(name: str, dims: int, size: Sizes, kernel: Sizes, output_size: Any, o
     return output
 
 
-def _drawn(name: str, x: Tensor, dims: int, given: Tensor | None) -> np.ndarray:
+def _random_samples_of(name: str, x: Tensor, dims: int, given: Tensor | None) -> np.ndarray:
     """The samples, (batch, channels, dims), that users give, or numbers from the default generator."""
     batch, channels = x._array.shape[:2]
     if given is None:
@@ -89,13 +89,13 @@ def _pool(
     shape = input._array.shape
     if len(shape) not in (dims + 1, dims + 2) or 0 in shape[-dims - 1 :]:
         raise RuntimeError(
-            f"{name}(): input must have {dims + 1} or {dims + 2} dimensions, of which only the batch may be empty, got "
+            f"{name}(): input must have {dims + 1} or {dims + 2} dimensions, where only the batch may be empty, got "
             f"{list(shape)}"
         )
     kernel, size = numbers(name, "kernel_size", kernel_size, dims), shape[-dims:]
     output = _sizes(name, dims, size, kernel, output_size, output_ratio)
     x = input.unsqueeze(0) if len(shape) == dims + 1 else input
-    drawn = _drawn(name, x, dims, samples)
+    drawn = _random_samples_of(name, x, dims, samples)
     order = range(dims) if dims == 3 else range(dims)[::-1]  # of images the first sample is that of the width
     starts = [_starts(drawn[..., k], *each) for k, *each in zip(order, size, output, kernel, strict=True)]
     places = _windows(starts, kernel, size)
@@ -119,7 +119,7 @@ def _reference(dims: int) -> Callable[..., Any]:
         input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
         _random_samples: Any = None,
     ) -> Any:  # fmt: skip
-        """One window after the other, at places that follow from the samples."""
+        """Reduce one window after the other, at the places that the samples give."""
         x = input if input.ndim == dims + 2 else input[None]
         size, kernel = x.shape[2:], (kernel_size,) * dims if isinstance(kernel_size, int) else kernel_size
         if output_size is None:

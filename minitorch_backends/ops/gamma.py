@@ -22,7 +22,7 @@ __all__ = ["igamma", "igammac", "mvlgamma"]
 
 
 def _lower_reference(input: Any, other: Any) -> np.ndarray:
-    """By 200 terms of its series."""
+    """Sum 200 terms of the series."""
     a, x = (np.asarray(each, np.float64) for each in np.broadcast_arrays(input, other))
     term = total = 1 / a
     for k in range(1, 200):
@@ -72,7 +72,7 @@ _MOST_VARIABLES = 1 << 20
 
 
 def _arguments(input: Any, p: int) -> list[Any]:
-    """Of the gamma functions in `mvlgamma`."""
+    """Return the arguments of the `p` gamma functions in `mvlgamma`."""
     return [input - j / 2 for j in range(p)]
 
 
@@ -114,7 +114,7 @@ def mvlgamma(input: Array, p):
 
 
 def _zeta_reference(input: Any, other: Any) -> np.ndarray:
-    """By 40 terms of its series, and Euler and Maclaurin's formula for the others."""
+    """Sum 40 terms of the series, and the others by the Euler-Maclaurin formula."""
     x, q = np.asarray(input, np.float64), np.asarray(other, np.float64)
     far = q + 40
     return (

@@ -20,7 +20,7 @@ __all__ = ["histogram", "histogramdd"]
 
 
 class Histogram(NamedTuple):
-    """How much lies in each bin, and where the bins begin and end."""
+    """The sum of the weights in each bin, and the edges of the bins."""
 
     hist: Any
     bin_edges: Any
@@ -43,7 +43,7 @@ def _edges(values: np.ndarray, count: int, bounds: Sequence[float] | None, dim: 
     return np.linspace(low, high, count + 1).astype(values.dtype)
 
 
-def _counted(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.ndarray], density: bool) -> np.ndarray:
+def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.ndarray], density: bool) -> np.ndarray:
     """The weights of points (n, d) in each bin. Bins include their lower edges, the last ones both."""
     shape = tuple(each.size - 1 for each in edges)
     places = np.empty(points.shape, np.int64)
@@ -94,11 +94,11 @@ def histogram_of_points(points: Array, bins, weight: Array | None = None, range=
     for values, each, limits in zip(points.T, bins, bounds, strict=True):
         given = isinstance(each, np.ndarray)
         edges.append(each.astype(points.dtype) if given else _edges(values, each, limits, len(edges)))
-    return (_counted(points, weight, edges, density).astype(points.dtype), *edges)
+    return (_bin_sums(points, weight, edges, density).astype(points.dtype), *edges)
 
 
 def _bins_of(name: str, input: Tensor, bins: Sequence[Any]) -> Bins:
-    """Counts as ints and edges as arrays. Raises RuntimeError for counts below 1, and for edges that are no vector of
+    """Counts as ints and edges as arrays. Raises RuntimeError for counts below 1, and for edges other than vectors of
     the input's dtype."""
     found: list[int | np.ndarray] = []
     for dim, each in enumerate(bins):
@@ -127,7 +127,7 @@ def _are_numbers(values: Any) -> bool:
 def _histogram(
     name: str, points: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | None, density: bool
 ) -> tuple[Tensor, ...]:
-    """Of points (..., d). Raises RuntimeError for ranges and weights that do not fit."""
+    """Return the histogram of points (..., d). Raises RuntimeError for ranges and weights that do not fit."""
     *batch, dims = points.shape
     known = _bins_of(name, points, bins)
     if bounds is not None and not _are_numbers(bounds):

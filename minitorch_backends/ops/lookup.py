@@ -249,7 +249,7 @@ def _unravel_samples() -> Any:
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The indices along each dimension of `shape`, an int or a sequence, at positions in the flattened tensor: int64.
 
-    As in torch, positions out of bounds wrap around. Raises TypeError for positions and sizes that are no integers,
+    As in torch, positions out of bounds wrap around. Raises TypeError for positions and sizes that are not integers,
     ValueError for negative sizes.
     """
     if indices._array.dtype.kind not in "iu":

@@ -85,16 +85,16 @@ def compared(
     return samples
 
 
-def _weighted(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
+def _apply_weight(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
     """The loss of each element times its weight. Raises ValueError for a weight of another shape."""
     if weight is not None and weight.shape != loss.shape:
         raise ValueError(f"{name}(): weight must have shape {list(loss.shape)}, got {list(weight.shape)}; expand it")
     return loss if weight is None else loss * weight
 
 
-def _averaged(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+def _reduce_weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """`reduced` of a loss, where a mean of weighted elements divides by the sum of the weights."""
-    weighted = _weighted(name, loss, weight)
+    weighted = _apply_weight(name, loss, weight)
     return reduced(weighted, reduction) if weight is None or reduction != "mean" else weighted.sum() / weight.sum()
 
 
@@ -117,7 +117,7 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)**2, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("mse_loss", input, target)
-    return _averaged("mse_loss", _difference("mse_loss", input, target).square(), weight, reduction)
+    return _reduce_weighted("mse_loss", _difference("mse_loss", input, target).square(), weight, reduction)
 
 
 @floating_composite(
@@ -129,7 +129,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, times `weight` of the same shape; the mean is over the weights."""
     _warn_of_broadcast("l1_loss", input, target)
-    return _averaged("l1_loss", (input - target).abs(), weight, reduction)
+    return _reduce_weighted("l1_loss", (input - target).abs(), weight, reduction)
 
 
 def _square_and_rest(difference: Tensor, most: float) -> tuple[Tensor, Tensor]:
@@ -179,7 +179,7 @@ def huber_loss(
         raise RuntimeError(f"huber_loss takes a positive delta, and got {delta}")
     _warn_of_broadcast("huber_loss", input, target)
     square, rest = _square_and_rest(_difference("huber_loss", input, target), delta)
-    return reduced(_weighted("huber_loss", square * 0.5 + rest * delta, weight), reduction)
+    return reduced(_apply_weight("huber_loss", square * 0.5 + rest * delta, weight), reduction)
 
 
 # Likelihoods

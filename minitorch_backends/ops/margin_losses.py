@@ -20,7 +20,7 @@ __all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margi
 def _rows(name: str, input: Tensor, target: Tensor, labels: bool) -> tuple[Tensor, np.ndarray]:
     """The scores as (batch, classes), and the targets, one for each row or, with `labels`, one for each score.
 
-    Raises RuntimeError for shapes that do not fit and for targets that are no classes.
+    Raises RuntimeError for shapes that do not fit and for targets that are not classes.
     """
     shape, given = input._array.shape, target._array.shape
     scores = input.reshape((1,) * (2 - len(shape)) + shape) if len(shape) < 2 else input

@@ -23,7 +23,7 @@ def _axis_of(name: str, input: np.ndarray, dim: int) -> int:
     axis = wrap_dim(dim, input.ndim)
     if input.ndim and not input.shape[axis]:
         raise IndexError(
-            f"{name}(): Expected reduction dim {axis} to have non-zero size, and the shape is {list(input.shape)}"
+            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(input.shape)}"
         )
     return axis
 
@@ -164,7 +164,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 
 def _mode_reference(input: np.ndarray, dim: int = -1, keepdim: bool = False) -> Any:
-    """By counting."""
+    """Count each value, and return the most frequent one with its last position."""
     rows = np.moveaxis(np.atleast_1d(input), dim, -1)
     values, places = np.zeros(rows.shape[:-1], input.dtype), np.zeros(rows.shape[:-1], np.int64)
     for place in np.ndindex(values.shape):

@@ -68,7 +68,7 @@ def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim:
 )
 def variance(input: Array, dim, correction, keepdim):
     """The sum of squared distances from the mean, over the number of elements less `correction`."""
-    return _rounded(_variance(input, dim, correction, keepdim), input)
+    return _round_to_real(_variance(input, dim, correction, keepdim), input)
 
 
 @op(
@@ -81,7 +81,7 @@ def variance(input: Array, dim, correction, keepdim):
 )
 def standard_deviation(input: Array, dim, correction, keepdim):
     """The root of `variance`, which may leave the range of the type."""
-    return _rounded(np.sqrt(_variance(input, dim, correction, keepdim)), input)
+    return _round_to_real(np.sqrt(_variance(input, dim, correction, keepdim)), input)
 
 
 def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
@@ -310,7 +310,7 @@ def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=No
 def _norm_along(input: np.ndarray, order: float, axes: Any, keepdim: Any, count: int) -> Any:
     """In float64 where numbers are summed, so that squares and powers of them do not leave the range of the type."""
     if order == 2 and count != 1:
-        return _rounded(np.sqrt(sums.sum_of_squares(input, axes, keepdim, wide=True)), input)
+        return _round_to_real(np.sqrt(sums.sum_of_squares(input, axes, keepdim, wide=True)), input)
     if order == 1 and input.dtype.kind == "f":
         return sums.sum_of_magnitudes(input, axes, keepdim)
     size = np.abs(input)
@@ -320,9 +320,9 @@ def _norm_along(input: np.ndarray, order: float, axes: Any, keepdim: Any, count:
         return sums.sum(size, axes, keepdim)
     if math.isinf(order):
         return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
-    return _rounded(sums.sum(size**order, axes, keepdim, wide=True) ** (1 / order), input)
+    return _round_to_real(sums.sum(size**order, axes, keepdim, wide=True) ** (1 / order), input)
 
 
-def _rounded(found: Any, input: np.ndarray) -> np.ndarray:
+def _round_to_real(found: Any, input: np.ndarray) -> np.ndarray:
     """A float64 number for the real type of an input."""
     return converted(np.asarray(found), input.real.dtype)

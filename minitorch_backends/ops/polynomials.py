@@ -21,7 +21,7 @@ Recurrence = Callable[[Any, Any, Any, int], Any]
 """P[k] from x, P[k - 1], P[k - 2] and k."""
 
 
-def _evaluated(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Recurrence) -> np.ndarray:
+def _evaluate(name: str, x: np.ndarray, n: np.ndarray, first: Any, following: Recurrence) -> np.ndarray:
     """The polynomials of degrees `n` (the integer parts) at `x`: 1 for degree 0, and 0 for negative degrees."""
     shape = broadcast_shapes(x.shape, n.shape)
     x, degree = np.broadcast_to(x, shape), np.broadcast_to(np.trunc(n), shape)
@@ -59,7 +59,7 @@ def _declare(
         return 2 * x - 1 if shifted else x
 
     def forward(input: Array, n: Array):
-        return _evaluated(name, at(input.astype(np.float64)), n, first, following).astype(input.dtype)
+        return _evaluate(name, at(input.astype(np.float64)), n, first, following).astype(input.dtype)
 
     def expected(input: Any, n: Any) -> Any:
         found = getattr(load("scipy.special"), reference.strip("+-"))

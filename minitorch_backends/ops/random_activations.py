@@ -33,7 +33,7 @@ def _slope_samples() -> Iterator[Sample]:
 
 
 def _slope_reference(input: np.ndarray, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
-    """Of the samples, none of which depends on chance; a test looks at the distribution."""
+    """Apply a fixed slope: the samples fix it, and a separate test checks the distribution of random slopes."""
     return np.where(input > 0, input, input * (lower + upper) / 2)
 
 

@@ -27,7 +27,7 @@ def _counts(places: np.ndarray, chosen: Any, size: int) -> np.ndarray:
     return np.bincount(places.reshape(-1), np.broadcast_to(chosen, places.shape).reshape(-1), size).astype(np.int64)
 
 
-def _touched(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _is_destination(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     found = np.zeros(shape, bool)
     found.reshape(-1)[places.reshape(-1)] = True
     return found
@@ -44,7 +44,7 @@ def _start(input: np.ndarray, places: np.ndarray, include_self: bool, neutral: A
 def _reference(
     input: np.ndarray, src: np.ndarray, places: np.ndarray, reduce: str, include_self: bool = True
 ) -> np.ndarray:
-    """By the definition: one place after the other."""
+    """Reduce one place after the other, by the definition."""
     functions: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
     out = input.copy().reshape(-1)
     for place in range(out.size):
@@ -75,7 +75,7 @@ def _zeros(item: Tensor) -> Tensor:
 
 
 def _product_gradients(g: Tensor, input: Tensor, src: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the product of all that goes to a place: the product of the others.
+    """The gradient of a product with respect to one factor is the product of the others.
 
     That of the elements that are not zero is divided by one of them. Zeros are counted, and stand as factors of their
     own where there are one or two, so that the second derivative is right too: `lone` is their sum, which is 0.
@@ -108,7 +108,7 @@ def _taken(value: Tensor, places: Tensor) -> Tensor:
 
 def _beside(g: Tensor, gradient: Tensor, input: Tensor, places: Tensor, include_self: bool) -> Tensor:
     """The gradient of the input: that of its own part in the result, if it has one, and `g` where nothing goes."""
-    touched = adopt(_touched(places._array, input._array.shape))
+    touched = adopt(_is_destination(places._array, input._array.shape))
     return (gradient if include_self else adopt(np.zeros((), g._array.dtype))).where(touched, g)
 
 
@@ -116,7 +116,7 @@ def _combined_gradients(
     g: Tensor, input: Tensor, src: Tensor, places: Tensor, reduce: str, include_self: bool
 ) -> tuple[Tensor, Tensor, None]:
     if reduce == "prod":
-        items = input if include_self else input.where(~adopt(_touched(places._array, input._array.shape)), 1)
+        items = input if include_self else input.where(~adopt(_is_destination(places._array, input._array.shape)), 1)
         of_input, of_src = _product_gradients(g, items, src, places)
         return _beside(g, of_input, input, places, include_self), of_src, None
     if reduce == "mean":
@@ -163,7 +163,7 @@ def combine_at(input: Array, src: Array, places: Array, reduce, include_self=Tru
 def _extreme_gradients(
     g: Tensor, input: Tensor, src: Tensor, out: Tensor, places: Tensor, include_self: bool
 ) -> tuple[Tensor, Tensor, None]:
-    """In equal parts for all that are equal to the result."""
+    """Divide the gradient equally among all elements that are equal to the result."""
     found, values = out._array, src._array
     equal = [_same(input._array, found), _same(values, found.reshape(-1)[places._array])]
     count = _counts(places._array, equal[1], found.size).reshape(found.shape) + (equal[0] if include_self else 0)
@@ -177,7 +177,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _limit(dtype: np.dtype, largest: bool) -> Any:
-    """Below all values of a type, or above."""
+    """Return the identity of a maximum or a minimum: the smallest or the largest value of a dtype."""
     if dtype.kind in "biu":
         lowest, highest = (False, True) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         return lowest if largest else highest
@@ -200,7 +200,7 @@ def extreme_at(input: Array, src: Array, places: Array, reduce, include_self=Tru
     return out
 
 
-def _reduced(input: Tensor, src: Tensor, places: np.ndarray, reduce: str, include_self: bool) -> Tensor:
+def _reduce_elements(input: Tensor, src: Tensor, places: np.ndarray, reduce: str, include_self: bool) -> Tensor:
     function = extreme_at if reduce in ("amax", "amin") else combine_at
     return function(input, src, adopt(places), reduce, include_self)
 
@@ -254,7 +254,7 @@ def scatter_reduce(
     places = coordinates("scatter_reduce", input, dim, index)
     flat = np.ravel_multi_index(np.broadcast_arrays(*places), input._array.shape or (1,))
     given = source_of("scatter_reduce", src if src._array.ndim else ravel(src), adopt(np.atleast_1d(index._array)))
-    return _reduced(input, given, np.asarray(flat), reduce, include_self)
+    return _reduce_elements(input, given, np.asarray(flat), reduce, include_self)
 
 
 def _index_samples() -> Iterator[Sample]:
@@ -290,4 +290,4 @@ def index_reduce(
     refuse_source("index_reduce", input, dim, index, source)
     shape = input._array.shape or (1,)
     places = np.arange(input._array.size).reshape(shape).take(along[-1], wrap_dim(dim, len(shape)))
-    return _reduced(input, source.reshape(places.shape), places, reduce, include_self)
+    return _reduce_elements(input, source.reshape(places.shape), places, reduce, include_self)

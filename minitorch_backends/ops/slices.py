@@ -12,7 +12,7 @@ from ..dtypes import INTEGER
 from ..op import Array, composite, op
 from ..samples import between, gapped, sample, shaped
 from ..tensor import Tensor
-from .dims import clamped, integer, wrap_dim
+from .dims import clamp_diagonal, integer, wrap_dim
 from .history import view_embed
 from .indices import refusal
 
@@ -160,7 +160,7 @@ def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
         raise RuntimeError(
             f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} of shape {list(input.shape)}"
         )
-    view = input.diagonal(clamped(offset, input.shape[first], input.shape[second]), first, second)
+    view = input.diagonal(clamp_diagonal(offset, input.shape[first], input.shape[second]), first, second)
     view.setflags(write=input.flags.writeable)
     return view
 

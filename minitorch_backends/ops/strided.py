@@ -38,13 +38,13 @@ def _memory(array: np.ndarray) -> tuple[int, int]:
 
 
 def _strides(array: np.ndarray) -> Numbers:
-    """In elements; 0 for dimensions that are not stepped along."""
+    """Return the strides in elements; 0 for dimensions of at most one element."""
     pairs = zip(array.strides, array.shape, strict=True)
     return tuple(stride // array.itemsize if size > 1 else 0 for stride, size in pairs)
 
 
 def _reach(size: Numbers, stride: Numbers) -> tuple[int, int]:
-    """How many elements lie in front of the first one of a window, and how many behind it."""
+    """Return how many elements lie before and after the first element of a window."""
     ends = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
     return sum(-end for end in ends if end < 0), sum(end for end in ends if end > 0)
 
@@ -69,7 +69,7 @@ def _at(array: np.ndarray, size: Numbers, stride: Numbers, start: int) -> np.nda
 
 
 def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:
-    """A copy with these strides."""
+    """Copy the array into memory with these strides."""
     front, back = _reach(array.shape, layout)
     memory = np.zeros(front + back + 1, array.dtype)
     copied = _at(memory, array.shape, layout, front)
@@ -89,7 +89,7 @@ def _window_samples() -> Iterator[Sample]:
 
 
 def _window_reference(input: np.ndarray, size: Numbers, stride: Numbers, storage_offset: int = 0) -> np.ndarray:
-    """Of contiguous input: element by element."""
+    """Gather the window of a contiguous input element by element."""
     out = np.empty(size, input.dtype)
     for place in np.ndindex(*size):
         out[place] = input.reshape(-1)[storage_offset + sum(np.array(place, int) * np.array(stride, int))]
@@ -147,7 +147,7 @@ def window_of(
     `input`.
 
     With `whole` the window may see elements of the source only. Raises RuntimeError for sizes, strides and offsets that
-    are negative or out of bounds, TypeError for those that are no integers.
+    are negative or out of bounds, TypeError for those that are not integers.
     """
     size, stride, array = _numbers(name, "size", size), _numbers(name, "stride", stride), input._array
     if len(size) != len(stride):
@@ -189,7 +189,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 
 def refuse_overlaps(name: str, array: np.ndarray) -> None:
-    """Raise RuntimeError for a window of which two elements share a place."""
+    """Raise RuntimeError for a window with two elements at one address."""
     if overlaps(array):
         raise RuntimeError(
             f"{name}(): unsupported operation: more than one element of the written-to window refers to a single "

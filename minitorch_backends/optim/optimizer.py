@@ -92,7 +92,7 @@ class Optimizer:
         known = {id(each) for group in self.param_groups for each in group["params"]}
         for each in params:
             if not isinstance(each, Tensor):
-                raise TypeError(f"an optimizer can only optimize Tensors, and one param is {kind_of(each)}")
+                raise TypeError(f"an optimizer can only optimize Tensors, got {kind_of(each)} as a param")
             if not each.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor, which gets no .grad; pass what it was made from")
             if id(each) in known:

@@ -62,7 +62,7 @@ def randn(*sizes: Any, size: Any = None, generator: Generator | None = None, dty
 
 
 def _bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
-    """The bounds of integers, of which a single one is the upper one."""
+    """Return the bounds of integers; a single bound is the upper one, and 0 the lower one."""
     low, high = (0, low) if high is None else (0 if low is None else low, high)
     if high is None:
         raise TypeError(f"{name}() is missing the required argument 'high'")
@@ -239,11 +239,11 @@ def multinomial(
         )
     addressable((*weights.shape[:-1], num_samples))
     stream = chosen(generator)
-    drawn = functools.partial(_drawn, weights, num_samples, replacement, stream)
+    drawn = functools.partial(_draw_indices, weights, num_samples, replacement, stream)
     return written_out("multinomial", lambda: adopt(drawn()), out, (input,), int64)
 
 
-def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, stream: Generator) -> np.ndarray:
+def _draw_indices(weights: np.ndarray, num_samples: int, replacement: bool, stream: Generator) -> np.ndarray:
     if not replacement:
         with np.errstate(divide="ignore"):
             keys = stream.exponential(weights.shape) / weights
@@ -258,7 +258,7 @@ def _drawn(weights: np.ndarray, num_samples: int, replacement: bool, stream: Gen
 # In place: each writes a tensor drawn for the purpose, so that what is refused and recorded is what `copy_` refuses
 
 
-def _filled(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
+def _fill(name: str, self: Tensor, draw: Callable[[], np.ndarray]) -> Tensor:
     refuse_unwritable(name, self)
     return self.copy_(adopt(draw()))
 
@@ -275,7 +275,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
     if not -greatest <= from_ <= to <= greatest or to - from_ > greatest:
         raise RuntimeError(f"uniform_: from={from_} or to={to} is out of bounds for {self.dtype!r}, up to {greatest}")
     stream, dtype = chosen(generator), _floating("uniform_", self.dtype)
-    return _filled("uniform", self, lambda: stream.uniform(self._array.shape, dtype) * (to - from_) + from_)
+    return _fill("uniform", self, lambda: stream.uniform(self._array.shape, dtype) * (to - from_) + from_)
 
 
 def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -284,7 +284,7 @@ def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Ge
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
     stream, dtype = chosen(generator), _floating("normal_", self.dtype)
-    return _filled("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
+    return _fill("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
 
 
 _SIGNIFICANDS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
@@ -302,7 +302,7 @@ def _random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: 
         bits = 1 if self.dtype.category == BOOL else 8 * self.itemsize - self.dtype.is_signed
         to = 2 ** min(_SIGNIFICANDS.get(self.dtype.to_real().name, bits), 62)
     from_, to = integer("random_", "from", from_), integer("random_", "to", to)
-    return _filled("random", self, _integers(from_, to, self._array.shape, generator, self.dtype).numbers)
+    return _fill("random", self, _integers(from_, to, self._array.shape, generator, self.dtype).numbers)
 
 
 def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
@@ -312,7 +312,7 @@ def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     """
     shape = self._array.shape
     chances = p.expand(shape) if isinstance(p, Tensor) else adopt(np.full(shape, p, np.float64))
-    return _filled("bernoulli", self, lambda: bernoulli(chances, generator=generator)._array)
+    return _fill("bernoulli", self, lambda: bernoulli(chances, generator=generator)._array)
 
 
 def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -321,7 +321,7 @@ def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | No
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     _floating("exponential_", self.dtype)
     stream, dtype = chosen(generator), self._array.dtype
-    return _filled("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
+    return _fill("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
 
 
 install(uniform_=_uniform_, normal_=_normal_, random_=_random_, bernoulli_=_bernoulli_, exponential_=_exponential_)

@@ -33,7 +33,7 @@ def test_a2_the_gradient_given_to_backward() -> None:
     (x * 2).backward(mt.ones(2, dtype=mt.float16))
     assert (values(x.grad), x.grad.dtype) == ([2.0, 2.0], mt.float64)
     for bad in (1.0, [1.0, 1.0]):
-        with pytest.raises(TypeError, match="gradients are Tensors or None"):
+        with pytest.raises(TypeError, match="gradients must be Tensors or None"):
             (x * 2).backward(bad)  # type: ignore[arg-type]
 
 

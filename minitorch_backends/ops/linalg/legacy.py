@@ -222,7 +222,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     if input.ndim < 2 or other.ndim < 2 or not tau.ndim or tau.shape[-1] > min(input.shape[-2:]):
         raise RuntimeError(
             "ormqr(): input must be (..., m, n), tau (..., r) with r <= min(m, n), and other (..., m, k) or "
-            f"(..., k, m); got shapes {list(input.shape)}, {list(tau.shape)} and {list(other.shape)}"
+            f"(..., k, m), got shapes {list(input.shape)}, {list(tau.shape)} and {list(other.shape)}"
         )
     m, count = input._array.shape[-2], tau._array.shape[-1]
     columns = adopt(np.zeros((*input._array.shape[:-1], m - count), input._array.dtype))

@@ -87,7 +87,7 @@ class LRScheduler:
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """What it remembers: all attributes but the optimiser. A function is None, a callable object what it holds."""
+        """Return all attributes but the optimizer. A function is None, a callable object what it holds."""
         return {name: _state_of(value) for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def _is_callable(value: Any) -> bool:
 
 
 def _state_of(value: Any) -> Any:
-    """What a state dict has of an attribute."""
+    """Return the value of an attribute in a state dict."""
     if not _is_callable(value):
         return value
     if isinstance(value, list):
