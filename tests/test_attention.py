@@ -180,6 +180,7 @@ def test_dropout_is_drawn_from_the_generator() -> None:
         (((1, 4, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2)), {"enable_gqa": True, "scale": 0.9}),
         (((3, 2), (4, 2), (4, 3)), {}),
         (((4, 3, 2), (2, 3, 2), (2, 3, 2), (4, 3, 3)), {"enable_gqa": True}),
+        (((2, 2, 2), (2, 1, 2, 2), (1, 2, 2)), {"enable_gqa": True}),
     ],
 )
 @pytest.mark.parametrize("backend", [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
@@ -336,6 +337,7 @@ def test_multihead_attention_with_everything() -> None:
         (((4,), (3, 4), (3, 4)), {}, "at least 2-D"),
         (((2, 3, 4), (3, 3, 4), (3, 3, 4)), {}, "do not broadcast"),
         (((1, 3, 2, 4), (1, 2, 2, 4), (1, 2, 2, 4)), {"enable_gqa": True}, "multiple of those of key and value"),
+        (((3, 4),) * 3, {"enable_gqa": True}, "at least 3-D"),
         (((1, 3, 2, 4), (1, 2, 2, 4), (1, 2, 2, 4)), {}, "do not broadcast"),
     ],
 )

@@ -44,6 +44,7 @@ def _samples() -> Iterator[Sample]:
     yield sample(
         q.transpose(0, 1, 3, 2), k.transpose(0, 1, 3, 2)[:, :1], v.transpose(0, 1, 3, 2)[:, :1], enable_gqa=True
     )
+    yield sample(q[0], np.stack([k, v])[:, 0, :1], v[0, :1], enable_gqa=True)
     yield sample(q[:, :, :0], k, v)
 
 
@@ -67,7 +68,7 @@ def _reference(
     return weights / weights.sum(-1, keepdims=True) @ value
 
 
-@composite(method=False, takes="f", product="matmul", reference=_reference, samples=_samples)
+@composite(method=False, takes="f", stateful=True, product="matmul", reference=_reference, samples=_samples)
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -103,8 +104,9 @@ def scaled_dot_product_attention(
     if not all(isinstance(each, Tensor) for each in given):
         found = ", ".join(kind_of(each) for each in given)
         raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
-    if not enable_gqa and not query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        query = _in_common_batch(query, key, value)
+    own = 3 if enable_gqa else 2
+    if not query.shape[:-own] == key.shape[:-own] == value.shape[:-own]:
+        query = _in_common_batch(query, key, value, own)
     if attn_mask is not None and attn_mask._array.dtype == _FLOAT32:
         attn_mask = attn_mask.to(query.dtype)
     known = None
@@ -131,13 +133,14 @@ def scaled_dot_product_attention(
     return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
 
 
-def _in_common_batch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """The query, expanded to the batch of the result; those that do not broadcast stay for `_check` to refuse."""
+def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Tensor:
+    """The query, all but its `own` last dimensions expanded to the batch of the result; those that do not broadcast
+    stay for `_check` to refuse."""
     try:
-        batch = broadcast_shapes(*(each.shape[:-2] for each in (query, key, value)))
+        batch = broadcast_shapes(*(each.shape[:-own] for each in (query, key, value)))
     except ValueError:
         return query
-    return query.expand(*batch, *query.shape[-2:]) if query.ndim > 1 else query
+    return query.expand(*batch, *query.shape[-own:]) if query.ndim >= own else query
 
 
 def _added(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -233,8 +236,9 @@ def _check(
     shapes = ", ".join(str(list(each.shape)) for each in (query, key, value))
     if mask is not None and is_causal:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")
-    if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise RuntimeError(f"query, key and value must be at least 2-D, and their shapes are {shapes}")
+    least = 3 if enable_gqa else 2
+    if min(query.ndim, key.ndim, value.ndim) < least:
+        raise RuntimeError(f"query, key and value must be at least {least}-D, and their shapes are {shapes}")
     if query.dtype.category != FLOATING:
         raise RuntimeError(
             f"scaled_dot_product_attention() is not implemented for {query.dtype!r}; expected floating tensors"
@@ -255,7 +259,7 @@ def _check(
         )
     leading = [each.shape[:-2] for each in (query, key, value)]
     if enable_gqa:
-        heads = [each.shape[-3] if each.ndim > 2 else 1 for each in (query, key, value)]
+        heads = [each.shape[-3] for each in (query, key, value)]
         if heads[1] != heads[2] or not heads[1] or heads[0] % heads[1]:
             raise RuntimeError(
                 "with enable_gqa, heads of query must be a multiple of those of key and value, and they are "
