@@ -62,6 +62,7 @@ def composite(
     takes: str = EVERY_CATEGORY,
     inplace: bool = False,
     takes_out: bool = False,
+    stateful: bool = False,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     widen: bool | tuple[str, ...] = False,
@@ -72,9 +73,10 @@ def composite(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a function of tensors that is made of ops; the arguments are those of `op`.
 
-    `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call. `widen`
-    says to compute half types in float32 and round the results once, or names the arguments that give the type of
-    these.
+    `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call. `stateful`
+    says that the function draws random numbers or updates running statistics, and returns one tensor of its first
+    input's dtype; so a wrong `out` is refused before the call. `widen` says to compute half types in float32 and round
+    the results once, or names the arguments that give the type of these.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,6 +86,7 @@ def composite(
             function = rounding_once(function, widen if isinstance(widen, tuple) else ())
         overloads = Overloads(inspect.signature(function).parameters.values(), aliases, deprecated)
         known, most = overloads.known, overloads.most
+        first = next(iter(inspect.signature(function).parameters), "")
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
@@ -92,7 +95,9 @@ def composite(
             try:
                 if out is None:
                     return function(*args, **named)
-                return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()))
+                input = args[0] if args else named.get(first)
+                dtype = input.dtype if stateful and isinstance(input, Tensor) else None
+                return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()), dtype)
             except Exception as error:
                 if mistake := call_error(error, public_name, function, args, named):
                     raise mistake from error

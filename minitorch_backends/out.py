@@ -26,7 +26,8 @@ LEAST_OFFERED = 1 << 16
 
 def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tuple, dtype: DType | None = None) -> Any:
     """Compute the results of the op `name` for these arguments, and put them into the tensors given as `out`; a tuple
-    of them for several results. None asks for new tensors. `dtype` is that of the result where it is known before.
+    of them for several results. None asks for new tensors. `dtype` is that of the only result where it is known before:
+    what `out` cannot be is then refused before anything is computed.
 
     Raises TypeError for what is no tensor, RuntimeError where gradients would be needed or a result's dtype does not
     fit. A tensor of another shape is given the result's, with a warning unless it was empty, as in torch.
@@ -42,6 +43,7 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
         refuse_inference(target, "Inplace update to inference tensor")
         refuse_unwritable_memory(name, target._array)
         if dtype is not None:
+            _refuse_count(name, targets, 1)
             _refuse_category(name, dtype, dtype_of(target._array))
     if grad_mode.get().records and any(each.requires_grad for each in _tensors((*targets, *arguments))):
         raise RuntimeError(
@@ -51,13 +53,17 @@ def written_out(name: str, compute: Callable[[], Any], out: Any, arguments: tupl
     with no_grad(), _offer(targets, arguments):
         results = compute()
     listed = results if isinstance(results, (tuple, list)) else (results,)
-    if len(listed) != len(targets):
-        raise TypeError(f"{name}(): argument 'out' has {len(targets)} tensors; expected {len(listed)}")
+    _refuse_count(name, targets, len(listed))
     for result, target in zip(listed, targets, strict=True):
         _refuse_category(name, dtype_of(result._array), dtype_of(target._array))
     for result, target in zip(listed, targets, strict=True):
         _write(name, result._array, target)
     return type(results)(*targets) if hasattr(results, "_fields") else out
+
+
+def _refuse_count(name: str, targets: tuple, expected: int) -> None:
+    if len(targets) != expected:
+        raise TypeError(f"{name}(): argument 'out' has {len(targets)} tensors; expected {expected}")
 
 
 def _refuse_category(name: str, source: DType, wanted: DType) -> None:

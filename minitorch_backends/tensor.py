@@ -355,7 +355,7 @@ def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
 
 def is_foreign(value: Any) -> bool:
     """Whether it is an array or a tensor of another library than NumPy and this one."""
-    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+    if isinstance(value, (Tensor, np.ndarray, np.generic, type)):
         return False
     return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 

@@ -76,6 +76,10 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
         lambda: mt.multinomial(mt.ones(3), 2**62, replacement=True),
         integers.normal_,
         lambda: mt.nn.functional.dropout(leaf, inplace=True),
+        lambda: mt.nn.functional.rrelu(mt.ones(3), training=True, out=integers),
+        lambda: mt.nn.functional.dropout(mt.ones(3), out=integers),
+        lambda: mt.nn.init.normal_(mt.ones(2), std=float("nan")),
+        lambda: mt.nn.init.uniform_(mt.ones(2), 0.0, mt.ones(2)),
     ]
     for name in ("uniform_", "normal_", "random_", "bernoulli_", "exponential_"):
         draws += [getattr(each, name) for each in (expanded, leaf, fixed)]

@@ -156,6 +156,13 @@ def test_messages_say_whose_a_tensor_is(name: str) -> None:
         MISTAKES[name](mt.ones(2, 2), "text")
 
 
+def test_conversions_to_the_dtype_of_a_foreign_tensor_are_refused() -> None:
+    for other in (Foreign(mt.ones(2)), np.ones(2)):
+        with pytest.raises(TypeError, match=r"to\(\): argument 'other' must be a minitorch_backends Tensor, got"):
+            mt.ones(2).to(other)
+    assert mt.ones(2).to(np.float64).dtype is mt.float64
+
+
 METHODS = ("view_as", "expand_as", "reshape_as", "resize_as_", "set_", "type_as")
 
 

@@ -517,6 +517,21 @@ def test_pooling_by_the_norms_of_order_infinity(order: float, value: float, plac
     assert x.grad[0][place].item() == math.copysign(1.0, x[0][place].item())
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_pooling_by_the_norm_of_order_zero_is_refused(dims: int) -> None:
+    with pytest.raises(ValueError, match="norm_type must be a number other than 0"):
+        getattr(nn.functional, f"lp_pool{dims}d")(mt.ones((1,) * (dims + 1)), 0, 1)
+
+
+@pytest.mark.parametrize("norm", [nn.functional.batch_norm, nn.functional.instance_norm])
+def test_a_wrong_out_leaves_running_statistics_alone(norm: Any) -> None:
+    mean, var, x = mt.zeros(2), mt.ones(2), mt.tensor([[[1.0, 5.0], [2.0, 9.0]]])
+    switch = {"training": True} if norm is nn.functional.batch_norm else {}
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        norm(x, mean, var, out=x.long(), **switch)
+    assert (mean.tolist(), var.tolist()) == ([0.0, 0.0], [1.0, 1.0])
+
+
 @pytest.mark.parametrize(
     "dtypes", [("float16",), ("bfloat16",), ("float32", "float64"), ("bfloat16", "float16"), ("complex64",)]
 )
@@ -790,6 +805,13 @@ def test_starting_values_refuse() -> None:
         nn.init.kaiming_normal_(zeros(2, 2), mode="fan_both")
     with pytest.raises(ValueError, match="'swish'"):
         nn.init.calculate_gain("swish")
+    with pytest.raises(ValueError, match="std must be positive"):
+        nn.init.trunc_normal_(zeros(3), std=0.0)
+    with pytest.raises(ValueError, match="groups must be a positive integer"):
+        nn.init.dirac_(zeros(2, 2, 2), groups=0)
+    assert nn.init.calculate_gain("leaky_relu", 1e300) == 0.0
+    numbers = nn.init.uniform_(zeros(2), mt.zeros((1,) * 20), 1.0)
+    assert ((numbers >= 0) & (numbers < 1)).all()
 
 
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, math.inf])

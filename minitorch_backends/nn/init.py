@@ -88,6 +88,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """
     if not 3 <= tensor.ndim <= 5:
         raise ValueError(f"dirac_ expects a tensor of 3, 4 or 5 dimensions, and got shape {list(tensor.shape)}")
+    if groups < 1:
+        raise ValueError(f"dirac_(): groups must be a positive integer, got {groups}")
     if tensor.shape[0] % groups:
         raise ValueError(f"dirac_: {tensor.shape[0]} output channels cannot be divided into {groups} groups")
     outputs, middle = tensor.shape[0] // groups, tuple(size // 2 for size in tensor.shape[2:])
@@ -106,6 +108,9 @@ def trunc_normal_(
     """Normal values between `a` and `b`, as if others had been drawn again: the inverse of the distribution function,
     of uniform numbers."""
     refuse_unwritable("trunc_normal", tensor)
+    mean, std, a, b = map(float, (mean, std, a, b))
+    if not (std > 0 and a <= b):
+        raise ValueError(f"trunc_normal_(): std must be positive and a at most b, got std={std}, a={a}, b={b}")
     low, high = ((1 + math.erf((end - mean) / std / math.sqrt(2))) / 2 for end in (a, b))
     tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
     return tensor.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(a, b)
@@ -153,7 +158,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         if not (param is None or (isinstance(param, (int, float)) and not isinstance(param, bool))):
             raise ValueError(f"negative_slope {param!r} is not a number; leave it out for 0.01")
-        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+        slope = 0.01 if param is None else param
+        return math.sqrt(2 / (1 + slope * slope))  # slope**2 would raise where it overflows
     if nonlinearity not in _GAINS:
         raise ValueError(
             f"unsupported nonlinearity {nonlinearity!r}; expected one of {', '.join([*_GAINS, 'leaky_relu'])}"

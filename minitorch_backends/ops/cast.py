@@ -31,7 +31,7 @@ from ..kernels.elementwise import in_order
 from ..op import Array, composite, op
 from ..samples import arrays_like, sample, unary_samples
 from ..size import repeats
-from ..tensor import Tensor
+from ..tensor import Tensor, is_foreign, not_a_tensor
 
 __all__ = ["clone"]
 
@@ -101,6 +101,8 @@ def to(
             device = value
         elif isinstance(value, bool):
             non_blocking, copy = value, non_blocking
+        elif isinstance(value, np.ndarray) or is_foreign(value):
+            raise not_a_tensor("to", "other", value)
         elif value is not None:
             dtype = value
     if device is not None:

@@ -65,7 +65,7 @@ def _dropped(name: str, input: Tensor, p: float, training: bool, shape: tuple[in
     return input * adopt(scale).to(input.dtype)
 
 
-@composite(method=False, reference=_reference, samples=_samples)
+@composite(method=False, stateful=True, reference=_reference, samples=_samples)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """In training, 0 with probability `p` and else input / (1 - p) (Srivastava et al., 2014); otherwise `input`.
 
@@ -91,20 +91,20 @@ def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
     return _dropped(name, input, p, training, (*shape[:channels], *(1,) * (len(shape) - channels)))
 
 
-@composite(method=False, reference=_reference, samples=_image_samples(1))
+@composite(method=False, stateful=True, reference=_reference, samples=_image_samples(1))
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, L) or (C, L) (J. Tompson et al., arXiv 1411.4280)."""
     return _of_channels(input, 1, p, training)
 
 
-@composite(method=False, reference=_reference, samples=_image_samples(2))
+@composite(method=False, stateful=True, reference=_reference, samples=_image_samples(2))
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, H, W) or (C, H, W). torch reads three dimensions as (N, C, L), and warns
     that this will change. Of other numbers of dimensions the first two count as batch and channels, with a warning."""
     return _of_channels(input, 2, p, training)
 
 
-@composite(method=False, reference=_reference, samples=_image_samples(3))
+@composite(method=False, stateful=True, reference=_reference, samples=_image_samples(3))
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """`dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W). Of other numbers of dimensions the first two
     count as batch and channels, with a warning."""
@@ -135,7 +135,7 @@ def _alpha_reference(input: np.ndarray, p: float = 0.5, training: bool = False) 
     return _reference(input, p, training)
 
 
-@composite(method=False, reference=_alpha_reference, samples=_samples)
+@composite(method=False, stateful=True, reference=_alpha_reference, samples=_samples)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """In training, the limit of `selu` towards -inf with probability `p`, then scaled and shifted, so that mean 0 and
     variance 1 stay (G. Klambauer et al., "Self-normalizing neural networks", 2017); otherwise `input`."""
@@ -147,7 +147,7 @@ def _feature_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2), 0.3, training=False)
 
 
-@composite(method=False, reference=_alpha_reference, samples=_feature_samples)
+@composite(method=False, stateful=True, reference=_alpha_reference, samples=_feature_samples)
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels of (N, C, ...)."""
     shape = input._array.shape

@@ -21,6 +21,7 @@ def floating_composite(
     samples: Callable[..., Any],
     takes: str = "f",
     also: str = "",
+    stateful: bool = False,
     widen: bool | tuple[str, ...] = False,
     product: str | None = None,
     tested_as: Callable[..., Any] | None = None,
@@ -45,6 +46,6 @@ def floating_composite(
             return function(*args, **named)
 
         options: dict[str, Any] = {"takes": takes, "widen": widen, "product": product, "tested_as": tested_as}
-        return composite(**options, method=False, reference=reference, samples=samples)(checked)
+        return composite(**options, stateful=stateful, method=False, reference=reference, samples=samples)(checked)
 
     return declare

@@ -114,8 +114,10 @@ def _declare(dims: int) -> Callable[..., Tensor]:
 
         With `ceil_mode` a last window that reaches beyond the image counts as if it were full of its mean. The norms of
         order Inf and -Inf are the greatest and the least absolute value. Raises RuntimeError for sizes that give no
-        window.
+        window, ValueError for a norm_type of 0.
         """
+        if norm_type == 0:
+            raise ValueError(f"lp_pool{dims}d(): norm_type must be a number other than 0, got {norm_type!r}")
         if math.isinf(norm_type):
             sign = math.copysign(1.0, norm_type)
             return sign * _GREATEST[dims - 1](sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)

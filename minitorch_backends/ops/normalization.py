@@ -207,7 +207,7 @@ def _batch_norm_reference(
     return out * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
-@floating_composite(reference=_batch_norm_reference, samples=_batch_samples)
+@floating_composite(stateful=True, reference=_batch_norm_reference, samples=_batch_samples)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -318,7 +318,7 @@ def _instance_norm_reference(
     return _batch_norm_reference(input, running_mean, running_var, weight, bias, eps=eps)
 
 
-@floating_composite(reference=_instance_norm_reference, samples=_instance_samples)
+@floating_composite(stateful=True, reference=_instance_norm_reference, samples=_instance_samples)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

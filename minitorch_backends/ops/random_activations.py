@@ -37,7 +37,7 @@ def _slope_reference(input: np.ndarray, lower: float = 1 / 8, upper: float = 1 /
     return np.where(input > 0, input, input * (lower + upper) / 2)
 
 
-@floating_composite(widen=True, reference=_slope_reference, samples=_slope_samples)
+@floating_composite(widen=True, stateful=True, reference=_slope_reference, samples=_slope_samples)
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`input` where it is positive, and times a slope elsewhere: in training a random one from `lower` to `upper` for
     each element, otherwise their mean (Xu et al., arXiv 1505.00853).

@@ -269,6 +269,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
 
     Raises RuntimeError for from > to, and for bounds that the dtype does not hold.
     """
+    from_, to = float(from_), float(to)
     if not from_ <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
     greatest = float(finfo(_floating("uniform_", self.dtype)).max)
@@ -281,7 +282,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
 def _normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write normal numbers. Raises RuntimeError for a negative standard deviation."""
     mean, std = float(mean), float(std)
-    if std < 0:
+    if not std >= 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std={std}")
     stream, dtype = chosen(generator), _floating("normal_", self.dtype)
     return _fill("normal", self, lambda: stream.normal(self._array.shape, dtype) * std + mean)
