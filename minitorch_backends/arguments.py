@@ -103,9 +103,10 @@ def call_error(
 def explained(
     error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
 ) -> Exception | None:
-    """What to raise for `error`: a sentence about the first argument of `function` that is not of its annotated type,
-    or that Python, C or NumPy could not use. None where the package or code of the user's raised `error`, which says
-    more, and where no argument is at fault.
+    """Return the error to raise for `error`: it names the first argument of `function` that is not of its annotated
+    type, or that Python, C or NumPy could not use.
+
+    Return None if no argument is at fault, or if this package or the user's code raised `error` on purpose.
     """
     if not _is_failure(error):
         return None

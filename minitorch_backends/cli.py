@@ -21,7 +21,7 @@ _DISTRIBUTION = "minitorch-backends"
 
 def report() -> dict[str, Any]:
     """Versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its value, its
-    effective value and who decided."""
+    effective value and what determines that."""
     from .backends.foreign_env import effects
 
     variables = effects() or {"none": "no variable of Numba, OpenMP or a BLAS is set"}

@@ -65,8 +65,8 @@ def tensor(data: Any, *, dtype: Any = None) -> np.ndarray:
     """A tensor with a copy of `data`: a number, nested sequences of numbers, an array or a tensor.
 
     Python floats give the default dtype, ints int64; arrays and tensors keep theirs. Raises ValueError for ragged
-    sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no number, RuntimeError for numbers
-    that `dtype` cannot hold.
+    sequences and integers beyond 64 bits, TypeError and RuntimeError for values that are not numbers, RuntimeError
+    for numbers that `dtype` cannot hold.
     """
     return array_from(data, dtype)
 

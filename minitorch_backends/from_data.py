@@ -63,9 +63,10 @@ def foreign_array(data: Any) -> np.ndarray:
 
 
 def construct(tensor: Any, data: tuple[Any, ...], device: Any) -> None:
-    """Give a new tensor its array: what torch's legacy constructor makes of these arguments.
+    """Set the array of a new tensor by the rules of torch's legacy constructor.
 
-    Raises TypeError for what is neither sizes nor a sequence, RuntimeError for negative sizes and another device.
+    Raises TypeError for arguments that are neither sizes nor a sequence, RuntimeError for negative sizes and
+    another device.
     """
     if device is not None:
         refuse_device(device)

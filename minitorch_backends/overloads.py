@@ -65,7 +65,7 @@ class Overloads:
 
 
 def overloaded(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function that is neither op nor composite take its arguments under other names as well."""
+    """Add other names for the arguments of a function that is neither an op nor a composite."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         overloads = Overloads(inspect.signature(function).parameters.values(), aliases, ())

@@ -2,7 +2,7 @@
 
     d = mt.profiles.mma(a, b, c, profile="h100", format="bf16")
 
-`PROFILES` has a row for each device, with what bears it out; `add` makes another one known.
+`PROFILES` has a row for each device, with its evidence; `add` adds a row.
 """
 
 from __future__ import annotations

@@ -583,7 +583,7 @@ def test_repr_lists_the_groups() -> None:
 BAD = [
     (TypeError, "one Tensor", lambda: optim.SGD(parameter(1.0))),
     (ValueError, "empty parameter list", lambda: optim.Adam([])),
-    (TypeError, "one param is int", lambda: optim.SGD([3])),
+    (TypeError, "only optimize Tensors, got int", lambda: optim.SGD([3])),
     (ValueError, "non-leaf", lambda: optim.SGD([parameter(1.0) * 2])),
     (ValueError, "more than one parameter group", lambda: optim.SGD([(p := parameter(1.0)), p])),
     (ValueError, "invalid lr: -1", lambda: optim.SGD([parameter(1.0)], lr=-1)),

@@ -1,4 +1,4 @@
-"""Devices whose matrix units can be computed bit for bit: a row for each, and what bears it out.
+"""Devices whose matrix units can be computed bit for bit: a row for each, with its evidence.
 
     from minitorch_backends.profiles import Aligned, Format, Profile, add
     add(Profile("mine", {"fp16": (Format(Aligned(fraction=23, length=4, least=(-133, -21)), "inferred"),)}))

@@ -77,7 +77,7 @@ def sensitivity(
     progress: Callable[[str], None] | None = None,
     **named: Any,
 ) -> Sensitivity:
-    """What each layer of `model`, at each of `precisions` alone, does to the answers `model(*inputs, **named)`.
+    """Measure how each layer of `model`, alone at each of `precisions`, changes `model(*inputs, **named)`.
 
     A layer is a module in whose own forward products, convolutions, attention, recurrences or factorisations of float32
     or complex64 tensors run. The rest of the model keeps the flags in force. A last row for each precision has all of
@@ -85,7 +85,7 @@ def sensitivity(
     row, in which the products of that layer alone are also done in float64. `progress`, if there is one, is called with
     a line of text before each.
 
-    Raises ValueError for what is no precision and for a model in which none acts, RuntimeError for answers that are no
+    Raises ValueError for unknown precisions and for a model without such layers, RuntimeError for answers that are not
     tensors, or differ from one call to the next (put the model in evaluation mode).
     """
     if not isinstance(model, Module):

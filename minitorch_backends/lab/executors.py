@@ -49,8 +49,10 @@ def _submit(executor: Executor, settings: Settings, cells: Sequence[Cell], most:
 
 
 def _on_processes(settings: Settings, cells: Sequence[Cell], count: int) -> Iterator[tuple[Cell, dict]]:
-    """Processes that are started anew where one of them dies. The cells that it may have died of are run again, and in
-    the end one at a time, so that it is known which one kills."""
+    """Run cells on worker processes, and start new ones when one dies.
+
+    The cells that were running then run again, in the end one at a time, to find the one that kills its process.
+    """
     left, deaths = list(cells), dict[str, int]()
     while left:
         suspects = [cell for cell in left if deaths.get(cell.key, 0) >= _MOST_DEATHS - 1]
@@ -85,7 +87,7 @@ def _on_one_pool(settings: Settings, cells: Sequence[Cell], count: int) -> Itera
 
 
 def _prepare() -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when that is gone."""
+    """Set up a worker: it ignores Ctrl-C, which its parent handles, and ends when its parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

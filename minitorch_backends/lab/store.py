@@ -1,6 +1,6 @@
 """The rows of a sweep on disk: files of lines that are only added to, one file for each process that writes.
 
-Several processes, on several hosts, may write to one store at once. A manifest says of which function the rows are.
+Several processes, on several hosts, may write to one store at once. A manifest identifies the function.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSION = 1
 
 
 def source_digest(function: Callable[..., Any]) -> str:
-    """A hash of a function's text, and where that is not to be had of its compiled code."""
+    """Return a hash of a function's source, or of its bytecode where the source is missing."""
     function = inspect.unwrap(function)
     try:
         text = inspect.getsource(function)

@@ -58,7 +58,7 @@ class Settings(NamedTuple):
 
 
 def run(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """The row of a cell; what its function raises stands in it as "exception"."""
+    """Return the row of a cell; an error of its function is recorded in the row as "exception"."""
     row = {**cell.parameters, "flags": cell.given, "effective": {}, "seed": cell.seed}
     before = threading.get_num_threads()
     try:
@@ -131,7 +131,7 @@ def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dic
 
 @contextlib.contextmanager
 def _peak() -> Iterator[list[int]]:
-    """The most bytes that the block held beyond what there was, as NumPy tells tracemalloc."""
+    """Measure the peak of the bytes that the block allocates, as NumPy reports them to tracemalloc."""
     found, tracing = [0], tracemalloc.is_tracing()
     if tracing:
         tracemalloc.reset_peak()

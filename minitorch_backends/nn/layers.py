@@ -100,8 +100,8 @@ class Bilinear(Module):
 class Embedding(Module):
     """The rows of `weight`, (num_embeddings, embedding_dim), that integers name.
 
-    Rows start normal, `padding_idx` at 0, or as `_weight`, which is not copied; `_freeze` says not to learn them. The
-    other options are those of `functional.embedding`.
+    Rows start as normal numbers, and the row `padding_idx` as zeros; or `_weight` is used, without a copy. With
+    `_freeze` they do not require gradients. The other options are those of `functional.embedding`.
     """
 
     weight: Parameter

@@ -12,8 +12,8 @@ __all__ = ["addressable", "clamp_diagonal", "existing_dim", "integer", "shape_of
 
 
 def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: int = 2**63 - 1) -> int:
-    """An argument of the function `name` as an int. Raises TypeError for what is no integer, RuntimeError for one that
-    is out of range."""
+    """An argument of the function `name` as an int. Raises TypeError for other types, RuntimeError for integers
+    that are out of range."""
     if isinstance(value, bool):
         raise TypeError(f"{name}(): argument {argument!r} must be int, not bool")
     try:

@@ -162,7 +162,7 @@ def _product_with_overflow(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _with_range(input: Tensor) -> Tensor:
-    """float32 in float64, in which products of a few elements do not overflow on the way to one that fits."""
+    """Cast float32 to float64, so that a product that fits float32 does not overflow midway."""
     return input.double() if input.dtype is float32 else input
 
 

@@ -28,6 +28,7 @@ def _counts(places: np.ndarray, chosen: Any, size: int) -> np.ndarray:
 
 
 def _is_destination(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return where elements of a tensor of this shape are named by flat positions: bool, of the same shape."""
     found = np.zeros(shape, bool)
     found.reshape(-1)[places.reshape(-1)] = True
     return found
