@@ -29,6 +29,7 @@ __all__ = [
     "install",
     "is_deliberate",
     "mismatched",
+    "name_bad_arguments",
     "refuse_other_than_bool",
     "refuse_other_than_tensor",
     "warn_caller",
@@ -69,6 +70,24 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return public
+
+
+def name_bad_arguments(kind: type) -> None:
+    """Make the constructor that a class of this package defines name the argument that is wrong."""
+    constructor = vars(kind).get("__init__")
+    if constructor is None or not kind.__module__.startswith(f"{__package__}."):
+        return
+
+    @functools.wraps(constructor)
+    def public(self: Any, /, *args: Any, **named: Any) -> None:
+        try:
+            constructor(self, *args, **named)
+        except Exception as error:
+            if mistake := call_error(error, type(self).__name__, constructor, (self, *args), named):
+                raise mistake from error
+            raise
+
+    kind.__init__ = public  # type: ignore[misc]
 
 
 def install(**methods: Callable[..., Any]) -> None:

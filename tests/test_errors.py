@@ -89,6 +89,22 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
     assert mt.get_rng_state().tolist() == before
 
 
+CONSTRUCTORS = {
+    "Bilinear": lambda: mt.nn.Bilinear((2, 2), 2, 1),
+    "CircularPad2d": lambda: mt.nn.CircularPad2d(0.5),
+    "Dropout1d": lambda: mt.nn.Dropout1d(p=(2,)),
+    "GroupNorm": lambda: mt.nn.GroupNorm(2, object()),
+    "LSTM": lambda: mt.nn.LSTM([1], 2),
+    "ModuleList": lambda: mt.nn.ModuleList(3),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_constructors_name_the_argument_that_is_wrong(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}\(\): argument '\w+' must be .*, not (tuple|float|object|list|int) "):
+        CONSTRUCTORS[name]()
+
+
 def test_a_failed_backward_changes_no_grad() -> None:
     x, w = mt.tensor(np.ones(2)).requires_grad_(), mt.tensor(np.ones(2)).requires_grad_()
     x.grad = mt.tensor(np.full(2, 7.0))

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
+from ..arguments import name_bad_arguments
 from ..autograd import trail
 from ..autograd.hooks import RemovableHandle
 from ..dtypes import bfloat16, float16, float32, float64
@@ -33,6 +34,10 @@ class Module:
     """For each buffer, whether it is part of the state dict."""
     _empty: frozenset[str] = frozenset()
     """The names of parameters that are None."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name_bad_arguments(cls)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""

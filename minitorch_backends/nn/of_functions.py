@@ -64,6 +64,7 @@ class OfFunction(Module):
         shown: bool = True,
         **fixed: Any,
     ) -> None:
+        super().__init_subclass__()
         if function is not None:
             cls._function, cls._operands, cls._fixed = staticmethod(function), operands, fixed
             cls._buffers, cls._shown, cls.forward = buffers, shown, _Forward(cls)  # type: ignore[assignment]

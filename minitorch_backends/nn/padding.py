@@ -26,6 +26,7 @@ class _Pad(Module):
     value: float | None = None
 
     def __init_subclass__(cls, dims: int | None = None, mode: str | None = None) -> None:
+        super().__init_subclass__()
         cls._dims, cls._mode = dims or cls._dims, mode or cls._mode
 
     def __init__(self, padding: int | Sequence[int]) -> None:

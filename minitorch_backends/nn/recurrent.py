@@ -4,10 +4,10 @@ relatives."""
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ..arguments import warn_caller
 from ..factories import empty, zeros
 from ..ops.join import cat, stack
 from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
@@ -181,10 +181,9 @@ class _Layers(_Recurrent):
         if isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout should be a number in range [0, 1], a probability, and got {dropout}")
         if dropout and num_layers == 1:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__}: dropout is between layers, so that dropout={dropout} does nothing for "
-                "num_layers=1",
-                stacklevel=3,
+                "num_layers=1"
             )
         for layer, suffix in self._suffixes():
             self._add(suffix, input_size if layer == 0 else hidden_size * self._directions, device, dtype)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arguments import name_bad_arguments
 from ..autograd.modes import enable_grad
 from ..conversion import converted
 from ..factories import as_tensor
@@ -61,6 +62,10 @@ class Optimizer:
 
     A subclass defines `_buffers` and `_formula`; or `step`, and keeps in `state[parameter]`, a dict, what it likes.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name_bad_arguments(cls)
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
+from ...arguments import name_bad_arguments
 from ...tensor import Tensor
 from ..optimizer import Optimizer
 
@@ -29,6 +30,10 @@ class LRScheduler:
 
     _follows = False
     """Whether rates are made from those in force, which the optimiser of a schedule that is gone on with has."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name_bad_arguments(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         for index, group in enumerate(groups_of(optimizer)):
