@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .loops import PIECE, Table
+from .loops import Table
 from .vectors import TILE
 
 __all__ = ["Dim", "Layout", "layout"]
@@ -108,6 +108,14 @@ def _merged(dims: list[Dim]) -> list[Dim]:
     return found
 
 
+def _piece(size: int, itemsize: int) -> int:
+    """Numbers of a row that are joined before they are joined with others. Totals are float64: of float64 numbers
+    each of 16 chains joins about as many as there are pieces, so that both sums are short."""
+    if itemsize < 8:
+        return 4096
+    return min(4096, max(256, 16 * math.isqrt(size // 16)))
+
+
 def _chosen(dims: list[Dim], itemsize: int) -> tuple[_Pass, list[Dim]]:
     """The cheapest pass, and the dimensions that are left."""
     if not dims:
@@ -122,7 +130,8 @@ def _chosen(dims: list[Dim], itemsize: int) -> tuple[_Pass, list[Dim]]:
     place = min(reversed(range(len(dims))), key=cost)
     each, rest = dims[place], dims[:place] + dims[place + 1 :]
     if not each.kept:
-        return _Pass(False, each.size, each.stride, -(-each.size // PIECE), 0, 1, 0, 0), rest
+        piece = _piece(each.size, itemsize)
+        return _Pass(False, each.size, each.stride, -(-each.size // piece), piece, 1, 0, 0), rest
     rows = [outer for outer in rest if not outer.kept]
     row = min(rows, key=lambda outer: outer.stride) if rows else Dim(1, 0, 0, False)
     rest = [outer for outer in rest if outer is not row]

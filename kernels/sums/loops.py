@@ -17,10 +17,7 @@ from ..launch import call_at, launch
 from ..words import get, pointer
 from .vectors import TILE, buffers, clear, join, join_lanes, join_row, join_rows, load_float64, store_as
 
-__all__ = ["PIECE", "Reduction", "Table", "run"]
-
-PIECE = 4096
-"""Numbers of a row that are joined before they are joined with others."""
+__all__ = ["Reduction", "Table", "run"]
 
 _BLOCK = 256
 """Rows of float64 that are joined before they are joined with others, so that sums of many lose few digits."""
@@ -33,7 +30,7 @@ class Table(NamedTuple):
         kept, reduced: dimensions that follow, beside those that vectors pass along.
         across: whether vectors pass across rows.
         count, stride: numbers of a row, or columns of all tiles, and the bytes between two.
-        steps, row: pieces of a row; or rows, and the bytes between two.
+        steps, row: pieces of a row, and the numbers of one; or rows, and the bytes between two.
         period, tail: columns of one row, where several are passed as one; those of the last one, 0 if it is whole.
         out_step, out_size: bytes between the results of columns, and of a result.
         repeats, divisor: bits of the float64 numbers that a total is multiplied by and divided by.
@@ -154,15 +151,15 @@ class _Arguments(NamedTuple):
 def _along_row(leaf, at, unit, total):
     """Join the numbers of one result."""
     table, stride, count = at.table, get(at.table, _STRIDE), get(at.table, _COUNT)
-    pieces = get(table, _STEPS)
+    pieces, length = get(table, _STEPS), get(table, _ROW)
     about = total + 16 * TILE
     clear(leaf, total, 1)
     store_as(about, load_float64(at.about + (unit.out - at.out)) if at.about else 0.0, 8)
     for step in range(at.first_step, at.last_step):
         outer, piece = _split(step, pieces)
-        first = piece * PIECE
+        first = piece * length
         x = unit.x + _reduced_offset(table, outer) + first * stride
-        join_row(leaf, x, stride, min(PIECE, count - first), about, total)
+        join_row(leaf, x, stride, min(length, count - first), about, total)
     store_as(total, join_lanes(leaf, total), 8)
 
 

@@ -69,6 +69,12 @@ def test_large_arrays_have_the_bits_of_one_thread(shape: tuple, order: tuple, ax
     assert np.all(np.abs(sums.sum(x, axes) - wanted) <= (16 if dtype is np.float64 else 4) * UNITS[x.dtype] * size)
 
 
+def test_equal_float64_numbers_whose_roundings_all_go_one_way() -> None:
+    for x in (np.full((2, 3000), 1.1)[:, ::2], np.full(40_000, 1.1), np.full((3000, 4), 1.1).T[::2]):
+        wanted = exact(x).sum()
+        assert abs(sums.sum(x) - wanted) <= 16 * 2.0**-52 * wanted
+
+
 def test_hostile_values() -> None:
     x = np.full((40, 30), -0.0, np.float32)
     for each, axis in ((x, 0), (x.T, 0), (x[:, ::2], None)):
