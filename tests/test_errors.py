@@ -96,6 +96,7 @@ CONSTRUCTORS = {
     "GroupNorm": lambda: mt.nn.GroupNorm(2, object()),
     "LSTM": lambda: mt.nn.LSTM([1], 2),
     "ModuleList": lambda: mt.nn.ModuleList(3),
+    "ParameterDict": lambda: mt.nn.ParameterDict((1,)),
 }
 
 

@@ -15,7 +15,7 @@ from .fuzz.supervisor import Find, fuzz, watched
 from .fuzz.worker import is_sentence
 
 CASES = 2500
-"""Two for each function, and three for most."""
+"""One for each function and constructor, and two for most."""
 
 
 def test_hostile_calls_are_refused_in_sentences_and_change_nothing() -> None:

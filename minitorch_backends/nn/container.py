@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from operator import index
 from typing import Any, ClassVar, Self
@@ -175,7 +176,14 @@ class _Named(Module):
 
     def update(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
         """Add some, in place of those of the same names."""
-        for name, value in dict(values).items():
+        try:
+            named = dict(values)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{type(self).__name__}(): argument 'values' must be a mapping or pairs of a name and a value, not "
+                f"{kind_of(values)} {reprlib.repr(values)}"
+            ) from None
+        for name, value in named.items():
             self[name] = value
 
     def _held(self) -> dict[str, Any]:

@@ -23,7 +23,13 @@ SPACES = {
     "mt.autograd": mt.autograd,
     "mt.func": mt.func,
     "mt.Tensor": mt.Tensor,
+    "mt.nn": mt.nn,
+    "mt.optim": mt.optim,
+    "mt.optim.lr_scheduler": mt.optim.lr_scheduler,
 }
+
+CONSTRUCTED = (mt.nn.Module, mt.optim.Optimizer, mt.optim.lr_scheduler.LRScheduler)
+"""Classes whose subclasses are targets too: the worker uses what a call makes."""
 
 LEFT_OUT = {
     "mt.warmup": "compiles every kernel of a level",
@@ -32,6 +38,9 @@ LEFT_OUT = {
     "mt.seed": "is there to change the generator by chance",
     "mt.Tensor.index_assign_": "is a part of assignments by index",
     "mt.Tensor.index_multiply_": "is a part of scatter",
+    "mt.nn.TransformerDecoder": "makes as many copies as it is told to",
+    "mt.nn.TransformerEncoder": "makes as many copies as it is told to",
+    "mt.nn.Transformer": "makes as many layers as it is told to",
     "mt.Tensor.__array__": "NumPy passes a dtype",
     "mt.Tensor.__array_wrap__": "NumPy passes an array",
     "mt.Tensor.__format__": "Python passes text",
@@ -41,6 +50,7 @@ LEFT_OUT = {
 FAMILIAR = {
     "self": "mt.ones(2, 3)", "input": "mt.ones(2, 3)", "other": "mt.ones(2, 3)", "tensor": "mt.ones(2, 3)",
     "tensors": "[mt.ones(2, 3)]", "size": "(2, 3)", "dim": "0", "func": "mt.sum", "inputs": "mt.ones(2, 3)",
+    "params": "[mt.ones(2, 3, requires_grad=True)]", "optimizer": "mt.optim.SGD([mt.ones(2, requires_grad=True)], 0.1)",
 }  # fmt: skip
 """Values of required parameters that no sample shows."""
 
@@ -66,7 +76,7 @@ class Target(NamedTuple):
 
 
 def targets() -> dict[str, Target]:
-    """Every public function and method, and every registered op that users do not call, by their code."""
+    """Every public function, method and constructor, and every registered op that users do not call, by their code."""
     found = {}
     for space, module in SPACES.items():
         for name in dir(module) if module is not None else ():
@@ -83,8 +93,11 @@ def targets() -> dict[str, Target]:
 def _is_called(name: str, function: Any, module: Any) -> bool:
     if name.startswith("__") and module is mt.Tensor:
         return name in vars(mt.Tensor) and isinstance(function, types.FunctionType) and name != "__init__"
-    listed = getattr(module, "__all__", [name])
-    return name in listed and not name.startswith("_") and isinstance(function, (types.FunctionType, types.MethodType))
+    if name.startswith("_") or name not in getattr(module, "__all__", [name]):
+        return False
+    if isinstance(function, type):
+        return issubclass(function, CONSTRUCTED)
+    return isinstance(function, (types.FunctionType, types.MethodType))
 
 
 def _target(code: str, function: Any, declared: Any) -> Target:

@@ -6,6 +6,7 @@
 
 import contextlib
 import faulthandler
+import inspect
 import json
 import os
 import re
@@ -22,7 +23,7 @@ import minitorch_backends as mt
 from minitorch_backends import backends
 from minitorch_backends.arguments import is_deliberate
 
-from .cases import Case, draw, targets
+from .cases import CONSTRUCTED, Case, draw, targets
 from .values import NAMESPACE
 
 ADDRESS_SPACE = 6 << 30
@@ -90,11 +91,13 @@ def examined(case: Case, namespace: dict[str, Any]) -> str:
     before = surroundings(), [_state_of(each) for each in _tensors([*args, *named.values()])]
     try:
         result = function(*args, **named)
+        is_built = isinstance(result, CONSTRUCTED)
+        _use(result)
         _touch(result)
         _differentiate(result)
     except Exception as error:
         after = surroundings(), [_state_of(each) for each in _tensors([*args, *named.values()])]
-        if before[0] != after[0]:
+        if before[0] != after[0] and not ("is_built" in locals() and is_built):  # building one draws its weights
             return f"raised {type(error).__name__}, and changed {_difference(before[0], after[0])}"
         if before[1] != after[1] and "result" not in locals():
             return f"raised {type(error).__name__}, and changed its inputs: {error}"
@@ -169,6 +172,30 @@ def _state_of(tensor: mt.Tensor) -> tuple:
     array = tensor._array
     values = array.tobytes() if array.size <= TOUCHED else b""
     return values, array.shape, array.strides, array.dtype, tensor._version, tensor.requires_grad, tensor.grad is None
+
+
+PROBES = "mt.ones(2)", "mt.ones(2, 3)", "mt.ones(2, 2, 8)", "mt.ones(1, 2, 8, 8)", "mt.ones(2, 3).long()"
+"""What modules are called with."""
+
+
+def _use(result: Any) -> None:
+    """Call a module that was made, or take a step of an optimizer or a scheduler."""
+    if isinstance(result, mt.nn.Module):
+        required = [
+            each for each in inspect.signature(result.forward).parameters.values() if each.default is each.empty
+        ]
+        for probe in PROBES:
+            try:
+                _differentiate(result(*[eval(probe)] * len(required)))
+            except Exception as error:
+                if not is_sentence(error):
+                    raise
+    elif isinstance(result, mt.optim.Optimizer):
+        for parameter in (each for group in result.param_groups for each in group["params"]):
+            parameter.grad = mt.ones_like(parameter)
+        result.step(lambda: mt.ones(()))
+    elif isinstance(result, mt.optim.lr_scheduler.LRScheduler):
+        result.step()
 
 
 def _touch(result: Any) -> None:
