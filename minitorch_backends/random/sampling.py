@@ -271,7 +271,7 @@ def _uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: G
     """
     from_, to = float(from_), float(to)
     if not from_ <= to:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_:g} > to={to:g}")
     greatest = float(finfo(_floating("uniform_", self.dtype)).max)
     if not -greatest <= from_ <= to <= greatest or to - from_ > greatest:
         raise RuntimeError(f"uniform_: from={from_} or to={to} is out of bounds for {self.dtype!r}, up to {greatest}")
