@@ -285,3 +285,11 @@ WAYS: dict[str, Callable[[float, DType], Any]] = {
 def test_every_way_into_a_half_type_rounds_once(way: str, dtype: DType) -> None:
     eps = mt.finfo(dtype).eps
     assert WAYS[way](1 + eps / 2 + 2.0**-40, dtype).double().tolist() == [1 + eps]
+
+
+@pytest.mark.parametrize("dtype", [mt.float16, mt.bfloat16])
+def test_repeated_differences_round_once(dtype):
+    x = mt.tensor(np.random.default_rng(3).standard_normal((9, 4))).to(dtype)
+    exact = np.diff(x.double().numpy(), 3, axis=0)
+    found = mt.diff(x, n=3, dim=0).double().numpy()
+    assert np.all(np.abs(found - exact) <= np.abs(exact) * mt.finfo(dtype).eps / 2 + 1e-7)

@@ -24,6 +24,13 @@ def test_windows(name: str, length: int) -> None:
     assert function(length, requires_grad=True).requires_grad
 
 
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_longer_than_memory_are_refused(name: str) -> None:
+    for length in (2**62, 2**63 - 1):
+        with pytest.raises(RuntimeError, match="more elements than memory has addresses"):
+            getattr(mt, name)(length)
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"hop_length": 5}, {"win_length": 12}, {"normalized": True}, {"onesided": False}, {"hop_length": 3}],

@@ -532,3 +532,9 @@ def test_views_as_complex_numbers_follow_their_base_and_write_to_it(name: str, r
     x = mt.tensor(np.linspace(0.5, 1.5, 12).reshape(3, 4), requires_grad=True)
     assert gradcheck(function, (x,))
     assert gradgradcheck(function, (x,))
+
+
+@pytest.mark.parametrize("far", [2**31, 2**32 - 1, 2**63 - 1, -(2**63)])
+def test_permute_takes_no_dimension_that_is_cut_to_another(far):
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        mt.ones(6, 4).permute(far, 0)

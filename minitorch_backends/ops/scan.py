@@ -333,6 +333,7 @@ def cummin(input: Array, dim) -> ValuesIndices:
 
 
 @composite(
+    widen=True,
     reference=lambda input, n=1, dim=-1: np.diff(input, n, dim),
     samples=lambda: (
         sample(call.args[0], n, call.args[1]) for n, call in zip((1, 2, 1, 1, 1, 1), _one_dim()(), strict=False)

@@ -112,10 +112,12 @@ def permute(input: Array, dims):
         raise RuntimeError(
             f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once"
         )
-    try:
-        return input.transpose(dims)
-    except ValueError:
-        return input.transpose(wrap_dims(tuple(dims), input.ndim))
+    if not dims or -input.ndim <= min(dims) <= max(dims) < input.ndim:  # NumPy cuts others to 32 bits
+        try:
+            return input.transpose(dims)
+        except ValueError:
+            pass
+    return input.transpose(wrap_dims(tuple(dims), input.ndim))
 
 
 def _small() -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from ..conversion import converted
 from ..dtypes import FLOATING
 from ..factory_options import dtype_or_default, factory
+from ..size import addressable
 from .dims import integer
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
@@ -25,6 +26,7 @@ def _window(
         raise RuntimeError(f"{name} expects floating point dtypes, and got {kind!r}")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, and got {length}")
+    addressable((length,))
     last = length if periodic else length - 1
     made = values(np.arange(length) / last) if length > 1 else np.ones(length)
     return converted(made, kind.dtype)
