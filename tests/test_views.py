@@ -538,3 +538,9 @@ def test_views_as_complex_numbers_follow_their_base_and_write_to_it(name: str, r
 def test_permute_takes_no_dimension_that_is_cut_to_another(far):
     with pytest.raises(IndexError, match="Dimension out of range"):
         mt.ones(6, 4).permute(far, 0)
+
+
+@pytest.mark.parametrize("cut", [lambda x: x.unbind(), lambda x: x.split(1), lambda x: x.chunk(2**40), list])
+def test_more_views_than_memory_holds_are_refused_at_once(cut):
+    with pytest.raises(RuntimeError, match="must be cut into at most"):
+        cut(mt.ones(1).expand(2**40))

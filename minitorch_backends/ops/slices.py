@@ -201,6 +201,11 @@ def unfold(input: Array, dimension: int, size: int, step: int):
     return found if input.ndim else found[0]
 
 
+def _refuse_many_views(name: str, count: int) -> None:
+    if count > MOST_VIEWS:
+        raise RuntimeError(f"{name}(): the tensor must be cut into at most {MOST_VIEWS} views, got {count}")
+
+
 def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
     """The sizes of the pieces of a dimension."""
     if isinstance(split_size_or_sections, (tuple, list)):
@@ -212,6 +217,7 @@ def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
             )
         return sections
     each = as_int(split_size_or_sections)
+    _refuse_many_views("split", -(-size // each) if each > 0 else 0)
     if each < 0 or (each == 0 and size):
         raise RuntimeError(f"split expects split_size be positive, but got {each} for dimension {dim} of size {size}")
     return [min(each, size - start) for start in range(0, size, each)] if size else [0]
@@ -280,6 +286,7 @@ def unbind(input: Array, dim=0):
     if input.ndim == 0:
         raise IndexError("unbind: dimension specified as 0 but tensor has no dimensions; use reshape(1)")
     rows = np.moveaxis(input, dim, 0) if wrap_dim(dim, input.ndim) else input
+    _refuse_many_views("unbind", rows.shape[0])
     return tuple(rows[position, ...] for position in range(rows.shape[0]))
 
 
