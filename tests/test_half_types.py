@@ -293,3 +293,12 @@ def test_repeated_differences_round_once(dtype):
     exact = np.diff(x.double().numpy(), 3, axis=0)
     found = mt.diff(x, n=3, dim=0).double().numpy()
     assert np.all(np.abs(found - exact) <= np.abs(exact) * mt.finfo(dtype).eps / 2 + 1e-7)
+
+
+def test_losses_of_half_types_beside_float32_targets():
+    """In the input's type; that of several labels in the wider one. As torch has them."""
+    F, half, single = mt.nn.functional, mt.ones(2, 3).half(), mt.ones(2, 3)
+    narrow = F.hinge_embedding_loss(half, single), F.soft_margin_loss(half, single, reduction="none")
+    assert [each.dtype for each in (*narrow, F.cosine_embedding_loss(half, half, mt.ones(2)))] == [mt.float16] * 3
+    wide = F.multilabel_soft_margin_loss(half, half, weight=mt.ones(3)), F.soft_margin_loss(single, half)
+    assert [each.dtype for each in wide] == [mt.float32] * 2

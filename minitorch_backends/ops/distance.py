@@ -117,7 +117,7 @@ def _hinge_samples() -> Iterator[Sample]:
     yield sample(between(-2, 2.3, 0, 3), _SIGNS, reduction="sum")
 
 
-@floating_composite(widen=True, reference=_hinge_reference, samples=_hinge_samples)
+@floating_composite(widen=("input",), reference=_hinge_reference, samples=_hinge_samples)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """`input` where the target is 1, max(0, margin - input) where it is -1, and the sum of both elsewhere."""
     near, far = input.where(target != -1, 0), (margin - input).clamp(min=0).where(target != 1, 0)
@@ -140,7 +140,9 @@ def _cosine_embedding_samples() -> Iterator[Sample]:
     yield sample(first[:0], second[:0], np.zeros(0, np.int64), reduction="sum")
 
 
-@floating_composite(widen=True, takes="bif", reference=_cosine_embedding_reference, samples=_cosine_embedding_samples)
+@floating_composite(
+    widen=("input1", "input2"), takes="bif", reference=_cosine_embedding_reference, samples=_cosine_embedding_samples
+)
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:

@@ -147,7 +147,7 @@ def _soft_samples() -> Iterator[Sample]:
     yield sample(x[:0], target[:0], reduction="none")
 
 
-@floating_composite(widen=("input",), reference=_soft_reference, samples=_soft_samples)
+@floating_composite(widen=True, reference=_soft_reference, samples=_soft_samples)
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
