@@ -17,7 +17,7 @@ import numpy as np
 
 from ..dtypes import INTEGER
 from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .floating import floating_composite
 from .index import read
 from .join import stack
@@ -104,7 +104,7 @@ def _normalization_gradient(scores: Tensor, frames: np.ndarray) -> Tensor:
 def _checked_targets(targets: Any, lengths: np.ndarray, batch: int, blank: int, classes: int) -> np.ndarray:
     """Raises RuntimeError for targets of a shape or with labels that do not fit."""
     if not isinstance(targets, Tensor):
-        raise TypeError(f"ctc_loss(): argument 'targets' must be a Tensor, got {type(targets).__name__}")
+        raise not_a_tensor("ctc_loss", "targets", targets)
     shape, longest = targets._array.shape, int(lengths.max(initial=0))
     fits = shape == (int(lengths.sum()),) or (len(shape) == 2 and shape[0] == batch and shape[1] >= longest)
     if not fits:

@@ -14,7 +14,7 @@ from ..kernels.shapes import broadcast_shapes as shape_of_all
 from ..op import composite
 from ..samples import between, gapped, sample, shaped
 from ..size import Size
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, is_foreign, not_a_tensor
 from .dims import addressable, shape_of
 from .shape import expand, reshape, unsqueeze
 from .transpose import transpose
@@ -37,6 +37,8 @@ def tensors_of(name: str, tensors: Any) -> list[Tensor]:
         raise TypeError(f"{name}(): argument 'tensors' must be a sequence of Tensors, not {type(tensors).__name__}")
     for position, each in enumerate(tensors):
         if not isinstance(each, Tensor):
+            if is_foreign(each):
+                raise not_a_tensor(name, "tensors", each, "a sequence of Tensors")
             raise TypeError(f"{name}(): expected Tensor as element {position} of 'tensors', but got {each!r}")
     return list(tensors)
 

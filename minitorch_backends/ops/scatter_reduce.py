@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import COMPLEX
 from ..op import Array, composite, op
 from ..samples import Sample, between, gapped, sample
-from ..tensor import Tensor, adopt
+from ..tensor import Tensor, adopt, not_a_tensor
 from .accumulate import add_at
 from .dims import wrap_dim
 from .gradients import conjugated
@@ -211,7 +211,7 @@ def _reduce_elements(input: Tensor, src: Tensor, places: np.ndarray, reduce: str
 
 def _refuse(name: str, input: Tensor, src: Any, reduce: Any, known: tuple[str, ...], argument: str) -> None:
     if not isinstance(src, Tensor):
-        raise TypeError(f"{name}(): argument {argument!r} must be a Tensor, got {type(src).__name__}")
+        raise not_a_tensor(name, argument, src)
     if reduce not in known:
         raise RuntimeError(f"{name}(): reduce must be one of {', '.join(known)}, got {reduce!r}")
     if src.dtype is not input.dtype:

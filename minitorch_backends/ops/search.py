@@ -114,7 +114,7 @@ def searchsorted(
     if not isinstance(sorted_sequence, Tensor):
         raise not_a_tensor("searchsorted", "sorted_sequence", sorted_sequence)
     if not isinstance(input, (Tensor, bool, int, float, np.generic)):
-        raise TypeError(f"searchsorted(): argument 'input' must be a Tensor or a number, not {type(input).__name__}")
+        raise not_a_tensor("searchsorted", "input", input, "a Tensor or a number")
     if sorter is not None:
         _refuse_no_places(sorter._array)
     values = input if isinstance(input, Tensor) else adopt(np.asarray(input, sorted_sequence._array.dtype))
