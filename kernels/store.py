@@ -5,7 +5,7 @@ package that the function and the tags among its arguments import from (directly
 is compiled for. So no index lists the files, nothing is ever rewritten, processes that save at the same time need no
 lock, and an edit of one module leaves the code of others valid.
 
-The files hold machine code. They are read only from folders in which nobody but the user and root can write, and each
+The files hold machine code. They are read only from folders in which no other user than root can write, and each
 begins with a checksum over its name and its content: what is damaged, or was put under another name, is compiled again.
 """
 
@@ -68,7 +68,7 @@ def _refuse_what_others_can_write(folder: Path) -> None:
 
 
 def _danger(path: Path, found: os.stat_result, sticky: bool = False) -> str | None:
-    """Who but the user and root may have written a file, or could: a sentence, or None for nobody. What lies in a
+    """A sentence if a user other than this one and root may have written a file, or could; else None. What lies in a
     sticky folder is its owners'."""
     if not hasattr(os, "geteuid"):
         return None

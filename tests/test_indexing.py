@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends import Tensor
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
+from minitorch_backends.declared import registry
 from minitorch_backends.ops.accumulate import add_rows
 
 SHAPE = (3, 4, 2)
@@ -646,3 +647,27 @@ def test_positions_without_elements_or_dimensions() -> None:
     assert x.gather(0, mt.ones(3, 0)).shape == (3, 0), "the index may have any dtype and dimensions"
     x.take(mt.tensor(2)).backward()
     assert x.grad.tolist() == [[0, 0], [1, 0]]
+
+
+MANY = (1,) * 38
+
+
+@pytest.mark.parametrize(("name", "add"), [
+    ("index_add_", lambda y, i: y.index_add_(0, i, mt.ones(3, *MANY, 2))),
+    ("index_put_", lambda y, i: y.index_put_((i,), mt.ones(2), accumulate=True)),
+    ("gradient of index_select", lambda y, i: 1 + mt.autograd.grad(y.requires_grad_().index_select(0, i).sum(), y)[0]),
+    ("gradient of indexing", lambda y, i: 1 + mt.autograd.grad(y.requires_grad_()[i].sum(), y)[0]),
+])  # fmt: skip
+def test_additions_in_more_than_32_dimensions(name, add):
+    """Beyond which NumPy's `ufunc.at` writes to other memory."""
+    found = add(mt.ones(3, *MANY, 2), mt.tensor([2, 0, 2]))
+    assert found.reshape(3, 2).tolist() == [[2, 2], [1, 1], [3, 3]]
+
+
+def test_products_of_more_dimensions_than_are_indexed():
+    many, once = mt.full((1,) * 40, 3.0), mt.zeros((1,) * 40, dtype=mt.int64)
+    assert mt.ones((1,) * 40).scatter(0, once, many, reduce="multiply").item() == 3
+    multiply, columns = registry["index_multiply"].public, (slice(None), mt.tensor([1, -1]))
+    assert multiply(mt.ones(2, 4), mt.full((1,) * 60, 3.0), columns).tolist() == [[1, 3, 1, 3]] * 2
+    with pytest.raises(RuntimeError, match=r"values of shape \[2, 1, 1\] cannot be broadcast to \[2, 2\]"):
+        multiply(mt.ones(2, 4), mt.ones(2, 1, 1), columns)

@@ -9,7 +9,35 @@ import numpy as np
 
 from ..kernels import accumulate
 
-__all__ = ["add_at", "add_rows"]
+__all__ = ["add_at", "add_rows", "apply_at", "selected_ndim"]
+
+_MOST_DIMS = 32
+"""Dimensions up to which `ufunc.at` may be called: with more it writes beyond its memory (NumPy 2.4)."""
+
+
+def selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
+    """How many dimensions `array` has, indexed by `arrays`."""
+    given = [each.ndim for each in arrays or () if isinstance(each, np.ndarray)]
+    return array.ndim - len(given) + max(given, default=0)
+
+
+def apply_at(ufunc: np.ufunc, target: np.ndarray, indices: Any, values: np.ndarray) -> None:
+    """`ufunc.at(target, indices, values)` for arrays of any number of dimensions.
+
+    NumPy's own ends the process where `target` has more than 32 dimensions, or `values` more than what is indexed.
+    Raises RuntimeError for values that do not broadcast to that.
+    """
+    extra = values.ndim - selected_ndim(target, indices if isinstance(indices, tuple) else (indices,))
+    if target.ndim <= _MOST_DIMS and extra <= 0:
+        ufunc.at(target, indices, values)
+        return
+    places, flat = np.arange(target.size).reshape(target.shape)[indices], target.reshape(-1)
+    if extra > 0 and all(size == 1 for size in values.shape[:extra]):
+        values = values.reshape(values.shape[extra:])
+    if values.ndim > places.ndim:
+        raise RuntimeError(f"values of shape {list(values.shape)} cannot be broadcast to {list(places.shape)}")
+    ufunc.at(flat, places.reshape(-1), np.broadcast_to(values, places.shape).reshape(-1))
+    target[...] = flat.reshape(target.shape)
 
 
 def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> None:
@@ -28,7 +56,7 @@ def add_at(target: np.ndarray, indices: tuple[Any, ...], values: np.ndarray) -> 
         if _rounds(target, values.size):
             target[...] = _sums(target, indices, values)
         else:
-            np.add.at(target, indices, values)
+            apply_at(np.add, target, indices, values)
         return
     sizes = target.shape[first : first + count]
     arrays = [_from_front(indices[dim], target.shape[dim], dim) for dim in dims]
@@ -55,7 +83,7 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
         accumulate.add_rows(rows, index, values)
         return
     if not _rounds(rows, index.size):
-        np.add.at(rows, index, values)
+        apply_at(np.add, rows, index, values)
     elif rows.size <= values.size:
         rows[...] = _sums(rows, index, values)
     else:
@@ -66,7 +94,7 @@ def add_rows(rows: np.ndarray, index: np.ndarray, values: np.ndarray) -> None:
 def _sums(rows: np.ndarray, index: Any, values: np.ndarray) -> np.ndarray:
     """The rows and what is added to them, in float64."""
     wide = rows.astype(np.result_type(rows, np.float64))
-    np.add.at(wide, index, values)
+    apply_at(np.add, wide, index, values)
     return wide
 
 

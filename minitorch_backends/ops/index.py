@@ -15,7 +15,7 @@ from ..kernels.elementwise import in_order, is_half
 from ..op import Array, op
 from ..samples import between, gapped, sample
 from ..tensor import Tensor, adopt
-from .accumulate import add_at
+from .accumulate import add_at, apply_at, selected_ndim
 from .fill import number_as
 from .gradients import no_derivative
 from .indices import parsed, plain, refusal
@@ -166,10 +166,10 @@ def index_multiply(input: Array, values: Array, indices):
         )
     if is_half(input.dtype):
         products = input.astype(np.float32)
-        np.multiply.at(products, indices, values.astype(np.float32))
+        apply_at(np.multiply, products, indices, values.astype(np.float32))
         input[...] = products
     else:
-        np.multiply.at(input, indices, values)
+        apply_at(np.multiply, input, indices, values)
 
 
 def _multiply_reference(input: np.ndarray, values: np.ndarray, indices: Any) -> np.ndarray:
@@ -247,7 +247,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     elif basic is not None:
         # Not recorded: a view that is overwritten as a whole needs no way back to what was there.
         view = made_view(getitem.op, {"index": basic}, self, getitem.op.forward(self._array, basic), None)
-    extra = value._array.ndim - _selected_ndim(view._array, arrays)
+    extra = value._array.ndim - selected_ndim(view._array, arrays)
     if extra > 0 and value._array.shape[:extra] == (1,) * extra:
         value = value.reshape(value._array.shape[extra:])
     if arrays is None:
@@ -255,12 +255,6 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     else:
         value = value.to(view.dtype) if value._array.size == 1 else value
         view.index_assign_(value, kept(arrays, view, value))
-
-
-def _selected_ndim(array: np.ndarray, arrays: tuple[Any, ...] | None) -> int:
-    """How many dimensions `array` has, indexed by `arrays`."""
-    given = [each.ndim for each in arrays or () if isinstance(each, np.ndarray)]
-    return array.ndim - len(given) + max(given, default=0)
 
 
 install(__setitem__=_setitem)

@@ -11,6 +11,7 @@ import numpy as np
 from ..kernels import resampling
 from ..op import Array, op
 from ..samples import Sample, between, sample
+from .accumulate import apply_at
 
 __all__ = ["Neighbours", "resample", "resample_back"]
 
@@ -104,5 +105,5 @@ def resample_back(grad_output: Array, dim: int, at: Neighbours):
     weights = shares.reshape(*shares.shape, *(1,) * (grad_output.ndim - dim - 1))
     out = np.zeros(shape)
     for part in range(len(places)):
-        np.add.at(out, (slice(None),) * dim + (places[part],), grad_output * weights[part])
+        apply_at(np.add, out, (slice(None),) * dim + (places[part],), grad_output * weights[part])
     return out.astype(grad_output.dtype, copy=False)

@@ -240,9 +240,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
     refused(folder, "other users can write to .*shared")
     inner = folder / "inner"
     inner.mkdir(mode=0o700)
-    assert round_in(inner)[0::2] == ((1, 0), ""), (
-        "in a sticky folder, nobody else can put another in the place of `inner`"
-    )
+    assert round_in(inner)[0::2] == ((1, 0), ""), "no other user can replace `inner` in a sticky folder"
     folder.chmod(0o777)
     refused(inner, "other users can write to .*shared")
 
@@ -295,7 +293,7 @@ def test_contents(tmp_path):
     assert loadable == f"{{'rounding': {int(files) - 1}}}", "that of another version is not loaded"
 
 
-def test_folders_of_other_versions_go_when_nobody_uses_them(tmp_path):
+def test_unused_folders_of_other_versions_are_removed(tmp_path):
     def folder(name, hours_ago):
         made = tmp_path / name
         made.mkdir()
