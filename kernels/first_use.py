@@ -2,7 +2,8 @@
 
 An exception in the midst of it, as the KeyboardInterrupt of Ctrl-C, would leave Numba's registries or SciPy's modules
 half made, and every later call would fail. So would the calls of a child forked meanwhile, in which the thread that
-would finish is missing. Therefore the handlers of signals run right after such work, and a fork waits for it.
+would finish is missing. Therefore the handlers of signals run right after such work, and a fork waits until no other
+thread is at it.
 
 The modules of this package, many of which are imported when a call first needs them, are executed in the same way.
 """
@@ -36,7 +37,10 @@ class _OfThread(threading.local):
 
 _thread = _OfThread()
 _importing = threading.RLock()
-_awaited: list[Any] = [_importing]
+_awaited: list[Any] = []
+_work = threading.Condition(threading.Lock())  # guards these two
+_working: set[int] = set()  # threads that are in a first use
+_forks = 0  # threads that wait to fork
 _handlers: dict[int, Any] = {}  # of the user, by signal, while they are deferred
 _arrived: dict[int, FrameType | None] = {}  # signals that wait for their handlers, and where they arrived
 
@@ -61,7 +65,7 @@ def first_use() -> Iterator[None]:
     start = time.perf_counter()
     _thread.inside = True
     try:
-        with _deferred_signals():
+        with _deferred_signals(), _seen_by_forks():
             yield
     finally:
         _thread.inside = False
@@ -140,24 +144,63 @@ def _resume_signals() -> None:
             _resume_signals()
 
 
+@contextlib.contextmanager
+def _seen_by_forks() -> Iterator[None]:
+    """Have forks of other threads wait until the block ends. Those that wait already go first, unless they wait for
+    what this thread holds, as the lock of a module that it imports: hence the limit."""
+    thread = threading.get_ident()
+    with _work:
+        _work.wait_for(lambda: not _forks, timeout=0.1)
+        _working.add(thread)
+    try:
+        yield
+    finally:
+        with _work:
+            _working.discard(thread)
+            _work.notify_all()
+
+
 def await_before_fork(lock: Any) -> None:
-    """Have a fork wait until no other thread holds this reentrant lock. What it guards must not wait for a fork."""
+    """Have a fork wait until no other thread holds this reentrant lock."""
     _awaited.append(lock)
 
 
+def _can_fork() -> bool:
+    """Whether no other thread is in a first use or holds an awaited lock; if so, this thread has acquired them all. A
+    first use that forks waits for locks alone: others may be waiting for it."""
+    if not _thread.inside and _working - {threading.get_ident()}:
+        return False
+    for i, lock in enumerate(_awaited):
+        if not lock.acquire(blocking=False):
+            for acquired in _awaited[:i]:
+                acquired.release()
+            return False
+    return True
+
+
 def _before_fork() -> None:
+    global _forks
     with _deferred_signals():
-        for lock in _awaited:
-            lock.acquire()
+        _work.acquire()
+        _forks += 1
+        while not _can_fork():
+            _work.wait(timeout=0.01)  # nobody notifies when an awaited lock is released
+        _forks -= 1
 
 
 def _after_fork() -> None:
-    for lock in reversed(_awaited):
+    for lock in _awaited:
         lock.release()
+    _work.notify_all()
+    _work.release()
 
 
 def _in_child() -> None:
-    """The thread that has deferred the handlers of signals is missing, unless it is the one that forked."""
+    """Only the thread that forked is here: not those that work or wait, nor the one that has deferred the handlers of
+    signals, unless it is this one."""
+    global _forks
+    _forks = 0
+    _working.intersection_update({threading.get_ident()})
     _after_fork()
     if not _thread.inside:
         _arrived.clear()

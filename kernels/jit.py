@@ -26,7 +26,7 @@ from typing import Any
 
 from . import cpu, notice, store
 from .first_use import await_before_fork, first_use, importing
-from .locks import open_in_children
+from .locks import cached_property, open_in_children
 
 
 @contextlib.contextmanager
@@ -96,7 +96,7 @@ class _Target(registry.CPUTarget):
 
     typing_context = property(lambda self: registry.cpu_target.typing_context)
 
-    @functools.cached_property
+    @cached_property
     def target_context(self) -> Any:
         with _own_settings():
             return registry.cpu_target.target_context.subtarget(_internal_codegen=_Codegen("minitorch_backends"))
@@ -148,7 +148,7 @@ class _CFunc(numba.core.ccallback.CFunc):
 
     _targetdescr = _Dispatcher.targetdescr
 
-    @functools.cached_property
+    @cached_property
     def address(self) -> int:
         with first_use(), _own_settings():
             self.compile()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["lock", "open_in_children", "reentrant_lock"]
+__all__ = ["cached_property", "lock", "open_in_children", "reentrant_lock"]
 
 _made: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -25,6 +27,14 @@ def reentrant_lock() -> Any:
     """A `threading.RLock`."""
     made = threading.RLock()
     _made.add(made)
+    return made
+
+
+def cached_property(function: Callable[[Any], Any]) -> functools.cached_property:
+    """A `functools.cached_property`, which up to Python 3.11 holds a lock while the function runs."""
+    made = functools.cached_property(function)
+    if hasattr(made, "lock"):
+        open_in_children(made.lock)
     return made
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from ..gemm.emit import (
     vector,
 )
 from ..jit import ir
+from ..locks import cached_property
 from .butterflies import Arithmetic, Complex
 from .lengths import members_of_lanes
 
@@ -108,7 +108,7 @@ class Vectors:
         order = [lane + self.lanes if lane % 2 else lane + 1 for lane in range(self.lanes)]
         return Complex(re, self.builder.shuffle_vector(first, second, lane_order(order)))
 
-    @functools.cached_property
+    @cached_property
     def odd(self) -> ir.Value:
         """The mask of every other lane, unknown to LLVM, which would make shuffles of it. It is made once, before all
         loops: within one it waits for the port that shuffles, and what is read waits for it, until the shuffles of the

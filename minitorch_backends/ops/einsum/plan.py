@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...backends.strategies import Strategy
+from ...kernels.locks import cached_property
 from .equation import Labels, label_name, sizes_of, text_of
 from .layout import Pair, pair_of
 from .paths import Path, find_path, pairs_of, strategy_in_force
@@ -102,7 +102,7 @@ class Plan:
     def equation(self) -> str:
         return text_of(self.inputs, self.output)
 
-    @functools.cached_property
+    @cached_property
     def flops(self) -> int:
         sums = sum(
             math.prod(shape)
@@ -111,7 +111,7 @@ class Plan:
         )
         return sums + sum(step.flops for step in self.steps)
 
-    @functools.cached_property
+    @cached_property
     def naive_flops(self) -> int:
         summed = len(self.sizes) > len(self.output)
         return math.prod(self.sizes.values()) * max(1, len(self.inputs) - 1 + summed)
@@ -120,7 +120,7 @@ class Plan:
     def largest_intermediate(self) -> int:
         return max((step.size for step in self.steps), default=math.prod(self.result_shape))
 
-    @functools.cached_property
+    @cached_property
     def peak_elements(self) -> int:
         held = {
             index: math.prod(preparation.shape)
