@@ -99,7 +99,6 @@ def _cap(cpu: Any) -> str:
 
 def _flags() -> dict[str, dict[str, Any]]:
     from . import backends  # noqa: F401  (declares the flags)
-    from .backends.acting import HONEST_CONSTANTS
     from .flags import current, rows, set_by
 
     state, found = current(), {}
@@ -113,7 +112,7 @@ def _flags() -> dict[str, dict[str, Any]]:
             "value": stored,
             "effective": effective,
             "decided by": decided,
-            "acts": HONEST_CONSTANTS.get(path, "yes"),
+            "acts": row.inert or "yes",
         }
     return found
 

@@ -20,7 +20,7 @@ from .autograd import nodes
 from .autograd.inference import InferenceCell
 from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, history, next_sequence, save
-from .backends.permission import recorded as recorded_arguments
+from .backends.precision_policy import recorded as recorded_arguments
 from .conversion import converted
 from .kernels.elementwise import in_rows, is_half, least_of, threaded
 from .kernels.quiet import restore, silence

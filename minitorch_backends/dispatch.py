@@ -17,7 +17,7 @@ from .autograd.modes import grad_mode
 from .autograd.nodes import SELF, Node, Output, history, next_sequence, save
 from .autograd.rules import compiled, fields_of_result, rule_of
 from .autograd.views import View, made_view
-from .backends.permission import recorded
+from .backends.precision_policy import recorded
 from .conversion import converted
 from .dtypes import FLOATING, DType, dtype_of
 from .inplace import refuse_unwritable, write

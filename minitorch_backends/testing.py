@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backends.permission import precision_of
+from .backends.precision_policy import precision_of
 from .dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
 from .kernels.precision import predicted_error
 from .limits import finfo

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from minitorch_backends import flags
-from minitorch_backends.backends.acting import HONEST_CONSTANTS
 
 from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES
 
@@ -19,13 +18,13 @@ def flag_table() -> str:
     for row in flags.rows.values():
         values = re.sub(r"'[^']*'|\b(True|False|None)\b", lambda found: f"`{found[0]}`", row.choices.legal)
         inherits = f"`{row.inherits}`" if row.inherits else ""
-        lines.append(f"| `{row.path}` | {values} | `{row.default!r}` | {inherits} | {row.doc}{_inaction(row.path)} |")
+        lines.append(f"| `{row.path}` | {values} | `{row.default!r}` | {inherits} | {row.doc}{_inaction(row)} |")
     return "\n".join(lines)
 
 
-def _inaction(path: str) -> str:
+def _inaction(row: flags.Flag) -> str:
     """The remark about a flag that does not act."""
-    return f" (**changes nothing**: {HONEST_CONSTANTS[path]})" if path in HONEST_CONSTANTS else ""
+    return f" (**changes nothing**: {row.inert})" if row.inert else ""
 
 
 def departures() -> str:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from .. import watch
-from ..backends import permission
+from ..backends import precision_policy
 from ..scopes import Scope
 
 __all__ = [
@@ -267,4 +267,4 @@ class enforce_grad_layout_policy(_Setting):
         super().__init__(enable)
 
 
-permission.in_backward = is_in_backward
+precision_policy.in_backward = is_in_backward

@@ -25,20 +25,12 @@ from . import (
     cpu,
     cuda,
     cudnn,
-    cusparselt,
-    kleidiai,
-    mha,
-    miopen,
     mkl,
     mkldnn,
-    mps,
-    nnpack,
-    openmp,
     opt_einsum,
     python_native,
-    quantized,
+    small_families,
     xla,
-    xnnpack,
 )
 from .variables import MEANINGS
 
@@ -92,6 +84,7 @@ def get_float32_matmul_precision() -> str:
     return current().read("float32_matmul_precision")
 
 
+small_families.install(sys.modules[__name__])
 Group.install(sys.modules[__name__], "")
 read_environment(MEANINGS)
 read_verbose_environment()

@@ -13,7 +13,7 @@ from ..flags.writes import Flags, expanded
 from ..kernels.attention import attention as attention_kernel
 from ..kernels.registry import ArraySpec
 from .libraries import ATTENTION_KERNELS, SDPBackend
-from .permission import precision_of
+from .precision_policy import precision_of
 
 __all__ = [
     "SWITCHES",

@@ -192,11 +192,18 @@ Flag(
     ROCM_FA_NAMES,
     "preferred_rocm_fa_library: AMD's attention kernels",
     mistyped=ValueError,
+    inert="AMD's attention kernels do not exist here",
 )
 Flag("cuda.flash_sdp", True, bool, "enable_flash_sdp: attention may run by the flash kernel")
 Flag("cuda.mem_efficient_sdp", True, bool, "enable_mem_efficient_sdp: attention may run by the memory-efficient kernel")
 Flag("cuda.math_sdp", True, bool, "enable_math_sdp: attention may run by the plain kernel")
-Flag("cuda.cudnn_sdp", True, bool, "enable_cudnn_sdp: attention may run by cuDNN's kernel, which does not exist here")
+Flag(
+    "cuda.cudnn_sdp",
+    True,
+    bool,
+    "enable_cudnn_sdp: attention may run by cuDNN's kernel",
+    inert="cuDNN's attention kernel does not exist here",
+)
 Flag(
     "cuda.sdp_priority",
     ",".join(ATTENTION_KERNELS),
@@ -265,7 +272,13 @@ Flag(
     bool,
     "the oneDNN family has a say in precisions, and convolutions may use special algorithms",
 )
-Flag("mkldnn.deterministic", False, bool, "the same bits in every run")
+Flag(
+    "mkldnn.deterministic",
+    False,
+    bool,
+    "the same bits in every run",
+    inert="every product gives the same bits in every run and for every number of threads already",
+)
 Flag(
     "mkldnn.allow_tf32",
     False,
@@ -302,6 +315,10 @@ Flag(
 )
 Flag("nnpack.enabled", True, bool, "convolutions may run by Winograd and FFT algorithms")
 Flag("mha.fastpath", True, bool, "nn.MultiheadAttention may run as one fused kernel")
-Flag("miopen.immediate", False, bool, "MIOpen's immediate mode")
+Flag("miopen.immediate", False, bool, "MIOpen's immediate mode", inert="MIOpen is not used")
 for _dsl in ("cutedsl", "triton"):
-    Flag(f"python_native.{_dsl}.enabled", True, bool, f"kernels written in {_dsl}")
+    Flag(f"python_native.{_dsl}.enabled", True, bool, f"kernels written in {_dsl}", inert="no kernel is written in it")
+_ENGINES = "this engine has no quantised types"
+ReadOnly("quantized.engine", lambda state: "none", _ENGINES, RuntimeError)
+ReadOnly("quantized.supported_engines", lambda state: ["none"], _ENGINES, RuntimeError)
+ReadOnly("xnnpack.enabled", lambda state: False, "XNNPACK is not used", RuntimeError)

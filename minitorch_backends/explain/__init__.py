@@ -10,7 +10,7 @@ print(explain.sensitivity(model, x))     # what each layer does to the answers a
 
 from __future__ import annotations
 
-from ..backends.permission import Choice
+from ..backends.precision_policy import Choice
 from .answers import Answer, Contractions, EinsumCache, einsum, einsum_cache, precision_of, why
 from .records import Difference, Log, Record, diff, record
 from .sensitivity import LayerError, Sensitivity, sensitivity

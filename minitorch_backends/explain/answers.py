@@ -9,8 +9,8 @@ import numpy as np
 
 from ..arguments import argument_errors
 from ..autograd.modes import no_grad
-from ..backends import permission
-from ..backends.permission import Choice
+from ..backends import precision_policy
+from ..backends.precision_policy import Choice
 from ..declared import registry
 from ..factories import from_numpy
 from ..kernels.registry import planned
@@ -86,17 +86,17 @@ def precision_of(name: str) -> Choice:
     "linear", "lstm"): its declaration names the kind. The dispatcher asks the same function. An op on which no
     precision acts runs at ieee. Raises ValueError for an unknown name.
     """
-    if name in permission.KINDS:
-        return permission.precision_of(name)
+    if name in precision_policy.KINDS:
+        return precision_policy.precision_of(name)
     function = _declaration(name)
     if function is None:
-        kinds = ", ".join(permission.KINDS)
+        kinds = ", ".join(precision_policy.KINDS)
         raise ValueError(
             f"no precision flag governs {name!r}; expected one of {kinds}, or the name of an op{_nearest(name)}"
         )
     if function.product is None:
         return Choice("ieee", f"no precision flag acts in {name}")
-    return permission.precision_of(function.product)
+    return precision_policy.precision_of(function.product)
 
 
 def _declaration(name: str) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from ..autograd.modes import no_grad
 from ..autograd.trail import current_module
 from ..backends import Snapshot, snapshot
-from ..backends.permission import FAMILIES
+from ..backends.precision_policy import FAMILIES
 from ..flags import rows
 from ..kernels.precision import named as known_precision
 from ..kernels.registry import Call, kernels

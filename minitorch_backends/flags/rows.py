@@ -40,6 +40,8 @@ class Flag:
         permits: it permits something only when somebody has set it, were it to its default.
         accepts: turns a value into what `writes` takes, or what is stored, or raises; by default the value must be a
             choice.
+        inert: why the flag is stored and changes nothing; None for a flag that acts. A test holds that a flag without
+            a reason changes a kernel, a bit or a trace.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class Flag:
         "choices",
         "default",
         "doc",
+        "inert",
         "inherits",
         "mistyped",
         "of",
@@ -74,12 +77,13 @@ class Flag:
         reads: Callable[[State], Any] | None = None,
         writes: Callable[[Any], dict[str, Any]] | None = None,
         accepts: Callable[[Any], Any] | None = None,
+        inert: str | None = None,
     ) -> None:
         self.choices = _choices(choices)
         self.path, self.default, self.doc, self.inherits = path, default, doc, inherits
         self.aliases, self.unknown, self.permits = dict(aliases or {}), unknown, permits
         self.mistyped = mistyped or (RuntimeError if isinstance(choices, type) else TypeError)
-        self.of, self.reads, self.writes, self.accepts = of, reads, writes, accepts
+        self.of, self.reads, self.writes, self.accepts, self.inert = of, reads, writes, accepts, inert
         rows[path] = self
 
     @property

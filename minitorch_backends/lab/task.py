@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import backends
 from ..autograd.modes import set_grad_enabled
-from ..backends.permission import precision_of
+from ..backends.precision_policy import precision_of
 from ..cli import cpu_name, version
 from ..dtypes import float64, get_default_dtype, set_default_dtype
 from ..kernels import cpu, store, threading

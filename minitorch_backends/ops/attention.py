@@ -12,9 +12,9 @@ from .. import watch
 from ..arguments import refuse_other_than_bool
 from ..autograd.function import Function
 from ..autograd.modes import derives, is_grad_enabled, no_grad
-from ..backends import permission
+from ..backends import precision_policy
 from ..backends.attention import SWITCHES, SDPAParams, selected
-from ..backends.permission import chosen, recorded
+from ..backends.precision_policy import chosen, recorded
 from ..dtypes import FLOATING, dtype_of
 from ..flags import current
 from ..kernels import registry
@@ -110,7 +110,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None and attn_mask._array.dtype == _FLOAT32:
         attn_mask = attn_mask.to(query.dtype)
     known = None
-    if dropout_p == 0 and watch.duals is None and not permission.in_backward():
+    if dropout_p == 0 and watch.duals is None and not precision_policy.in_backward():
         known = _known(query, key, value, attn_mask, is_causal, scale, enable_gqa)
     else:
         _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
@@ -168,7 +168,7 @@ def _straight(
 ) -> Tensor | None:
     """The result of a call without dropout of which nothing is recorded and whose signature is known; None where there
     is more to do."""
-    if registry.observing or watch.duals is not None or permission.in_backward():
+    if registry.observing or watch.duals is not None or precision_policy.in_backward():
         return None
     if not type(query) is type(key) is type(value) is Tensor:
         return None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.permission import precision_of
+from ..backends.precision_policy import precision_of
 from ..flags import State, current
 from ..kernels.conv import (
     KERNELS,

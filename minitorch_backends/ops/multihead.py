@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.half_types import product_precision, widened
-from ..backends.mha import get_fastpath_enabled
+from ..flags import current
 from ..op import composite
 from ..samples import Sample, between, sample
 from ..tensor import Tensor, adopt
@@ -110,7 +110,7 @@ def multi_head_attention_forward(
     causal = is_causal and not padded and not need_weights and k.shape[-2] == q.shape[-2]
     mask = None if causal else _mask(q, k, attn_mask, key_padding_mask)
     dropped = dropout_p if training else 0.0
-    if not need_weights and get_fastpath_enabled():
+    if not need_weights and current().read("mha.fastpath"):
         weights, out = None, scaled_dot_product_attention(q, k, v, mask, dropped, causal)
     else:
         weights, out = _attended(q, k, v, _mask(q, k, attn_mask, key_padding_mask), dropped)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.permission import Choice, chosen, precision_of
+from ..backends.precision_policy import Choice, chosen, precision_of
 from ..flags import State, current
 from ..kernels.gemm import addmm as kernel_addmm
 from ..kernels.gemm import gains_by_packing

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.versions import writes
-from ...backends.permission import precision_of
+from ...backends.precision_policy import precision_of
 from ...flags import current
 from ...kernels.gemm.workspace import offered
 from ...tensor import Tensor

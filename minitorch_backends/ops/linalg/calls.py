@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.permission import Choice, precision_of
+from ...backends.precision_policy import Choice, precision_of
 from ...flags import State, current
 from ...kernels.linalg.choice import preferred
 from ...kernels.registry import Kernel
