@@ -30,8 +30,10 @@ __all__ = [
     "is_deliberate",
     "mismatched",
     "name_bad_arguments",
+    "numeric_parameters",
     "refuse_other_than_bool",
     "refuse_other_than_tensor",
+    "scalar",
     "warn_caller",
 ]
 
@@ -57,6 +59,37 @@ def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:
         raise _not_a(name, argument, "Tensor", value)
 
 
+_NUMBERS: dict[Any, tuple[type, ...]] = {
+    "float": (float, int),
+    "complex": (float, int, complex),
+    "float | None": (float, int, type(None)),
+    "complex | None": (float, int, complex, type(None)),
+}
+"""Annotations of parameters that are one number, and the types whose values need no check."""
+
+_INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (float, int, type(None))}
+"""The same for parameters of constructors, which torch lets be floats."""
+
+
+def numeric_parameters(
+    parameters: Iterable[inspect.Parameter], kinds: dict[Any, tuple[type, ...]] = _NUMBERS
+) -> dict[str, tuple[type, ...]]:
+    """The parameters annotated as one number, and the types whose values need no check."""
+    return {each.name: kinds[each.annotation] for each in parameters if each.annotation in kinds}
+
+
+def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any:
+    """The boolean or number that an argument is, which may be that of a tensor without dimensions.
+
+    Raises TypeError for others, and for complex numbers unless `kinds` has the type."""
+    if bool in kinds:
+        refuse_other_than_bool(name, argument, value)
+        return bool(value)
+    if value is None or not _fits(value, complex if complex in kinds else float):
+        raise _not_a(name, argument, "number", value)
+    return value.item() if isinstance(value, (Tensor, np.ndarray)) else value
+
+
 def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of the public surface name the argument that is wrong, as ops and composites do."""
 
@@ -73,13 +106,22 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def name_bad_arguments(kind: type) -> None:
-    """Make the constructor that a class of this package defines name the argument that is wrong."""
+    """Make the constructor that a class of this package defines name the argument that is wrong.
+
+    What is annotated as a number is checked before the constructor runs: many numbers are first used much later.
+    """
     constructor = vars(kind).get("__init__")
     if constructor is None or not kind.__module__.startswith(f"{__package__}."):
         return
+    parameters = inspect.signature(constructor).parameters
+    order, numeric = tuple(parameters)[1:], numeric_parameters(parameters.values(), _NUMBERS | _INTEGERS)
 
     @functools.wraps(constructor)
     def public(self: Any, /, *args: Any, **named: Any) -> None:
+        given = {**dict(zip(order, args, strict=False)), **named}
+        for name, kinds in numeric.items():
+            if name in given and type(given[name]) not in kinds:
+                scalar(type(self).__name__, name, given[name], kinds)
         try:
             constructor(self, *args, **named)
         except Exception as error:
@@ -159,7 +201,7 @@ _NEEDS = (
 """What an argument must be of which Python or NumPy says this."""
 
 
-_KINDS = r"'([\w.]+)' object|'(\w+)' and|and '(\w+)'|(?:not|type) '?(\w+)'?|non-iterable (\w+)|type: '(\w+)'"
+_KINDS = r"'([\w.]+)' object|'([\w.]+)' and|and '([\w.]+)'|(?:not|type:?) '?([\w.]+)'?|non-iterable ([\w.]+)"
 """Where a message of Python's has the name of a type."""
 
 
@@ -250,7 +292,7 @@ def is_deliberate(error: Exception) -> bool:
     return dis.opname[last[0].tb_frame.f_code.co_code[last[0].tb_lasti]] == "RAISE_VARARGS"
 
 
-_LIBRARIES = ("numpy", "numba", "scipy")
+_LIBRARIES = frozenset(("numpy", "numba", "scipy")) | sys.stdlib_module_names
 
 
 def _is_failure(error: Exception) -> bool:

@@ -48,7 +48,7 @@ def unary(op: Any) -> Callable[..., Any]:
     plain, detailed, general = _quiet(op, op.ufunc or op.forward), _quiet(op, op.forward), written(op)
     defaults, (saves, saves_out), recorded = _defaults(op), op.plans[1], op.rules[0] is not None
     name, positional, count = op.inputs[0], op.order[1:], len(op.metadata_names)
-    needs_more, row_major, switches, known = len(defaults) < count, op.row_major, op.switches, op.known
+    needs_more, row_major, scalars, known = len(defaults) < count, op.row_major, op.scalars, op.known
     large, least = _large(op)
     narrow, wide = (_FLOAT32, _FLOAT64) if "f" in op.takes else (_COMPLEX64, _COMPLEX128)
 
@@ -71,8 +71,8 @@ def unary(op: Any) -> Callable[..., Any]:
                 surplus = len(metadata) != count or len(rest) > len(positional)
                 if surplus or not named.keys().isdisjoint(positional[: len(rest)]):
                     return general(input, *rest, **named)
-            for switch in switches:
-                if type(metadata[switch]) is not bool:
+            for scalar, kinds in scalars.items():
+                if type(metadata[scalar]) not in kinds:
                     return general(input, *rest, **named)
             try:
                 out = detailed(x, **metadata)

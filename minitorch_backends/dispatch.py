@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from . import watch
-from .arguments import explained, mismatched, refuse_other_than_bool
+from .arguments import explained, mismatched, numeric_parameters, scalar
 from .autograd.anomaly_mode import note_call
 from .autograd.half_types import with_wide_rules
 from .autograd.modes import grad_mode
@@ -87,7 +87,8 @@ class Op:
         self.overloads = Overloads(parameters, aliases, deprecated)
         self.known = self.overloads.known
         self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-        self.switches = tuple(name for name, default in self.defaults.items() if type(default) is bool)
+        switches = {name: (bool,) for name, default in self.defaults.items() if type(default) is bool}
+        self.scalars = switches | numeric_parameters(parameters)
         self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
         self.promoted = self._promoted_inputs()
         either = len(self.inputs) == 2 and self.promote in (True, "float") and not self.must_be_tensor(1)
@@ -215,10 +216,9 @@ class Op:
         if len(bound) != len(self.known):
             missing = [name for name in order if name not in bound] or sorted(self.known - bound.keys())
             raise TypeError(f"{self.name}() is missing the required argument {missing[0]!r}")
-        for name in self.switches:
-            if type(bound[name]) is not bool:
-                refuse_other_than_bool(self.name, name, bound[name])
-                bound[name] = bool(bound[name])
+        for name, kinds in self.scalars.items():
+            if type(bound[name]) not in kinds:
+                bound[name] = scalar(self.called, name, bound[name], kinds)
         return bound
 
     def _gathered(self, args: tuple) -> tuple:

@@ -20,7 +20,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import argument_errors, call_error
+from .arguments import argument_errors, call_error, numeric_parameters, scalar
 from .autograd.half_types import rounding_once
 from .closures import binary, unary, writing
 from .declared import registry
@@ -84,15 +84,19 @@ def composite(
         function.__name__ = function.__qualname__ = public_name
         if widen:
             function = rounding_once(function, widen if isinstance(widen, tuple) else ())
-        overloads = Overloads(inspect.signature(function).parameters.values(), aliases, deprecated)
-        known, most = overloads.known, overloads.most
-        first = next(iter(inspect.signature(function).parameters), "")
+        parameters = inspect.signature(function).parameters
+        overloads = Overloads(parameters.values(), aliases, deprecated)
+        known, most, first = overloads.known, overloads.most, next(iter(parameters), "")
+        kinds, order = numeric_parameters(parameters.values()), list(parameters)
+        scalars = [(order.index(each), each, kinds[each]) for each in kinds]
 
         @functools.wraps(function)
         def public(*args: Any, out: Any = None, **named: Any) -> Any:
             if len(args) > most or (named and not named.keys() <= known):
                 args, named = overloads.resolve(public_name, args, named)
             try:
+                if scalars:
+                    args, named = _with_scalars(public_name, scalars, args, named)
                 if out is None:
                     return function(*args, **named)
                 input = args[0] if args else named.get(first)
@@ -113,6 +117,19 @@ def composite(
         return installed
 
     return declare
+
+
+def _with_scalars(
+    name: str, scalars: list[tuple[int, str, tuple[type, ...]]], args: tuple, named: dict[str, Any]
+) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a call, with the Python numbers of those at the places of `scalars`."""
+    for index, parameter, kinds in scalars:
+        if index < len(args):
+            if type(args[index]) not in kinds:
+                args = (*args[:index], scalar(name, parameter, args[index], kinds), *args[index + 1 :])
+        elif parameter in named and type(named[parameter]) not in kinds:
+            named = {**named, parameter: scalar(name, parameter, named[parameter], kinds)}
+    return args, named
 
 
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:

@@ -112,6 +112,7 @@ def _compiled(op: Any) -> Callable[..., Any]:
         "_adopt": adopt,
         "_mode": grad_mode.get,
         "_record": op.record,
+        **{f"_{name}_kinds": kinds for name, kinds in op.scalars.items()},
     }
     exec("\n".join(_lines(op)), namespace)
     usual: Any = namespace["usual"]
@@ -170,8 +171,8 @@ def _wrong(op: Any) -> list[str]:
     """Conditions under which a call is not usual, whatever its inputs are."""
     required = [name for name in op.metadata_names if name not in op.defaults and name != op.variadic]
     surplus = ["_surplus"] if op.variadic is None else [f"not {op.variadic}", f"{op.variadic}[0] is None"]
-    absent, switches = [f"{name} is _absent" for name in required], [f"_type({x}) is not bool" for x in op.switches]
-    return ["_named", "_watch.calls", *surplus, *absent, *switches]
+    absent, scalars = [f"{name} is _absent" for name in required], [f"_type({x}) not in _{x}_kinds" for x in op.scalars]
+    return ["_named", "_watch.calls", *surplus, *absent, *scalars]
 
 
 def _sequence(op: Any) -> Iterator[str]:

@@ -80,6 +80,7 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
         lambda: mt.nn.functional.dropout(mt.ones(3), out=integers),
         lambda: mt.nn.init.normal_(mt.ones(2), std=float("nan")),
         lambda: mt.nn.init.uniform_(mt.ones(2), 0.0, mt.ones(2)),
+        lambda: mt.nn.TransformerEncoderLayer(4, 2, 8, activation="none"),
     ]
     for name in ("uniform_", "normal_", "random_", "bernoulli_", "exponential_"):
         draws += [getattr(each, name) for each in (expanded, leaf, fixed)]
@@ -89,13 +90,20 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
     assert mt.get_rng_state().tolist() == before
 
 
+def _optimizer() -> mt.optim.Optimizer:
+    return mt.optim.SGD([mt.ones(2, requires_grad=True)], 0.1)
+
+
 CONSTRUCTORS = {
     "Bilinear": lambda: mt.nn.Bilinear((2, 2), 2, 1),
     "CircularPad2d": lambda: mt.nn.CircularPad2d(0.5),
+    "CosineAnnealingLR": lambda: mt.optim.lr_scheduler.CosineAnnealingLR(_optimizer(), 3, eta_min=(1,)),
     "Dropout1d": lambda: mt.nn.Dropout1d(p=(2,)),
     "GroupNorm": lambda: mt.nn.GroupNorm(2, object()),
+    "LBFGS": lambda: mt.optim.LBFGS([mt.ones(2)], tolerance_change=[1e-9]),
     "LSTM": lambda: mt.nn.LSTM([1], 2),
     "ModuleList": lambda: mt.nn.ModuleList(3),
+    "MultiStepLR": lambda: mt.optim.lr_scheduler.MultiStepLR(_optimizer(), 0.5),
     "ParameterDict": lambda: mt.nn.ParameterDict((1,)),
 }
 
@@ -157,7 +165,8 @@ def test_inputs_must_be_tensors(name: str) -> None:
         named = inspect.signature(op.public).parameters.values()
         keywords = [each.name for each in named if each.kind is each.KEYWORD_ONLY and each.default is each.empty]
         required = [parameter for parameter in op.order if parameter not in op.defaults] + keywords
-        arguments = {parameter: mt.tensor(np.ones(1)) for parameter in required} | {op.inputs[0]: value}
+        arguments = {each: 1.0 if each in op.scalars else mt.tensor(np.ones(1)) for each in required}
+        arguments[op.inputs[0]] = value
         with pytest.raises(TypeError, match=re.escape(f"{op.called}(): argument '{op.inputs[0]}' must be")):
             op.public(**arguments)
 
@@ -243,6 +252,38 @@ def test_errors_that_were_meant_are_not_replaced() -> None:
     with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1, but got 7") as raised:
         mt.nn.functional.dropout(mt.ones(2), 7)
     assert raised.value.__cause__ is None
+
+
+# Numbers
+
+F = mt.nn.functional
+NUMBERS = [
+    (F.celu, F.celu),
+    (lambda x, number: F.elu(x, alpha=number), F.elu),
+    (lambda x, number: F.hardtanh(x, -1.0, number), F.hardtanh),
+    (lambda x, number: F.threshold(x, 0.5, value=number), lambda x: F.threshold(x, 0.5, 1.0)),
+    (F.hardshrink, lambda x: F.hardshrink(x, 1.0)),
+    (F.softplus, F.softplus),
+    (lambda x, number: mt.add(x, x, alpha=number), lambda x: x + x),
+    (lambda x, number: F.pad(x, (1, 1), value=number), lambda x: F.pad(x, (1, 1), value=1.0)),
+]
+
+
+@pytest.mark.parametrize(("call", "expected"), NUMBERS)
+def test_numbers_may_be_tensors_without_dimensions_and_nothing_else(call: Any, expected: Any) -> None:
+    x = mt.tensor([-2.0, 0.25, 3.0])
+    for number in (1, 1.0, np.float32(1), np.array(1.0), mt.tensor(1.0)):
+        assert call(x, number).tolist() == expected(x).tolist()
+    for wrong in (mt.ones(3), mt.ones(1, 0), (1.0,), "1", {}):
+        with pytest.raises(TypeError, match=r"\(\): argument '\w+' must be number, not (Tensor|tuple|str|dict) "):
+            call(x, wrong)
+
+
+def test_a_result_goes_to_one_place() -> None:
+    x, out = mt.tensor([-1.0, 1.0]), mt.zeros(2)
+    with pytest.raises(TypeError, match="inplace and out"):
+        F.relu(x, inplace=True, out=out)
+    assert (x.tolist(), out.tolist()) == ([-1.0, 1.0], [0.0, 0.0])
 
 
 # Numbers beyond every size

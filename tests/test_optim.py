@@ -193,7 +193,7 @@ def wanted(
     ("call", "error", "says"),
     [
         (lambda p: optim.SGD(p, lr="a"), TypeError, "invalid lr: 'a'"),
-        (lambda p: optim.Adam(p, eps=None), TypeError, "invalid eps: None"),
+        (lambda p: optim.Adam(p, eps=None), TypeError, "'eps' must be number, not NoneType None"),
         (lambda p: optim.Adam(p, betas=0.9), TypeError, "invalid betas: 0.9"),
         (lambda p: optim.Adam(p, betas=(0.9,)), TypeError, "expected two numbers"),
         (lambda p: optim.SGD(None), TypeError, "params is None"),

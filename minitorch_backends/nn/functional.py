@@ -190,6 +190,8 @@ def _writable(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return function(input, *args, **named)
         refuse_other_than_tensor(function.__name__, "input", input)
         refuse_unwritable(function.__name__, input)
+        if "out" in named:
+            raise TypeError(f"{function.__name__}(): inplace and out name two places for the result; expected one")
         return input.copy_(function(input.clone() if derives_from(input) else input, *args, **named))
 
     call.__module__ = __name__  # where it is found by its name, as pickle does

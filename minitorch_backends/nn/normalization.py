@@ -219,7 +219,7 @@ class _InstanceNorm(_OfChannels):
         self,
         num_features: int,
         eps: float = 1e-5,
-        momentum: float = 0.1,
+        momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
         device: Any = None,

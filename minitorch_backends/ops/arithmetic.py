@@ -80,7 +80,7 @@ def _times(g: Tensor, alpha: Any) -> Tensor:
     reference=lambda input, other, alpha=1: input + alpha * other,
     samples=_also(pairs(), alpha=3),
 )
-def add(input: Array, other: Array, *, alpha=1):
+def add(input: Array, other: Array, *, alpha: complex = 1):
     """`input + alpha * other`."""
     return np.add(input, other if alpha == 1 else _scaled(other, alpha))
 
@@ -100,7 +100,7 @@ def add(input: Array, other: Array, *, alpha=1):
     reference=lambda input, other, alpha=1: input - alpha * other,
     samples=_also(pairs(), alpha=3),
 )
-def sub(input: Array, other: Array, *, alpha=1):
+def sub(input: Array, other: Array, *, alpha: complex = 1):
     """`input - alpha * other`. Raises RuntimeError for booleans, which have `^` and `logical_not`."""
     return np.subtract(input, other if alpha == 1 else _scaled(other, alpha))
 
@@ -118,7 +118,7 @@ def sub(input: Array, other: Array, *, alpha=1):
     reference=lambda input, other, alpha=1: other - alpha * input,
     samples=_also(pairs(), alpha=3),
 )
-def rsub(input: Array, other: Array, *, alpha=1):
+def rsub(input: Array, other: Array, *, alpha: complex = 1):
     """`other - alpha * input`."""
     return np.subtract(other, input if alpha == 1 else _scaled(input, alpha))
 
@@ -346,7 +346,7 @@ def _whole(value: Any, like: np.ndarray) -> Any:
     reference=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2,
     samples=_triples(-2, 2, value=3),
 )
-def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
     """`input + value * tensor1 * tensor2`."""
     return input + (tensor1 if value == 1 else _scaled(tensor1, _whole(value, tensor1))) * tensor2
 
@@ -363,7 +363,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value=1):
     reference=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2,
     samples=_triples(0.5, 3, value=3),
 )
-def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value=1):
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
     """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""
     return input + _scaled(tensor1, value) / tensor2
 

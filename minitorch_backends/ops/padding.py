@@ -53,7 +53,7 @@ def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndar
     reference=_constant_reference,
     samples=_constant_samples,
 )
-def constant_pad(input: Array, pairs: Pairs, value: float = 0.0):
+def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
     """`input` with `value` before and after it, as many as the pairs say, one for each dimension."""
     out = _wider(input, pairs)
     out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value else value
@@ -176,7 +176,7 @@ def _pad_reference(input: Any, pad: Sequence[int], mode: str = "constant", value
 
 
 @composite(method=False, reference=_pad_reference, samples=_pad_samples)
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: complex | None = None) -> Tensor:
     """Values around the last dimensions; `pad` is (before, after) of the last one, then of the one before it, and so
     on. Negative numbers take values away.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import update_formulas as formulas
+from ..tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
 __all__ = ["Adadelta", "Adagrad", "Adamax", "RAdam", "RMSprop"]
@@ -28,7 +29,7 @@ class RMSprop(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-2,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -63,7 +64,7 @@ class Adagrad(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-2,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -96,7 +97,7 @@ class Adadelta(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1.0,
+        lr: float | Tensor = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,
@@ -125,7 +126,7 @@ class Adamax(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 2e-3,
+        lr: float | Tensor = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -157,7 +158,7 @@ class RAdam(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import updates
+from ..tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
 __all__ = ["SGD", "Adam", "AdamW"]
@@ -21,7 +22,7 @@ class SGD(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
         weight_decay: float = 0,
@@ -68,7 +69,7 @@ class Adam(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -110,7 +111,7 @@ class AdamW(Adam):
     def __init__(
         self,
         params: Iterable[Any],
-        lr: float = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,

@@ -70,6 +70,8 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; expected an iterable of Tensors or of dicts, [tensor] for example")
+        if not isinstance(defaults, dict):
+            raise TypeError(f"Optimizer(): argument 'defaults' must be a dict of options, got {kind_of(defaults)}")
         self.defaults, self.param_groups = defaults, []  # type: ignore[var-annotated]
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.stepped = False
