@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from ..autograd.trail import current_module, follow_modules
 from ..kernels.errors import errors_of
 from ..kernels.registry import Call, kernels, observe
 
-__all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record", "recording"]
+__all__ = ["Difference", "Log", "Record", "aligned", "as_text", "diff", "record", "record_of", "recording"]
 
 
 class Record(NamedTuple):
@@ -85,7 +85,12 @@ class Log(list[Record]):
     @classmethod
     def from_json(cls, text: str) -> Log:
         """What `to_json` wrote, in another process perhaps."""
-        return cls(Record(**{name: _tuples(value) for name, value in entry.items()}) for entry in json.loads(text))
+        return cls.from_entries(json.loads(text))
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[Mapping[str, Any]]) -> Log:
+        """The records of objects that JSON has read. Raises TypeError where attributes are missing or unknown."""
+        return cls(Record(**{name: _tuples(value) for name, value in entry.items()}) for entry in entries)
 
     def _repr_html_(self) -> str:
         """The table for a notebook, with the refusals as a tip on the implementation."""
@@ -142,11 +147,12 @@ def record(residuals: bool = False) -> Iterator[Log]:
 def recording(measured: Callable[[Call], bool]) -> Iterator[Log]:
     """`record` with residuals of those calls alone that `measured` admits."""
     log = Log()
-    with follow_modules(), observe(lambda call: log.append(_record(call, measured(call)))):
+    with follow_modules(), observe(lambda call: log.append(record_of(call, measured(call)))):
         yield log
 
 
-def _record(call: Call, residuals: bool) -> Record:
+def record_of(call: Call, residuals: bool = False) -> Record:
+    """Describe the call that an observer is told of, here and now: its direction and module are those in force."""
     described = kernels[call.kernel].describe(call)
     if residuals:
         errors = {f"{measure}_error": float(f"{error:.3g}") for measure, error in errors_of(call).items()}

@@ -1,12 +1,15 @@
 """The laboratory: experiments on the user's own functions, over grids of parameters, flags and seeds.
 
 `sweep` runs a function over a grid, in this process or on any `concurrent.futures.Executor`, and keeps each row in a
-store from which an interrupted sweep goes on.
+store from which an interrupted sweep goes on. `capture` writes what a block computed into a file, and `compare` aligns
+two such runs, of two processes or machines, and lists how far each call's results are apart.
 """
 
 from __future__ import annotations
 
+from .comparison import Comparison, compare
 from .pareto import Pareto
+from .runs import Run, capture
 from .sweeps import Sweep, sweep
 
-__all__ = ["Pareto", "Sweep", "sweep"]
+__all__ = ["Comparison", "Pareto", "Run", "Sweep", "capture", "compare", "sweep"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..tensor import Tensor
 
-__all__ = ["arrays_of", "distances", "logit_distances"]
+__all__ = ["arrays_of", "as_reals", "distances", "logit_distances"]
 
 
 def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
@@ -38,8 +38,8 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
     if answer.keys() != truth.keys() or any(answer[name].shape != truth[name].shape for name in answer):
         shapes = [{name: list(each.shape) for name, each in side.items()} for side in (answer, truth)]
         raise ValueError(f"the reference must return what the function returns: {shapes[0]}, got {shapes[1]}")
-    x = np.concatenate([_wide(each) for each in answer.values()])
-    y = np.concatenate([_wide(truth[name]) for name in answer])
+    x = np.concatenate([as_reals(each) for each in answer.values()])
+    y = np.concatenate([as_reals(truth[name]) for name in answer])
     difference = x - y
     size, product = float(np.linalg.norm(y)), float(np.linalg.norm(x)) * float(np.linalg.norm(y))
     off = float(np.linalg.norm(difference))
@@ -51,21 +51,21 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
     }
 
 
-def _wide(x: np.ndarray) -> np.ndarray:
-    """Real numbers in float64, the parts of complex ones apart."""
+def as_reals(x: np.ndarray) -> np.ndarray:
+    """The numbers of an array in a row, in float64, real and imaginary parts of complex ones in turn."""
     x = x.astype(np.complex128).view(np.float64) if x.dtype.kind == "c" else x.astype(np.float64)
     return np.ravel(x)
 
 
 def _ulps(x: np.ndarray, y: np.ndarray) -> float:
     if x.dtype.kind not in "fcV" and x.dtype.name != "bfloat16":
-        return float(np.abs(_wide(x) - _wide(y)).max(initial=0.0))
+        return float(np.abs(as_reals(x) - as_reals(y)).max(initial=0.0))
     if x.dtype.name == "bfloat16":
         bits, least = 8, -126
     else:
         limits = np.finfo(x.dtype)
         bits, least = limits.nmant + 1, limits.minexp
-    wide, true = _wide(x), _wide(y)
+    wide, true = as_reals(x), as_reals(y)
     exponents = np.maximum(np.frexp(true)[1] - 1, least)
     with np.errstate(invalid="ignore"):
         return float((np.abs(wide - true) / np.ldexp(1.0, exponents + 1 - bits)).max(initial=0.0))

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import inspect
-import platform
 import statistics
 import time
 import tracemalloc
@@ -19,13 +18,13 @@ import numpy as np
 from .. import backends
 from ..autograd.modes import set_grad_enabled
 from ..backends.precision_policy import precision_of
-from ..cli import cpu_name, version
 from ..dtypes import float64, get_default_dtype, set_default_dtype
-from ..kernels import cpu, store, threading
+from ..kernels import store, threading
 from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
 from ..random.generator import drawn_as, manual_seed
 from .grid import Cell
+from .machine import machine
 from .measures import arrays_of, distances, logit_distances
 
 __all__ = ["Settings", "run"]
@@ -73,7 +72,7 @@ def run(settings: Settings, cell: Cell) -> dict[str, Any]:
     finally:
         threads = threading.get_num_threads()
         threading.set_num_threads(before)
-    return row | {"threads": threads, **_machine()}
+    return row | {"threads": threads, **machine()}
 
 
 @functools.lru_cache(maxsize=16)
@@ -218,10 +217,3 @@ def _alone() -> Iterator[None]:
     with (store.cache_folder() / "exclusive.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@functools.cache
-def _machine() -> dict[str, str]:
-    own, python = version("minitorch-backends"), platform.python_version()
-    versions = f"minitorch_backends {own}, numpy {np.__version__}, python {python}"
-    return {"host": platform.node(), "cpu": cpu_name(), "capability": cpu.capability(), "versions": versions}

@@ -1,0 +1,215 @@
+"""`compare`: two captured runs, call by call."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from ..explain.records import Record, aligned, as_text
+from .alignment import align
+from .measures import as_reals
+from .runs import Run
+
+__all__ = ["Comparison", "as_words", "compare"]
+
+_ABOUT = ("precision", "implementation", "dtypes", "options", "decided_by")
+"""What rows tell of both calls beside the results, which the alignment does not depend on."""
+
+_SIMILAR = 0.1
+"""The relative difference up to which two results are taken for those of the same call."""
+
+_HEADER = ("a", "b", "status", "error", "module", "kernel", "shapes", "direction", "changed")
+
+
+def compare(first: str | os.PathLike[str] | Run, second: str | os.PathLike[str] | Run) -> Comparison:
+    """Align two runs that `capture` wrote, in spite of inserted and removed calls, and compare each call's results.
+
+    Calls are aligned by module, direction, kernel and shapes: as many as possible. Raises ValueError for other files,
+    OSError where there is none.
+    """
+    return Comparison(*(run if isinstance(run, Run) else Run.read(run) for run in (first, second)))
+
+
+class Comparison:
+    """Two runs, call by call.
+
+    Attributes:
+        first, second: the runs.
+        calls: a dict for each pair of calls, or call that only one run has, in order. "a" and "b" are its places in the
+            runs, or None; "status" is "same" (bit for bit), "differs", "removed" (only in the first) or "inserted"
+            (only in the second); "error" the norm of the difference of its results relative to that of the first's,
+            worst of several, None where it is not known; "error_from" is "hash", "sketch" or "values"; "max_abs" the
+            largest difference of values; "changed" lists which of precision, implementation, dtypes, options and
+            decided_by differ, which are given with "_a" and "_b"; "module", "kernel", "shapes", "direction" and the
+            seconds of both.
+    """
+
+    def __init__(self, first: Run, second: Run) -> None:
+        self.first, self.second = first, second
+        keys = [[_key(entry) for entry in run.log] for run in (first, second)]
+        self.calls = [self._call(a, b) for a, b in align(*keys, _Similarity(first, second))]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The calls, worst first: those that differ by their error, then inserted and removed ones, then the same."""
+        return sorted(self.calls, key=_badness, reverse=True)
+
+    def counts(self) -> dict[str, int]:
+        """The number of calls of each status."""
+        found = dict.fromkeys(("same", "differs", "inserted", "removed"), 0)
+        for row in self.calls:
+            found[row["status"]] += 1
+        return found
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {status}" for status, count in self.counts().items())
+        return f"<Comparison of {str(self.first.path)!r} and {str(self.second.path)!r}: {counts}>"
+
+    def table(self, limit: int | None = None) -> str:
+        """The rows as aligned text, worst first, without those that are the same."""
+        rows = [row for row in self.rows if row["status"] != "same"][:limit]
+        return "\n".join(aligned([_HEADER, *map(_cells, rows)])) if rows else "no call differs"
+
+    __str__ = table
+
+    def settings(self) -> dict[str, tuple[Any, Any]]:
+        """What differs between the machines, versions and flags of the runs: pairs of values by name."""
+        sides = [{**run.about, **run.about["flags"]} for run in (self.first, self.second)]
+        skipped = {"flags", "started", "seconds", "calls"}
+        names = dict.fromkeys(name for side in sides for name in side if name not in skipped)
+        pairs = {name: (sides[0].get(name, "unset"), sides[1].get(name, "unset")) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    def to_json(self) -> str:
+        """Counts, settings and rows as JSON; infinite errors as the text "inf"."""
+        rows = [row | {"error": "inf"} if row["error"] == math.inf else row for row in self.rows]
+        found = {"first": str(self.first.path), "second": str(self.second.path), "counts": self.counts()}
+        return json.dumps({**found, "settings": self.settings(), "rows": rows}, indent=1)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one HTML page with a line for each call, bars of errors, and filters. It loads nothing else."""
+        from .comparison_page import write
+
+        write(self, path)
+
+    def _call(self, a: int | None, b: int | None) -> dict[str, Any]:
+        entries = [None if place is None else run.log[place] for run, place in ((self.first, a), (self.second, b))]
+        either = entries[0] or entries[1]
+        assert either is not None
+        row: dict[str, Any] = {"a": a, "b": b, "module": either.module, "kernel": either.kernel}
+        row |= {"shapes": either.shapes, "direction": either.direction}
+        if a is None or b is None:
+            row |= {"status": "inserted" if a is None else "removed", "error": None, "error_from": None}
+        else:
+            row |= self._difference(a, b)
+        for side, entry in zip("ab", entries, strict=True):
+            row |= {f"{name}_{side}": getattr(entry, name, None) for name in (*_ABOUT, "seconds")}
+        both = None not in entries
+        return row | {"changed": [name for name in _ABOUT if both and row[f"{name}_a"] != row[f"{name}_b"]]}
+
+    def _difference(self, a: int, b: int) -> dict[str, Any]:
+        """Status and error of two calls with the same key."""
+        first, second = self.first.results[a], self.second.results[b]
+        if [each["hash"] for each in first] == [each["hash"] for each in second] and _kinds(first) == _kinds(second):
+            return {"status": "same", "error": 0.0, "error_from": "hash"}
+        row: dict[str, Any] = {"status": "differs", "error": None, "error_from": "hash"}
+        if _shapes(first) != _shapes(second):
+            return row
+        if self.first.about["results"] == self.second.about["results"] == "values":
+            pairs = list(zip(self.first.values(a), self.second.values(b), strict=True))
+            errors, largest = zip(*itertools.starmap(_exact, pairs), strict=True)
+            return row | {"error": max(errors), "error_from": "values", "max_abs": max(largest)}
+        if self.first.sketches is None or self.second.sketches is None:
+            return row
+        sketches = zip(first, second, self.first.sketches[a], self.second.sketches[b], strict=True)
+        return row | {"error": max(itertools.starmap(_estimated, sketches)), "error_from": "sketch"}
+
+
+class _Similarity:
+    """Which results are similar: the same by their hashes, or near by their sketches."""
+
+    def __init__(self, first: Run, second: Run) -> None:
+        self._hashes = [np.array([_hashes(each) for each in run.results]) for run in (first, second)]
+        self._sketches = None
+        if first.sketches is not None and second.sketches is not None:
+            self._sketches = [np.array([_summary(each) for each in run.sketches or ()]) for run in (first, second)]
+
+    def __call__(self, i: int, places: np.ndarray) -> np.ndarray:
+        (first, second) = self._hashes
+        found = second[places] == first[i]
+        if self._sketches is not None:
+            wanted, others = self._sketches[0][i], self._sketches[1][places]
+            distance, size = ((others - wanted) ** 2).sum(-1), (wanted**2).sum() + (others**2).sum(-1)
+            found |= distance <= _SIMILAR**2 * size / 2
+        return found
+
+
+def _summary(sketches: np.ndarray) -> np.ndarray:
+    """Some of the sums of the first result: enough to tell results apart."""
+    return sketches[0, :16] if len(sketches) else np.zeros(16)
+
+
+def _key(entry: Record) -> tuple:
+    return entry.module, entry.direction, entry.kernel, entry.shapes
+
+
+def _hashes(results: list[dict[str, Any]]) -> str:
+    return " ".join(each["hash"] for each in results)
+
+
+def _shapes(results: list[dict[str, Any]]) -> list[Any]:
+    return [each["shape"] for each in results]
+
+
+def _kinds(results: list[dict[str, Any]]) -> list[tuple]:
+    return [(each["shape"], each["dtype"]) for each in results]
+
+
+def _exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The relative error and the largest difference; infinite where NaN or Inf are not in the same places."""
+    a, b = as_reals(x), as_reals(y)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.where(same, 0.0, b - a)
+    if not np.isfinite(difference).all():
+        return math.inf, math.inf
+    finite = np.where(np.isfinite(a), a, 0.0)
+    return _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(finite))), float(np.abs(difference).max())
+
+
+def _estimated(first: dict[str, Any], second: dict[str, Any], x: np.ndarray, y: np.ndarray) -> float:
+    if (first["nan"], first["inf"]) != (second["nan"], second["inf"]) or first["norm"] is None:
+        return math.inf
+    return _ratio(float(np.linalg.norm(y - x)), first["norm"])
+
+
+def _ratio(distance: float, size: float) -> float:
+    return distance / size if size else math.inf if distance else 0.0
+
+
+def _badness(row: dict[str, Any]) -> tuple[int, float]:
+    order = {"differs": 2, "inserted": 1, "removed": 1, "same": 0}
+    error = row["error"]
+    return order[row["status"]], -1.0 if error is None else error
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    places = ("" if row[side] is None else str(row[side]) for side in "ab")
+    error = "" if row["error"] is None else f"{row['error']:.2e}"
+    changed = ", ".join(
+        f"{name} {as_words(row[f'{name}_a'])} -> {as_words(row[f'{name}_b'])}" for name in row["changed"][:2]
+    )
+    described = (row["module"] or "", row["kernel"], as_text(row["shapes"]), row["direction"], changed)
+    return (*places, row["status"], error, *described)
+
+
+def as_words(value: Any) -> str:
+    """Options, dtypes or another attribute of a record as text."""
+    if isinstance(value, tuple):
+        value = ", ".join(f"{each[0]}={each[1]}" if isinstance(each, tuple) else str(each) for each in value)
+    return str(value)

@@ -1,0 +1,174 @@
+"""One self-contained HTML page of two runs: a line for each call, bars of errors, and filters."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+from ..explain.records import as_text
+from .comparison import Comparison, as_words
+from .pages import table, write_page
+
+__all__ = ["write"]
+
+_LEAST, _MOST = -8, 0
+"""Powers of ten at which a bar is empty, and full."""
+
+_HEAD = ("a", "b", "status", "error", "", "module", "kernel", "shapes", "direction", "precision", "implementation",
+         "ms a", "ms b", "also changed")  # fmt: skip
+
+_STYLE = """\
+  form { position: sticky; top: 0; padding: .6rem 0; background: #fff; display: flex; flex-wrap: wrap;
+         gap: .5rem 1rem; }
+  select, input { font: inherit; padding: .1rem .3rem; }
+  #calls { font-size: .82rem; }
+  #calls td { padding: .15rem .5rem; }
+  #calls .number { text-align: right; }
+  #calls .shapes { white-space: normal; min-width: 12rem; }
+  .bar { min-width: 9rem; } .bar i { display: block; height: .8rem; background: #0072b2; border-radius: 2px; }
+  .differs .bar i.infinite { background: #b2182b; }
+  .inserted td { background: #eef7ee; } .removed td { background: #fbeeee; } .same { color: #7b8492; }
+"""
+
+_SCRIPT = """<script>
+const form = document.querySelector("form"), body = document.querySelector("#calls tbody");
+const lines = [...body.rows], count = document.querySelector("#shown");
+function show() {
+  const module = form.module.value, status = form.status.value, text = form.text.value.toLowerCase();
+  let shown = 0;
+  for (const line of lines) {
+    const data = line.dataset;
+    const under = !module || data.module === module || data.module.startsWith(module + ".");
+    const visible = under && (!form.kernel.value || data.kernel === form.kernel.value)
+      && (!form.direction.value || data.direction === form.direction.value)
+      && (!status || data.status === status || (status === "any" && data.status !== "same"))
+      && (!text || line.textContent.toLowerCase().includes(text));
+    line.hidden = !visible;
+    shown += visible;
+  }
+  count.textContent = shown + " of " + lines.length + " calls";
+}
+function order() {
+  const worst = form.order.value === "worst";
+  const sorted = worst ? [...lines].sort((x, y) => x.dataset.rank - y.dataset.rank) : lines;
+  body.append(...sorted);
+}
+form.addEventListener("input", () => { order(); show(); });
+form.addEventListener("submit", event => event.preventDefault());
+show();
+</script>"""
+
+
+def write(comparison: Comparison, path: str | os.PathLike[str]) -> None:
+    """Write the page: what differs between the runs as wholes, the filters, and the calls in order."""
+    counts = ", ".join(f"{count} {status}" for status, count in comparison.counts().items())
+    settings = [(name, str(a), str(b)) for name, (a, b) in comparison.settings().items()]
+    body = []
+    if settings:
+        body += ["<h2>Settings that differ</h2>", table(("", "a", "b"), settings)]
+    body += ["<h2>Calls</h2>", _legend(comparison), _filters(comparison.calls), _calls(comparison), _SCRIPT]
+    title = f"{comparison.first.path.name} and {comparison.second.path.name}"
+    write_page(path, title, f"a: {comparison.first.path}, b: {comparison.second.path}; {counts}", body,
+               style=_STYLE, width="none")  # fmt: skip
+
+
+def _legend(comparison: Comparison) -> str:
+    sources = {row["error_from"] for row in comparison.calls if row["status"] == "differs"}
+    how = "estimated from sketches, to some 6 %" if "sketch" in sources else "of the values"
+    text = f"Errors are relative to a in the Frobenius norm, {how}; bars go from 1e{_LEAST} to 1, and are red beyond."
+    if sources <= {"hash"}:
+        text = "The runs hold hashes only, which say that results differ, not by how much."
+    return f'<p class="soft">{escape(text)}</p>'
+
+
+def _filters(calls: list[dict[str, Any]]) -> str:
+    modules = sorted({prefix for row in calls for prefix in _prefixes(row["module"])})
+    kernels, directions = ([*dict.fromkeys(row[name] for row in calls)] for name in ("kernel", "direction"))
+    status = [
+        ("", "all"),
+        ("any", "any difference"),
+        *((each, each) for each in ("differs", "inserted", "removed", "same")),
+    ]
+    parts = [
+        _choice("module", [("", "all"), *((name, name) for name in modules)]),
+        _choice("kernel", [("", "all"), *((name, name) for name in kernels)]),
+        _choice("direction", [("", "both"), *((name, name) for name in directions)]),
+        _choice("status", status),
+        _choice("order", [("calls", "of calls"), ("worst", "worst first")]),
+        '<label>text <input name="text" type="search"></label> <span class="soft" id="shown"></span>',
+    ]
+    return f"<form>{''.join(parts)}</form>"
+
+
+def _prefixes(module: str | None) -> Iterable[str]:
+    """A module and those that hold it."""
+    parts = module.split(".") if module else []
+    return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def _choice(name: str, options: Iterable[tuple[str, str]]) -> str:
+    listed = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in options)
+    return f'<label>{name} <select name="{name}">{listed}</select></label>'
+
+
+def _calls(comparison: Comparison) -> str:
+    ranks = {(row["a"], row["b"]): rank for rank, row in enumerate(comparison.rows)}
+    lines = (_line(row, ranks[row["a"], row["b"]]) for row in comparison.calls)
+    head = "".join(f"<th>{name}</th>" for name in _HEAD)
+    return (
+        f'<div class="wide"><table id="calls"><thead><tr>{head}</tr></thead><tbody>\n'
+        + "\n".join(lines)
+        + "\n</tbody></table></div>"
+    )
+
+
+def _line(row: dict[str, Any], rank: int) -> str:
+    data = {"module": row["module"] or "", "rank": rank} | {
+        name: row[name] for name in ("kernel", "direction", "status")
+    }
+    attributes = "".join(f' data-{name}="{escape(str(value))}"' for name, value in data.items())
+    others = [
+        f"{name}: {as_words(row[f'{name}_a'])} → {as_words(row[f'{name}_b'])}"
+        for name in ("dtypes", "options")
+        if name in row["changed"]
+    ]
+    cells = [
+        _number("" if row["a"] is None else str(row["a"])),
+        _number("" if row["b"] is None else str(row["b"])),
+        _cell(row["status"]),
+        _number("" if row["error"] is None or row["status"] == "same" else f"{row['error']:.2e}"),
+        f'<td class="bar">{_bar(row["error"])}</td>',
+        _cell(row["module"] or ""),
+        _cell(row["kernel"]),
+        f'<td class="shapes">{escape(as_text(row["shapes"]))}</td>',
+        _cell(row["direction"]),
+        _cell(_both(row, "precision"), _both(row, "decided_by")),
+        _cell(_both(row, "implementation")),
+        *(_number("" if row[f"seconds_{side}"] is None else f"{row[f'seconds_{side}'] * 1e3:.3f}") for side in "ab"),
+        _cell("; ".join(others)),
+    ]
+    return f'<tr class="{row["status"]}"{attributes}>{"".join(cells)}</tr>'
+
+
+def _bar(error: float | None) -> str:
+    if not error:
+        return ""
+    power = math.inf if error == math.inf else math.log10(error)
+    width = min(max((power - _LEAST) / (_MOST - _LEAST), 0.01), 1.0)
+    return f'<i style="width:{100 * width:.0f}%"{" class=infinite" if power > _MOST else ""}></i>'
+
+
+def _both(row: dict[str, Any], name: str) -> str:
+    values = dict.fromkeys(str(row[f"{name}_{side}"]) for side in "ab" if row[f"{name}_{side}"] is not None)
+    return " → ".join(values)
+
+
+def _cell(text: str, tip: str = "") -> str:
+    return f'<td title="{escape(tip)}">{escape(text)}</td>' if tip else f"<td>{escape(text)}</td>"
+
+
+def _number(text: str) -> str:
+    return f'<td class="number">{text}</td>'

@@ -1,0 +1,241 @@
+"""Runs as files: every kernel call of a block, with hashes, statistics or values of its results.
+
+`capture` writes a run, `Run.read` reads it. A run is a zip archive of JSON and NumPy arrays, so that other tools can
+read it, and nothing in it is executed:
+
+    run.json       where and how the block ran: format, version, results, calls, started, seconds, exception, host, cpu,
+                   capability, versions, threads, grad, flags
+    calls.jsonl    a line for each call: the attributes of `explain.Record`, and its "results", a list with for each
+                   array its shape, dtype and hash (BLAKE2b of the elements in C order, 16 bytes); with statistics also
+                   norm, largest magnitude and mean of its finite elements, and the numbers of "nan" and "inf"
+    sketches.npy   with statistics: float64 (arrays, 128), in the order of calls.jsonl
+    values/3.0.npy with values: array 0 of call 3; dtypes that NumPy lacks as unsigned integers of their width
+
+The difference of two sketches has about the norm of the difference of their arrays, so that two runs can be compared
+where neither holds values. A sketch adds each element, with a random sign, to a random one of 128 sums (the count
+sketch of Charikar, Chen and Farach-Colton, 2002); the relative standard deviation of the norm is 1 / sqrt(256).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+import hashlib
+import io
+import json
+import os
+import secrets
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import backends
+from ..autograd.modes import is_grad_enabled
+from ..autograd.trail import follow_modules
+from ..explain.records import Log, record_of
+from ..kernels import threading as kernel_threads
+from ..kernels.first_use import load
+from ..kernels.registry import Call, observe
+from .machine import machine
+from .measures import as_reals
+
+__all__ = ["Run", "capture"]
+
+_FORMAT, _VERSION = "minitorch-backends run", 1
+_KINDS = ("hashes", "statistics", "values")
+_WIDTH = 128
+"""Sums of a sketch. Half a byte chooses one of them, the rest is the sign."""
+
+
+class Run:
+    """A run that was captured.
+
+    Attributes:
+        path: of its file.
+        about: the object of run.json.
+        log: the calls, an `explain.Log`.
+        results: for each call a list of dicts, one for each array: "shape", "dtype", "hash", and the statistics.
+    """
+
+    def __init__(self, path: Path, about: dict[str, Any], log: Log, results: list[list[dict[str, Any]]]) -> None:
+        self.path, self.about, self.log, self.results = path, about, log, results
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+    def __repr__(self) -> str:
+        return f"<Run {str(self.path)!r}: {len(self)} calls, {self.about['results']}>"
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Run:
+        """Read a file that `capture` wrote. Raises ValueError, in one sentence, for any other file."""
+        with _archive(path) as archive:
+            about = json.loads(archive.read("run.json"))
+            if about.get("format") != _FORMAT or about.get("version") != _VERSION:
+                raise ValueError(f"its format is {about.get('format')!r}, version {about.get('version')!r}")
+            entries = [json.loads(line) for line in archive.read("calls.jsonl").splitlines()]
+        results = [entry.pop("results") for entry in entries]
+        return cls(Path(path), about, Log.from_entries(entries), results)
+
+    def values(self, call: int) -> list[np.ndarray]:
+        """The arrays that a call returned. Raises ValueError for a run without values."""
+        if self.about["results"] != "values":
+            raise ValueError(
+                f"values(): {str(self.path)!r} holds {self.about['results']}; capture with results='values'"
+            )
+        with _archive(self.path) as archive:
+            arrays = [_read_array(archive, f"values/{call}.{place}.npy") for place in range(len(self.results[call]))]
+        return [array.view(_dtype(each["dtype"])) for array, each in zip(arrays, self.results[call], strict=True)]
+
+    @functools.cached_property
+    def sketches(self) -> list[np.ndarray] | None:
+        """For each call the sketches of its results, (arrays, 128); None for a run of hashes."""
+        if self.about["results"] == "hashes":
+            return None
+        with _archive(self.path) as archive:
+            rows = _read_array(archive, "sketches.npy")
+        return np.split(rows, np.cumsum([len(each) for each in self.results])[:-1])
+
+
+@contextlib.contextmanager
+def _archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise ValueError(
+            f"{str(path)!r} must be a run that lab.capture of this version wrote, got another file ({problem})"
+        ) from None
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    return np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+
+
+def _dtype(name: str) -> np.dtype:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return np.dtype(getattr(load("ml_dtypes"), name))
+
+
+@contextlib.contextmanager
+def capture(path: str | os.PathLike[str], *, results: str = "statistics") -> Iterator[Log]:
+    """Write every kernel call that this thread or task makes while the block runs: `with lab.capture("a.run"):`.
+
+    Arguments:
+        path: the file, which appears whole when the block ends, also where the block raises.
+        results: what is kept of each result. "hashes": whether two runs have the same bits; "statistics": also how far
+            they are apart, to some 6 % of the difference; "values": also the arrays, so that differences are exact.
+
+    Returns the `explain.Log` of the calls, as `explain.record` does. `compare` compares two files. Raises ValueError
+    for other `results`, and OSError where the file cannot be written, before the block runs.
+    """
+    if results not in _KINDS:
+        raise ValueError(f"capture(): results must be 'hashes', 'statistics' or 'values', got {results!r}")
+    path = Path(path)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    about = {
+        "format": _FORMAT, "version": _VERSION, "results": results,
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), **machine(),
+        "threads": kernel_threads.get_num_threads(), "grad": is_grad_enabled(), "exception": None,
+        "flags": {name: value if _is_plain(value) else repr(value) for name, value in backends.snapshot().values},
+    }  # fmt: skip
+    start = time.perf_counter()
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            writer = _Writer(archive, results)
+            try:
+                with follow_modules(), observe(writer):
+                    yield writer.log
+            except BaseException as error:
+                about["exception"] = f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                writer.finish({**about, "seconds": time.perf_counter() - start})
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(partial, path)
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+class _Writer:
+    """The observer that describes results while they exist: nothing else may hold on to them."""
+
+    def __init__(self, archive: zipfile.ZipFile, kind: str) -> None:
+        self.log = Log()
+        self._archive, self._kind = archive, kind
+        self._results: list[list[dict[str, Any]]] = []
+        self._sketches: list[np.ndarray] = []
+        self._lock = threading.Lock()  # a context may be copied to other threads, and the observer with it
+
+    def __call__(self, call: Call) -> None:
+        several = call.result if isinstance(call.result, tuple) else (call.result,)
+        arrays = [np.ascontiguousarray(each).reshape(each.shape) for each in several if isinstance(each, np.ndarray)]
+        described = [{"shape": each.shape, "dtype": each.dtype.name, "hash": _hash(each)} for each in arrays]
+        sketches = []
+        if self._kind != "hashes":
+            for array, entry in zip(arrays, described, strict=True):
+                statistics, sketch = _statistics(array)
+                entry |= statistics
+                sketches.append(sketch)
+        with self._lock:
+            number = len(self.log)
+            self.log.append(record_of(call))
+            self._results.append(described)
+            self._sketches += sketches
+            for place, array in enumerate(arrays if self._kind == "values" else ()):
+                self._write(f"values/{number}.{place}.npy", _as_numpy_has(array))
+
+    def _write(self, name: str, array: np.ndarray) -> None:
+        entry = zipfile.ZipInfo(name)  # stored: bits of floating-point numbers do not compress
+        with self._archive.open(entry, "w", force_zip64=True) as file:
+            np.lib.format.write_array(file, array, allow_pickle=False)
+
+    def finish(self, about: dict[str, Any]) -> None:
+        entries = ({**entry._asdict(), "results": each} for entry, each in zip(self.log, self._results, strict=True))
+        self._archive.writestr("calls.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
+        if self._kind != "hashes":
+            self._write("sketches.npy", np.array(self._sketches).reshape(-1, _WIDTH))
+        self._archive.writestr("run.json", json.dumps({**about, "calls": len(self.log)}, indent=1))
+
+
+def _hash(array: np.ndarray) -> str:
+    return hashlib.blake2b(array.reshape(-1).view(np.uint8), digest_size=16).hexdigest()
+
+
+def _as_numpy_has(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.kind in "biufc" else array.view(f"u{array.dtype.itemsize}")
+
+
+def _statistics(array: np.ndarray) -> tuple[dict[str, float | None], np.ndarray]:
+    """Statistics of the finite elements and their sketch; complex numbers count as two."""
+    numbers = as_reals(array)
+    nan, infinite = np.isnan(numbers), np.isinf(numbers)
+    finite = np.where(nan | infinite, 0.0, numbers)
+    with np.errstate(over="ignore"):
+        found = {
+            "norm": float(np.linalg.norm(finite)),
+            "largest": float(np.abs(finite).max(initial=0.0)),
+            "mean": float(finite.sum() / max(finite.size, 1)),
+        }
+        sketch = _sketch(finite)
+    counts = {"nan": int(nan.sum()), "inf": int(infinite.sum())}
+    return {name: value if np.isfinite(value) else None for name, value in found.items()} | counts, sketch
+
+
+def _sketch(numbers: np.ndarray) -> np.ndarray:
+    """The sums of numbers with random signs; signs and places are those of Philox at key 0, on every machine."""
+    raw = np.random.Philox(key=0).random_raw(-(-numbers.size // 8))
+    places = np.asarray(raw, "<u8").view(np.uint8)[: numbers.size]
+    sums = np.bincount(places, weights=numbers, minlength=2 * _WIDTH)
+    return sums[:_WIDTH] - sums[_WIDTH:]
