@@ -34,7 +34,7 @@ from .backends.determinism import (
     set_deterministic_debug_mode,
     use_deterministic_algorithms,
 )
-from .dtypes import (
+from .tensor.dtypes import (
     DType as dtype,
     bfloat16,
     bool_ as bool,
@@ -52,16 +52,16 @@ from .dtypes import (
     set_default_dtype,
     uint8,
 )
-from .factories import *
-from .limits import finfo, iinfo
+from .ops.creation import *
+from .tensor.limits import finfo, iinfo
 from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads
 from .ops import *
-from .printing import set_printoptions
-from .questions import *
+from .tensor.printing import set_printoptions
+from .tensor.predicates import *
 from .random import *
-from .size import Size
-from .tensor import Tensor
+from .tensor.size import Size
+from .tensor.tensor import Tensor
 
 float, double, half = float32, float64, float16
 short, int, long = int16, int32, int64

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms under the names of `torch.fft`."""
 
-from .ops.fourier import fft, hfft, ifft, ihfft, irfft, rfft
-from .ops.fourier_many import (
+from .ops.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from .ops.fft.many_dims import (
     fft2,
     fftn,
     hfft2,
@@ -15,7 +15,7 @@ from .ops.fourier_many import (
     rfft2,
     rfftn,
 )  # fmt: skip
-from .ops.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
+from .ops.fft.one_dim import fft, hfft, ifft, ihfft, irfft, rfft
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",

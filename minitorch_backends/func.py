@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import argument_errors
-from .autograd.engine import GradientEdge
-from .autograd.engine import grad as gradients
-from .autograd.identity import outer_leaves, stand_in
+from .autograd.alias_nodes import outer_leaves, stand_in
+from .autograd.api import GradientEdge
+from .autograd.api import grad as gradients
+from .autograd.extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .autograd.inference import inference_mode, is_inference
-from .autograd.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .autograd.modes import enable_grad, is_grad_enabled
-from .dtypes import FLOATING
+from .dispatch.call_errors import argument_errors
 from .nn.stateless import functional_call
-from .tensor import Tensor, adopt, sharing
+from .tensor.dtypes import FLOATING
+from .tensor.tensor import Tensor, adopt, sharing
 
 __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
 

@@ -4,7 +4,6 @@
 precision flags of products reach inside `solve`, `inv`, `lstsq` and `cholesky_solve`, which refine their solutions.
 """
 
-from .ops.contract import multi_dot
 from .ops.linalg.checks import LinAlgError
 from .ops.linalg.cross_check import CrossCheckWarning
 from .ops.linalg.determinant import det, slogdet
@@ -19,7 +18,8 @@ from .ops.linalg.singular import matrix_rank, pinv, svd, svdvals
 from .ops.linalg.solve import inv, inv_ex, solve, solve_ex, tensorinv, tensorsolve
 from .ops.linalg.triangular import cholesky, cholesky_ex, solve_triangular
 from .ops.linalg.vectors import cross, diagonal, vander, vecdot
-from .ops.matmul import matmul
+from .ops.matmul.matmul import matmul
+from .ops.matmul.tensor_products import multi_dot
 
 __all__ = [
     "CrossCheckWarning",

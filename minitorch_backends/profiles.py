@@ -14,7 +14,7 @@ import numpy as np
 from .backends.profiles import PROFILES, Aligned, Exact, Format, Halves, Profile, Tree, TwoStage, add, named
 from .kernels.first_use import load
 from .kernels.matrix_units import definition
-from .tensor import Tensor, as_array
+from .tensor.tensor import Tensor, as_array
 
 __all__ = ["PROFILES", "Aligned", "Exact", "Format", "Halves", "Profile", "Tree", "TwoStage", "add", "mma"]
 

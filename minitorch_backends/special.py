@@ -1,6 +1,6 @@
 """Special functions under the names of `torch.special`."""
 
-from .ops.bessel import (
+from .ops.elementwise.bessel import (
     airy_ai,
     bessel_j0,
     bessel_j1,
@@ -16,14 +16,13 @@ from .ops.bessel import (
     scaled_modified_bessel_k1,
     spherical_bessel_j0,
 )
-from .ops.exponential import entr, exp2, expm1, log1p, xlog1py, xlogy
-from .ops.exponential import sigmoid as expit
-from .ops.gamma import igamma as gammainc
-from .ops.gamma import igammac as gammaincc
-from .ops.gamma import mvlgamma as multigammaln
-from .ops.gamma import zeta
-from .ops.moments import logsumexp
-from .ops.polynomials import (
+from .ops.elementwise.exponential import entr, exp2, expm1, log1p, xlog1py, xlogy
+from .ops.elementwise.exponential import sigmoid as expit
+from .ops.elementwise.gamma import igamma as gammainc
+from .ops.elementwise.gamma import igammac as gammaincc
+from .ops.elementwise.gamma import mvlgamma as multigammaln
+from .ops.elementwise.gamma import zeta
+from .ops.elementwise.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
     chebyshev_polynomial_v,
@@ -37,11 +36,12 @@ from .ops.polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )
-from .ops.rounding import round  # noqa: A004
-from .ops.softmax import log_softmax, softmax
-from .ops.special import digamma, erf, erfc, erfcx, erfinv, log_ndtr, logit, ndtr, ndtri, polygamma, sinc
-from .ops.special import digamma as psi
-from .ops.special import lgamma as gammaln
+from .ops.elementwise.rounding import round  # noqa: A004
+from .ops.elementwise.special import digamma, erf, erfc, erfcx, erfinv, log_ndtr, logit, ndtr, ndtri, polygamma, sinc
+from .ops.elementwise.special import digamma as psi
+from .ops.elementwise.special import lgamma as gammaln
+from .ops.norm.softmax import log_softmax, softmax
+from .ops.reductions.variance import logsumexp
 
 modified_bessel_i0, modified_bessel_i1 = i0, i1
 

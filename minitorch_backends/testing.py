@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .backends.precision_policy import precision_of
-from .dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
 from .kernels.precision import predicted_error
-from .limits import finfo
-from .tensor import Tensor
+from .tensor.dtypes import FLOATING, bfloat16, complex64, complex128, dtype_of, float16, float32, float64
+from .tensor.limits import finfo
+from .tensor.tensor import Tensor
 
 __all__ = ["assert_close"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import minitorch_backends as mt
-from minitorch_backends.declared import registry
-from minitorch_backends.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
-from minitorch_backends.op import Composite
-from minitorch_backends.operands import EVERY_CATEGORY
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import adopt
+from minitorch_backends.dispatch.op import Composite
+from minitorch_backends.dispatch.promotion import EVERY_CATEGORY
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.tensor.dtypes import BOOL, COMPLEX, FLOATING, INTEGER, DType, dtype_of, dtypes
+from minitorch_backends.tensor.tensor import adopt
 
 OPS = tuple(registry)
 HALVES = (mt.float16, mt.bfloat16)

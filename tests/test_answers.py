@@ -12,8 +12,8 @@ import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.flags import current
 from minitorch_backends.kernels.precision import PRECISIONS
-from minitorch_backends.ops import answers
-from minitorch_backends.ops.products import product
+from minitorch_backends.ops.matmul import answers
+from minitorch_backends.ops.matmul.dispatch import product
 
 SHAPES = [((8, 8), (8, 8)), ((1, 5), (5, 3)), ((17, 33), (33, 20)), ((4, 6, 7), (4, 7, 5))]
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import minitorch_backends as mt
 from minitorch_backends.autograd.nodes import Leaf, Node, Output
-from minitorch_backends.declared import registry
-from minitorch_backends.op import Op
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import Parameter, Tensor
+from minitorch_backends.dispatch.op import Op
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.tensor.tensor import Parameter, Tensor
 
 from .calls import arrays_in, is_composite, mapped, samples_of, tensors
 

@@ -15,7 +15,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain, nn
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
-from minitorch_backends.declared import registry
+from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.flags import Snapshot
 from minitorch_backends.kernels.conv import KERNELS, conv
 from minitorch_backends.kernels.registry import Refused

@@ -11,7 +11,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.flags import current
-from minitorch_backends.ops import answers
+from minitorch_backends.ops.matmul import answers
 
 from .einsum_equations import OPT_EINSUM, SIZES
 

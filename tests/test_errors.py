@@ -10,9 +10,9 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends
-from minitorch_backends.declared import registry
-from minitorch_backends.op import Op
-from minitorch_backends.tensor import Tensor, adopt
+from minitorch_backends.dispatch.op import Op
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from .bad_calls import BAD_CALLS, BadCall
 from .calls import as_dtype, mapped

@@ -12,7 +12,7 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
-from minitorch_backends.declared import registry as ops
+from minitorch_backends.dispatch.registry import registry as ops
 from minitorch_backends.kernels import registry
 from minitorch_backends.kernels.gemm import matmul as kernel
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.dtypes import DType
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import Tensor, adopt
+from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.tensor.dtypes import DType
+from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from .calls import HALVES, OPS, UNDERIVABLE, arrays_in, leaves_of, replaced, results, run, samples_of, takes, tensors
 

@@ -13,7 +13,7 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import nn
 from minitorch_backends.nn import functional as F
-from minitorch_backends.nn.of_functions import OfFunction
+from minitorch_backends.nn.functional_modules import OfFunction
 
 from .module_calls import CALLS, inputs_of
 

@@ -13,7 +13,7 @@ import minitorch_backends as mt
 from minitorch_backends import nn
 from minitorch_backends.nn import functional as F
 from minitorch_backends.random import manual_seed, randn
-from minitorch_backends.tensor import Parameter, Tensor
+from minitorch_backends.tensor.tensor import Parameter, Tensor
 
 
 def tensor(values: Any, dtype: Any = None) -> Tensor:

@@ -11,10 +11,10 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
-from minitorch_backends.declared import registry
-from minitorch_backends.dtypes import FLOATING, DType, dtypes
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import Tensor, adopt
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.tensor.dtypes import FLOATING, DType, dtypes
+from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from .calls import (
     HALVES,

@@ -14,7 +14,7 @@ from minitorch_backends import nn, optim
 from minitorch_backends.kernels import updates
 from minitorch_backends.nn import functional as F
 from minitorch_backends.random import manual_seed, randn
-from minitorch_backends.tensor import Parameter, Tensor
+from minitorch_backends.tensor.tensor import Parameter, Tensor
 
 STEPS = 5
 

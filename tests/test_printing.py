@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.tensor import Parameter
+from minitorch_backends.tensor.tensor import Parameter
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends.dtypes import dtypes
+from minitorch_backends.tensor.dtypes import dtypes
 
 DTYPES = list(dtypes.values())
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import minitorch_backends as mt
 from minitorch_backends import Tensor
 from minitorch_backends.autograd.gradcheck import gradcheck, gradgradcheck
-from minitorch_backends.ops import order
+from minitorch_backends.ops.indexing import sorting
 
 
 def leaf(values: Any) -> Tensor:
@@ -250,11 +250,11 @@ def test_sorts_are_stable(values: list[float], descending: bool) -> None:
 def test_topk_takes_the_first_of_equals(values: list[float], data: st.DataObject, largest: bool) -> None:
     """With the limit at which a partition is used set to nothing, so that it is."""
     k = data.draw(st.integers(0, len(values)))
-    before, order._FEW = order._FEW, 0
+    before, sorting._FEW = sorting._FEW, 0
     try:
         found = mt.tensor(values).topk(k, largest=largest)
     finally:
-        order._FEW = before
+        sorting._FEW = before
     assert found.indices.tolist() == reference_order(values, largest)[:k]
 
 
@@ -304,7 +304,7 @@ def test_sum_to_size() -> None:
 
 
 def test_linear_recurrences_agree_with_the_loop() -> None:
-    from minitorch_backends.ops.scan import linear_recurrence
+    from minitorch_backends.ops.reductions.scan import linear_recurrence
 
     factors, values = np.random.default_rng(0).standard_normal((2, 37))
     state, wanted = 0.0, []
@@ -422,11 +422,11 @@ def test_many_are_sorted_stably(dtype: mt.dtype, shape: tuple[int, ...], dim: in
     x = mt.tensor(values).to(dtype)
     keys = np.where(np.isnan(values), 1e300, np.clip(x.double().numpy(), -1e299, 1e299))
     for descending in (False, True):
-        order = np.argsort(-keys if descending else keys, axis=dim, kind="stable")
+        sorting = np.argsort(-keys if descending else keys, axis=dim, kind="stable")
         found = x.sort(dim, descending)
-        assert np.array_equal(found.indices.numpy(), order)
+        assert np.array_equal(found.indices.numpy(), sorting)
         assert np.array_equal(
-            found.values.double().numpy(), np.take_along_axis(x.double().numpy(), order, dim), equal_nan=True
+            found.values.double().numpy(), np.take_along_axis(x.double().numpy(), sorting, dim), equal_nan=True
         )
 
 
@@ -435,10 +435,10 @@ def test_ranks_and_places_of_many(dim: int) -> None:
     values = np.random.default_rng(1).integers(-9, 9, (300, 200)).astype(np.float32)
     values[::7, ::5] = np.nan
     x = mt.tensor(values)
-    order = np.argsort(values, axis=dim, kind="stable")
+    sorting = np.argsort(values, axis=dim, kind="stable")
     for k in (1, 17, 150, values.shape[dim]):
         found = x.kthvalue(k, dim)
-        assert np.array_equal(found.indices.numpy(), order.take(k - 1, dim))
+        assert np.array_equal(found.indices.numpy(), sorting.take(k - 1, dim))
         assert np.array_equal(found.values.numpy(), np.sort(values, dim).take(k - 1, dim), equal_nan=True)
     assert x.median().isnan()
     assert mt.tensor(values[1]).median().item() == np.sort(values[1])[99]

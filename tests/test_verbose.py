@@ -14,12 +14,12 @@ import pytest
 import minitorch_backends as mt
 from minitorch_backends import backends, explain
 from minitorch_backends.backends import mkl, mkldnn
+from minitorch_backends.compat.verbose.lapack import _ROUTINES
+from minitorch_backends.compat.verbose.mkl import mkl_lines
+from minitorch_backends.compat.verbose.onednn import onednn_lines
 from minitorch_backends.kernels import linalg as kernels
 from minitorch_backends.kernels.gemm import matmul as kernel
 from minitorch_backends.kernels.registry import Call, Kernel
-from minitorch_backends.verbose.lapack import _ROUTINES
-from minitorch_backends.verbose.mkl import mkl_lines
-from minitorch_backends.verbose.onednn import onednn_lines
 
 from .processes import python
 

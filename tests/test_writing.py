@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends import out as out_module
-from minitorch_backends.declared import registry
-from minitorch_backends.op import Composite
-from minitorch_backends.tensor import Tensor
+from minitorch_backends.dispatch import out_argument as out_module
+from minitorch_backends.dispatch.op import Composite
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.tensor.tensor import Tensor
 
 from .calls import samples_of, takes, tensors
 

@@ -13,7 +13,7 @@ from .anomaly_mode import (
     is_anomaly_enabled,
     set_detect_anomaly,
 )
-from .engine import backward, grad
+from .api import backward, grad
 from .function import Function
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .inference import inference_mode, is_inference

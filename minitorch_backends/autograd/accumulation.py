@@ -6,12 +6,12 @@ import sys
 
 import numpy as np
 
-from .. import watch
-from ..dtypes import COMPLEX, dtype_of
+from ..dispatch import instrumentation
 from ..kernels.gemm.workspace import is_sole
 from ..kernels.locks import reentrant_lock
 from ..kernels.sums import sum as sum_over
-from ..tensor import Tensor, adopt
+from ..tensor.dtypes import COMPLEX, dtype_of
+from ..tensor.tensor import Tensor, adopt
 from .modes import grad_mode
 from .nodes import Leaf
 
@@ -29,7 +29,7 @@ _ONE_OWNER = 2
 def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
     """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
     array = value._array
-    quick = not create_graph and not watch.calls and array.dtype is dtype and dtype in _QUICK
+    quick = not create_graph and not instrumentation.calls and array.dtype is dtype and dtype in _QUICK
     if quick and array.ndim and array.shape[1:] == shape:
         return adopt(np.asarray(sum_over(array, 0)))
     if array.shape != shape:
@@ -76,7 +76,7 @@ def _add(grad: Tensor, more: np.ndarray) -> None:
     """Add to a `.grad` in place. Raises RuntimeError where its memory is read-only or expanded."""
     sums, cell = grad._array, grad._cell
     if not sums.flags.writeable or 0 in sums.strides:
-        from ..inplace import refuse_unwritable_memory
+        from ..dispatch.mutation import refuse_unwritable_memory
 
         refuse_unwritable_memory("accumulating into .grad", sums)
     np.add(sums, more, out=sums)

@@ -11,9 +11,10 @@ import traceback
 import warnings
 from typing import Any, NamedTuple
 
-from .. import kernels, watch
+from .. import kernels
+from ..dispatch import instrumentation
+from ..flags.scopes import Scope
 from ..kernels.locks import lock
-from ..scopes import Scope
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "set_detect_anomaly"]
 
@@ -44,7 +45,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 def _put(wanted: _Diagnosis) -> None:
     global _current
     with _lock:
-        watch.count_calls(wanted.enabled - _current.enabled)
+        instrumentation.count_calls(wanted.enabled - _current.enabled)
         _current = wanted
 
 
@@ -117,8 +118,8 @@ def note_call(node: Any) -> None:
     """Keep with a node where its op was called, while diagnosis is on; and count it, while growth is watched."""
     if _current.enabled:
         node.trace = stack()
-    if watch.counted is not None:
-        watch.counted(node)
+    if instrumentation.counted is not None:
+        instrumentation.counted(node)
 
 
 def told_of_writes(cell: list[Any], version: int) -> str:

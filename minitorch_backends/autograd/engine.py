@@ -1,261 +1,205 @@
-"""`backward` and `grad`: what they accept, what they refuse, and what they do with the gradients of a pass."""
+"""One backward pass: gradients flow from results to inputs along the recorded graph.
+
+Nodes are visited from the newest to the oldest. The order of creation is a topological order, so a heap of sequence
+numbers replaces recursion, and a chain of any length works.
+"""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from heapq import heappop, heappush
+from typing import Any
 
-import numpy as np
+from ..dispatch import instrumentation
+from ..kernels.threading import get_num_threads
+from ..tensor.tensor import Tensor
+from .accumulation import accumulate, accumulate_leaf, fitted
+from .anomaly_mode import is_anomaly_enabled
+from .extras import parallel
+from .hooks import running, watched_leaves
+from .instrumented import propagate_with_care
+from .modes import grad_mode
+from .module_scope import is_followed
+from .nodes import FREED, Leaf, Node, Output, hooks_if_any, owner
+from .traversal import leading_to, reachable, without_gaps
 
-from ..arguments import argument_errors
-from ..declared import registry
-from ..tensor import Tensor, adopt, kind_of
-from .accumulation import accumulate, accumulate_leaf
-from .flow import Flow
-from .nodes import DEAD_END, Leaf, Node, Output, history, place
-
-__all__ = ["GradientEdge", "backward", "get_gradient_edge", "grad"]
-
-
-class GradientEdge(NamedTuple):
-    """A place in the graph, to be given to `grad` or `backward` among the inputs: a node, and which of its results."""
-
-    node: Node
-    output_nr: int
+__all__ = ["Flow"]
 
 
-def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Where a tensor comes from. Raises RuntimeError for one that requires no gradient."""
-    node = history(tensor)
-    if node is None:
-        raise RuntimeError("get_gradient_edge expects a tensor that requires grad; call requires_grad_() on it first")
-    return GradientEdge(*place(node))
+class Flow:
+    """Gradients under way: those that have arrived at a node but not been sent on, newest node first.
 
-
-@argument_errors
-def backward(
-    tensors: Any,
-    grad_tensors: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    grad_variables: Any = None,
-    inputs: Any = None,
-) -> None:
-    """Add to `.grad` of every leaf that `tensors` depend on the gradient of their sum, weighted by `grad_tensors`.
-
-    Arguments:
-        tensors: a tensor or a sequence of tensors that require gradients.
-        grad_tensors: their weights, of their shapes; may be left out for tensors of one element.
-        retain_graph: keep the saved tensors for another pass; by default as `create_graph`.
-        create_graph: record the backward pass itself, so that gradients can be differentiated.
-        grad_variables: an old name of `grad_tensors`.
-        inputs: the only tensors whose `.grad` is to be filled (one, several, or the values of a dict); they need not be
-            leaves.
-
-    Raises RuntimeError for a tensor without a graph, a gradient of a wrong shape, and a second pass through a
-    released graph.
+    Attributes:
+        accumulates: whether leaves add what arrives to their `.grad`; else it is collected for the wanted nodes only.
+        careful: whether every node is visited with care: for diagnosis, or since the modules of nodes are followed.
+        relevant: the nodes that lead to a wanted one; None stands for all.
+        found: the gradients of the wanted nodes.
+        awaited: for each leaf with hooks, how many visits to nodes it still waits for.
     """
-    if grad_variables is not None:
-        warnings.warn("grad_variables is deprecated; use grad_tensors instead", FutureWarning, stacklevel=2)
-        if grad_tensors is not None:
-            raise RuntimeError("got both grad_tensors and grad_variables, its old name; pass grad_tensors only")
-        grad_tensors = grad_variables
-    if grad_tensors is None and isinstance(tensors, Tensor):
-        roots = [_root(0, tensors, None)]
-    else:
-        tensors = _sequence(tensors)
-        roots = _roots(tensors, _weights(tensors, grad_tensors))
-    keep = create_graph if retain_graph is None else retain_graph
-    if inputs is None:
-        Flow(roots, keep, create_graph, None).run()
-        return
-    wanted = _inputs(inputs)
-    if not wanted:
-        raise RuntimeError(
-            "'inputs' argument to backward cannot be empty; pass the tensors whose .grad is wanted, or None for all "
-            "leaves"
-        )
-    nodes = dict(zip(_nodes_of(wanted), wanted, strict=True))
-    found = Flow(roots, keep, create_graph, set(nodes)).run()
-    for node, tensor in nodes.items():
-        if node not in found:
-            continue
+
+    __slots__ = (
+        "__weakref__",
+        "accumulates",
+        "awaited",
+        "careful",
+        "create_graph",
+        "found",
+        "heap",
+        "keep",
+        "pending",
+        "reached",
+        "relevant",
+        "roots",
+        "wanted",
+    )
+
+    def __init__(
+        self, roots: list[tuple[Node, Tensor]], keep: bool, create_graph: bool, wanted: set[Node] | None
+    ) -> None:
+        self.roots, self.keep, self.create_graph, self.accumulates = roots, keep, create_graph, wanted is None
+        self.pending: dict[Node, Any] = {}
+        self.heap: list[tuple[int, Node]] = []
+        self.found: dict[Node, Tensor] = {}
+        self.wanted: dict[Node, list[Node]] = {}
+        self.relevant: set[Node] | None = None
+        self.reached: set[Node] | None = None
+        self.awaited: dict[Node, int] | None = None
+        self.careful = is_anomaly_enabled() or is_followed()
+        if wanted is not None:
+            self.relevant = leading_to(wanted, [node for node, _ in roots])
+            for node in wanted:
+                self.wanted.setdefault(owner(node), []).append(node)
+        elif watched_leaves:
+            self.awaited = self._awaited()
+
+    # The pass
+
+    def run(self) -> dict[Node, Tensor]:
+        """Visit every node that gradients arrive at; returns the gradients of the wanted ones."""
+        before, outer = grad_mode.get(), running.get()
+        grad_mode.set(before.of_pass(self.create_graph))
+        heap, pending, keep = self.heap, self.pending, self.keep
+        plain = self.accumulates and not self.careful and self.awaited is None
+        heavy = parallel.HEAVY if plain and before.multithreading and not self.create_graph else 0
+        try:
+            for start, weight in self.roots:
+                self.send(start, weight)
+            while heap:
+                node = heappop(heap)[1]
+                g = pending.pop(node, None)
+                if plain and type(node) is Node:
+                    if node.outputs:
+                        g = without_gaps(g, node.outputs)
+                    elif heap and heavy and g._array.nbytes >= heavy and self._branches(node, heavy):
+                        parallel.finish(self, node, g)
+                        break
+                    node.op.propagate(node, node.edges, g, self)
+                    if not keep and node.saved:
+                        node.saved = FREED
+                elif g is not None:
+                    self.visit(node, g)
+            return self.found
+        finally:
+            grad_mode.set(before)
+            if instrumentation.went_backward is not None:
+                instrumentation.went_backward()
+            if running.get() is not outer:
+                running.set(outer)
+
+    def _branches(self, node: Node, heavy: int) -> bool:
+        """Whether another heavy node than this is pending, and threads are there to visit it."""
+        others = (g for other, g in self.pending.items() if other is not node and isinstance(g, Tensor))
+        return get_num_threads() > 1 and any(g._array.nbytes >= heavy for g in others)
+
+    def visit(self, node: Node, g: Any) -> None:
+        """What the loop does for a plain node, for any: hooks, what is wanted of the node, leaves that wait."""
+        hooks = hooks_if_any(node)
+        if hooks is not None:
+            running.set(self)
+            g = hooks.of_tensors(g)
+        for wanted in self.wanted.get(node, ()):
+            found = g[wanted.index] if type(wanted) is Output else g
+            if found is not None:
+                self.found[wanted] = found
         if type(node) is Leaf:
-            accumulate_leaf(node, found[node], create_graph)
-        elif isinstance(tensor, Tensor) and not tensor.retains_grad:
-            accumulate(tensor, found[node], create_graph)
+            if self.accumulates:
+                accumulate_leaf(node, g, self.create_graph)
+            return
+        edges, relevant = node.edges, self.relevant
+        if relevant is not None:
+            edges = tuple(edge if edge in relevant else None for edge in edges)
+            if not any(edges):
+                return
+        if node.outputs:
+            g = without_gaps(g, node.outputs)
+        if hooks is None and not self.careful:
+            node.op.propagate(node, edges, g, self)
+        else:
+            propagate_with_care(node, edges, g, self)
+        if not self.keep and node.saved:
+            node.saved = FREED
+        if self.awaited is not None:
+            self._visited(node)
 
+    def will_visit(self, node: Node) -> bool:
+        """Whether this pass gets to a node, if no rule on the way gives None."""
+        if self.relevant is not None:
+            return node in self.relevant
+        if self.reached is None:
+            self.reached = set(reachable([start for start, _ in self.roots]))
+        return node in self.reached
 
-@argument_errors
-def grad(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    only_inputs: bool = True,
-    allow_unused: bool | None = None,
-    is_grads_batched: bool = False,
-    materialize_grads: bool = False,
-) -> Any:
-    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to each of `inputs`.
+    def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
+        """Take what a rule made of `g` to the node of an input, brought to that input's shape and dtype."""
+        if value is None:
+            return
+        if value._array.shape != like[0] or value._array.dtype is not like[1]:  # no name: `accumulate` counts them
+            value = fitted(value, like[0], like[1], self.create_graph)
+        kind = type(edge)
+        if kind is Node:
+            pending = self.pending
+            if edge in pending:
+                pending[edge] = pending[edge] + value
+            else:
+                pending[edge] = value
+                heappush(self.heap, (-edge.sequence, edge))
+        elif kind is Leaf and self.accumulates and edge.hooks is None:
+            variable = edge._variable()  # type: ignore[attr-defined]
+            if variable is not None:
+                accumulate(variable, value, self.create_graph, value is not g)
+        else:
+            self.send(edge, value)
 
-    Leaves `.grad` untouched. Returns a tuple, or a dict when `inputs` is one. An input that the outputs do not depend
-    on is an error, None with `allow_unused=True`, or zeros with `materialize_grads=True`.
+    def send(self, node: Node, g: Tensor) -> None:
+        """Let `g` arrive at a node of any kind; leaves, too, wait for their turn."""
+        index = None
+        if type(node) is Output:
+            index, node = node.index, node.edges[0]
+        present = self.pending.get(node)
+        if present is None:
+            heappush(self.heap, (-node.sequence, node))
+            if index is None:
+                self.pending[node] = g
+                return
+            present = self.pending[node] = [None] * len(node.outputs)
+        if index is None:
+            self.pending[node] = present + g
+        else:
+            present[index] = g if present[index] is None else present[index] + g
 
-    With `is_grads_batched` each of `grad_outputs` has a first dimension more than its output, and so have the results:
-    one pass for each of its elements. `only_inputs` must stay True. See `backward` for the other arguments and errors.
-    """
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs=False is ignored: gradients of other leaves are never accumulated here; use backward for that",
-            FutureWarning,
-            stacklevel=2,
-        )
-    if materialize_grads and allow_unused is False:
-        raise ValueError(
-            "materialize_grads=True turns unused gradients into zeros, so allow_unused cannot be False; leave it out"
-        )
-    if isinstance(inputs, Mapping):
-        values = grad(
-            outputs,
-            tuple(inputs.values()),
-            grad_outputs,
-            retain_graph,
-            create_graph,
-            allow_unused=allow_unused,
-            is_grads_batched=is_grads_batched,
-            materialize_grads=materialize_grads,
-        )
-        return dict(zip(inputs, values, strict=True))
-    outputs, wanted = _sequence(outputs), _inputs(inputs)
-    if not wanted:
-        raise RuntimeError("grad requires at least one input, and got none")
-    nodes = _nodes_of(wanted)
-    keep = create_graph if retain_graph is None else retain_graph
-    weights = _weights(outputs, grad_outputs)
-    if is_grads_batched:
-        found = _batched(outputs, weights, nodes, keep, create_graph)
-    else:
-        found = Flow(_roots(outputs, weights), keep, create_graph, set(nodes) - {DEAD_END}).run()
-    results = [found.get(node) for node in nodes]
-    for index, (tensor, result) in enumerate(zip(wanted, results, strict=True)):
-        if result is None and materialize_grads and isinstance(tensor, Tensor):
-            results[index] = adopt(np.zeros_like(tensor._array))
-        elif result is None and not allow_unused:
-            raise RuntimeError(
-                f"input {index} of grad, {_described(tensor)}, appears to not have been used in the graph; "
-                "pass allow_unused=True to get None for it"
-            )
-    return tuple(results)
+    # Leaves with hooks accumulate as soon as their gradients are whole, as an optimiser in a hook wants it
 
+    def _awaited(self) -> dict[Node, int] | None:
+        counts: dict[Node, int] = {}
+        for node in reachable([start for start, _ in self.roots]):
+            for edge in set(node.edges):
+                if type(edge) is Leaf and edge.hooks is not None:
+                    counts[edge] = counts.get(edge, 0) + 1
+        return counts or None
 
-def _batched(
-    outputs: Sequence[Tensor], weights: Sequence[Tensor | None], nodes: list[Node], keep: bool, create_graph: bool
-) -> dict[Node, Tensor]:
-    """The gradients of the nodes, stacked over the passes for each element of the first dimension of the weights."""
-    sizes = {weight._array.shape[:1] for weight in weights if weight is not None}
-    if len(sizes) != 1 or sizes == {()}:
-        raise RuntimeError(
-            f"is_grads_batched=True expects grad_outputs with one batch dimension in common, and got first sizes "
-            f"{sorted(map(list, sizes))}"
-        )
-    ((count,),) = sizes
-    passes: list[dict[Node, Tensor]] = []
-    for position in range(count):
-        chosen = [None if weight is None else weight[position] for weight in weights]
-        last = position == count - 1
-        passes.append(Flow(_roots(outputs, chosen), keep or not last, create_graph, set(nodes) - {DEAD_END}).run())
-    stack = registry["stack"].public
-    return {node: stack([each[node] for each in passes]) for node in (passes[0] if passes else ())}
-
-
-def _described(tensor: Any) -> str:
-    return f"of shape {list(tensor.shape)}" if isinstance(tensor, Tensor) else f"a result of {tensor.node.name()}"
-
-
-def _sequence(tensors: Any) -> Sequence[Tensor]:
-    if not isinstance(tensors, (Tensor, Iterable)):
-        raise TypeError(f"expected a Tensor or a sequence of Tensors, not {type(tensors).__name__}")
-    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    for index, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"expected a Tensor or a sequence of Tensors, got {kind_of(tensor)} as element {index}")
-    return tensors
-
-
-def _inputs(inputs: Any) -> tuple[Tensor | GradientEdge, ...]:
-    if isinstance(inputs, (Tensor, GradientEdge)):
-        return (inputs,)
-    given = tuple(inputs.values() if isinstance(inputs, Mapping) else inputs)
-    for index, each in enumerate(given):
-        if not isinstance(each, (Tensor, GradientEdge)):
-            raise RuntimeError(f"inputs must be Tensors or GradientEdges, got {kind_of(each)} as element {index}")
-    return given
-
-
-def _weights(tensors: Sequence[Tensor], given: Any) -> Sequence[Tensor | None]:
-    if given is None:
-        return (None,) * len(tensors)
-    weights = tuple(given) if isinstance(given, Iterable) and not isinstance(given, Tensor) else (given,)
-    for weight in weights:
-        if weight is not None and not isinstance(weight, Tensor):
-            raise TypeError(f"backward(): gradients must be Tensors or None, got {kind_of(weight)}; use mt.tensor(...)")
-    if len(weights) < len(tensors):
-        raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients; expected one gradient for each")
-    return weights
-
-
-def _roots(tensors: Sequence[Tensor], weights: Iterable[Tensor | None]) -> list[tuple[Node, Tensor]]:
-    """The nodes to start from, and the gradients that start there."""
-    return [_root(index, tensor, weight) for index, (tensor, weight) in enumerate(zip(tensors, weights, strict=False))]
-
-
-_ONES = {dtype: np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
-
-
-def _root(index: int, tensor: Tensor, weight: Tensor | None) -> tuple[Node, Tensor]:
-    node, array = history(tensor), tensor._array
-    if node is None:
-        raise RuntimeError(
-            f"element {index} of tensors does not require grad and does not have a grad_fn; "
-            "call requires_grad_() on an input before the computation, outside no_grad"
-        )
-    if weight is None:
-        if array.ndim == 0 and array.dtype in _ONES:
-            return node, adopt(_ONES[array.dtype].copy())
-        if array.size != 1 or array.dtype.kind == "c":
-            raise RuntimeError(
-                "grad can be implicitly created only for real scalar outputs, and this one is "
-                f"{tensor.dtype!r}{list(tensor.shape)}; pass gradient=, a tensor of that shape"
-            )
-        return node, adopt(np.ones(array.shape, array.dtype))
-    if weight._array.shape != array.shape:
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{index}] has a shape of {list(weight.shape)} and "
-            f"output[{index}] has a shape of {list(tensor.shape)}; they must be equal"
-        )
-    if (weight._array.dtype.kind == "c") != (array.dtype.kind == "c"):
-        raise RuntimeError(
-            f"grad_output[{index}] is of {weight.dtype!r} and output[{index}] of {tensor.dtype!r}; expected both to be "
-            "complex, or none"
-        )
-    return node, weight if weight._array.dtype == array.dtype else weight.to(array.dtype)
-
-
-def _nodes_of(inputs: Sequence[Tensor | GradientEdge]) -> list[Node]:
-    nodes = []
-    for index, each in enumerate(inputs):
-        if isinstance(each, GradientEdge):
-            nodes.append(Output(each.node, each.output_nr) if each.node.outputs else each.node)
-            continue
-        node = history(each)
-        if node is None:
-            raise RuntimeError(
-                f"one of the differentiated Tensors does not require grad: input {index}, of shape "
-                f"{list(each.shape)}; "
-                "call requires_grad_() on it before the computation"
-            )
-        nodes.append(node)
-    return nodes
+    def _visited(self, node: Node) -> None:
+        awaited: Any = self.awaited
+        for edge in set(node.edges):
+            if edge in awaited:
+                awaited[edge] -= 1
+                if awaited[edge] == 0 and edge in self.pending:
+                    self.visit(edge, self.pending.pop(edge))

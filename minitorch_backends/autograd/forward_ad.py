@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import watch
-from ..conversion import converted
-from ..declared import registry
-from ..dtypes import FLOATING, dtype_of, to_dtype
+from ..dispatch import instrumentation
+from ..dispatch.registry import registry
+from ..flags.scopes import Scope
 from ..kernels.locks import lock
-from ..scopes import Scope
-from ..tensor import Tensor, adopt, kind_of, sharing
-from .flow import Flow
-from .identity import stand_in
+from ..tensor.casting import converted
+from ..tensor.dtypes import FLOATING, dtype_of, to_dtype
+from ..tensor.tensor import Tensor, adopt, kind_of, sharing
+from .alias_nodes import stand_in
+from .engine import Flow
+from .extras.saved_tensors import count_blocks, edge_of, version_of
 from .modes import enable_grad, grad_mode
 from .nodes import Node, Output, Packed, history, stale
-from .saved import count_blocks, edge_of, version_of
 from .views import View
 
 __all__ = ["UnpackedDualTensor", "dual_level", "make_dual", "unpack_dual"]
@@ -66,8 +66,8 @@ def _count_blocks(change: int) -> None:
     global _blocks
     with _lock:
         _blocks += change
-        watch.count_calls(change)
-        watch.duals = _Duals if _blocks else None
+        instrumentation.count_calls(change)
+        instrumentation.duals = _Duals if _blocks else None
     count_blocks(change)
 
 

@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from .. import watch
-from ..dtypes import FLOATING, dtype_of
-from ..tensor import Tensor, adopt, kind_of, sharing
+from ..dispatch import instrumentation
+from ..tensor.dtypes import FLOATING, dtype_of
+from ..tensor.tensor import Tensor, adopt, kind_of, sharing
 from .accumulation import fitted
 from .anomaly_mode import note_call
 from .modes import grad_mode, no_grad
@@ -237,10 +237,10 @@ class Function(metaclass=_FunctionMeta):
         # Before the node, which comes after those of views that are made anew here.
         edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
         ctx = cls._node_type(inputs)
-        if watch.calls:
+        if instrumentation.calls:
             note_call(ctx)
-        tangents = None if watch.duals is None else watch.duals.of_inputs(inputs)
-        with no_grad(), _NOTHING if tangents is None else watch.duals.suspended():
+        tangents = None if instrumentation.duals is None else instrumentation.duals.of_inputs(inputs)
+        with no_grad(), _NOTHING if tangents is None else instrumentation.duals.suspended():
             if separate:
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, inputs, output)
@@ -249,7 +249,7 @@ class Function(metaclass=_FunctionMeta):
         recording = grad_mode.get().records and any(edge is not None for edge in edges)
         results = _attached(ctx, inputs, edges, output, recording)
         if tangents is not None:
-            watch.duals.of_function(ctx, tangents, results)
+            instrumentation.duals.of_function(ctx, tangents, results)
         ctx._dirty = ctx._constant = ctx._for_jvp = ()  # outputs, which hold the node
         return results
 
@@ -311,7 +311,7 @@ def _kept(tensor: Tensor | None, outputs: dict[int, tuple[Tensor, int | None]], 
 
 def _result(value: Tensor, node: Any, given: dict[int, Tensor], dirty: bool) -> Tensor:
     """One output at its place in the graph: `node` is its node, or None."""
-    from ..inplace import bump, rewrite
+    from ..dispatch.mutation import bump, rewrite
 
     if dirty:
         view = value._state if type(value._state) is View else None

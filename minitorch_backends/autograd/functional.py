@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import argument_errors
-from ..tensor import Tensor, adopt
-from .engine import grad
-from .jacobian_rows import matrix_of, unit_vectors, zeros_like
+from ..dispatch.call_errors import argument_errors
+from ..tensor.tensor import Tensor, adopt
+from .api import grad
+from .extras.jacobian_rows import matrix_of, unit_vectors, zeros_like
 from .modes import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

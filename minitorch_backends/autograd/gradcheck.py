@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import argument_errors
-from ..tensor import Tensor, adopt
-from .engine import grad
-from .jacobians import Jacobians, as_sequence, element, from_coordinates, needs_grad, size_of, unit
+from ..dispatch.call_errors import argument_errors
+from ..tensor.tensor import Tensor, adopt
+from .api import grad
+from .extras.jacobians import Jacobians, as_sequence, element, from_coordinates, needs_grad, size_of, unit
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

@@ -14,9 +14,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..dtypes import FLOATING, DType, float32, result_dtype
 from ..kernels.elementwise import is_half
-from ..tensor import Tensor
+from ..tensor.dtypes import FLOATING, DType, float32, result_dtype
+from ..tensor.tensor import Tensor
 from .nodes import Node, unpack
 from .rules import Rule
 

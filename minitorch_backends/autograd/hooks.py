@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..kernels.locks import lock
-from ..tensor import Tensor, kind_of
+from ..tensor.tensor import Tensor, kind_of
 from .nodes import DEAD_END, Leaf, Node, history, hooks_if_any, hooks_of, place
 
 __all__ = ["Hooks", "RemovableHandle", "move_retained", "register_multi_grad_hook", "replaced", "watched_leaves"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import watch
+from ..dispatch import instrumentation
 from ..kernels.locks import lock
-from ..tensor import Tensor, not_a_tensor
+from ..tensor.tensor import Tensor, not_a_tensor
 from .anomaly_mode import site
 from .modes import Mode, grad_mode
 
@@ -68,7 +68,7 @@ def _count_blocks(change: int) -> None:
     global _blocks
     with _lock:
         _blocks += change
-        watch.born = _mark if _blocks else None
+        instrumentation.born = _mark if _blocks else None
 
 
 _plain: Any = InferenceCell(None)

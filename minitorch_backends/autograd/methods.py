@@ -7,10 +7,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..arguments import install
-from ..dtypes import FLOATING, dtype_of
-from ..tensor import Tensor, kind_of, sharing
-from .engine import backward
+from ..dispatch.call_errors import install
+from ..tensor.dtypes import FLOATING, dtype_of
+from ..tensor.tensor import Tensor, kind_of, sharing
+from .api import backward
 from .inference import InferenceCell, refuse_inference
 from .nodes import DEAD_END, Leaf, Node, history, owner, place
 from .versions import DataCell

@@ -8,9 +8,9 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
-from .. import watch
 from ..backends import precision_policy
-from ..scopes import Scope
+from ..dispatch import instrumentation
+from ..flags.scopes import Scope
 
 __all__ = [
     "Mode",
@@ -107,12 +107,14 @@ def is_grad_enabled() -> bool:
 
 def derives() -> bool:
     """Whether what is computed here and now may be differentiated: it is recorded, or forward mode goes along."""
-    return _get().records or (watch.duals is not None and watch.duals.active())
+    return _get().records or (instrumentation.duals is not None and instrumentation.duals.active())
 
 
 def derives_from(tensor: Any) -> bool:
     """Whether what is computed from a tensor now is recorded, or may carry a tangent."""
-    return (tensor.requires_grad and _get().records) or (watch.duals is not None and watch.duals.active())
+    return (tensor.requires_grad and _get().records) or (
+        instrumentation.duals is not None and instrumentation.duals.active()
+    )
 
 
 def is_inference_mode_enabled() -> bool:

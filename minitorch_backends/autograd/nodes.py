@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor, adopt
+from ..tensor.tensor import Tensor, adopt
 from .anomaly_mode import told_of_writes
 
 __all__ = [
@@ -43,7 +43,7 @@ FREED: dict[str, Any] = {"freed": True}
 Saved = tuple[np.ndarray, "Node | None", list[int], int]
 
 pack: Callable[[Tensor, Any], Any] | None = None
-"""What packs a tensor, or returns None, while some thread has saved-tensor hooks; `autograd.saved` sets it."""
+"""What packs a tensor, or returns None, while some thread has saved-tensor hooks; `saved_tensors` sets it."""
 
 packed_before = False
 """Whether anything has ever been packed, so that most passes need not ask for it."""
@@ -136,7 +136,7 @@ def _saved_value(name: str, node: Node) -> Any:
 
 
 def _raw_saved(name: str, node: Node) -> Any:
-    from .saved import SavedTensor
+    from .extras.saved_tensors import SavedTensor
 
     return SavedTensor(node, name)
 
@@ -275,7 +275,7 @@ def unpack(node: Node, name: str, create_graph: bool) -> Any:
 
 
 class Packed:
-    """An entry that is not a tuple, with a method `unpacked` that does what `unpack` does: see `autograd.saved`."""
+    """An entry that is not a tuple, with a method `unpacked` that does what `unpack` does: see `saved_tensors`."""
 
     __slots__ = ()
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ..scopes import Scope
-from ..tensor import Tensor, kind_of
-from .cells import Writes, details
+from ..flags.scopes import Scope
+from ..tensor.tensor import Tensor, kind_of
 from .inference import InferenceCell
+from .version_counter import Writes, details
 
 __all__ = ["DataCell", "increment_version", "writes"]
 

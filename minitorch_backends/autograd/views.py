@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import watch
-from ..declared import registry
-from ..tensor import State, Tensor, adopt, sharing
+from ..dispatch import instrumentation
+from ..dispatch.registry import registry
+from ..tensor.tensor import State, Tensor, adopt, sharing
 from .hooks import move_retained
 from .inference import InferenceCell
 from .modes import grad_mode
@@ -185,7 +185,7 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
     if type(tensor._cell) is InferenceCell:
         return tensor
     mode, outer = _mode(), source._state
-    if mode.backward and not mode.records and source._node is None and watch.duals is None:
+    if mode.backward and not mode.records and source._node is None and instrumentation.duals is None:
         return tensor  # 0.25 us less for gradients on their way, whose views nobody asks for their base
     base, apart = source, None
     steps: tuple[Step, ...] = ()
@@ -195,7 +195,7 @@ def made_view(op: Any, metadata: dict[str, Any], source: Tensor, out: Any, index
         apart = INFERENCE if mode.inference else NO_GRAD
     elif apart is None and index is not None:
         apart = OUTPUTS
-    steps = (*steps, (op, metadata, index)) if mode.records or watch.duals is not None else ()
+    steps = (*steps, (op, metadata, index)) if mode.records or instrumentation.duals is not None else ()
     tensor._state = View(base, steps, apart)
     tensor._node = STALE
     return tensor

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from ..compat.verbose import read_environment as read_verbose_environment
 from ..flags import (
     Group,
     Snapshot,
@@ -20,7 +21,6 @@ from ..flags import (
     restore,
     snapshot,
 )
-from ..verbose import read_environment as read_verbose_environment
 from . import (
     cpu,
     cuda,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from ..compat.verbose import MklVerbose as verbose
 from ..flags import Group
 from ..kernels.blas_library import blas_library
-from ..verbose import MklVerbose as verbose
 
 __all__ = ["VERBOSE_OFF", "VERBOSE_ON", "is_available", "verbose"]
 

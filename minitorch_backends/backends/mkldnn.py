@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from ..compat.verbose import OneDnnVerbose as verbose
 from ..flags import Group
-from ..verbose import OneDnnVerbose as verbose
 from . import table as _table  # noqa: F401  (declares the flags)
 
 __all__ = [

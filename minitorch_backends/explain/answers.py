@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import argument_errors
 from ..autograd.modes import no_grad
 from ..backends import precision_policy
 from ..backends.precision_policy import Choice
-from ..declared import registry
-from ..factories import from_numpy
+from ..dispatch.call_errors import argument_errors
+from ..dispatch.registry import registry
 from ..kernels.registry import planned
+from ..ops.creation import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan
 from ..ops.einsum.programs import KEPT, cache, tally

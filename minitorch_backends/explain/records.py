@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from ..autograd.modes import is_in_backward
-from ..autograd.trail import current_module, follow_modules
+from ..autograd.module_scope import current_module, follow_modules
 from ..kernels.errors import errors_of
 from ..kernels.registry import Call, kernels, observe
 

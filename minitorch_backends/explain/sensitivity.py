@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import no_grad
-from ..autograd.trail import current_module
+from ..autograd.module_scope import current_module
 from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows
@@ -19,7 +19,7 @@ from ..kernels.precision import named as known_precision
 from ..kernels.registry import Call, kernels
 from ..nn.module import Module
 from ..nn.utils import run_under
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 from .records import Log, Record, aligned, record, recording
 
 __all__ = ["LayerError", "Sensitivity", "sensitivity"]

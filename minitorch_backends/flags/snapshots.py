@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ..scopes import Scope
 from .rows import nearest, rows
+from .scopes import Scope
 from .state import UNSET, Override, current, override, store
 from .writes import expanded, flags_frozen, leave, refuse_global_writes
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from ..scopes import Scope
 from .rows import public_name, rows
+from .scopes import Scope
 from .state import Override, override, store
 
 __all__ = ["Flags", "assign", "disable_global_flags", "expanded", "flags_frozen", "guard", "refuse_global_writes"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 
 __all__ = ["arrays_of", "as_reals", "distances", "logit_distances"]
 

@@ -37,7 +37,7 @@ import numpy as np
 
 from .. import backends
 from ..autograd.modes import is_grad_enabled
-from ..autograd.trail import follow_modules
+from ..autograd.module_scope import follow_modules
 from ..explain.records import Log, record_of
 from ..kernels import threading as kernel_threads
 from ..kernels.first_use import load

@@ -18,11 +18,11 @@ import numpy as np
 from .. import backends
 from ..autograd.modes import set_grad_enabled
 from ..backends.precision_policy import precision_of
-from ..dtypes import float64, get_default_dtype, set_default_dtype
 from ..kernels import store, threading
 from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
 from ..random.generator import drawn_as, manual_seed
+from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
 from .grid import Cell
 from .machine import machine
 from .measures import arrays_of, distances, logit_distances

@@ -1,6 +1,6 @@
 """Neural networks: modules, functions, starting values."""
 
-from ..tensor import Parameter as Parameter
+from ..tensor.tensor import Parameter as Parameter
 from . import attention as attention
 from . import functional as functional
 from . import init as init
@@ -8,12 +8,12 @@ from . import utils as utils
 from .container import *  # noqa: F403
 from .convolution import *  # noqa: F403
 from .dropout import *  # noqa: F403
+from .functional_modules import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .losses import *  # noqa: F403
 from .module import Module as Module
 from .multihead import *  # noqa: F403
 from .normalization import *  # noqa: F403
-from .of_functions import *  # noqa: F403
 from .padding import *  # noqa: F403
 from .pooling import *  # noqa: F403
 from .recurrent import *  # noqa: F403

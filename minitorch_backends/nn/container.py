@@ -7,7 +7,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from operator import index
 from typing import Any, ClassVar, Self
 
-from ..tensor import Parameter, Tensor, kind_of
+from ..tensor.tensor import Parameter, Tensor, kind_of
 from .module import Module, _tree
 
 __all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

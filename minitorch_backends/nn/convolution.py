@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.modes import derives
-from ..factories import empty
-from ..ops.packed_convolution import PackedConvolution
-from ..tensor import Parameter, Tensor
+from ..ops.conv.packed import PackedConvolution
+from ..ops.creation import empty
+from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .module import Module

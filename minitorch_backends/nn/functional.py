@@ -7,19 +7,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..arguments import argument_errors, refuse_other_than_tensor, warn_caller
 from ..autograd.modes import derives_from
-from ..inplace import refuse_unwritable
-from ..ops import activation as _activation
-from ..ops import cross_entropy as _cross_entropy
-from ..ops import distance as _distance
-from ..ops import dropout as _dropout
-from ..ops import gated as _gated
-from ..ops import loss as _loss
-from ..ops import margin_losses as _margin_losses
-from ..ops import random_activations as _random_activations
-from ..ops.activation import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
-from ..ops.adaptive import (
+from ..dispatch.call_errors import argument_errors, refuse_other_than_tensor, warn_caller
+from ..dispatch.mutation import refuse_unwritable
+from ..ops.attention.multihead import multi_head_attention_forward
+from ..ops.attention.scaled_dot_product import scaled_dot_product_attention
+from ..ops.conv.fold import fold, max_unpool1d, max_unpool2d, max_unpool3d
+from ..ops.conv.fold import unfold_images as unfold
+from ..ops.conv.functions import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ..ops.distances import similarity as _distance
+from ..ops.distances.similarity import cosine_similarity, pairwise_distance
+from ..ops.elementwise import activations as _activation
+from ..ops.elementwise import dropout as _dropout
+from ..ops.elementwise import gated_activations as _gated
+from ..ops.elementwise import random_activations as _random_activations
+from ..ops.elementwise.activations import glu, hardshrink, logsigmoid, prelu, softplus, softshrink, softsign, tanhshrink
+from ..ops.elementwise.exponential import sigmoid
+from ..ops.elementwise.gated_activations import gelu
+from ..ops.elementwise.random_activations import gumbel_softmax
+from ..ops.elementwise.trigonometric import tanh
+from ..ops.images.adaptive_pool import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -27,32 +34,25 @@ from ..ops.adaptive import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
-from ..ops.attention import scaled_dot_product_attention
-from ..ops.bilinear import bilinear
-from ..ops.columns import fold, max_unpool1d, max_unpool2d, max_unpool3d
-from ..ops.columns import unfold_images as unfold
-from ..ops.conv import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
-from ..ops.ctc import ctc_loss
-from ..ops.distance import cosine_similarity, pairwise_distance
-from ..ops.embedding import embedding, one_hot
-from ..ops.embedding_bag import embedding_bag
-from ..ops.exponential import sigmoid
-from ..ops.fractional_pool import fractional_max_pool2d, fractional_max_pool3d
-from ..ops.gated import gelu
-from ..ops.grid_sample import affine_grid, grid_sample
-from ..ops.linear import linear
-from ..ops.local import local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d
-from ..ops.multihead import multi_head_attention_forward
-from ..ops.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
-from ..ops.padding import pad
-from ..ops.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from ..ops.random_activations import gumbel_softmax
-from ..ops.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
-from ..ops.softmax import log_softmax as _log_softmax
-from ..ops.softmax import softmax as _softmax
-from ..ops.softmax import softmin as _softmin
-from ..ops.trigonometric import tanh
-from ..tensor import Tensor
+from ..ops.images.fractional_pool import fractional_max_pool2d, fractional_max_pool3d
+from ..ops.images.grid_sample import affine_grid, grid_sample
+from ..ops.images.lp_pool import local_response_norm, lp_pool1d, lp_pool2d, lp_pool3d
+from ..ops.images.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from ..ops.images.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
+from ..ops.indexing.embedding import embedding, one_hot
+from ..ops.indexing.embedding_bag import embedding_bag
+from ..ops.losses import cross_entropy as _cross_entropy
+from ..ops.losses import margin as _margin_losses
+from ..ops.losses import pointwise as _loss
+from ..ops.losses.ctc import ctc_loss
+from ..ops.matmul.bilinear import bilinear
+from ..ops.matmul.linear import linear
+from ..ops.norm.normalization import batch_norm, group_norm, instance_norm, layer_norm, normalize, rms_norm
+from ..ops.norm.softmax import log_softmax as _log_softmax
+from ..ops.norm.softmax import softmax as _softmax
+from ..ops.norm.softmax import softmin as _softmin
+from ..ops.views.padding import pad
+from ..tensor.tensor import Tensor
 
 __all__ = [
     "adaptive_avg_pool1d",

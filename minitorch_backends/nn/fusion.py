@@ -10,14 +10,14 @@ import numpy as np
 
 from ..autograd.modes import derives
 from ..autograd.versions import writes
-from ..ops.packed_convolution import PackedConvolution
-from ..tensor import Tensor, adopt
+from ..ops.conv.packed import PackedConvolution
+from ..tensor.tensor import Tensor, adopt
 from . import functional as F
 from .container import Sequential
 from .convolution import Conv1d, Conv2d, Conv3d
+from .functional_modules import ReLU
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from .of_functions import ReLU
 
 __all__ = ["FusedConvolution", "fuse"]
 

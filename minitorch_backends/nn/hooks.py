@@ -10,8 +10,8 @@ from typing import Any
 from ..autograd.function import Function
 from ..autograd.hooks import RemovableHandle
 from ..autograd.modes import is_grad_enabled
-from ..scopes import Scope
-from ..tensor import Tensor
+from ..flags.scopes import Scope
+from ..tensor.tensor import Tensor
 
 __all__ = ["ModuleHooks"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..arguments import argument_errors
 from ..autograd.modes import no_grad
-from ..inplace import refuse_unwritable
+from ..dispatch.call_errors import argument_errors
+from ..dispatch.mutation import refuse_unwritable
 from ..linalg import qr
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 
 __all__ = [
     "calculate_gain",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..autograd.modes import derives
-from ..factories import empty
-from ..ops.linear import PackedWeight
-from ..tensor import Parameter, Tensor
+from ..ops.creation import empty
+from ..ops.matmul.linear import PackedWeight
+from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .module import Module

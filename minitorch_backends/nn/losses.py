@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import functional as F
-from .of_functions import OfFunction
+from .functional_modules import OfFunction
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from ..arguments import name_bad_arguments
-from ..autograd import trail
+from ..autograd import module_scope
 from ..autograd.hooks import RemovableHandle
-from ..dtypes import bfloat16, float16, float32, float64
-from ..factories import zeros, zeros_like
-from ..tensor import Parameter, Tensor, kind_of
+from ..dispatch.call_errors import name_bad_arguments
+from ..ops.creation import zeros, zeros_like
+from ..tensor.dtypes import bfloat16, float16, float32, float64
+from ..tensor.tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
 from .loading import IncompatibleKeys, load_state
 
@@ -44,9 +44,9 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, ...)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._hooks is None and not trail.following:
+        if self._hooks is None and not module_scope.following:
             return self.forward(*args, **kwargs)
-        with trail.entered(self):
+        with module_scope.entered(self):
             return self.forward(*args, **kwargs) if self._hooks is None else self._hooks.called(self, args, kwargs)
 
     # Hooks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..factories import empty, zeros
-from ..tensor import Parameter, Tensor
+from ..ops.creation import empty, zeros
+from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .layers import Linear

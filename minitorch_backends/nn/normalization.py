@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..factories import ones, tensor, zeros
-from ..tensor import Parameter, Tensor
+from ..ops.creation import ones, tensor, zeros
+from ..tensor.tensor import Parameter, Tensor
 from . import functional as F
 from . import init
 from .module import Module

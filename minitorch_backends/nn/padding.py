@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import index
 from typing import ClassVar
 
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 from . import functional as F
 from .module import Module
 

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..arguments import warn_caller
-from ..factories import empty, zeros
-from ..ops.join import cat, stack
+from ..dispatch.call_errors import warn_caller
+from ..ops.creation import empty, zeros
 from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
-from ..tensor import Parameter, Tensor, kind_of
+from ..ops.views.join import cat, stack
+from ..tensor.tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init
 from .module import Module

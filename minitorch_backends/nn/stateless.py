@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 from .module import Module, joined
 
 __all__ = ["functional_call"]

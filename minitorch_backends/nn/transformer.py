@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ..factories import full
-from ..tensor import Tensor
+from ..ops.creation import full
+from ..tensor.tensor import Tensor
 from . import functional as F
 from . import init
 from .container import ModuleList

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import no_grad
-from ..dtypes import float32, promote_types
-from ..ops.join import cat
-from ..scopes import Scope
-from ..tensor import Tensor, adopt
+from ..flags.scopes import Scope
+from ..ops.views.join import cat
+from ..tensor.dtypes import float32, promote_types
+from ..tensor.tensor import Tensor, adopt
 from .fusion import fuse
 from .module import Module
 

@@ -3,85 +3,66 @@
 A name that is listed in a module's `__all__` and imported here by `*` is a public name of the package.
 """
 
-from . import (  # noqa: F401
-    adaptive,
-    attention,
-    bilinear,
-    columns,
-    convolution,
-    cross_entropy,
-    ctc,
-    distance,
-    dropout,
-    embedding,
-    embedding_bag,
-    fourier,
-    fourier_many,
-    fractional_pool,
-    frequencies,
-    grid_sample,
-    history,
-    linear,
-    local,
-    loss,
-    margin_losses,
-    multihead,
-    normalization,
-    padding,
-    polynomials,
-    pool,
-    random_activations,
-    recurrent,
-    remake,
-    resize,
-    transforms,
-)
-from .activation import relu as relu
-from .addmm import *  # noqa: F403
-from .arithmetic import *  # noqa: F403
-from .arrange import *  # noqa: F403
-from .bessel import *  # noqa: F403
-from .cast import *  # noqa: F403
-from .comparison import *  # noqa: F403
-from .complexes import *  # noqa: F403
-from .contract import *  # noqa: F403
-from .conv import *  # noqa: F403
-from .einsum import *  # noqa: F403
-from .exponential import *  # noqa: F403
-from .extrema import *  # noqa: F403
-from .fill import *  # noqa: F403
-from .gamma import *  # noqa: F403
-from .grid import *  # noqa: F403
-from .histograms import *  # noqa: F403
-from .index import *  # noqa: F403
-from .join import *  # noqa: F403
-from .linalg import *  # noqa: F403
-from .logic import *  # noqa: F403
-from .lookup import *  # noqa: F403
-from .matmul import *  # noqa: F403
-from .medians import *  # noqa: F403
-from .moments import *  # noqa: F403
-from .order import *  # noqa: F403
-from .overwrite import *  # noqa: F403
-from .pairwise import *  # noqa: F403
-from .powers import *  # noqa: F403
-from .reduce import *  # noqa: F403
-from .rounding import *  # noqa: F403
-from .scan import *  # noqa: F403
-from .scatter import *  # noqa: F403
-from .scatter_reduce import *  # noqa: F403
-from .search import *  # noqa: F403
-from .shape import *  # noqa: F403
-from .short_time import *  # noqa: F403
-from .slices import *  # noqa: F403
-from .softmax import log_softmax as log_softmax
-from .softmax import softmax as softmax
-from .special import *  # noqa: F403
-from .statistics import *  # noqa: F403
-from .strided import *  # noqa: F403
-from .transpose import *  # noqa: F403
-from .trigonometric import *  # noqa: F403
-from .window_functions import *  # noqa: F403
+# ruff: noqa: F401, F403, I001  (sorted by subject)
 
-_module = type(loss)
+from . import recurrent
+from .elementwise import dropout, polynomials, random_activations
+from .elementwise.arithmetic import *
+from .elementwise.bessel import *
+from .elementwise.cast import *
+from .elementwise.comparison import *
+from .elementwise.complex_numbers import *
+from .elementwise.exponential import *
+from .elementwise.gamma import *
+from .elementwise.logic import *
+from .elementwise.powers import *
+from .elementwise.rounding import *
+from .elementwise.special import *
+from .elementwise.trigonometric import *
+from .elementwise.activations import relu as relu
+from .reductions.histograms import *
+from .reductions.medians import *
+from .reductions.minmax import *
+from .reductions.reduce import *
+from .reductions.scan import *
+from .reductions.statistics import *
+from .reductions.variance import *
+from .indexing import embedding, embedding_bag
+from .indexing.fill import *
+from .indexing.index import *
+from .indexing.lookup import *
+from .indexing.overwrite import *
+from .indexing.scatter import *
+from .indexing.scatter_reduce import *
+from .indexing.search import *
+from .indexing.sorting import *
+from .views import inplace_metadata, padding, view_replay
+from .views.broadcasting import *
+from .views.join import *
+from .views.rearrange import *
+from .views.shape import *
+from .views.slices import *
+from .views.strided import *
+from .views.transpose import *
+from .matmul import bilinear, linear
+from .matmul.addmm import *
+from .matmul.matmul import *
+from .matmul.tensor_products import *
+from .einsum import *
+from .conv import convolution, fold
+from .conv.functions import *
+from .images import adaptive_pool, fractional_pool, grid_sample, lp_pool, pool, resize
+from .norm import normalization
+from .norm.softmax import log_softmax as log_softmax
+from .norm.softmax import softmax as softmax
+from .losses import cross_entropy, ctc, margin, pointwise
+from .attention import multihead, scaled_dot_product
+from .distances import similarity
+from .distances.pairwise import *
+from .fft import frequencies, many_dims, one_dim, transforms
+from .fft.stft import *
+from .fft.windows import *
+from .linalg import *
+
+_module = type(recurrent)
 __all__ = [name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, _module)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
-from ..size import addressable
+from ..tensor.size import addressable
 
 __all__ = ["addressable", "clamp_diagonal", "existing_dim", "integer", "shape_of", "wrap_dim", "wrap_dims"]
 

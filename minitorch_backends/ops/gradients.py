@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import watch
-from ..tensor import Tensor, adopt
+from ..dispatch import instrumentation
+from ..tensor.tensor import Tensor, adopt
 from .dims import wrap_dims
-from .shape import expanded
+from .views.shape import expanded
 
 __all__ = [
     "axes_of", "conjugated", "counts", "kept_shape", "no_derivative", "restored", "shared_among_ties", "spread", "zero",
@@ -73,7 +73,7 @@ def spread(g: Tensor, input_shape: tuple[int, ...], dim: Any) -> Tensor:
     With nothing to record, the array is made directly, in 1.4 us less than by the ops.
     """
     array = g._array
-    plain = g._node is None and not watch.calls
+    plain = g._node is None and not instrumentation.calls
     if plain and array.ndim == 0 and array.itemsize > 2:
         return adopt(np.ndarray(input_shape, array.dtype, array, 0, (0,) * len(input_shape)))
     if plain:

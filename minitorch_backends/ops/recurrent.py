@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import derives
-from ..conversion import converted
+from ..dispatch.op import Array, op
+from ..dispatch.samples import Sample, between, sample
 from ..kernels.recurrence import exact
 from ..kernels.recurrence import recurrence as kernel
 from ..kernels.recurrence import recurrence_gradient as kernel_gradient
 from ..kernels.registry import Kernel
-from ..op import Array, op
-from ..samples import Sample, between, sample
-from ..tensor import Tensor, adopt
+from ..tensor.casting import converted
+from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
-from .join import cat, stack
-from .matmul import refuse_mixed
-from .products import call_of, product
+from .matmul.dispatch import call_of, product
+from .matmul.matmul import refuse_mixed
+from .views.join import cat, stack
 
 __all__ = ["gru_layer", "lstm_layer", "recurrent_product", "rnn_layer"]
 

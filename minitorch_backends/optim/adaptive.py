@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import update_formulas as formulas
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
 __all__ = ["Adadelta", "Adagrad", "Adamax", "RAdam", "RMSprop"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kernels import updates
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 from .optimizer import Formula, Optimizer, options_of
 
 __all__ = ["SGD", "Adam", "AdamW"]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..autograd.modes import enable_grad
-from ..factories import as_tensor
-from ..inplace import about_to_write, bump
+from ..dispatch.mutation import about_to_write, bump
 from ..kernels import updates
-from ..tensor import Tensor, adopt, is_foreign
+from ..ops.creation import as_tensor
+from ..tensor.tensor import Tensor, adopt, is_foreign
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer, options_of
 

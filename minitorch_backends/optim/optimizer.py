@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import name_bad_arguments
 from ..autograd.modes import enable_grad
-from ..conversion import converted
-from ..factories import as_tensor
-from ..from_data import foreign_array
-from ..inplace import about_to_write, bump
+from ..dispatch.call_errors import name_bad_arguments
+from ..dispatch.mutation import about_to_write, bump
 from ..kernels import updates
 from ..nn.module import clear_grad
-from ..tensor import Tensor, adopt, is_foreign, kind_of
+from ..ops.creation import as_tensor
+from ..tensor.casting import converted
+from ..tensor.from_data import foreign_array
+from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of
 
 __all__ = ["NUMBERS", "Formula", "Optimizer", "options_of"]
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import argument_errors, install, refuse_other_than_tensor
-from ..conversion import converted, fitted
-from ..dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
-from ..factories import empty_like, shape_given
-from ..factory_options import Draw, dtype_or_default, factory
-from ..inplace import refuse_unwritable
-from ..limits import finfo
+from ..dispatch.call_errors import argument_errors, install, refuse_other_than_tensor
+from ..dispatch.mutation import refuse_unwritable
+from ..dispatch.out_argument import written_out
+from ..dispatch.overloads import overloaded
+from ..ops.creation import empty_like, shape_given
 from ..ops.dims import addressable, integer
-from ..ops.grid import broadcast_shapes
-from ..out import written_out
-from ..overloads import overloaded
-from ..tensor import Tensor, adopt
+from ..ops.views.broadcasting import broadcast_shapes
+from ..tensor.casting import converted, fitted
+from ..tensor.dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
+from ..tensor.factory_options import Draw, dtype_or_default, factory
+from ..tensor.limits import finfo
+from ..tensor.tensor import Tensor, adopt
 from .generator import Generator, default_generator
 
 __all__ = [

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ..autograd.engine import backward
+from ..autograd.api import backward
+from ..autograd.extras.saved_tensors import saved_tensors_hooks
 from ..autograd.function import Function
 from ..autograd.modes import enable_grad
-from ..autograd.saved import saved_tensors_hooks
+from ..flags.scopes import Scope
 from ..random import get_rng_state, set_rng_state
-from ..scopes import Scope
-from ..tensor import Tensor
+from ..tensor.tensor import Tensor
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "set_checkpoint_early_stop"]
 

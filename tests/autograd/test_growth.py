@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends import watch
 from minitorch_backends.autograd.graph import set_growth_limit, statistics
+from minitorch_backends.dispatch import instrumentation
 
 from .tools import in_thread, leaf, tensor, warned
 
@@ -17,10 +17,10 @@ from .tools import in_thread, leaf, tensor, warned
 @pytest.fixture(autouse=True)
 def no_other_graphs() -> Iterator[None]:
     gc.collect()
-    assert watch.calls == 0
+    assert instrumentation.calls == 0
     yield
     set_growth_limit(None)
-    assert watch.calls == 0
+    assert instrumentation.calls == 0
 
 
 def test_statistics() -> None:

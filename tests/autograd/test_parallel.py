@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.autograd import Function, parallel, set_multithreading_enabled
+from minitorch_backends.autograd import Function, set_multithreading_enabled
+from minitorch_backends.autograd.extras import parallel
 from minitorch_backends.autograd.graph import saved_tensors_hooks
 from minitorch_backends.kernels import threading as kernel_threads
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minitorch_backends.op import Op
+from minitorch_backends.dispatch.op import Op
 
 __all__ = ["NAMESPACE", "expression", "hostile", "laid_out"]
 
@@ -40,7 +40,7 @@ import math
 import numpy as np
 import minitorch_backends as mt
 from pydoc import locate
-from minitorch_backends.declared import registry
+from minitorch_backends.dispatch.registry import registry
 """
 """What the source code of a case needs to be run."""
 

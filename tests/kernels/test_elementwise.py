@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minitorch_backends as mt
-from minitorch_backends.declared import registry
+from minitorch_backends.dispatch.registry import registry
 from minitorch_backends.kernels import cpu, elementwise, threading
 from minitorch_backends.kernels.elementwise import LARGE, MAPPED, cast, in_order, threaded
 from minitorch_backends.kernels.elementwise.arrays import leaf_of

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitorch_backends.dtypes import bfloat16
 from minitorch_backends.kernels import gathering
+from minitorch_backends.tensor.dtypes import bfloat16
 
 DTYPES = [np.uint8, np.int16, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex64, bfloat16.dtype]
 SHAPES = [(8, 64, 1, 1), (3, 4, 5, 2), (1, 50, 1, 20), (4, 9, 3000, 3), (700, 3, 40, 1), (0, 3, 2, 1), (2, 3, 2, 0)]

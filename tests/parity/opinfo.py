@@ -16,8 +16,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 
 import minitorch_backends as mt
-from minitorch_backends.dtypes import dtypes
-from minitorch_backends.tensor import Tensor, adopt
+from minitorch_backends.tensor.dtypes import dtypes
+from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from .peer import array_of, name_of, torch_tensors, widened
 

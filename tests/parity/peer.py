@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 import minitorch_backends as mt
-from minitorch_backends.declared import registry
-from minitorch_backends.dtypes import DType
+from minitorch_backends.dispatch.op import Op
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.dispatch.samples import Sample
 from minitorch_backends.nn import functional
-from minitorch_backends.op import Op
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import Tensor
+from minitorch_backends.tensor.dtypes import DType
+from minitorch_backends.tensor.tensor import Tensor
 
 from ..calls import as_dtype, mapped, tested
 

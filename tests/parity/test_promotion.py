@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import minitorch_backends as mt
-from minitorch_backends.dtypes import DType, dtypes, result_dtype, scalar_dtype
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import adopt
+from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.tensor.dtypes import DType, dtypes, result_dtype, scalar_dtype
+from minitorch_backends.tensor.tensor import adopt
 
 from ..calls import arrays_in, run, samples_of
 from .peer import KINDS, name_of, promoting, torch_dtype, torch_outcome

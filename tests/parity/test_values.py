@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import minitorch_backends as mt
-from minitorch_backends.declared import registry
-from minitorch_backends.dtypes import FLOATING, DType, dtypes
-from minitorch_backends.operands import EVERY_CATEGORY
-from minitorch_backends.samples import Sample
-from minitorch_backends.tensor import Tensor, adopt
+from minitorch_backends.dispatch.promotion import EVERY_CATEGORY
+from minitorch_backends.dispatch.registry import registry
+from minitorch_backends.dispatch.samples import Sample
+from minitorch_backends.tensor.dtypes import FLOATING, DType, dtypes
+from minitorch_backends.tensor.tensor import Tensor, adopt
 
 from ..calls import (
     HALVES,

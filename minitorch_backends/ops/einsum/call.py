@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ... import watch
-from ...arguments import argument_errors
 from ...autograd.modes import grad_mode
 from ...backends.strategies import checked
+from ...dispatch import instrumentation
+from ...dispatch.call_errors import argument_errors
+from ...dispatch.op import composite
+from ...dispatch.out_argument import written_out
+from ...dispatch.samples import Sample, between, sample
 from ...flags import current
 from ...kernels import registry
 from ...kernels.registry import Refused
-from ...op import composite
-from ...out import written_out
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt, kind_of
-from .. import answers
+from ...tensor.tensor import Tensor, adopt, kind_of
+from ..matmul import answers
 from .constants import run_with_constants
 from .contraction import contract, contraction, followed
 from .diagonals import diagonals_of
@@ -83,11 +83,11 @@ def einsum(*args: Any, **options: Any) -> Tensor:
     Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed;
     ValueError and TypeError for arguments that are none.
     """
-    if not options and not watch.calls:
+    if not options and not instrumentation.calls:
         try:
             if len(args) == 3:  # unrolled: a look-up by a list of arrays would take 0.3 us more
                 equation, x, y = args
-                if not registry.observing and watch.born is None:
+                if not registry.observing and instrumentation.born is None:
                     found = answers.answer(current(), equation, x, y)
                     if found is not None:
                         tally.hits += 1
@@ -116,8 +116,8 @@ def einsum(*args: Any, **options: Any) -> Tensor:
             tensor = _new(Tensor)
             tensor._array = out
             tensor._node = tensor._state = tensor._cell = None
-            if watch.born is not None:
-                watch.born(tensor)
+            if instrumentation.born is not None:
+                instrumentation.born(tensor)
             return tensor
     if not options.keys() <= _OPTIONS:
         unknown = min(options.keys() - _OPTIONS)

@@ -14,7 +14,7 @@ from ...autograd.versions import writes
 from ...backends.precision_policy import precision_of
 from ...flags import current
 from ...kernels.gemm.workspace import offered
-from ...tensor import Tensor
+from ...tensor.tensor import Tensor
 from .execute import Program
 
 __all__ = ["run_with_constants"]

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import watch
 from ...autograd.modes import grad_mode
 from ...backends.strategies import Strategy
-from ...op import Arrays, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
-from ..shape import expand
-from ..transpose import permute
+from ...dispatch import instrumentation
+from ...dispatch.op import Arrays, op
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, adopt
+from ..views.shape import expand
+from ..views.transpose import permute
 from .equation import Labels, sizes_of
 from .paths import BY_FLAGS, strategy_in_force
 from .plan import cotangent_labels
@@ -104,7 +104,7 @@ def _cotangent(
 
 def followed(operands: Sequence[Tensor]) -> tuple[bool, ...]:
     """Which operands derivatives may be asked of: backwards, or all of them while forward mode goes along."""
-    return tuple([each.requires_grad or watch.duals is not None for each in operands])
+    return tuple([each.requires_grad or instrumentation.duals is not None for each in operands])
 
 
 def contract(recipe: Recipe, tensors: Sequence[Tensor]) -> Tensor:
@@ -115,7 +115,7 @@ def contract(recipe: Recipe, tensors: Sequence[Tensor]) -> Tensor:
         is_view = recipe.takes_diagonals and recipe.axes == tuple(range(len(recipe.axes)))
         return operands[0] if is_view else permute(operands[0], recipe.axes)
     inputs, output, needs = recipe.inputs, recipe.output, followed(operands)
-    if watch.calls:
+    if instrumentation.calls:
         return contraction(operands, inputs, output, recipe.precision, recipe.strategy, needs)
     arrays = [each._array for each in operands]
     out = adopt(recipe.run(arrays))

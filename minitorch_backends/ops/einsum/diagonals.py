@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 
-from ...tensor import Tensor
-from ..slices import diagonal
+from ...tensor.tensor import Tensor
+from ..views.slices import diagonal
 from .equation import Labels
 
 __all__ = ["diagonals_of", "take_diagonals", "without_repeats"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import BOOL, dtype_of, promote_types
 from ...flags import current
-from ...tensor import Tensor, adopt
+from ...tensor.dtypes import BOOL, dtype_of, promote_types
+from ...tensor.tensor import Tensor, adopt
 from .layout import Pair
 from .limit import NEVER_REFUSED, refuse_too_large
 from .plan import Measured, Plan, Preparation

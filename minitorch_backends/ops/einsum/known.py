@@ -1,4 +1,4 @@
-"""Einsums of two small operands that one builtin function answers (`ops/answers.py`): which ones, and how."""
+"""Einsums of two small operands that one builtin function answers (`ops/matmul/answers.py`): which ones, and how."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ...flags import State
 from ...kernels.registry import Refused
 from ...kernels.shapes import broadcast_shapes
-from .. import answers
+from ..matmul import answers
 from .steps import Multiplication, Product
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _work(program: Program, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tu
 
 def _job(step: Product, a: np.ndarray, b: np.ndarray) -> Any:
     """The job of the product kernel that the step ends in, at strides that reach the matrices in the operands."""
-    from ..products import straight_product
+    from ..matmul.dispatch import straight_product
 
     views = step.first(a), step.second(b)
     job_of = getattr(straight_product(*step.specs), "job_of", None)

@@ -10,7 +10,7 @@ import numpy as np
 from ...flags import State, current
 from ...kernels import registry
 from ...kernels.registry import Refused
-from ...tensor import Tensor
+from ...tensor.tensor import Tensor
 from .diagonals import take_diagonals
 from .equation import Labels, sizes_of
 from .execute import Program

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dtypes import INTEGER, dtype_of
 from ...kernels.gemm.blas import dot, dots, matmul_of_batches, matmul_of_strided
 from ...kernels.quiet import restore, silence
 from ...kernels.registry import ArraySpec
 from ...kernels.sums import sum as sum_over
-from ..products import product, straight_dots, straight_product
+from ...tensor.dtypes import INTEGER, dtype_of
+from ..matmul.dispatch import product, straight_dots, straight_product
 from .equation import Labels
 from .layout import Pair
 

@@ -12,7 +12,7 @@ from ...backends.precision_policy import Choice, precision_of
 from ...flags import State, current
 from ...kernels.linalg.choice import preferred
 from ...kernels.registry import Kernel
-from ..products import choice_of
+from ..matmul.dispatch import choice_of
 from .cross_check import cross_check, second_family
 
 __all__ = ["call", "call_at_precision", "permitted", "swapped"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...op import composite
-from ...tensor import Tensor, not_a_tensor
+from ...dispatch.op import composite
+from ...tensor.tensor import Tensor, not_a_tensor
 
 __all__ = [
     "LinAlgError",

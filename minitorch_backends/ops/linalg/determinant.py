@@ -9,13 +9,13 @@ import numpy as np
 
 from ...autograd.half_types import widened
 from ...autograd.modes import derives
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, sample
 from ...kernels import linalg as kernels
 from ...kernels import sums
-from ...op import Array, composite, op
-from ...samples import Sample, sample
-from ...tensor import Tensor, adopt
-from ..join import cat, stack
-from ..matmul import adjoint
+from ...tensor.tensor import Tensor, adopt
+from ..matmul.matmul import adjoint
+from ..views.join import cat, stack
 from .calls import call
 from .checks import declared, of_square
 from .lu import lu_solve

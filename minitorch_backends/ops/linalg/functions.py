@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...kernels.first_use import load
-from ...op import Array, composite, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
-from ..join import cat
-from ..matmul import adjoint
-from ..products import product
+from ...tensor.tensor import Tensor, adopt
+from ..matmul.dispatch import product
+from ..matmul.matmul import adjoint
+from ..views.join import cat
 from .calls import call
 from .checks import declared, of_floating, of_numbers, of_square
 from .samples import eye_plus, squares

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...tensor import Tensor, adopt
-from ..matmul import adjoint
+from ...tensor.tensor import Tensor, adopt
+from ..matmul.matmul import adjoint
 
 __all__ = ["equal_values", "is_zero", "over_differences", "quotient", "refuse_phases", "through_values"]
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
-from ...op import Array, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor
+from ...tensor.tensor import Tensor
 from ..gradients import no_derivative
-from ..matmul import adjoint, times
+from ..matmul.matmul import adjoint, times
 from .calls import call, call_at_precision
 from .checks import declared, of_finite, of_floating, of_matrices, of_square, raise_for, tensor_argument
 from .samples import eye_plus, leading, of_hermitian, squares, symmetric

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dtypes import FLOATING, bool_
-from ...op import composite
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
-from ..join import cat
-from ..moments import _norm_reference, _norm_samples, norm_of_elements
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import FLOATING, bool_
+from ...tensor.tensor import Tensor, adopt
+from ..reductions.variance import _norm_reference, _norm_samples, norm_of_elements
+from ..views.join import cat
 from . import determinant, lu, norms, orthogonal, singular, solve, triangular, vectors
 from .samples import definite, eye_plus, of_hermitian, squares, unsigned
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
-from ...op import Array, composite, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
-from ..join import cat
-from ..matmul import adjoint
+from ...tensor.tensor import Tensor, adopt
+from ..matmul.matmul import adjoint
+from ..views.join import cat
 from .calls import call, swapped
 from .checks import declared, of_floating, of_matrices, of_square, raise_for, tensor_argument
 from .samples import eye_plus

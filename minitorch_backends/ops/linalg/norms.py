@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import promote_types, to_dtype
-from ...samples import Sample, between, gapped, sample
-from ...tensor import Tensor
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...tensor.dtypes import promote_types, to_dtype
+from ...tensor.tensor import Tensor
 from ..dims import wrap_dims
-from ..moments import norm_of_elements
+from ..reductions.variance import norm_of_elements
 from .checks import declared, of_floating, of_matrices, of_square, tensor_argument
 from .samples import eye_plus
 from .singular import svdvals

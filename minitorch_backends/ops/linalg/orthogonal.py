@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
-from ...op import Array, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
+from ...tensor.tensor import Tensor, adopt
 from ..gradients import no_derivative
-from ..join import cat
-from ..matmul import adjoint
+from ..matmul.matmul import adjoint
+from ..views.join import cat
 from .calls import call
 from .checks import declared, empty_factors, of_matrices
 from .samples import eye_plus, unsigned

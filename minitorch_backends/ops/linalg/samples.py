@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...samples import Sample, between, sample
+from ...dispatch.samples import Sample, between, sample
 
 __all__ = [
     "definite",

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.modes import derives
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
-from ...op import Array, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor
-from ..matmul import adjoint, times
+from ...tensor.tensor import Tensor
+from ..matmul.matmul import adjoint, times
 from .calls import call_at_precision, permitted, swapped
 from .checks import declared, of_matrices, of_square, raise_for, tensor_argument
 from .lu import lu_solve

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...dtypes import dtype_of
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...kernels.shapes import broadcast_shapes
-from ...op import Array, composite, op
-from ...samples import Sample, between, sample
-from ...tensor import Tensor
-from ..matmul import adjoint, times
+from ...tensor.dtypes import dtype_of
+from ...tensor.tensor import Tensor
+from ..matmul.matmul import adjoint, times
 from .calls import call, call_at_precision, swapped
 from .checks import declared, of_matrices, of_square, raise_for
 from .samples import definite, eye_plus, of_factor, of_hermitian, squares

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...op import composite
-from ...samples import Sample, between, sample
-from ...tensor import Tensor, adopt
-from ..join import cat
-from ..slices import diagonal as diagonal_of_first
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, adopt
+from ..views.join import cat
+from ..views.slices import diagonal as diagonal_of_first
 from .checks import declared, of_floating, of_numbers, tensor_argument
 from .samples import eye_plus
 

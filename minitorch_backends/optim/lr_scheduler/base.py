@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
-from ...arguments import name_bad_arguments
-from ...tensor import Tensor
+from ...dispatch.call_errors import name_bad_arguments
+from ...tensor.tensor import Tensor
 from ..optimizer import Optimizer
 
 __all__ = ["LRScheduler", "assign", "for_each_group", "groups_of", "number", "whole"]

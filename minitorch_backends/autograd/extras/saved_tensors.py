@@ -1,0 +1,268 @@
+"""Hooks on what the graph saves for backward: to keep it elsewhere, to compute it again, to keep it as it was.
+
+They belong to the current thread or task. Version checks stay on: a tensor that `unpack_hook` gives back is refused
+if it shares memory with the saved one and that was written to in between. (torch checks nothing then.)
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+from ...dispatch import instrumentation
+from ...flags.scopes import Scope
+from ...kernels.locks import lock
+from ...tensor.tensor import Tensor, adopt, kind_of, sharing
+from .. import nodes
+from ..modes import no_grad
+from ..nodes import SELF, Node, Output, Packed, stale
+
+__all__ = [
+    "SavedTensor",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+class _Level:
+    """What the innermost block asks for, and the block around it. (For what a block enters and leaves, see `Scope`.)"""
+
+    __slots__ = ("disabled", "pack", "parent", "unpack")
+
+    def __init__(self, parent: _Level | None, pack: Any, unpack: Any, disabled: str | None) -> None:
+        self.parent, self.pack, self.unpack, self.disabled = parent, pack, unpack, disabled
+
+
+_level: ContextVar[_Level | None] = ContextVar("saved_tensors_hooks", default=None)
+_lock = lock()
+_blocks = 0
+
+
+def count_blocks(change: int) -> None:
+    """Count the blocks being executed in all threads; without any, saving asks for neither hooks nor tangents, and
+    writing for no originals."""
+    global _blocks
+    with _lock:
+        _blocks += change
+        nodes.pack = _packed if _blocks else None
+        nodes.packed_before = True
+        if not _blocks:
+            nodes.keep_originals = None
+
+
+class _Hooking(Scope):
+    __slots__ = ()
+
+    def _inside(self, outer: _Level | None) -> _Level:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        _level.set(self._inside(_level.get()))
+        count_blocks(1)
+
+    def __exit__(self, *exception: object) -> None:
+        level = _level.get()
+        if level is not None:
+            _level.set(level.parent)
+            count_blocks(-1)
+
+
+class saved_tensors_hooks(_Hooking):
+    """Saves `pack_hook(tensor)` in place of every tensor that ops save while the block runs, and in backward uses
+    `unpack_hook` of it.
+
+    `pack_hook` is called once for each saved tensor, when it is saved and not recorded, and must not write to it. Of
+    nested blocks only the innermost acts.
+    """
+
+    __slots__ = ("pack_hook", "unpack_hook")
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def _inside(self, outer: _Level | None) -> _Level:
+        if outer is not None and outer.disabled is not None:
+            raise RuntimeError(outer.disabled)
+        return _Level(outer, self.pack_hook, self.unpack_hook, None)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """`saved_tensors_hooks` that keep saved tensors in the memory of the CPU, where all tensors are already.
+
+    `pin_memory` and `device_type` are there for code that also runs elsewhere; they change nothing.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: (tensor.device, tensor), lambda packed: packed[1])
+
+
+class disable_saved_tensors_hooks(_Hooking):
+    """Makes entering `saved_tensors_hooks` inside the block a RuntimeError with this message."""
+
+    __slots__ = ("error_message",)
+
+    def __init__(self, error_message: str) -> None:
+        self.error_message = error_message
+
+    def _inside(self, outer: _Level | None) -> _Level:
+        return _Level(outer, None, None, self.error_message)
+
+
+# What is saved
+
+
+def _packed(tensor: Tensor, edge: Any) -> Any:
+    """What `nodes.save` keeps of a tensor under the innermost hooks; None where there are none."""
+    level = _level.get()
+    if level is None or level.pack is None:
+        return None if instrumentation.duals is None else instrumentation.duals.saved(tensor, edge)
+    if isinstance(level.pack, _Originals):
+        return level.pack.keep(tensor, edge)
+    return _PackedTensor(tensor, edge, level.pack, level.unpack)
+
+
+class _PackedTensor(Packed):
+    """What a pack hook made of a saved tensor."""
+
+    __slots__ = ("cell", "dtype", "edge", "shape", "unpack_hook", "value", "version")
+
+    def __init__(self, tensor: Tensor, edge: Any, pack_hook: Any, unpack_hook: Any) -> None:
+        alias = sharing(tensor, tensor._array)
+        self.edge, self.unpack_hook, self.cell, self.version = edge, unpack_hook, alias._cell, version_of(alias)
+        self.dtype, self.shape = tensor._array.dtype, tensor._array.shape
+        with no_grad():
+            self.value = pack_hook(alias if edge is SELF else tensor)  # which shows its history, unless it is this node
+        if alias._cell[0] != self.version:
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place, which later users of the tensor would see; "
+                "write to a clone() of it"
+            )
+
+    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+        result = self.unpack_hook(self.value)
+        if not isinstance(result, Tensor):
+            raise TypeError(f"an unpack hook must return a Tensor, got {kind_of(result)}")
+        if result._cell is self.cell and self.cell[0] != self.version:
+            raise stale(node, name, (result._array, self.edge, self.cell, self.version))
+        tensor = adopt(result._array, edge_of(self.edge, node, create_graph, index))
+        tensor._cell = result._cell
+        return tensor
+
+
+def version_of(tensor: Tensor) -> int:
+    try:
+        return tensor._cell[0]
+    except RuntimeError:
+        raise tensor._cell.refusal(tensor) from None
+
+
+def edge_of(edge: Any, node: Node, create_graph: bool, index: int | None) -> Any:
+    """The node of an unpacked tensor."""
+    if not create_graph:
+        return None
+    if edge is SELF:
+        return node if index is None else Output(node, index)
+    return edge
+
+
+class SavedTensor:
+    """One saved tensor of a node, `grad_fn._raw_saved_<name>`, on which hooks of its own can be registered."""
+
+    __slots__ = ("name", "node")
+
+    def __init__(self, node: Node, name: str) -> None:
+        self.node, self.name = node, name
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Replace what is saved by `pack_hook` of it. Raises RuntimeError the second time, and after release."""
+        entry = self.node.saved.get(self.name)
+        if isinstance(entry, Packed):
+            raise RuntimeError(f"hooks on {self.name!r} of {self.node.name()} have been registered before; once is all")
+        if type(entry) is not tuple:
+            raise RuntimeError(
+                f"{self.node.name()} does not hold a tensor {self.name!r} (any more), so it can't be packed"
+            )
+        array, edge, cell, version = entry
+        tensor = adopt(array, None if edge is SELF else edge)
+        tensor._cell = cell
+        if cell[0] != version:
+            raise stale(self.node, self.name, entry)
+        nodes.packed_before = True
+        self.node.saved[self.name] = _PackedTensor(tensor, edge, pack_hook, unpack_hook)
+
+
+# Saved tensors that may be written to
+
+
+class _Original(Packed):
+    """A saved tensor that is copied before the first write to its memory."""
+
+    __slots__ = ("__weakref__", "array", "cell", "edge", "version")
+
+    def __init__(self, tensor: Tensor, edge: Any) -> None:
+        alias = sharing(tensor, tensor._array)
+        self.array, self.edge, self.cell, self.version = alias._array, edge, alias._cell, version_of(alias)
+
+    def unpacked(self, node: Node, name: str, create_graph: bool, index: int | None) -> Tensor:
+        if self.cell[0] != self.version:
+            raise stale(node, name, (self.array, self.edge, self.cell, self.version))
+        tensor = adopt(self.array, edge_of(self.edge, node, create_graph, index))
+        tensor._cell = self.cell
+        return tensor
+
+
+class _Originals:
+    """The saved tensors of one block, by the version counter of their memory."""
+
+    def __init__(self) -> None:
+        self.saved: dict[int, weakref.WeakSet[_Original]] = {}
+
+    def keep(self, tensor: Tensor, edge: Any) -> _Original:
+        entry = _Original(tensor, edge)
+        self.saved.setdefault(id(entry.cell), weakref.WeakSet()).add(entry)
+        return entry
+
+    def before_write(self, tensor: Tensor) -> None:
+        """Copy what has been saved of the memory that is about to be written to."""
+        for entry in self.saved.pop(id(tensor._cell), ()):
+            if entry.cell is tensor._cell and entry.cell[0] == entry.version:
+                entry.array, entry.cell, entry.version = entry.array.copy("K"), [0], 0
+
+    def clear(self) -> None:
+        """Forget what has been saved so far; it may not be written to any more."""
+        self.saved.clear()
+
+
+def _keep_originals(tensor: Tensor) -> None:
+    level = _level.get()
+    while level is not None:
+        if isinstance(level.pack, _Originals):
+            level.pack.before_write(tensor)
+        level = level.parent
+
+
+class allow_mutation_on_saved_tensors(_Hooking):
+    """Lets tensors that ops saved inside the block be written to in it: gradients use the values that they had.
+
+    They are copied before the first write. The context's value has a method `clear()`, which ends that for what has
+    been saved so far.
+    """
+
+    __slots__ = ()
+
+    def _inside(self, outer: _Level | None) -> _Level:
+        if outer is not None and outer.disabled is not None:
+            raise RuntimeError(outer.disabled)
+        return _Level(outer, _Originals(), None, None)
+
+    def __enter__(self) -> _Originals:
+        super().__enter__()
+        nodes.keep_originals = _keep_originals
+        level: Any = _level.get()
+        return level.pack

@@ -1,0 +1,72 @@
+"""Visiting a node with care: its hooks are called, what goes wrong is explained, NaN is found where it arises, and
+records of kernel calls know the module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..tensor.tensor import Tensor
+from .accumulation import fitted
+from .anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, warn_of_forward
+from .module_scope import computing_for
+from .nodes import Node, hooks_if_any
+
+__all__ = ["Recorder", "propagate_with_care"]
+
+
+class Recorder:
+    """Stands for the flow while a node's rules are applied, and keeps what they give by the position of the input."""
+
+    def __init__(self, edges: tuple, create_graph: bool) -> None:
+        self.create_graph, self.edges = create_graph, edges
+        self.values: list[Tensor | None] = [None] * len(edges)
+        self.next = 0
+
+    def deliver(self, edge: Node, value: Tensor | None, like: tuple, g: Any) -> None:
+        """Rules are applied in the order of the inputs, so that the edge says which input it is."""
+        position = self.next
+        while self.edges[position] is not edge:
+            position += 1
+        self.next = position + 1
+        if value is not None and (value._array.shape != like[0] or value._array.dtype is not like[1]):
+            value = fitted(value, like[0], like[1], self.create_graph)
+        self.values[position] = value
+
+
+def propagate_with_care(node: Node, edges: tuple, g: Any, flow: Any) -> None:
+    """Apply the rules of a node between its hooks, and send on what they give."""
+    hooks = hooks_if_any(node)
+    arrived = g if node.outputs else (g,)
+    if hooks is not None and hooks.pre:
+        arrived = hooks.before(arrived)
+        g = arrived if node.outputs else arrived[0]
+    if g is None:
+        return
+    recorder, diagnosing = Recorder(edges, flow.create_graph), is_anomaly_enabled()
+    try:
+        with computing_for(node):
+            node.op.propagate(node, edges, g, recorder)
+    except Exception:
+        if diagnosing:
+            warn_of_forward(node)
+        raise
+    values = tuple(recorder.values)
+    if hooks is not None:
+        values = hooks.after(values, arrived)
+    if diagnosing and is_anomaly_check_nan_enabled():
+        _refuse_nan(node, values)
+    for edge, value, like in zip(edges, values, node.likes, strict=True):
+        if edge is not None:
+            flow.deliver(edge, value, like, value)
+
+
+def _refuse_nan(node: Node, values: tuple) -> None:
+    for index, value in enumerate(values):
+        if value is not None and np.isnan(value._array).any():
+            warn_of_forward(node)
+            raise RuntimeError(
+                f"Function '{node.name()}' returned nan values in its {index}th output: the gradient of input {index}, "
+                f"{value.dtype!r}{list(value.shape)}, is NaN where those of its results were not"
+            )

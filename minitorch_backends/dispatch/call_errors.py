@@ -1,0 +1,373 @@
+"""Errors about arguments. Nothing is checked before a call. Where one has failed in the middle, its arguments are
+compared with the annotations and defaults of the function, and with what Python says, to name the one that is wrong."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import itertools
+import operator
+import re
+import reprlib
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
+
+_PACKAGE = __name__.partition(".")[0]
+
+__all__ = [
+    "argument_errors",
+    "call_error",
+    "explained",
+    "install",
+    "is_deliberate",
+    "mismatched",
+    "name_bad_arguments",
+    "numeric_parameters",
+    "refuse_other_than_bool",
+    "refuse_other_than_tensor",
+    "scalar",
+    "warn_caller",
+]
+
+
+def refuse_other_than_bool(name: str, argument: str, value: Any) -> None:
+    """Raise TypeError for what is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        several = "; several dimensions are given as a tuple" if argument == "keepdim" else ""
+        raise TypeError(f"{name}(): argument {argument!r} must be bool, not {type(value).__name__} {value!r}{several}")
+
+
+def warn_caller(message: str) -> None:
+    """Warn at the line outside this package that made the call."""
+    frame, depth = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(f"{_PACKAGE}."):
+        frame, depth = frame.f_back, depth + 1
+    warnings.warn(message, UserWarning, stacklevel=depth)
+
+
+def refuse_other_than_tensor(name: str, argument: str, value: Any) -> None:
+    """Raise TypeError unless the value is a Tensor."""
+    if not isinstance(value, Tensor):
+        raise _not_a(name, argument, "Tensor", value)
+
+
+_NUMBERS: dict[Any, tuple[type, ...]] = {
+    "float": (float, int),
+    "complex": (float, int, complex),
+    "float | None": (float, int, type(None)),
+    "complex | None": (float, int, complex, type(None)),
+}
+"""Annotations of parameters that are one number, and the types whose values need no check."""
+
+_INTEGERS: dict[Any, tuple[type, ...]] = {"int": (float, int), "int | None": (float, int, type(None))}
+"""The same for parameters of constructors, which torch lets be floats."""
+
+
+def numeric_parameters(
+    parameters: Iterable[inspect.Parameter], kinds: dict[Any, tuple[type, ...]] = _NUMBERS
+) -> dict[str, tuple[type, ...]]:
+    """The parameters annotated as one number, and the types whose values need no check."""
+    return {each.name: kinds[each.annotation] for each in parameters if each.annotation in kinds}
+
+
+def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any:
+    """The boolean or number that an argument is, which may be that of a tensor without dimensions.
+
+    Raises TypeError for others, and for complex numbers unless `kinds` has the type."""
+    if bool in kinds:
+        refuse_other_than_bool(name, argument, value)
+        return bool(value)
+    if value is None or not _fits(value, complex if complex in kinds else float):
+        raise _not_a(name, argument, "number", value)
+    return value.item() if isinstance(value, (Tensor, np.ndarray)) else value
+
+
+def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function of the public surface name the argument that is wrong, as ops and composites do."""
+
+    @functools.wraps(function)
+    def public(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except Exception as error:
+            if mistake := call_error(error, public.__name__, function, args, named):
+                raise mistake from error
+            raise
+
+    return public
+
+
+def name_bad_arguments(kind: type) -> None:
+    """Make the constructor that a class of this package defines name the argument that is wrong.
+
+    What is annotated as a number is checked before the constructor runs: many numbers are first used much later.
+    """
+    constructor = vars(kind).get("__init__")
+    if constructor is None or not kind.__module__.startswith(f"{_PACKAGE}."):
+        return
+    parameters = inspect.signature(constructor).parameters
+    order, numeric = tuple(parameters)[1:], numeric_parameters(parameters.values(), _NUMBERS | _INTEGERS)
+
+    @functools.wraps(constructor)
+    def public(self: Any, /, *args: Any, **named: Any) -> None:
+        given = {**dict(zip(order, args, strict=False)), **named}
+        for name, kinds in numeric.items():
+            if name in given and type(given[name]) not in kinds:
+                scalar(type(self).__name__, name, given[name], kinds)
+        try:
+            constructor(self, *args, **named)
+        except Exception as error:
+            if mistake := call_error(error, type(self).__name__, constructor, (self, *args), named):
+                raise mistake from error
+            raise
+
+    kind.__init__ = public  # type: ignore[misc]
+
+
+def install(**methods: Callable[..., Any]) -> None:
+    """Make functions methods of `Tensor` that name the argument that is wrong."""
+    for name, function in methods.items():
+        method = argument_errors(function)
+        method.__name__ = method.__qualname__ = name
+        setattr(Tensor, name, method)
+
+
+def call_error(
+    error: Exception, name: str, function: Callable[..., Any], args: tuple, named: dict[str, Any]
+) -> Exception | None:
+    """`explained` for the arguments of a call."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **named).arguments
+    except TypeError:  # which says by itself what is wrong
+        return None
+    given: list[tuple[str, Any]] = []
+    for parameter, value in bound.items():
+        kind = signature.parameters[parameter].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            given += value.items()
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            given += [(parameter, each) for each in value]
+        else:
+            given.append((parameter, value))
+    return explained(error, name, function, given)
+
+
+def explained(
+    error: Exception, name: str, function: Callable[..., Any], given: Iterable[tuple[str, Any]]
+) -> Exception | None:
+    """Return the error to raise for `error`: it names the first argument of `function` that is not of its annotated
+    type, or that Python, C or NumPy could not use.
+
+    Return None if no argument is at fault, or if this package or the user's code raised `error` on purpose.
+    """
+    if not _is_failure(error):
+        return None
+    given = list(given)
+    expected = _expectations(function)
+    for parameter, value in given:
+        kind = expected.get(parameter, Any)
+        if not _fits(value, kind):
+            return _not_a(name, parameter, _described(kind), value)
+    return _misused(error, name, given) or _too_large(error, name, given)
+
+
+def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:
+    if is_foreign(value):
+        return not_a_tensor(name, parameter, value, expectation)
+    if "Tensor" in expectation and (isinstance(value, np.ndarray) or is_foreign(value)):
+        return not_a_tensor(name, parameter, value, expectation)
+    shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) and value.ndim else ""
+    found = f"{type(value).__name__}{shape}" if shape else f"{type(value).__name__} {reprlib.repr(value)}"
+    return TypeError(f"{name}(): argument {parameter!r} must be {expectation}, not {found}")
+
+
+_NEEDS = (
+    (r"as an integer|integer is required|indices must be|integer scalar", "int"),
+    (r"not iterable|has no len|not subscriptable|unpack non-iterable|argument after \*", "a sequence"),
+    (r"has no attribute '(?:_\w+|numpy|dtype|shape|ndim|numel|dim|detach|is_complex|requires_grad)'", "Tensor"),
+    (r"supported between|unsupported operand|bad operand|multiply sequence", "number"),
+    (r"real number|to a? ?number|string to float", "number"),
+    (r"unhashable type", "a name"),
+)
+"""What an argument must be of which Python or NumPy says this."""
+
+
+_KINDS = r"'([\w.]+)' object|'([\w.]+)' and|and '([\w.]+)'|(?:not|type:?) '?([\w.]+)'?|non-iterable ([\w.]+)"
+"""Where a message of Python's has the name of a type."""
+
+
+def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeError | None:
+    """The sentence about the argument whose type the message of `error` mentions."""
+    text = str(error)
+    needed = next((need for pattern, need in _NEEDS if re.search(pattern, text)), None)
+    if needed is None:
+        return None
+    kinds = re.findall(_KINDS, text)
+    mentioned = [kind.rpartition(".")[2] for group in kinds for kind in group if kind]
+    mentioned += ["str", "bytes"] * ("string" in text) + ["float", "bool"] * (needed == "int")
+    mentioned += ["tuple", "list"] * ("sequence" in text)
+    for kind, (parameter, value) in itertools.product(mentioned, given):
+        if type(value).__name__ == kind and not (needed == "Tensor" and isinstance(value, Tensor)):
+            return _not_a(name, parameter, needed, value)
+    for parameter, value in given:
+        if isinstance(value, (tuple, list)) and any(type(each).__name__ in mentioned for each in value):
+            return _not_a(name, parameter, f"a sequence of {needed}", value)
+    return None
+
+
+_TOO_LARGE = re.compile(
+    r"too big|too large|[Mm]aximum|negative dimensions|greater than|less than|non-negative|overflow"
+)
+
+
+def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exception | None:
+    """The sentence about the largest integer, where C or NumPy refused one, or could not allocate as much."""
+    if re.search("maximum supported dimension|number of dimensions must be within", str(error)):
+        return RuntimeError(f"{name}(): tensors have at most 64 dimensions, and the result would have more")
+    refused = isinstance(error, OverflowError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error)))
+    if not refused and not (isinstance(error, MemoryError) and not str(error)):
+        return None
+    found = [(abs(each), parameter, value) for parameter, value in given for each in _integers(value)]
+    if not found:
+        return None
+    size, parameter, value = max(found, key=lambda each: each[0])
+    text = reprlib.repr(value)
+    if size >= 2**63:
+        return ValueError(f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {text}")
+    return RuntimeError(
+        f"{name}(): argument {parameter!r} must be smaller, got {text}; a result of this size cannot be computed"
+    )
+
+
+def _integers(value: Any) -> Iterator[int]:
+    """The integers in an argument, itself or in a sequence."""
+    if isinstance(value, (int, np.integer)):
+        yield int(value)
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _integers(each)
+
+
+def mismatched(name: str, arrays: Iterable[Any]) -> RuntimeError | None:
+    """torch's error for arrays that do not broadcast, with the sizes; None for those that do."""
+    shapes = [list(np.shape(array)) for array in arrays if array is not None]
+    for from_end, sizes in enumerate(zip_longest(*(shape[::-1] for shape in shapes), fillvalue=1)):
+        different = [size for size in dict.fromkeys(sizes) if size != 1]
+        if len(different) > 1:
+            return RuntimeError(
+                f"{name}(): The size of tensor a ({different[0]}) must match the size of tensor b ({different[1]}) at "
+                f"non-singleton dimension {max(map(len, shapes)) - 1 - from_end}; the shapes "
+                f"{' and '.join(map(str, shapes))} do not broadcast: from the last on, sizes must be equal or 1"
+            )
+    return None
+
+
+def _frames(error: Exception) -> list[types.TracebackType]:
+    """The places that an error has come through, the innermost one last."""
+    frames, traceback = [], error.__traceback__
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    return frames
+
+
+def _module(traceback: types.TracebackType) -> str:
+    return traceback.tb_frame.f_globals.get("__name__", "")
+
+
+def is_deliberate(error: Exception) -> bool:
+    """Whether a `raise` of this package made the error, and not an operation that failed."""
+    last = _frames(error)[-1:]
+    if not last or not _module(last[0]).startswith(f"{_PACKAGE}."):
+        return False
+    return dis.opname[last[0].tb_frame.f_code.co_code[last[0].tb_lasti]] == "RAISE_VARARGS"
+
+
+_LIBRARIES = frozenset(("numpy", "numba", "scipy")) | sys.stdlib_module_names
+
+
+def _is_failure(error: Exception) -> bool:
+    """Whether an operation failed in this package, or in a library that it called, and not in functions of the
+    user's."""
+    if is_deliberate(error):
+        return False
+    for traceback in reversed(_frames(error)):
+        if (package := _module(traceback).partition(".")[0]) not in _LIBRARIES:
+            return package == _PACKAGE
+    return False
+
+
+@functools.cache
+def _expectations(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters: annotated, or for those without annotation that of a default that is a number or
+    text."""
+    function = inspect.unwrap(function)
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:  # one that only type checkers import
+        hints = {}
+    kinds = {bool: bool, int: complex, float: complex, str: str}
+    implied = {name: kinds.get(type(each.default)) for name, each in inspect.signature(function).parameters.items()}
+    found = implied | {name: kind for name, kind in hints.items() if kind is not Any}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of an annotated type. Types that cannot be decided here fit."""
+    origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, member) for member in members)
+    if origin in (tuple, list, Sequence):
+        return isinstance(value, (tuple, list)) and all(_fits(each, members[0]) for each in value if members)
+    if kind in _CONVERSIONS:
+        return (
+            not isinstance(value, (str, bytes))
+            and not getattr(value, "ndim", 0)
+            and _converts(value, _CONVERSIONS[kind])
+        )
+    if kind is bool:
+        return isinstance(value, (bool, np.bool_))
+    if kind is np.ndarray:  # `Array`
+        return isinstance(value, Tensor)
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, kind) if isinstance(kind, type) and kind is not Any else True
+
+
+_CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: operator.index, float: float, complex: complex}
+
+
+def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
+    """Whether a value is one number of a type."""
+    try:
+        conversion(value)
+    except OverflowError:
+        return True
+    except Exception:
+        return False
+    return True
+
+
+_WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", float: "number", complex: "number", type(None): "None"}
+
+
+def _described(kind: Any) -> str:
+    origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Callable:
+        return "callable"
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(map(_described, members))
+    if origin in (tuple, list, Sequence):
+        return f"a sequence of ({_described(members[0])})" if members else "a sequence"
+    return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))

@@ -1,0 +1,371 @@
+"""The op: how one call is bound, promoted, run and recorded, and how its gradient rules are applied."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from ..autograd.anomaly_mode import note_call
+from ..autograd.half_types import with_wide_rules
+from ..autograd.modes import grad_mode
+from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save
+from ..autograd.rules import compiled, fields_of_result, rule_of
+from ..autograd.views import View, made_view
+from ..backends.precision_policy import recorded
+from ..kernels.elementwise import in_rows, is_half
+from ..kernels.quiet import restore, silence
+from ..tensor.casting import converted
+from ..tensor.dtypes import FLOATING, DType, dtype_of
+from ..tensor.tensor import Tensor, adopt
+from . import instrumentation
+from .call_errors import explained, mismatched, numeric_parameters, scalar
+from .mutation import refuse_unwritable, write
+from .out_argument import written_out
+from .overloads import Overloads
+from .promotion import arrays_of
+
+__all__ = ["Array", "Arrays", "Op"]
+
+Array = Annotated[np.ndarray, "input"]
+"""Annotates an input: a tensor, or a Python number where the op promotes types."""
+
+Arrays = Annotated[Sequence[np.ndarray], "inputs"]
+"""Annotates an input that is a sequence of tensors."""
+
+
+_grad_mode = grad_mode.get
+_new = object.__new__
+_ndarray = np.ndarray
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+class Op:
+    """A declared op. Calling it runs the general path, which is the readable definition of what its fast closure does.
+
+    An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
+    the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
+    gradients of all inputs; `rounds`, that a number is rounded to the other operand's half type, and not kept in
+    float32, in which other ops compute: those that compare, and remainders; `half_variant` records calls on half types
+    (the op itself until the first of them).
+    """
+
+    promote: Any
+    only_tensors: tuple[str, ...] | None
+    widen: bool
+    widen_rules: bool | None
+    view: bool
+    writer: Callable[..., Any] | None
+    variadic: str | None
+    ufunc: Callable[..., Any] | None
+    takes: str
+    booleans: bool
+    scalar: Callable[..., Any] | None
+    row_major: bool
+    warns: bool
+    product: str | None
+    public: Callable[..., Any]
+    samples: Callable[..., Any] | None
+    reference: Callable[..., Any] | None
+    tested_as: Callable[..., Any] | None
+    called: str
+
+    def __init__(
+        self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], options: dict[str, Any]
+    ) -> None:
+        self.forward, self.name = forward, options.pop("name") or forward.__name__
+        aliases, deprecated = options.pop("aliases"), options.pop("deprecated")
+        self.__dict__.update(options | {"called": options["called"] or self.name})
+        parameters = inspect.signature(forward).parameters.values()
+        lists = [p.name for p in parameters if _marks(p.annotation, Arrays)]
+        self.inputs = tuple(lists or [p.name for p in parameters if _marks(p.annotation, Array)])
+        self.listed, self.results = bool(lists), fields_of_result(forward)
+        self.order = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.overloads = Overloads(parameters, aliases, deprecated)
+        self.known = self.overloads.known
+        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        switches = {name: (bool,) for name, default in self.defaults.items() if type(default) is bool}
+        self.scalars = switches | numeric_parameters(parameters)
+        self.metadata_names = tuple(p.name for p in parameters if p.name not in self.inputs)
+        self.promoted = self._promoted_inputs()
+        either = len(self.inputs) == 2 and self.promote in (True, "float") and not self.must_be_tensor(1)
+        self.numbers = either and self.ufunc is not None
+        self.compares = isinstance(self.ufunc, np.ufunc) and "ff->?" in self.ufunc.types
+        self.rounds = self.compares or self.ufunc in (np.remainder, np.fmod)
+        self.joint = "gradients" in rules
+        if self.joint:
+            self.rules = (rule_of(self, rules.pop("gradients")),) * len(self.inputs)
+        else:
+            self.rules = tuple(rule_of(self, rules.pop(name, None)) for name in self.inputs)
+        self.strided = any(source == "strides" for rule in self.rules if rule for _, source, _ in rule[1])
+        self.make_plans()
+        wide = self.widen if self.widen_rules is None else self.widen_rules
+        self.half_variant = self if wide and any(self.rules) else None
+        if rules:
+            raise TypeError(
+                f"{self.name}: gradient rules for {sorted(rules)}, which are not inputs; inputs are {self.inputs}"
+            )
+
+    # Declaration
+
+    def _promoted_inputs(self) -> tuple[bool, ...]:
+        names = self.promote if isinstance(self.promote, tuple) else self.inputs if self.promote else ()
+        return tuple(name in names for name in self.inputs)
+
+    def make_plans(self) -> None:
+        """Find what to save, for every set of inputs that need gradients."""
+        self.plans = [self._plan(mask) for mask in range(1 << len(self.inputs))]
+
+    def must_be_tensor(self, index: int) -> bool:
+        """Whether an input may not be a Python number."""
+        return self.listed or not self.promoted[index] or self.inputs[index] in (self.only_tensors or ())
+
+    def _plan(self, mask: int) -> tuple[tuple[int, ...], bool | frozenset[int]]:
+        """When the inputs in the bit mask need gradients: the inputs to save, and whether to save the result, or which
+        of several."""
+        rules = [rule for index, rule in enumerate(self.rules) if rule is not None and mask >> index & 1]
+        wanted = {name for _, arguments in rules for name, source, _ in arguments if source == "saved"}
+        if any(source == "recomputed" for _, arguments in rules for _, source, _ in arguments):
+            wanted |= {*self.inputs, "out"}
+        results = frozenset(index for _, arguments in rules for _, source, index in arguments if source == "result")
+        return tuple(i for i, name in enumerate(self.inputs) if name in wanted), "out" in wanted or results
+
+    def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
+        """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
+        self.propagate = compiled(self)  # type: ignore[assignment, method-assign]
+        self.propagate(node, edges, g, flow)
+
+    # Calling
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.apply(args, named, None)
+
+    def apply(self, args: tuple, named: dict[str, Any], into: Tensor | None) -> Any:
+        """Bind, promote, run the forward, record. With `into`, the result is written into that tensor."""
+        if into is None and "out" in named and "out" not in self.known:
+            out = named.pop("out")
+            return written_out(self.name, lambda: self.apply(args, named, None), out, (*args, *named.values()))
+        bound = self.bind(args, named)
+        values = self._values(bound)
+        if into is not None:
+            refuse_unwritable(self.name, into)
+        arrays, half = self.arrays(values)
+        given = {self.inputs[0]: arrays} if self.listed else dict(zip(self.inputs, arrays, strict=True))
+        metadata = {name: bound[name] for name in self.metadata_names}
+        token = silence()
+        try:
+            if into is not None and self.writer is not None:
+                return write(self, values, arrays, metadata, functools.partial(self.writer, **bound | given), into)
+            out = self.forward(**bound | given)
+            if half is not None and bound.get("dtype") is None:
+                out = _map(out, lambda each: _rounded(each, half))
+        except Exception as error:
+            if (refusal := self.refusal(error, arrays, metadata.items())) is error:
+                raise
+            raise refusal from error
+        finally:
+            restore(token)
+        if into is not None:
+            return write(self, values, arrays, metadata, out, into)
+        return (self.viewed if self.view else self.wrapped)(values, arrays, metadata, out)
+
+    def viewed(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+        """What the forward made of its first input, as tensors that share its memory, recorded."""
+        source = values[0] if isinstance(values[0], Tensor) else adopt(values[0])
+        if isinstance(out, tuple):
+            views: Any = tuple(made_view(self, metadata, source, each, index) for index, each in enumerate(out))
+        else:
+            views = made_view(self, metadata, source, out, None)
+        return self._seen(values, arrays, metadata, views)
+
+    def wrapped(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], out: Any) -> Any:
+        """What the forward returned, as tensors of their own, recorded."""
+        if self.row_major:
+            out = _map(out, in_rows)
+        return self._seen(values, arrays, metadata, _map(out, _tensor))
+
+    def _seen(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> Any:
+        """The results, of which forward mode and the graph know."""
+        if instrumentation.duals is not None:
+            instrumentation.duals.computed(self, values, arrays, metadata, results)
+        if _grad_mode().records:
+            self.record(values, arrays, metadata, results)
+        return results
+
+    def bind(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name, with defaults; raises TypeError as Python would, naming the op."""
+        order = self.order
+        if self.variadic is not None:
+            args = self._gathered(args)
+        if len(args) > len(order) or (named and not named.keys() <= self.known):
+            args, named = self.overloads.resolve(self.name, args, named)
+        if len(args) > len(order):
+            raise TypeError(f"{self.name}() takes {len(order)} positional arguments {order}, and got {len(args)}")
+        bound = self.defaults | dict(zip(order, args, strict=False))
+        for name, value in named.items():
+            if name not in self.known:
+                raise TypeError(
+                    f"{self.name}() got an unexpected keyword argument {name!r}; it takes {sorted(self.known)}"
+                )
+            if name in order[: len(args)]:
+                raise TypeError(f"{self.name}() got multiple values for argument {name!r}")
+            bound[name] = value
+        if len(bound) != len(self.known):
+            missing = [name for name in order if name not in bound] or sorted(self.known - bound.keys())
+            raise TypeError(f"{self.name}() is missing the required argument {missing[0]!r}")
+        for name, kinds in self.scalars.items():
+            if type(bound[name]) not in kinds:
+                bound[name] = scalar(self.called, name, bound[name], kinds)
+        return bound
+
+    def _gathered(self, args: tuple) -> tuple:
+        """`x.reshape(2, 3)` and `x.reshape((2, 3))` alike: the positional arguments from the variadic one on as one
+        tuple.
+        """
+        start = self.order.index(self.variadic)
+        rest = args[start:]
+        if not rest:
+            return args
+        if len(rest) == 1 and (rest[0] is None or isinstance(rest[0], (tuple, list))):
+            return (*args[:start], rest[0] if rest[0] is None else tuple(rest[0]))
+        return (*args[:start], rest)
+
+    def _values(self, bound: dict[str, Any]) -> list[Any]:
+        """The inputs: tensors, numbers, or None for an optional one that is absent."""
+        if not self.listed:
+            return [bound[name] for name in self.inputs]
+        value = bound[self.inputs[0]]
+        if not isinstance(value, (list, tuple)):
+            expected = "a sequence of Tensors"
+            raise TypeError(
+                f"{self.called}(): argument {self.inputs[0]!r} must be {expected}, not {type(value).__name__}"
+            )
+        return list(value)
+
+    arrays = arrays_of
+
+    def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
+        """What to raise for an error of the forward: the sentence about a mistaken argument, torch's error with the
+        sizes where NumPy has refused to broadcast, or the error itself."""
+        if mistake := explained(error, self.name, self.forward, given):
+            return mistake
+        broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
+        return (isinstance(error, ValueError) and broadcasts and mismatched(self.name, arrays)) or error
+
+    # Recording
+
+    def record(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any], results: Any) -> None:
+        """Attach a node to the results of a call when an input with a rule needs a gradient."""
+        node = self.node(values, arrays, metadata)
+        if node is None:
+            return
+        if not isinstance(results, tuple):
+            if dtype_of(results._array).category >= FLOATING:
+                _attach(results, node)
+                self.save_out(node, results)
+            return
+        node.outputs = tuple((each._array.shape, each._array.dtype) for each in results)
+        for index, each in enumerate(results):
+            if dtype_of(each._array).category >= FLOATING:
+                _attach(each, Output(node, index))
+        self.save_out(node, results)
+
+    def node(self, values: list[Any], arrays: list[Any], metadata: dict[str, Any]) -> Node | None:
+        """The node of a call, or None when no input needs a gradient."""
+        rules = self.rules * len(values) if self.listed else self.rules
+        edges = [None if rule is None else _edge(value) for value, rule in zip(values, rules, strict=True)]
+        if not any(edges):
+            return None
+        if self.half_variant is not None and any(map(_is_half, values)):
+            if self.half_variant is self:
+                self.half_variant = with_wide_rules(self)
+            return self.half_variant.node(values, arrays, metadata)
+        node = _new(Node)
+        node.op, node.edges, node.outputs, node.sequence = self, tuple(edges), (), next_sequence()
+        if self.product is not None and "precision" in metadata:
+            metadata = recorded(metadata, self.product)
+        node.likes, node.metadata, node.saved = tuple(map(self._like, values)), metadata, {}
+        if instrumentation.calls:
+            note_call(node)
+        saves = self.plans[self.mask(node)][0]
+        if self.listed and saves:
+            node.saved[self.inputs[0]] = [save(value, edge) for value, edge in zip(values, edges, strict=True)]
+        elif saves:
+            for index in saves:
+                number = index == 1 and self.numbers and type(values[1]) in (float, int)
+                kept = values[1] if number else _saved(values[index], edges[index], arrays[index])
+                node.saved[self.inputs[index]] = kept
+        return node
+
+    def _like(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return None
+        array = value._array
+        return (array.shape, array.dtype, array.strides) if self.strided else (array.shape, array.dtype)
+
+    def mask(self, node: Node) -> int:
+        """The inputs that need gradients, as a bit mask."""
+        if self.listed:
+            return 1
+        mask = 0
+        for index, edge in enumerate(node.edges):
+            if edge is not None:
+                mask |= 1 << index
+        return mask
+
+    def save_out(self, node: Node, results: Any) -> None:
+        """Keep the result, or those of several, that a needed rule asks for."""
+        kept = node.op.plans[self.mask(node)][1]
+        if kept and isinstance(results, tuple):
+            wanted = range(len(results)) if kept is True else kept
+            node.saved["out"] = [save(each, SELF) if i in wanted else None for i, each in enumerate(results)]
+        elif kept:
+            node.saved["out"] = save(results, SELF)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def _marks(annotation: Any, mark: Any) -> bool:
+    """Whether a parameter's annotation is `mark`, as an object or as text, alone or `| None`."""
+    name = "Array" if mark is Array else "Arrays"
+    return annotation is mark or (isinstance(annotation, str) and annotation.split(" ")[0] == name)
+
+
+def _is_half(value: Any) -> bool:
+    return isinstance(value, Tensor) and is_half(value._array.dtype)
+
+
+def _edge(value: Any) -> Node | None:
+    return history(value) if isinstance(value, Tensor) else None
+
+
+def _saved(value: Any, edge: Node | None, array: Any) -> Any:
+    if isinstance(value, Tensor):
+        return save(value, edge)
+    return None if value is None else (array, None, [0], 0)
+
+
+def _attach(tensor: Tensor, node: Node) -> None:
+    tensor._node = node
+    if type(tensor._state) is View:
+        tensor._state.node = node
+
+
+def _map(out: Any, function: Callable[[Any], Any]) -> Any:
+    """`function` of each array in the forward's result: one, or a (named) tuple of them."""
+    if isinstance(out, tuple):
+        return type(out)(*map(function, out)) if hasattr(out, "_fields") else tuple(map(function, out))
+    return function(out)
+
+
+def _tensor(out: Any) -> Tensor:
+    return adopt(out if type(out) is _ndarray else np.asarray(out))
+
+
+def _rounded(out: Any, dtype: DType) -> Any:
+    out = np.asarray(out)
+    return converted(out, dtype.dtype) if out.dtype == np.float32 else out

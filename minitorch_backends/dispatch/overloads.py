@@ -1,0 +1,82 @@
+"""Other forms in which a call gives the arguments of a function: names of NumPy's and of torch's other overloads, and
+positional orders that torch deprecates."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import sys
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ..tensor.tensor import Tensor
+from .call_errors import warn_caller
+
+__all__ = ["NUMPY_NAMES", "Overloads", "overloaded"]
+
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+"""Names of arguments in NumPy, which torch takes as well."""
+
+
+class Overloads:
+    """The forms of one function's arguments.
+
+    Attributes:
+        variadic: the parameter that takes all positional arguments that are left, or None.
+        known: the names of the other parameters.
+        aliases: other names -> parameters; NumPy's are added where the function has torch's.
+        most: the number of positional arguments that the function takes itself.
+    """
+
+    def __init__(
+        self, parameters: Collection[inspect.Parameter], aliases: dict[str, str] | None, deprecated: tuple[str, ...]
+    ) -> None:
+        self.variadic = next((each.name for each in parameters if each.kind is each.VAR_POSITIONAL), None)
+        self.known = frozenset(each.name for each in parameters) - {self.variadic}
+        positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        self.most = len(positional) if self.variadic is None else sys.maxsize
+        self.aliases = aliases or {}
+        self._deprecated = {len(names): names for names in (text.split(", ") for text in deprecated)}
+        meant = itertools.chain(self.aliases.values(), *self._deprecated.values())
+        unknown = set(meant) - self.known - {self.variadic}
+        if unknown:
+            raise TypeError(f"overloads name {sorted(unknown)}; the parameters are {sorted(self.known)}")
+
+    def resolve(self, name: str, args: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """The arguments of a call in the function's own form. What is unknown stays, for the function to refuse."""
+        order = self._deprecated.get(len(args), []) if len(args) > self.most else []
+        if order and named.keys().isdisjoint(order):
+            if order[1] == "input" and isinstance(args[0], Tensor):  # of a method, whose tensor comes first
+                args = (args[1], args[0], *args[2:])
+            scalars = ", ".join(each for each in order if each in ("alpha", "beta", "value"))
+            warn_caller(f"{name}({', '.join(order)}) is deprecated; pass {scalars} by keyword")
+            args, named = (), dict(zip(order, args, strict=True)) | named
+        renamed = {}
+        for given, value in named.items():
+            other = self.aliases.get(given) or NUMPY_NAMES.get(given, given)
+            takes = other in self.known or other == self.variadic
+            target = other if given not in self.known and takes and other not in named else given
+            if target == self.variadic:
+                args = (*args, value)
+            else:
+                renamed[target] = value
+        return args, renamed
+
+
+def overloaded(**aliases: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add other names for the arguments of a function that is neither an op nor a composite."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        overloads = Overloads(inspect.signature(function).parameters.values(), aliases, ())
+
+        @functools.wraps(function)
+        def public(*args: Any, **named: Any) -> Any:
+            if named and not named.keys() <= overloads.known:
+                args, named = overloads.resolve(function.__name__, args, named)
+            return function(*args, **named)
+
+        public.overloads = overloads  # type: ignore[attr-defined]
+        return public
+
+    return declare

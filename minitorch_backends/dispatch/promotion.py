@@ -1,0 +1,130 @@
+"""Operands: what users give for the inputs of an op, as arrays of the type in which it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..tensor.casting import converted
+from ..tensor.dtypes import INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
+from ..tensor.tensor import Tensor, as_array, not_a_tensor
+
+__all__ = ["CATEGORIES", "EVERY_CATEGORY", "array_of", "arrays_of", "common"]
+
+_ndarray = np.ndarray
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+EVERY_CATEGORY = "bifc"
+"""The letters of the dtype categories, in the order of promotion: boolean, integer, floating, complex."""
+
+CATEGORIES = {"b": "boolean", "i": "integer", "f": "floating", "c": "complex"}
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+_HALVES = {float16, bfloat16}
+
+
+def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
+    """The inputs as arrays of the promoted type, half types widened to float32, and the half type to round to (or
+    None).
+    """
+    if (plain := _plain(op, values)) is not None:
+        return plain, None
+    if op.promote and not op.listed and op.only_tensors is not None and not any(map(_is_array, values)):
+        raise _no_tensor(op, 0, values[0])
+    if not op.booleans and any(map(_is_boolean, values)):
+        raise RuntimeError(f"{op.called}() is not implemented for booleans; use ^, logical_not or logical_xor")
+    flags = op.promoted * len(values) if op.listed else op.promoted
+    dtype = common(op, [value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
+    arrays = [array_of(op, index, value, dtype if flags[index] else None) for index, value in enumerate(values)]
+    if op.takes != EVERY_CATEGORY:
+        _refuse_dtypes(op, arrays)
+    if not op.widen:
+        return arrays, None
+    halves = {dtype_of(array) for array in arrays if array is not None and array.dtype.itemsize == 2} & _HALVES
+    if halves:
+        arrays = [_widened(array) for array in arrays]
+    return arrays, halves.pop() if len(halves) == 1 else None
+
+
+def _plain(op: Any, values: list[Any]) -> list[np.ndarray] | None:
+    """The arrays, when all inputs are tensors of one type that needs no promotion; None asks for a closer look."""
+    arrays, dtype = [], None
+    for value in values:
+        if not isinstance(value, Tensor):
+            return None
+        array = value._array
+        if dtype is None:
+            dtype = array.dtype
+        if array.dtype is not dtype:
+            return None
+        arrays.append(array)
+    return arrays if dtype in (_FLOAT32, _FLOAT64) and "f" in op.takes else None
+
+
+def _refuse_dtypes(op: Any, arrays: list[Any]) -> None:
+    for array in arrays:
+        if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in op.takes:
+            names = ", ".join(CATEGORIES[letter] for letter in op.takes)
+            raise RuntimeError(f"{op.called}() is not implemented for {dtype_of(array)!r}; expected {names} tensors")
+
+
+def common(op: Any, values: list[Any]) -> DType | None:
+    """The type to which torch promotes these operands, or None when none of them is one."""
+    groups: tuple[list[DType], ...] = ([], [], [])
+    for value in values:
+        if isinstance(value, (Tensor, _ndarray)):
+            array = as_array(value)
+            groups[array.ndim == 0].append(dtype_of(array))
+        elif isinstance(value, _NUMBERS):
+            groups[2].append(scalar_dtype(value))
+    dtype = result_dtype(*map(tuple, groups))
+    return default_floating(dtype) if op.promote == "float" and dtype is not None else dtype
+
+
+def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray | None:
+    """One input as an array, of `dtype` if there is one; None for an optional input that is absent."""
+    if isinstance(value, Tensor):
+        array = value._array
+    elif type(value) is _ndarray:
+        array = value
+    elif dtype is not None and isinstance(value, _NUMBERS) and not op.must_be_tensor(index):
+        if op.scalar is not None and (dtype.category == INTEGER or op.promoted.count(True) == 1):
+            return op.scalar(value, dtype, index)
+        if dtype.category == INTEGER and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
+            if op.compares:
+                return np.asarray(float(int(value)))  # type: ignore[arg-type]
+            raise RuntimeError(f"{op.called}(): {value} has more than 64 bits; expected an integer that int64 holds")
+        return converted(np.asarray(value), _computed(op, dtype))
+    else:
+        if value is None and op.inputs[0 if op.listed else index] in op.defaults:
+            return None
+        raise _no_tensor(op, index, value)
+    if dtype is None or array.dtype is dtype.dtype:
+        return array
+    return converted(array, dtype.dtype if array.ndim else _computed(op, dtype))
+
+
+def _no_tensor(op: Any, index: int, value: Any) -> TypeError:
+    name, expected = op.inputs[0 if op.listed else index], "a Tensor or a number"
+    if isinstance(value, _NUMBERS) or op.must_be_tensor(index):
+        expected = "a Tensor"
+    return not_a_tensor(op.called, name, value, expected)
+
+
+def _computed(op: Any, dtype: DType) -> np.dtype:
+    """The type of numbers, and tensors without dimensions, that meet operands of `dtype`."""
+    return _FLOAT32 if op.widen and dtype in _HALVES and not op.rounds else dtype.dtype
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, _ndarray))
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value._array.dtype.kind == "b")
+
+
+def _widened(array: Any) -> Any:
+    return converted(array, _FLOAT32) if array is not None and dtype_of(array) in _HALVES else array

@@ -1,0 +1,104 @@
+"""Attention composed of ops: with dropout, and where gradients are differentiated again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...flags import current
+from ...tensor.tensor import Tensor, adopt
+from ..elementwise.dropout import dropout
+from ..matmul.matmul import matmul
+
+__all__: list[str] = []  # none of its functions is of the package
+
+
+def _groups(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
+    """With the heads that share keys in a dimension of their own, where there are such."""
+    heads, groups = (each.shape[-3] if each.ndim > 2 else 1 for each in (query, key))
+    if heads == groups or groups == 1:
+        return query, key, value, mask
+    sizes = groups, heads // groups
+    if mask is not None and mask.ndim > 2:
+        mask = mask.unflatten(-3, sizes) if mask.shape[-3] > 1 else mask.unsqueeze(-3)
+    return query.unflatten(-3, sizes), key.unsqueeze(-3), value.unsqueeze(-3), mask
+
+
+def _weights(query: Tensor, key: Tensor, mask: Tensor | None, scale: float, causal: bool, precision: Any) -> Tensor:
+    """softmax(scale * query @ key.mT + mask), with rows of zeros where no key is visible. All have groups."""
+    root = math.sqrt(abs(scale))
+    scores = matmul(query * math.copysign(root, scale), (key * root).mT, precision=precision)
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        scores = scores.masked_fill(adopt(np.tri(*scores.shape[-2:]) == 0), -math.inf)
+    return scores.softmax(-1) if mask is None else masked_softmax(scores)
+
+
+def masked_softmax(scores: Tensor) -> Tensor:
+    """The softmax along the last dimension, with rows of zeros in place of NaN where all scores are -inf."""
+    if not scores.shape[-1]:
+        return scores
+    largest = scores.detach().amax(-1, keepdim=True)
+    exponentials = (scores - largest.masked_fill(largest == -math.inf, 0)).exp()
+    total = exponentials.sum(-1, keepdim=True)
+    return exponentials / total.masked_fill(total == 0, 1)
+
+
+def _widened(*tensors: Tensor | None) -> list[Any]:
+    """Half tensors as float32, unless the flag lets products of halves be summed in halves."""
+    keep = current().read("cuda.fp16_bf16_reduction_math_sdp")
+    return [
+        each.float() if each is not None and each._array.dtype.itemsize == 2 and not keep else each for each in tensors
+    ]
+
+
+def composed(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+    dropout_p: float,
+    precision: str | None,
+) -> Tensor:
+    """Attention in ops, each of which has its gradients."""
+    dtype, shape = query.dtype, query.shape[:-2]
+    query, key, value, mask = _widened(query, key, value, mask)
+    query, key, value, mask = _groups(query, key, value, mask)
+    weights = dropout(_weights(query, key, mask, scale, causal, precision), dropout_p)
+    out = matmul(weights, value, precision=precision).to(dtype)
+    return out if out.ndim == len(shape) + 2 or not shape else out.reshape(*shape, *out.shape[-2:])
+
+
+def gradients(
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    causal: bool,
+    precision: str | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of a fused kernel, whose operands are 4-D, in ops: what they are is differentiated again."""
+    dtypes, shapes = [each.dtype for each in (query, key, value)], [each.shape for each in (query, key, value)]
+    g, query, key, value, mask = _widened(g, query, key, value, mask)
+    query, key, value, mask = _groups(query, key, value, mask)
+    g = g.reshape(*query.shape[:-1], g.shape[-1])
+    weights = _weights(query, key, mask, scale, causal, precision)
+    slopes = matmul(g, value.mT, precision=precision)
+    slopes = weights * (slopes - (slopes * weights).sum(-1, keepdim=True)) * scale
+    grads = [
+        matmul(slopes, key, precision=precision),
+        matmul(slopes.mT, query, precision=precision),
+        matmul(weights.mT, g, precision=precision),
+    ]
+    summed = [grads[0].reshape(shapes[0])]
+    for grad, shape in zip(grads[1:], shapes[1:], strict=True):
+        summed.append(grad.sum_to_size(*shape) if grad.ndim == 4 else grad.sum(-3).reshape(shape))
+    first, second, third = (grad.to(dtype) for grad, dtype in zip(summed, dtypes, strict=True))
+    return first, second, third

@@ -1,0 +1,342 @@
+"""Scaled dot product attention: which kernel runs it, and its gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...autograd.function import Function
+from ...autograd.modes import derives, is_grad_enabled, no_grad
+from ...backends import precision_policy
+from ...backends.attention import SWITCHES, SDPAParams, selected
+from ...backends.precision_policy import chosen, recorded
+from ...dispatch import instrumentation
+from ...dispatch.call_errors import refuse_other_than_bool
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...flags import current
+from ...kernels import registry
+from ...kernels.attention import attention as kernel
+from ...kernels.attention import attention_gradient as gradient_kernel
+from ...kernels.reasons import because
+from ...kernels.registry import ArraySpec, Refused
+from ...kernels.shapes import broadcast_shapes
+from ...tensor.dtypes import FLOATING, dtype_of
+from ...tensor.tensor import Tensor, adopt, kind_of
+from ..matmul.dispatch import EXACT
+from .composed import composed, gradients
+
+__all__ = ["scaled_dot_product_attention"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _samples() -> Iterator[Sample]:
+    q, k, v = (between(-1, 1, 1, 2, 3, 4, seed=seed) for seed in range(3))
+    yield sample(q, k, v)
+    yield sample(q, k, v, is_causal=True)
+    yield sample(q, k, v, between(-1, 1, 3, 3, seed=3), scale=0.3)
+    yield sample(q[0], k[0], v[0])
+    yield sample(q[0, 0], k[0, 0, :2], v[0, 0, :2, :3])
+    yield sample(
+        q.transpose(0, 1, 3, 2), k.transpose(0, 1, 3, 2)[:, :1], v.transpose(0, 1, 3, 2)[:, :1], enable_gqa=True
+    )
+    yield sample(q[0], np.stack([k, v])[:, 0, :1], v[0, :1], enable_gqa=True)
+    yield sample(q[:, :, :0], k, v)
+
+
+def _reference(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    attn_mask: np.ndarray | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> np.ndarray:
+    if enable_gqa:
+        key, value = (np.repeat(each, query.shape[-3] // each.shape[-3], -3) for each in (key, value))
+    scores = query @ np.swapaxes(key, -1, -2) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e300))
+    return weights / weights.sum(-1, keepdims=True) @ value
+
+
+@composite(method=False, takes="f", stateful=True, product="matmul", reference=_reference, samples=_samples)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(scale * query @ key.mT + attn_mask) @ value.
+
+    query: (..., L, E); key: (..., S, E); value: (..., S, Ev); the result is (..., L, Ev).
+    attn_mask: broadcasts to (..., L, S); added to the scores, of query's dtype or brought to it from float32; or of
+    bools, False for what is not looked at. A row that looks at nothing gives zeros. `is_causal` lets row i look at
+    columns 0 to i. `scale` is 1 / sqrt(E) by default.
+    `dropout_p` drops weights always; pass 0 outside training. With `enable_gqa`, heads of query (dimension -3) may be a
+    multiple of those of key and value.
+
+    `backends.cuda.enable_flash_sdp` and its companions, and `nn.attention.sdpa_kernel`, say which kernels may run;
+    `explain.why("scaled_dot_product_attention", ...)` which one does, and why not the others. Gradients of the fused
+    kernels are differentiated again through the plain one.
+
+    Raises RuntimeError for sizes and dtypes that do not meet, a mask besides `is_causal`, and where no kernel may run;
+    TypeError for what is no Tensor.
+    """
+    scale = None if scale is None else float(scale)
+    if dropout_p == 0:
+        out = _straight(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        if out is not None:
+            return out
+    given: tuple[Any, ...] = (query, key, value)
+    if not all(isinstance(each, Tensor) for each in given):
+        found = ", ".join(kind_of(each) for each in given)
+        raise TypeError(f"query, key and value must be Tensors, but they are {found}; convert arrays by from_numpy()")
+    own = 3 if enable_gqa else 2
+    if not query.shape[:-own] == key.shape[:-own] == value.shape[:-own]:
+        query = _in_common_batch(query, key, value, own)
+    if attn_mask is not None and attn_mask._array.dtype == _FLOAT32:
+        attn_mask = attn_mask.to(query.dtype)
+    known = None
+    if dropout_p == 0 and instrumentation.duals is None and not precision_policy.in_backward():
+        known = _known(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+    else:
+        _check(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+    if attn_mask is not None and attn_mask._array.dtype == bool:
+        attn_mask = adopt(_added(attn_mask._array, query._array.dtype))
+    inputs = (query, key, value, *([] if attn_mask is None else [attn_mask]))
+    needs_gradient = is_grad_enabled() and any(each.requires_grad for each in inputs)
+    if known and not needs_gradient:
+        options = {"prefer": known.name, "decided_by": known.decided_by, **known.keywords}
+        return adopt(kernel(*[each._array for each in inputs], **options)[0])
+    scale = _scale(query, scale)
+    params = SDPAParams(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale)
+    name = known.name if known else selected(params)
+    if instrumentation.duals is not None or (name == "math" and (dropout_p > 0 or needs_gradient)):
+        return composed(query, key, value, attn_mask, scale, is_causal, dropout_p, None)
+    if not needs_gradient:
+        arrays = tuple(each._array for each in inputs)
+        return adopt(_run(name, arrays, scale, is_causal, None)[0])
+    kept = recorded({"precision": None}, "matmul")["precision"]
+    return _Fused.apply(query, key, value, attn_mask, name, scale, is_causal, kept)
+
+
+def _in_common_batch(query: Tensor, key: Tensor, value: Tensor, own: int) -> Tensor:
+    """The query, all but its `own` last dimensions expanded to the batch of the result; those that do not broadcast
+    stay for `_check` to refuse."""
+    try:
+        batch = broadcast_shapes(*(each.shape[:-own] for each in (query, key, value)))
+    except ValueError:
+        return query
+    return query.expand(*batch, *query.shape[-own:]) if query.ndim >= own else query
+
+
+def _added(mask: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """What is added to scores for a mask of booleans, false for what is not looked at."""
+    return np.where(mask, dtype.type(0), dtype.type(-np.inf))
+
+
+class _Known(NamedTuple):
+    """What flags and shapes say of a call without dropout: which kernel, its keywords, who decided, and the
+    function of the arrays that the kernel runs while nobody observes it."""
+
+    name: str
+    keywords: dict[str, Any]
+    decided_by: str
+    run: Callable[..., Any] | None
+
+
+_KNOWN = "attention"
+_KNOWN_AT_MOST = 4096
+"""Signatures that one state of the flags remembers."""
+
+
+def _straight(
+    query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool
+) -> Tensor | None:
+    """The result of a call without dropout of which nothing is recorded and whose signature is known; None where there
+    is more to do."""
+    if registry.observing or instrumentation.duals is not None or precision_policy.in_backward():
+        return None
+    if not type(query) is type(key) is type(value) is Tensor:
+        return None
+    if query._node is not None or key._node is not None or value._node is not None:
+        return None
+    if mask is not None and (type(mask) is not Tensor or mask._node is not None):
+        return None
+    known = current().derived.get(_KNOWN)
+    found = known and known.get(_signature(query, key, value, mask, causal, scale, gqa))
+    if not found or found.run is None:
+        return None
+    arrays = [query._array, key._array, value._array]
+    if mask is not None:
+        arrays.append(mask._array if mask._array.dtype != bool else _added(mask._array, arrays[0].dtype))
+    try:
+        return adopt(found.run(*arrays)[0])
+    except Refused:  # which the general way finds again, and goes on from there
+        return None
+
+
+def _signature(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
+) -> tuple:
+    q, k, v = query._array, key._array, value._array
+    added = None if mask is None else (mask._array.shape, mask._array.dtype, mask.requires_grad)
+    return q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, added, causal, scale, gqa
+
+
+def _known(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
+) -> _Known:
+    """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
+    known = current().derived.setdefault(_KNOWN, {})
+    signature = _signature(query, key, value, mask, causal, scale, gqa)
+    found = known.get(signature)
+    if found is None:
+        _check(query, key, value, mask, 0.0, causal, gqa)
+        name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
+        dtype = query._array.dtype
+        keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
+        specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]
+        run = kernel.first(*specs, prefer=name, **keywords)
+        found = _Known(name, keywords, decided_by, run)
+        if len(known) < _KNOWN_AT_MOST:
+            known[signature] = found
+    return found
+
+
+def _scale(query: Tensor, scale: float | None) -> float:
+    shape = query.shape
+    return 1 / math.sqrt(shape[-1] if shape and shape[-1] else 1) if scale is None else float(scale)
+
+
+def _check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    enable_gqa: bool,
+) -> None:
+    for name, switch in (("is_causal", is_causal), ("enable_gqa", enable_gqa)):
+        refuse_other_than_bool("scaled_dot_product_attention", name, switch)
+    shapes = ", ".join(str(list(each.shape)) for each in (query, key, value))
+    if mask is not None and is_causal:
+        raise RuntimeError("Explicit attn_mask should not be set when is_causal=True; pass one of the two")
+    least = 3 if enable_gqa else 2
+    if min(query.ndim, key.ndim, value.ndim) < least:
+        raise RuntimeError(f"query, key and value must be at least {least}-D, and their shapes are {shapes}")
+    if query.dtype.category != FLOATING:
+        raise RuntimeError(
+            f"scaled_dot_product_attention() is not implemented for {query.dtype!r}; expected floating tensors"
+        )
+    if not query.dtype == key.dtype == value.dtype:
+        found = ", ".join(repr(each.dtype) for each in (query, key, value))
+        raise RuntimeError(f"expected query, key and value to have one floating dtype, but got {found}")
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(f"dropout_p has to be between 0 and 1, but got {dropout_p}")
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"query, key and value of shapes {shapes} do not meet; expected (..., L, E), (..., S, E) and (..., S, Ev)"
+        )
+    if mask is not None and mask._array.dtype not in (np.dtype(bool), query._array.dtype):
+        raise RuntimeError(
+            f"expected attn_mask of dtype bool, float32 or that of query, {query.dtype!r}, but got "
+            f"{dtype_of(mask._array)!r}"
+        )
+    leading = [each.shape[:-2] for each in (query, key, value)]
+    if enable_gqa:
+        heads = [each.shape[-3] for each in (query, key, value)]
+        if heads[1] != heads[2] or not heads[1] or heads[0] % heads[1]:
+            raise RuntimeError(
+                "with enable_gqa, heads of query must be a multiple of those of key and value, and they are "
+                f"{heads[0]}, {heads[1]} and {heads[2]}"
+            )
+        leading = [each[:-1] for each in leading]
+    try:
+        batch = broadcast_shapes(*leading)
+        if mask is not None:
+            heads_of_query = query.shape[-3:-2] if enable_gqa else ()
+            np.broadcast_to(mask._array, (*batch, *heads_of_query, query.shape[-2], key.shape[-2]))
+    except ValueError:
+        of_mask = "" if mask is None else f", with attn_mask {list(mask.shape)}"
+        raise RuntimeError(f"query, key and value of shapes {shapes}{of_mask} do not broadcast") from None
+
+
+def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
+    """The kernel's keywords as the flags have them, and who decided the precision."""
+    state, choice = current(), EXACT
+    keywords: dict[str, Any] = {"scale": scale}
+    if dtype == _FLOAT32:
+        choice = chosen(precision, "matmul")
+        if choice.precision != "ieee":
+            keywords["precision"] = choice.precision
+        if choice.precision == "tf32":
+            keywords["rounding"] = state.read("tf32_rounding")
+    elif dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
+        keywords["halves"] = True
+    if causal:
+        keywords["causal"] = True
+    off = tuple(kernel for kernel, switch in SWITCHES.items() if not state.read(switch))
+    if off:
+        keywords["off"] = off
+    return keywords, choice.decided_by
+
+
+def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:
+    """Call the kernel, or that of the gradients where `saved` is (out, statistics, g), as the flags have it."""
+    keywords, decided_by = _options(arrays[0].dtype, scale, causal, precision)
+    if saved:
+        return gradient_kernel(*arrays[:3], *saved, *arrays[3:], prefer=name, decided_by=decided_by, **keywords)
+    return kernel(*arrays, prefer=name, decided_by=decided_by, **keywords)
+
+
+class _Fused(Function):
+    """A fused kernel; its gradients come from one too, unless they are to be differentiated again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        name: str,
+        scale: float,
+        causal: bool,
+        precision: str | None,
+    ) -> Tensor:
+        arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
+        out, statistics = _run(name, arrays, scale, causal, None)
+        result = adopt(out)
+        ctx.save_for_backward(query, key, value, mask, result)
+        ctx.call = name, scale, causal, precision, statistics
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple:
+        query, key, value, mask, out = ctx.saved_tensors
+        name, scale, causal, precision, statistics = ctx.call
+        if derives():
+            with because(f"gradients of {name} attention that are differentiated again are math's"):
+                grads = gradients(g, query, key, value, mask, scale, causal, precision)
+        else:
+            with no_grad():
+                arrays = tuple(each._array for each in (query, key, value, mask) if each is not None)
+                saved = out._array, statistics, g._array
+                dq, dk, dv = _run(name, arrays, scale, causal, precision, *saved)
+                grads = adopt(dq), adopt(dk), adopt(dv)
+        return (*grads, None, None, None, None, None)

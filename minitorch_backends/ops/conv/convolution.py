@@ -1,0 +1,343 @@
+"""The three ops of convolution, whose gradients are each other, and how the flags have their kernels called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backends.precision_policy import precision_of
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
+from ...flags import State, current
+from ...kernels.conv import (
+    KERNELS,
+    benchmark_cache,
+    conv,
+    conv_input_gradient,
+    conv_weight_gradient,
+)
+from ...kernels.conv.apart import Apart
+from ...kernels.conv.shapes import empty_output, is_channels_last, output_size, require
+from ...kernels.conv.shapes import steps as steps_of
+from ...kernels.fft.contract import DEFAULT_PLANS
+from ...kernels.registry import Kernel, planning
+from ...tensor.tensor import Tensor
+from ..matmul.dispatch import EXACT, WITH_PRECISION, choice_of
+
+__all__ = ["convolution", "convolution_input_gradient", "convolution_weight_gradient", "run"]
+
+Sizes = tuple[int, ...]
+
+_TRANSFORMS = ("winograd2", "winograd4", "fft")
+"""The algorithms that NNPACK has in torch."""
+
+
+# Flags
+
+
+class Steering(NamedTuple):
+    """What the flags of a state say about algorithms."""
+
+    keywords: dict[str, Any]
+    """`without`, `workspace_limit` and `plans` of the kernels."""
+    depthwise: bool
+    """Whether depthwise convolutions prefer the algorithm made for them."""
+    timed: int | None
+    """How many algorithms are timed on a first call, 0 for all of them; None does not time."""
+
+
+def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **keywords: Any) -> np.ndarray:
+    """One of the three kernels at the precision of the call, by the algorithm that the flags in force ask for."""
+    if not arrays[0].shape[0]:
+        return _of_no_images(kernel, *arrays, **keywords)
+    state = current()
+    steering: Steering = state.derived.get("convolutions") or _steer(state)
+    keywords |= steering.keywords
+    decided_by = EXACT.decided_by
+    if arrays[0].dtype in WITH_PRECISION:
+        choice = precision_of("conv") if precision is None else choice_of(precision, "conv")
+        decided_by = choice.decided_by
+        if choice.precision != "ieee":
+            keywords["precision"] = choice.precision
+        if choice.precision == "tf32" and state.read("tf32_rounding") != "rna":
+            keywords["rounding"] = state.read("tf32_rounding")
+    prefer: str | None = None
+    if steering.depthwise and _is_depthwise(kernel, arrays, keywords["groups"]):
+        prefer = "depthwise"
+    elif steering.timed is not None:
+        every = keywords | {"every": True}
+        if planning() and not benchmark_cache.knows(kernel.name, arrays, every, steering.timed):
+            decided_by += "; cudnn.benchmark = True times the algorithms first"
+        else:
+            keywords, prefer = every, benchmark_cache.fastest(kernel, arrays, every, steering.timed)
+    return kernel(*arrays, decided_by=decided_by, prefer=prefer, **keywords)
+
+
+def _of_no_images(kernel: Kernel, first: np.ndarray, second: Any, bias: Any = None, **keywords: Any) -> np.ndarray:
+    """What one of the three kernels gives for an empty batch, by no algorithm at all."""
+    require(kernel.name, first, second, bias, **keywords)
+    if kernel is conv_weight_gradient:
+        channels = first.shape[1] // keywords["groups"]
+        return np.zeros((second.shape[1], channels, *keywords["kernel_size"]), first.dtype)
+    if kernel is conv_input_gradient:
+        channels, size = second.shape[1] * keywords["groups"], keywords["input_size"]
+    else:
+        at = steps_of(second.ndim - 2, *(keywords[name] for name in ("stride", "padding", "dilation")))
+        channels, size = second.shape[0], output_size(first.shape[2:], second.shape[2:], at)
+    return empty_output((0, channels, *size), first.dtype, is_channels_last(first))
+
+
+def _is_depthwise(kernel: Kernel, arrays: tuple[np.ndarray, ...], groups: int) -> bool:
+    """Whether each group has one channel of the input."""
+    channels = arrays[0].shape[1] // groups if kernel is conv_weight_gradient else arrays[1].shape[1]
+    return groups > 1 and channels == 1
+
+
+def _steer(state: State) -> Steering:
+    """What a state says about algorithms, which it then keeps."""
+    read, family = state.read, state.read("emulate")
+    without: dict[str, str] = {}
+    if read("cudnn.depthwise_kernel") == "cudnn":
+        without["depthwise"] = "cudnn.depthwise_kernel = 'cudnn'"
+    if not read("nnpack.enabled"):
+        without |= dict.fromkeys(_TRANSFORMS, "nnpack.enabled = False")
+    fixed = _deterministic(state)
+    for backend, others in (("cudnn", (None, "cuda")), ("mkldnn", (None, "mkldnn"))):
+        if family in others and not read(f"{backend}.enabled"):
+            names = {name for kernel in KERNELS for name in kernel.implementations}
+            without |= dict.fromkeys(sorted(names - {"explicit"}), f"{backend}.enabled = False")
+    keywords: dict[str, Any] = {"without": tuple(without.items())} if without else {}
+    if read("workspace_limit") is not None:
+        keywords["workspace_limit"] = read("workspace_limit")
+    if read("cuda.cufft_plan_cache.max_size") != DEFAULT_PLANS:
+        keywords["plans"] = read("cuda.cufft_plan_cache.max_size")
+    timed = (read("cudnn.benchmark_limit") or 0) if read("cudnn.benchmark") and fixed is None else None
+    steering = Steering(keywords, read("cudnn.depthwise_kernel") == "native", timed)
+    state.derived["convolutions"] = steering
+    return steering
+
+
+def _deterministic(state: State) -> str | None:
+    """The flag that asks for the same bits whatever the number of threads, as text, or None."""
+    if state.read("cudnn.deterministic"):
+        return "cudnn.deterministic = True"
+    mode = state.read("deterministic_algorithms")
+    return None if mode == "default" else f"deterministic_algorithms = {mode!r}"
+
+
+# Gradients: each op is linear in both inputs, and its transpose in either is another of the three.
+
+
+def _of_bias(g: Tensor) -> Tensor:
+    return g.sum((0, *range(2, g.ndim)))
+
+
+def _conj(x: Tensor) -> Tensor:
+    return x.conj() if x._array.dtype.kind == "c" else x
+
+
+def _to_input(
+    g: Tensor, weight: Tensor, input_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
+    precision: str | None,
+) -> Tensor:  # fmt: skip
+    return convolution_input_gradient(
+        g, _conj(weight), input_shape[2:], stride, padding, dilation, groups, precision=precision
+    )
+
+
+def _to_weight(
+    g: Tensor, input: Tensor, weight_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
+    precision: str | None,
+) -> Tensor:  # fmt: skip
+    return convolution_weight_gradient(
+        _conj(input), g, weight_shape[2:], stride, padding, dilation, groups, precision=precision
+    )
+
+
+def _gradient_to_output(
+    g: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, precision: str | None
+) -> Tensor:
+    return convolution(g, _conj(weight), None, stride, padding, dilation, groups, precision=precision)
+
+
+def _gradient_to_weight(
+    g: Tensor, grad_output: Tensor, weight_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
+    precision: str | None,
+) -> Tensor:  # fmt: skip
+    return convolution_weight_gradient(
+        g, _conj(grad_output), weight_shape[2:], stride, padding, dilation, groups, precision=precision
+    )
+
+
+def _kernel_to_input(
+    g: Tensor, grad_output: Tensor, input_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
+    precision: str | None,
+) -> Tensor:  # fmt: skip
+    return convolution_input_gradient(
+        _conj(grad_output), g, input_shape[2:], stride, padding, dilation, groups, precision=precision
+    )
+
+
+def _kernel_to_output(
+    g: Tensor, input: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, precision: str | None
+) -> Tensor:
+    return convolution(_conj(input), g, None, stride, padding, dilation, groups, precision=precision)
+
+
+# Samples
+
+_STEPS: tuple[tuple[int, Sizes, Sizes, Sizes, Sizes, Sizes, int], ...] = (
+    (2, (7,), (3,), (2,), (1,), (1,), 1),
+    (1, (5, 6), (2, 3), (1, 2), (0, 1), (2, 1), 1),
+    (2, (4, 5), (3, 2), (1, 1), (1, 0), (1, 1), 2),
+    (1, (5, 4), (3, 3), (2, 1), (2, 2), (1, 2), 4),
+    (1, (3, 4, 3), (2, 2, 2), (1, 2, 1), (0, 1, 1), (1, 1, 2), 1),
+    (0, (4, 4), (2, 2), (1, 1), (0, 0), (1, 1), 1),
+)
+"""Images, sizes, kernel, stride, padding, dilation and groups."""
+
+
+def _calls() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, tuple]]:
+    """For each of `_STEPS` the input, the weight, a gradient of the output, and the other arguments."""
+    for images, size, kernel, stride, padding, dilation, groups in _STEPS:
+        x = between(-1, 1, images, 4, *size)
+        weight = between(-1, 1, 4, 4 // groups, *kernel, seed=1)
+        steps = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        g = between(-1, 1, *conv.reference(x, weight, **steps).shape, seed=2)
+        yield x, weight, g, (stride, padding, dilation, groups)
+
+
+def _conv_samples() -> Iterator[Sample]:
+    for number, (x, weight, _, steps) in enumerate(_calls()):
+        yield sample(x, weight, between(-1, 1, 4, seed=3) if number % 2 else None, *steps)
+    x, weight = between(-1, 1, 2, 10, 5, 3)[:, ::2].transpose(0, 3, 1, 2), between(-1, 1, 2, 3, 2, 2)[:, :, ::-1]
+    yield sample(x, weight, None, (1, 1), (1, 0), (1, 1), 1)
+
+
+def _input_gradient_samples() -> Iterator[Sample]:
+    for x, weight, g, steps in _calls():
+        yield sample(g, weight, x.shape[2:], *steps)
+    yield sample(between(-1, 1, 1, 4, 3, 2).transpose(0, 2, 3, 1), between(-1, 1, 3, 2, 2, 2), (3, 5), (1, 1), (0, 0))
+
+
+def _weight_gradient_samples() -> Iterator[Sample]:
+    for x, weight, g, steps in _calls():
+        yield sample(x, g, weight.shape[2:], *steps)
+    x, g = between(-1, 1, 1, 4, 3, 2).transpose(0, 2, 3, 1), between(-1, 1, 1, 3, 2, 3)[..., ::-1]
+    yield sample(x, g, (1, 2), (1, 1), (0, 0))
+
+
+def _by_name(stride: Sizes, padding: Sizes, dilation: Sizes = (), groups: int = 1) -> dict[str, Any]:
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+
+def _conv_reference(input: Any, weight: Any, bias: Any, *steps: Any) -> np.ndarray:
+    return conv.reference(input, weight, bias, **_by_name(*steps))
+
+
+def _input_gradient_reference(
+    grad_output: Any,
+    weight: Any,
+    input_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (),
+    dilation: Sizes = (),
+    groups: int = 1,
+) -> np.ndarray:
+    steps = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return conv_input_gradient.reference(grad_output, weight, input_size=input_size, **steps)
+
+
+def _weight_gradient_reference(
+    input: Any,
+    grad_output: Any,
+    kernel_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (),
+    dilation: Sizes = (),
+    groups: int = 1,
+) -> np.ndarray:
+    steps = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return conv_weight_gradient.reference(input, grad_output, kernel_size=kernel_size, **steps)
+
+
+# The ops
+
+
+def _named(dims: int, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> dict[str, Any]:
+    return {**steps_of(dims, stride, padding, dilation)._asdict(), "groups": groups}
+
+
+@op(
+    method=False, takes="ifc", widen=False, warns=False, product="conv",
+    input=_to_input, weight=_to_weight, bias=_of_bias,
+    reference=_conv_reference, samples=_conv_samples,
+)  # fmt: skip
+def convolution(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Sizes = (),
+    padding: Sizes = (),
+    dilation: Sizes = (),
+    groups: int = 1,
+    *,
+    precision: str | None = None,
+):
+    """The convolution (N, O, *out) of `input` (N, C, *S) with `weight` (O, C/groups, *K), of one to three spatial
+    dimensions, for each of which `stride`, `padding` and `dilation` have a number.
+    """
+    arrays = (input, weight) if bias is None else (input, weight, bias)
+    steps = _named(weight.ndim - 2, stride, padding, dilation, groups)
+    return run(conv, *arrays, precision=precision, **steps)
+
+
+@op(
+    method=False, takes="ifc", widen=False, warns=False, product="conv",
+    grad_output=_gradient_to_output, weight=_gradient_to_weight,
+    reference=_input_gradient_reference, samples=_input_gradient_samples,
+)  # fmt: skip
+def convolution_input_gradient(
+    grad_output: Array,
+    weight: Array,
+    input_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (),
+    dilation: Sizes = (),
+    groups: int = 1,
+    *,
+    precision: str | None = None,
+):
+    """The transpose of `convolution` in its input, of spatial sizes `input_size`: a transposed convolution."""
+    steps = _named(len(input_size), stride, padding, dilation, groups)
+    if 0 in input_size:
+        return np.zeros((len(grad_output), groups * weight.shape[1], *input_size), grad_output.dtype)
+    apart = Apart.of(grad_output.shape[2:], weight.shape[2:], input_size, **steps)
+    if apart is None:
+        return run(conv_input_gradient, grad_output, weight, precision=precision, input_size=input_size, **steps)
+    steps |= {"stride": apart.stride, "padding": apart.padding}
+    out = run(conv_input_gradient, grad_output, weight, precision=precision, input_size=apart.size, **steps)
+    return apart.placed(out)
+
+
+@op(
+    method=False, takes="ifc", widen=False, warns=False, product="conv",
+    input=_kernel_to_input, grad_output=_kernel_to_output,
+    reference=_weight_gradient_reference, samples=_weight_gradient_samples,
+)  # fmt: skip
+def convolution_weight_gradient(
+    input: Array,
+    grad_output: Array,
+    kernel_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (),
+    dilation: Sizes = (),
+    groups: int = 1,
+    *,
+    precision: str | None = None,
+):
+    """The transpose of `convolution` in its weight, whose spatial sizes are `kernel_size`."""
+    steps = _named(len(kernel_size), stride, padding, dilation, groups)
+    return run(conv_weight_gradient, input, grad_output, precision=precision, kernel_size=kernel_size, **steps)

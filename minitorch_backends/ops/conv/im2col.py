@@ -1,0 +1,381 @@
+"""Sliding windows: their values as columns and back (unfold, fold), their sums, and their largest values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
+from ...kernels import pooling
+from ...kernels.conv.shapes import Steps, windows
+from ...kernels.sums import sum as sum_over
+from ...tensor.tensor import Tensor
+
+__all__ = [
+    "Pooled", "Windows", "fold_windows", "gather_flat", "largest", "pool_max", "scatter_flat", "spread_windows",
+    "sum_windows", "unfold_windows", "unpool",
+]  # fmt: skip
+
+
+class Windows(NamedTuple):
+    """Where windows lie on images of sizes `size`: tuples with one number for each spatial dimension.
+
+    `output` is how many there are; the last ones may reach beyond the padding.
+    """
+
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    output: tuple[int, ...]
+
+    def are_apart(self) -> bool:
+        """Whether no two windows see the same place."""
+        steps = zip(self.kernel, self.stride, self.dilation, strict=True)
+        return all(step > gap * (taps - 1) for taps, step, gap in steps)
+
+    def wide(self) -> tuple[int, ...]:
+        """Sizes of an image with its padding and what windows see beyond it."""
+        reach = zip(self.size, self.kernel, self.stride, self.padding, self.dilation, self.output, strict=True)
+        return tuple(max(s + 2 * p, (o - 1) * step + d * (k - 1) + 1) for s, k, step, p, d, o in reach)
+
+    def inside(self) -> Any:
+        """Where the image is in that."""
+        return (..., *(slice(pad, pad + size) for pad, size in zip(self.padding, self.size, strict=True)))
+
+    def taps(self) -> Iterator[tuple[Any, Any]]:
+        """Each place of the kernel, and what the windows have there of the padded image."""
+        for tap in itertools.product(*map(range, self.kernel)):
+            starts = [index * gap for index, gap in zip(tap, self.dilation, strict=True)]
+            places = zip(starts, self.output, self.stride, strict=True)
+            yield tap, (..., *(slice(start, start + (count - 1) * step + 1, step) for start, count, step in places))
+
+
+def _widened(x: np.ndarray, at: Windows, value: Any) -> np.ndarray:
+    """The image with `value` around it, laid out in memory as it is."""
+    if at.wide() == at.size:
+        return x
+    last = x.strides[1] == x.itemsize and x.shape[1] > 1
+    shape = (*x.shape[:2], *at.wide())
+    wide = np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), x.dtype), -1, 1) if last else np.empty(shape, x.dtype)
+    wide[...] = value
+    wide[at.inside()] = x
+    return wide
+
+
+def _inner(wide: np.ndarray, at: Windows) -> np.ndarray:
+    return wide[at.inside()]
+
+
+# Samples
+
+_AT = (
+    Windows((5, 4), (2, 3), (2, 1), (1, 1), (1, 1), (3, 4)),
+    Windows((6,), (3,), (1,), (0,), (2,), (2,)),
+    Windows((5,), (2,), (2,), (0,), (1,), (3,)),
+    Windows((3, 3, 2), (2, 1, 2), (1, 2, 1), (0, 0, 1), (1, 1, 1), (2, 2, 3)),
+)
+
+
+def _image_samples() -> Iterator[Sample]:
+    for at in _AT:
+        yield sample(between(-1, 1, 2, 3, *at.size), at)
+    yield sample(np.moveaxis(between(-1, 1, 1, *_AT[0].size, 2), -1, 1), _AT[0])
+    yield sample(between(-1, 1, 0, 3, *_AT[0].size), _AT[0])
+
+
+def _column_samples() -> Iterator[Sample]:
+    for at in _AT:
+        yield sample(between(-1, 1, 2, 3, *at.kernel, *at.output), at)
+    yield sample(between(-1, 1, 0, 3, *_AT[0].kernel, *_AT[0].output), _AT[0])
+
+
+def _output_samples() -> Iterator[Sample]:
+    for at in _AT:
+        yield sample(between(-1, 1, 2, 3, *at.output), at)
+    yield sample(between(-1, 1, 0, 3, *_AT[0].output), _AT[0])
+
+
+def _unfold_reference(input: Any, at: Windows) -> np.ndarray:
+    wide = np.zeros((*input.shape[:2], *at.wide()), input.dtype)
+    wide[at.inside()] = input
+    out = np.zeros((*input.shape[:2], *at.kernel, *at.output), input.dtype)
+    for tap, place in at.taps():
+        out[(slice(None), slice(None), *tap)] = wide[place]
+    return out
+
+
+def _fold_reference(input: Any, at: Windows) -> np.ndarray:
+    wide = np.zeros((*input.shape[:2], *at.wide()), input.dtype)
+    for tap, place in at.taps():
+        wide[place] += input[(slice(None), slice(None), *tap)]
+    return wide[at.inside()]
+
+
+def _kernel_axes(at: Windows) -> tuple[int, ...]:
+    return tuple(range(2, 2 + len(at.kernel)))
+
+
+# Linear ops: two pairs, each the transpose of the other
+
+
+@op(
+    method=False, takes="bifc", widen=False, warns=False, input=lambda g, at: fold_windows(g, at),
+    reference=_unfold_reference, samples=_image_samples,
+)  # fmt: skip
+def unfold_windows(input: Array, at: Windows):
+    """What the windows see of an image (N, C, *size), zeros around it: (N, C, *kernel, *output)."""
+    steps = Steps(at.stride, at.padding, at.dilation)
+    return windows(_widened(input, at, 0), at.kernel, at.output, steps).copy()
+
+
+_FEW = 12
+"""Numbers that float32 adds one after the other and loses at most 3 units in the last place."""
+
+
+def _summing(dtype: np.dtype, at: Windows) -> np.dtype:
+    """The dtype in which what windows have at a place is added up."""
+    if math.prod(-(-taps // step) for taps, step in zip(at.kernel, at.stride, strict=True)) <= _FEW:
+        return dtype
+    return np.result_type(dtype, np.float64) if dtype.kind in "fc" else dtype
+
+
+@op(
+    method=False, takes="ifc", warns=False, input=lambda g, at: unfold_windows(g, at),
+    reference=_fold_reference, samples=_column_samples,
+)  # fmt: skip
+def fold_windows(input: Array, at: Windows):
+    """The sum, at each place of an image (N, C, *size), of what windows (N, C, *kernel, *output) have there."""
+    wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
+    for tap, place in at.taps():
+        wide[place] += input[(slice(None), slice(None), *tap)]
+    return _inner(wide, at).astype(input.dtype, copy=False)
+
+
+@op(
+    method=False, takes="ifc", warns=False, input=lambda g, at: spread_windows(g, at),
+    reference=lambda input, at: _unfold_reference(input, at).sum(_kernel_axes(at)), samples=_image_samples,
+)  # fmt: skip
+def sum_windows(input: Array, at: Windows):
+    """The sum of each window on an image (N, C, *size), zeros around it: (N, C, *output); of integers in int64."""
+    input = input.astype(np.int64) if input.dtype.kind in "iu" else input
+    wide, total = _widened(input, at, 0), None
+    if math.prod(at.kernel) <= _FEW:
+        for _, place in at.taps():
+            total = wide[place].copy(order="K") if total is None else np.add(total, wide[place], out=total)
+        return total
+    seen = windows(wide, at.kernel, at.output, Steps(at.stride, at.padding, at.dilation))
+    if np.moveaxis(input, 1, -1).flags.c_contiguous:  # channels stay last
+        seen = np.moveaxis(seen, 1, -1)
+        return np.moveaxis(np.asarray(sum_over(seen, tuple(range(1, 1 + len(at.kernel))))), -1, 1)
+    return np.asarray(sum_over(seen, _kernel_axes(at)))
+
+
+def _spread_reference(input: Any, at: Windows) -> np.ndarray:
+    ones = (1,) * len(at.kernel)
+    columns = input.reshape(*input.shape[:2], *ones, *at.output)
+    return _fold_reference(np.broadcast_to(columns, (*input.shape[:2], *at.kernel, *at.output)), at)
+
+
+@op(
+    method=False, takes="fc", warns=False, input=lambda g, at: sum_windows(g, at),
+    reference=_spread_reference, samples=_output_samples,
+)  # fmt: skip
+def spread_windows(input: Array, at: Windows):
+    """The sum, at each place of an image (N, C, *size), of the values (N, C, *output) of the windows that see it."""
+    if input.ndim != 2 + len(at.output):
+        raise RuntimeError(f"spread_windows: expected values (N, C, *{at.output}), and got shape {list(input.shape)}")
+    wide = np.zeros((*input.shape[:2], *at.wide()), _summing(input.dtype, at))
+    for _, place in at.taps():
+        wide[place] += input
+    return _inner(wide, at).astype(input.dtype, copy=False)
+
+
+# Largest values
+
+
+class Pooled(NamedTuple):
+    """The largest value of each window, and where it is: its index in the image as one dimension."""
+
+    values: Any
+    indices: Any
+
+
+def _least(dtype: np.dtype) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+def largest(input: np.ndarray, at: Windows) -> np.ndarray:
+    """The largest value of each window; NaN where a window has one."""
+    wide, found = _widened(input, at, _least(input.dtype)), None
+    for _, place in at.taps():
+        found = wide[place].copy(order="K") if found is None else np.maximum(found, wide[place], out=found)
+    return found  # type: ignore[return-value]
+
+
+def _first_places(at: Windows) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The flat index in the image of each window's first place (which may be outside), and of a step in each tap."""
+    pitches = [math.prod(at.size[axis + 1 :]) for axis in range(len(at.size))]
+    first = np.zeros((), np.int64)
+    for count, step, pad, pitch in zip(at.output, at.stride, at.padding, pitches, strict=True):
+        first = first[..., None] + (np.arange(count) * step - pad) * pitch
+    return first, [np.int64(gap * pitch) for gap, pitch in zip(at.dilation, pitches, strict=True)]  # type: ignore[misc]
+
+
+def _first_inside(at: Windows) -> np.ndarray:
+    """The flat index in the image of each window's first place that is inside, -1 where none is."""
+    found, none = np.zeros((), np.int64), np.zeros((), bool)
+    for length, taps, step, pad, gap, count in zip(*at, strict=True):
+        starts = np.arange(count) * step - pad
+        outside = -(np.minimum(starts, 0) // gap)  # taps before the image
+        places = starts + outside * gap
+        found = found[..., None] * length + places
+        none = none[..., None] | (outside >= taps) | (places >= length)
+    return np.where(none, -1, found)
+
+
+def _pool_reference(input: Any, at: Windows) -> Pooled:
+    wide = np.full((*input.shape[:2], *at.wide()), -np.inf)
+    wide[at.inside()] = input
+    where = np.full(wide.shape, -1)
+    where[at.inside()] = np.arange(math.prod(at.size)).reshape(at.size)
+    steps = Steps(at.stride, at.padding, at.dilation)
+    count = (*input.shape[:2], math.prod(at.kernel), *at.output)
+    seen, places = (windows(x, at.kernel, at.output, steps).reshape(count) for x in (wide, where))
+    least = np.finfo(np.float64).min  # of the image, which counts before what is around it
+    best = np.expand_dims(np.where(places >= 0, np.maximum(seen, least), -np.inf).argmax(2), 2)
+    return Pooled(*(np.take_along_axis(x, best, 2)[:, :, 0].astype(d) for x, d in ((seen, input.dtype), (places, int))))
+
+
+@op(
+    method=False, takes="if", warns=False,
+    input=lambda g, indices, input_shape, at: scatter_flat(g[0], indices, input_shape[2:], at.are_apart()),
+    reference=_pool_reference, samples=_image_samples,
+)  # fmt: skip
+def pool_max(input: Array, at: Windows) -> Pooled:
+    """The largest value of each window on an image (N, C, *size), and its index, (N, C, *output) both. The first one of
+    equal values counts, and NaN above all. Windows beyond the image have the least value, and -1."""
+    if pooling.takes(input):
+        return Pooled(*pooling.largest(input, at.kernel, at.stride, at.padding, at.dilation, at.output))
+    found, first, pitches = largest(input, at), *_first_places(at)
+    wide, taps = _widened(input, at, _least(input.dtype)), list(at.taps())
+    wrong = bool(np.isnan(found).any()) if input.dtype.kind == "f" else False
+    # Of the taps that have it the first one has the highest rank: no branches, and one byte for a window.
+    rank = np.zeros_like(found, np.min_scalar_type(len(taps)))
+    for before, (_, place) in enumerate(taps):
+        here = wide[place]
+        alike = here == found
+        if wrong:
+            alike |= np.isnan(here)
+        np.maximum(rank, np.multiply(alike, len(taps) - before, dtype=rank.dtype), out=rank)
+    shifts = [0, *(sum(i * p for i, p in zip(tap, pitches, strict=True)) for tap, _ in reversed(taps))]
+    indices = first + np.array(shifts, np.int64)[rank]
+    least = found == _least(input.dtype)  # perhaps that of the padding
+    return Pooled(found, np.where(least, _first_inside(at), indices) if least.any() else indices)
+
+
+def _flat_samples() -> Iterator[Sample]:
+    for shape, count in (((2, 3, 2, 2), 9), ((1, 2, 3), 4), ((0, 3, 2, 2), 9)):
+        yield sample(between(-1, 1, *shape), np.arange(math.prod(shape)).reshape(shape) * 5 % count)
+
+
+def _scatter_samples() -> Iterator[Sample]:
+    for (grad, indices), _ in _flat_samples():
+        yield sample(grad, indices, (3, 3) if grad.ndim == 4 else (4,))
+    yield sample(between(-1, 1, 2, 1, 3), np.array([[[2, 0, -1]], [[1, 3, 2]]]), (4,), True)
+
+
+def _gather_samples() -> Iterator[Sample]:
+    for (output, indices), _ in _flat_samples():
+        yield sample(between(-1, 1, *output.shape[:2], *((3, 3) if output.ndim == 4 else (4,)), seed=1), indices)
+
+
+def _scatter_reference(input: Any, indices: Any, size: Sequence[int], apart: bool = False) -> np.ndarray:
+    out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
+    for place in np.ndindex(*input.shape):
+        if indices[place] >= 0:
+            out[place[0], place[1], indices[place]] += input[place]
+    return out.reshape(*input.shape[:2], *size)
+
+
+def _images(indices: np.ndarray, count: int) -> np.ndarray:
+    """Indices in one image of `count` values as indices in all images."""
+    rows = np.arange(math.prod(indices.shape[:2])).reshape(*indices.shape[:2], *(1,) * (indices.ndim - 2))
+    return indices + rows * count
+
+
+@op(
+    method=False, takes="ifc", warns=False,
+    input=lambda g, indices: gather_flat(g, indices),
+    reference=_scatter_reference, samples=_scatter_samples,
+)  # fmt: skip
+def scatter_flat(input: Array, indices: Array, size: Sequence[int], apart: bool = False):
+    """Images (N, C, *size) of zeros, to which each value is added at its index in the image as one dimension; nowhere
+    at -1. `apart` says that no index comes twice in an image."""
+    count, images = math.prod(size), input.shape[0] * input.shape[1]
+    if pooling.takes(input):
+        return pooling.add_at(input, indices, count).reshape(*input.shape[:2], *size)
+    places, values = _images(indices, count).ravel(), input.ravel()
+    if indices.min(initial=0) < 0:
+        inside = indices.ravel() >= 0
+        places, values = places[inside], values[inside]
+    if apart:
+        out = np.zeros(images * count, input.dtype)
+        out[places] = values
+    elif input.dtype.kind == "f":
+        out = np.bincount(places, weights=values, minlength=images * count)
+    else:
+        out = np.zeros(images * count, input.dtype)
+        np.add.at(out, places, values)
+    return out.reshape(*input.shape[:2], *size).astype(input.dtype, copy=False)
+
+
+def _gather_reference(input: Any, indices: Any) -> np.ndarray:
+    flat = input.reshape(*input.shape[:2], math.prod(input.shape[2:]))
+    places = indices.reshape(*indices.shape[:2], math.prod(indices.shape[2:]))
+    return np.where(indices >= 0, np.take_along_axis(flat, places, 2).reshape(indices.shape), 0).astype(input.dtype)
+
+
+@op(
+    method=False, widen=False, warns=False,
+    input=lambda g, indices, input_shape: scatter_flat(g, indices, input_shape[2:]),
+    reference=_gather_reference, samples=_gather_samples,
+)  # fmt: skip
+def gather_flat(input: Array, indices: Array):
+    """The values of images (N, C, *size) at indices in each image as one dimension; 0 at -1."""
+    return _gather_reference(input, indices)
+
+
+def _unpool_reference(input: Any, indices: Any, size: Sequence[int]) -> np.ndarray:
+    out = np.zeros((*input.shape[:2], math.prod(size)), input.dtype)
+    for place in np.ndindex(*input.shape):
+        out[place[0], place[1], indices[place]] = input[place]
+    return out.reshape(*input.shape[:2], *size)
+
+
+def _unpool_samples() -> Iterator[Sample]:
+    for shape, size in (((2, 3, 2, 2), (3, 3)), ((1, 2, 3), (4,)), ((0, 3, 2, 2), (3, 3))):
+        order = np.random.default_rng(0).permutation(math.prod(size))[: math.prod(shape[2:])]
+        yield sample(between(-1, 1, *shape), np.broadcast_to(order.reshape(shape[2:]), shape).copy(), size)
+
+
+def _of_unpool(g: Tensor, indices: Tensor) -> Tensor:
+    return gather_flat(g, indices)
+
+
+@op(
+    method=False, widen=False, warns=False, input=_of_unpool, reference=_unpool_reference,
+    samples=_unpool_samples,
+)  # fmt: skip
+def unpool(input: Array, indices: Array, size: Sequence[int]):
+    """Images (N, C, *size) of zeros, in which each value is put at its index in the image as one dimension."""
+    count = math.prod(size)
+    out = np.zeros(input.shape[0] * input.shape[1] * count, input.dtype)
+    out[_images(indices, count).ravel()] = input.ravel()
+    return out.reshape(*input.shape[:2], *size)

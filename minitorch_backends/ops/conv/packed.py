@@ -1,0 +1,97 @@
+"""The weight that a convolution keeps packed for inference, and the bias and ReLU that are done while it stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...autograd.versions import writes
+from ...kernels.conv import Kept
+from ...kernels.conv import conv as kernel
+from ...kernels.conv import conv_input_gradient as transposed_kernel
+from ...kernels.conv.shapes import output_size, steps
+from ...tensor.tensor import Tensor, adopt
+from . import functions
+from .convolution import run
+from .functions import numbers
+
+__all__ = ["PackedConvolution"]
+
+_FUNCTIONS = (functions.conv1d, functions.conv2d, functions.conv3d)
+_TRANSPOSED = (functions.conv_transpose1d, functions.conv_transpose2d, functions.conv_transpose3d)
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _legal(x: np.ndarray, w: np.ndarray, stride: Any, dilation: Any, padding: Any) -> bool:
+    """Whether these are sizes and steps of a convolution; the functions say what is wrong with others."""
+    return 0 not in x.shape[1:] and w.size > 0 and min(*stride, *dilation) > 0 and min(padding) >= 0
+
+
+class PackedConvolution:
+    """A convolution's weight with its packed forms, kept while its memory and its version are the same.
+
+    Inference with fixed weights pays for packing once for each precision. In-place operations on the weight are noticed
+    through `weight.data` too; writes into the array behind the engine's back are not.
+    """
+
+    __slots__ = ("_kept", "_source", "_version")
+
+    def __init__(self) -> None:
+        self._source: np.ndarray | None = None
+        self._version: tuple[int, int] | None = None
+        self._kept: Any = None
+
+    def __reduce__(self) -> tuple:
+        return PackedConvolution, ()
+
+    def conv(
+        self, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
+        groups: int, relu: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """The convolution where nothing is recorded, from the packed weight; `relu` gives max(result, 0)."""
+        x, w = input._array, weight._array
+        fits = (
+            x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and not isinstance(padding, str)
+        ) and x.shape[1] == w.shape[1] * groups  # fmt: skip
+        if fits:
+            at = steps(dims, *(numbers("conv", "steps", each, dims) for each in (stride, padding, dilation)))
+            legal = _legal(x, w, at.stride, at.dilation, at.padding)
+            fits = legal and min(output_size(x.shape[2:], w.shape[2:], at)) > 0
+        if not fits or (bias is not None and bias._array.dtype is not _FLOAT32):
+            result = _FUNCTIONS[dims - 1](input, weight, bias, stride, padding, dilation, groups)
+            return result.relu() if relu else result
+        kept = self._of(weight)
+        arrays = (x, kept) if bias is None else (x, kept, bias._array)
+        options: dict[str, Any] = {"relu": True} if relu else {}
+        return adopt(run(kernel, *arrays, **at._asdict(), groups=groups, **options))
+
+    def conv_transposed(
+        self, dims: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...],
+        padding: tuple[int, ...], output_padding: tuple[int, ...], groups: int, dilation: tuple[int, ...],
+    ) -> Tensor:  # fmt: skip
+        """The transposed convolution where nothing is recorded, from the packed weight."""
+        x, w = input._array, weight._array
+        fits = x.ndim == dims + 2 and x.dtype is _FLOAT32 and w.dtype is _FLOAT32 and x.shape[1] == w.shape[0]
+        fits = fits and all(more < step for more, step in zip(output_padding, stride, strict=True)) and x.size > 0
+        fits = fits and _legal(x, w, stride, dilation, (*padding, *output_padding))
+        size = tuple(
+            (length - 1) * s - 2 * p + d * (taps - 1) + more + 1
+            for length, taps, s, p, d, more in zip(
+                x.shape[-dims:], w.shape[2:], stride, padding, dilation, output_padding, strict=True
+            )
+        )
+        if not fits or min(size) < 1 or (bias is not None and bias._array.dtype is not _FLOAT32):
+            return _TRANSPOSED[dims - 1](input, weight, bias, stride, padding, output_padding, groups, dilation)
+        at: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        result = run(transposed_kernel, x, self._of(weight), input_size=size, **at)
+        if bias is not None:
+            result += bias._array.reshape(-1, *(1,) * dims)
+        return adopt(result)
+
+    def _of(self, weight: Tensor) -> Any:
+        """The kept weight, a new one where the memory or the version has changed."""
+        version = writes(weight)
+        if version is None or self._source is not weight._array or self._version != version:
+            self._kept, self._source, self._version = Kept(weight._array), weight._array, version
+        return self._kept

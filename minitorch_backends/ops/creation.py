@@ -1,0 +1,369 @@
+"""Functions that make tensors: from data, from constants, and from ranges.
+
+All take `dtype` (None for what torch would choose) and the options of `factory_options`. Shapes are given as `f(2, 3)`,
+`f((2, 3))` or `f(size=(2, 3))`. They raise TypeError for sizes that are not integers, and RuntimeError for negative
+ones, for another device, and for `requires_grad` on integers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dispatch.call_errors import argument_errors
+from ..tensor.casting import fitted, fitted_number
+from ..tensor.dlpack import imported
+from ..tensor.dtypes import (
+    BOOL,
+    COMPLEX,
+    INTEGER,
+    DType,
+    canonical,
+    default_floating,
+    dtype_of,
+    get_default_dtype,
+    int64,
+    scalar_dtype,
+    to_dtype,
+)
+from ..tensor.factory_options import dtype_or_default, factory, finish, refuse_device
+from ..tensor.from_data import array_from, foreign_array
+from ..tensor.size import repeats
+from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor
+from .dims import addressable, clamp_diagonal, shape_of
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
+    "linspace", "logspace", "ones", "ones_like", "scalar_tensor", "tensor", "tril_indices", "triu_indices",
+    "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def shape_given(sizes: tuple[Any, ...], size: Any) -> tuple[int, ...]:
+    """The shape given as positional sizes, as one sequence, or by the keyword `size`."""
+    if size is not None:
+        if sizes:
+            raise TypeError(f"sizes are given by position or as size=, and got both: {sizes!r} and {size!r}")
+        sizes = (size,)
+    elif not sizes:
+        raise TypeError("missing the required argument 'size'; pass () for a tensor without dimensions")
+    shape = shape_of(sizes)
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"sizes are at least 0, and got {list(shape)}")
+    addressable(shape)
+    return shape
+
+
+# From data
+
+
+@factory(takes_out=False)
+def tensor(data: Any, *, dtype: Any = None) -> np.ndarray:
+    """A tensor with a copy of `data`: a number, nested sequences of numbers, an array or a tensor.
+
+    Python floats give the default dtype, ints int64; arrays and tensors keep theirs. Raises ValueError for ragged
+    sequences and integers beyond 64 bits, TypeError and RuntimeError for values that are not numbers, RuntimeError
+    for numbers that `dtype` cannot hold.
+    """
+    return array_from(data, dtype)
+
+
+@argument_errors
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` itself if it is a tensor, a tensor that shares the memory of an array (of NumPy or another library), or
+    else `tensor(data)`; converted if need be.
+    """
+    if isinstance(data, Tensor):
+        return data.to(dtype=dtype, device=device)
+    if is_foreign(data):
+        data = foreign_array(data)
+    if isinstance(data, np.ndarray) and data.dtype.isnative and (dtype is None or to_dtype(dtype) is dtype_of(data)):
+        return finish(from_numpy(data)._array, device)
+    return tensor(data, dtype=dtype, device=device)
+
+
+@argument_errors
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
+    """`as_tensor(obj)`, with its history, unless `requires_grad` is False; where that is True, of what requires no
+    gradient a leaf that does. With `copy=True` always in memory of its own, with False never: ValueError where that
+    cannot be."""
+    found = as_tensor(obj.detach() if isinstance(obj, Tensor) and requires_grad is False else obj, dtype, device)
+    memory = obj._array if isinstance(obj, Tensor) else foreign_array(obj) if is_foreign(obj) else obj
+    shared = isinstance(memory, np.ndarray) and _shares(found._array, memory)
+    if copy is False and not shared:
+        raise ValueError(
+            f"asarray(): {type(obj).__name__} of this type cannot be a tensor without a copy; use copy=None"
+        )
+    if copy and shared:
+        found = found.clone()
+    return found.requires_grad_() if requires_grad and not found.requires_grad else found
+
+
+def _shares(array: np.ndarray, memory: np.ndarray) -> bool:
+    """Whether an array made from another shares its memory; True for arrays without elements."""
+    return np.may_share_memory(array, memory) if array.size else array.dtype == memory.dtype
+
+
+@argument_errors
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """A tensor that shares the memory of an array. Raises TypeError for what is no array or of a type that tensors do
+    not hold.
+
+    Raises ValueError for bytes in foreign order.
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray, and got {type(ndarray).__name__}; use mt.tensor(data)")
+    dtype_of(ndarray)
+    if not ndarray.dtype.isnative:
+        raise ValueError(
+            f"the array's bytes, {ndarray.dtype.str}, are not in this machine's order; use mt.tensor(array), which "
+            "copies"
+        )
+    return adopt(canonical(np.asarray(ndarray)).view())  # another array object for each tensor, by which caches know it
+
+
+@argument_errors
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor that shares the memory of another library's array by the DLPack protocol (dmlc.github.io/dlpack).
+
+    Raises TypeError for objects without the protocol, BufferError for memory that is not the CPU's or of a type that
+    NumPy does not know.
+    """
+    if device is not None:
+        refuse_device(device)
+    if not hasattr(ext_tensor, "__dlpack__"):
+        raise TypeError(
+            f"from_dlpack(): ext_tensor must have __dlpack__, got {type(ext_tensor).__name__}; use mt.tensor(data)"
+        )
+    try:
+        array = imported(ext_tensor, copy)
+    except (RuntimeError, ValueError) as error:
+        raise BufferError(
+            f"NumPy cannot take this {type(ext_tensor).__name__} by DLPack: {error}; convert it to float32 on the CPU"
+        ) from None
+    return from_numpy(array)
+
+
+# From constants
+
+
+@factory()
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
+    """Zeros."""
+    return np.zeros(shape_given(sizes, size), dtype_or_default(dtype).dtype)
+
+
+@factory()
+def ones(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
+    """Ones."""
+    return np.ones(shape_given(sizes, size), dtype_or_default(dtype).dtype)
+
+
+@factory()
+def empty(*sizes: Any, size: Any = None, dtype: Any = None) -> np.ndarray:
+    """Whatever is in the memory: values are to be written before they are read."""
+    return np.empty(shape_given(sizes, size), dtype_or_default(dtype).dtype)
+
+
+def _value(fill_value: Any, dtype: Any) -> np.ndarray:
+    """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
+    if isinstance(fill_value, (tuple, list)):
+        raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
+    array = fill_value._array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
+    if array.ndim or array.dtype.kind not in "biufc":
+        raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
+    kind = dtype_of(array) if isinstance(fill_value, Tensor) else scalar_dtype(fill_value)
+    return fitted_number(array, kind if dtype is None else to_dtype(dtype))
+
+
+@factory()
+def full(size: Any, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
+    """`fill_value` everywhere, in its own type unless `dtype` says otherwise.
+
+    Raises RuntimeError when it is out of range.
+    """
+    if not isinstance(size, (tuple, list)):
+        raise TypeError(
+            f"full(): argument 'size' must be a tuple of ints, not {type(size).__name__}; use full((n,), value)"
+        )
+    value = _value(fill_value, dtype)
+    return np.full(shape_given((), tuple(size)), value, value.dtype)
+
+
+@factory(takes_out=False)
+def scalar_tensor(s: Any, *, dtype: Any = None) -> np.ndarray:
+    """A 0-dim tensor of the default dtype."""
+    return _value(s, dtype_or_default(dtype))
+
+
+def _like(input: Any, dtype: Any, make: Any) -> np.ndarray:
+    if not isinstance(input, Tensor):
+        raise not_a_tensor(make.__name__, "input", input)
+    wanted, order = None if dtype is None else to_dtype(dtype).dtype, "C" if repeats(input._array) else "K"
+    return make(input._array, dtype=wanted, order=order)
+
+
+@factory(takes_out=False)
+def zeros_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
+    """Zeros in the shape and layout of `input`, and in its dtype unless another is given."""
+    return _like(input, dtype, np.zeros_like)
+
+
+@factory(takes_out=False)
+def ones_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
+    """Ones in the shape and layout of `input`, and in its dtype unless another is given."""
+    return _like(input, dtype, np.ones_like)
+
+
+@factory(takes_out=False)
+def empty_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
+    """Unwritten memory in the shape and layout of `input`, and in its dtype unless another is given."""
+    return _like(input, dtype, np.empty_like)
+
+
+@factory(takes_out=False)
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
+    """`fill_value` in the shape and layout of `input`, and in its dtype unless another is given."""
+
+    def make(array: np.ndarray, dtype: Any, order: Any) -> np.ndarray:
+        value = _value(fill_value, array.dtype if dtype is None else dtype)
+        return np.full_like(array, value, value.dtype, order=order)
+
+    return _like(input, dtype, make)
+
+
+@factory()
+def eye(n: int, m: int | None = None, *, dtype: Any = None) -> np.ndarray:
+    """An n x m matrix (n x n without m) of ones on the diagonal and zeros elsewhere."""
+    rows, columns = shape_given((n, n if m is None else m), None)
+    return np.eye(rows, columns, dtype=dtype_or_default(dtype).dtype)
+
+
+# From ranges
+
+
+def _numbers(name: str, *values: Any) -> list[Any]:
+    """Arguments as Python numbers; 0-dim tensors count as such. Raises TypeError for anything else."""
+    numbers = [value.item() if isinstance(value, (Tensor, np.generic)) else value for value in values]
+    for number in numbers:
+        if not isinstance(number, (int, float, complex)):
+            raise TypeError(f"{name}() takes numbers, and got {number!r} of type {type(number).__name__}")
+    return numbers
+
+
+@factory()
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> np.ndarray:
+    """The numbers `start`, start + step, ... up to but without `end`; `arange(end)` starts at 0.
+
+    int64 when all arguments are integers, else the default dtype; for an integer dtype the numbers are cut to integers
+    first, as torch does it. Raises RuntimeError for a step of 0, or of the wrong sign, for bounds that are not finite,
+    and for numbers that `dtype` cannot hold.
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = _numbers("arange", start, end, step)
+    whole = all(isinstance(each, int) for each in (start, end, step))
+    wanted = (int64 if whole else get_default_dtype()) if dtype is None else to_dtype(dtype)
+    if wanted.category == BOOL:
+        raise NotImplementedError("arange is not implemented for mt.bool; use arange(...).bool()")
+    if any(isinstance(each, complex) or not math.isfinite(each) for each in (start, end, step)):
+        raise RuntimeError(f"unsupported range: {start} -> {end} in steps of {step}; expected finite real numbers")
+    if step == 0:
+        raise RuntimeError(f"step must be nonzero, and got {step} from {start} to {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start} to {end} in steps of {step}"
+        )
+    if wanted.category == INTEGER and not whole:
+        count = math.ceil((end - start) / step)
+        start, end, step = int(start), int(end), int(step)
+        if wanted is int64:  # whose length torch finds after the cut
+            if step == 0:
+                raise ValueError(f"step must be nonzero, and is cut to 0 for {wanted!r}; use a floating dtype")
+            count = max(0, -((start - end) // step))
+        addressable((count,))
+        return fitted(start + step * np.arange(count), wanted)
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    addressable((count,))
+    array = np.arange(start, end, step) if whole else start + step * np.arange(count, dtype=np.float64)
+    return fitted(array, wanted)
+
+
+def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any) -> tuple[np.ndarray, DType]:
+    """Evenly spaced numbers in double precision, from both ends towards the middle, and the dtype for them."""
+    start, end = _numbers(name, start, end)
+    count = shape_of((steps,))[0]
+    if count < 0:
+        raise RuntimeError(f"number of steps must be non-negative, and got {count}")
+    is_complex = isinstance(start, complex) or isinstance(end, complex)
+    wanted = default_floating(scalar_dtype(1j if is_complex else 1.0)) if dtype is None else to_dtype(dtype)
+    if is_complex and wanted.category < COMPLEX:
+        raise RuntimeError(f"{name}(): {wanted!r} can't be safely cast to the complex type of {start} and {end}")
+    if wanted.category <= INTEGER:
+        start, end = int(start), int(end)
+    addressable((count,))
+    position = np.arange(count)
+    step = (end - start) / (count - 1) if count > 1 else 0.0
+    return np.where(position < count / 2, start + step * position, end - step * (count - 1 - position)), wanted
+
+
+@factory()
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None) -> np.ndarray:
+    """`steps` evenly spaced numbers from `start` to `end`, both included; of one step, the start."""
+    array, wanted = _spaced("linspace", start, end, steps, dtype)
+    return fitted(array, wanted)
+
+
+@factory()
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None) -> np.ndarray:
+    """`base` to the power of evenly spaced exponents from `start` to `end`, both included."""
+    exponents, wanted = _spaced("logspace", start, end, steps, dtype)
+    with np.errstate(all="ignore"):
+        return fitted(np.power(base, exponents), wanted)
+
+
+def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.ndarray:
+    """The indices of one of the parts into which a diagonal divides a matrix; the diagonal is in the part below it."""
+    rows, columns = addressable(shape_given((row, col), None))
+    places = (np.tri(rows, columns, clamp_diagonal(offset, rows, columns), bool) == below).nonzero()
+    return fitted(np.stack(places), int64 if dtype is None else to_dtype(dtype))
+
+
+@factory(takes_out=False)
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> np.ndarray:
+    """The row and column numbers, in two rows, of the elements on and below the `offset`-th diagonal of a row x col
+    matrix.
+    """
+    return _triangle(row, col, offset, True, dtype)
+
+
+@factory(takes_out=False)
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None) -> np.ndarray:
+    """The row and column numbers, in two rows, of the elements on and above the `offset`-th diagonal of a row x col
+    matrix.
+    """
+    return _triangle(row, col, offset - 1, False, dtype)
+
+
+# Methods: in the dtype of the tensor unless another is given
+
+
+def _new(make: Any) -> Any:
+    def method(self: Tensor, *args: Any, dtype: Any = None, **named: Any) -> Tensor:
+        return make(*args, dtype=self.dtype if dtype is None else dtype, **named)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    shown = [own, *(each for each in inspect.signature(make).parameters.values() if each.name != "out")]
+    method.__name__ = method.__qualname__ = f"new_{make.__name__}"
+    method.__doc__ = f"`{make.__name__}`, in the dtype of this tensor unless another is given."
+    method.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return method
+
+
+for _make in (zeros, ones, empty, full, tensor):
+    setattr(Tensor, f"new_{_make.__name__}", _new(_make))

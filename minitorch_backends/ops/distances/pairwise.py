@@ -1,0 +1,202 @@
+"""Distances between tensors and between all pairs of vectors, and vectors shortened to a norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import product_precision, rounding_once
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...kernels import distances, sums
+from ...kernels.shapes import broadcast_shapes
+from ...tensor.dtypes import FLOATING
+from ...tensor.tensor import Tensor
+from ..dims import wrap_dim
+from ..matmul.matmul import times
+
+__all__ = ["cdist", "dist", "renorm"]
+
+_BY_PRODUCTS = "use_mm_for_euclid_dist"
+_MODES = ("use_mm_for_euclid_dist_if_necessary", _BY_PRODUCTS, "donot_use_mm_for_euclid_dist")
+
+
+def _norm(size: Any, p: float, **named: Any) -> Any:
+    if p == 0:
+        return np.sum(size != 0, dtype=size.dtype, **named)
+    return np.max(size, **named) if math.isinf(p) else np.sum(size**p, **named) ** (1 / p)
+
+
+def _differences(x1: Any, x2: Any) -> Any:
+    """Of all pairs of vectors (..., m, k) and (..., n, k): (..., m, n, k)."""
+    return x1[..., :, None, :] - x2[..., None, :, :]
+
+
+def _vectors() -> Iterator[Sample]:
+    yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 4, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
+
+
+def _weighted_vectors() -> Iterator[Sample]:
+    for (x1, x2), _ in _vectors():
+        shape = (*broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2], x2.shape[-2])
+        yield sample(between(-1, 1, *shape, seed=2), x1, x2)
+
+
+def _batched(*arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray]]:
+    """The batches that arrays broadcast to, and each array with these as one dimension."""
+    batch = broadcast_shapes(*(each.shape[:-2] for each in arrays))
+    wide = [np.broadcast_to(each, (*batch, *each.shape[-2:])) for each in arrays]
+    return batch, [each.reshape(math.prod(batch), *each.shape[-2:]) for each in wide]
+
+
+def _gradient_of_weights(g: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+    return (g.unsqueeze(-2) * (x1.unsqueeze(-2) - x2.unsqueeze(-3))).sum(-1)
+
+
+@op(
+    method=False,
+    takes="f",
+    weights=_gradient_of_weights,
+    x1=lambda g, weights: g * weights.sum(-1, True),
+    x2=lambda g, weights: -(weights.mT @ g),
+    reference=lambda weights, x1, x2: (weights[..., None] * _differences(x1, x2)).sum(-2),
+    samples=_weighted_vectors,
+)
+def weighted_differences(weights: Array, x1: Array, x2: Array):
+    """The sums over j of weights[..., i, j] * (x1[..., i, :] - x2[..., j, :]), (..., m, k)."""
+    if not distances.takes(x1, x2, weights):
+        return np.asarray(sums.sum(weights[..., None] * _differences(x1, x2), -2))
+    batch, arrays = _batched(weights, x1, x2)
+    return distances.weighted_differences(*arrays).reshape(*batch, *x1.shape[-2:])
+
+
+def _toward(g: Tensor, x1: Tensor, x2: Tensor, out: Tensor) -> Tensor:
+    """The gradient of x1: unit vectors from each x2, times g; 0 where the distance is."""
+    apart = out > 0
+    return weighted_differences((g / out.where(apart, 1)).where(apart, 0), x1, x2)
+
+
+@op(
+    method=False,
+    takes="f",
+    x1=_toward,
+    x2=lambda g, x1, x2, out: _toward(g.mT, x2, x1, out.mT),
+    reference=lambda x1, x2: np.sqrt((_differences(x1, x2) ** 2).sum(-1)),
+    samples=_vectors,
+)
+def euclidean_distances(x1: Array, x2: Array):
+    """`cdist` of p = 2, without an array of all differences."""
+    if not distances.takes(x1, x2):
+        return np.asarray(np.sqrt(sums.sum_of_squares(_differences(x1, x2), -1)))
+    batch, arrays = _batched(x1, x2)
+    return distances.distances(*arrays).reshape(*batch, x1.shape[-2], x2.shape[-2])
+
+
+def _pairs() -> Iterator[Sample]:
+    for p in (2.0, 1.0, 3.0, math.inf, 0.0):
+        yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 4, 2, seed=1), p)
+    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3).T, between(-1, 2.1, 2, 2, seed=1))
+    yield sample(between(-2, 2.3, 0, 2), between(-1, 2.1, 3, 2, seed=1))
+    yield sample(between(-2, 2.3, 2, 3, 2), between(-1, 2.1, 4, 2, seed=1), compute_mode=_BY_PRODUCTS)
+
+
+@composite(
+    method=False,
+    takes="f",
+    product="matmul",
+    reference=lambda x1, x2, p=2.0, compute_mode=None: _norm(
+        np.abs(x1[..., :, None, :] - x2[..., None, :, :]), p, axis=-1
+    ),
+    samples=_pairs,
+)
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """The p-norm distances between all vectors of x1 (..., m, k) and of x2 (..., n, k), as (..., m, n).
+
+    Differences are taken before they are squared, which loses no digits. With p = 2 and `compute_mode` =
+    "use_mm_for_euclid_dist" it is squares less twice a product of matrices, at the precision of the flags: half of
+    the time for long vectors, and an error of the squared distance that is relative to the squares of the vectors. It
+    is never necessary. The gradient is 0 where a distance is.
+
+    Raises RuntimeError for other shapes and a negative p, and ValueError for unknown modes.
+    """
+    if x1.is_complex() or x2.is_complex() or x1.dtype.category < FLOATING:
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {x1.dtype!r}, and X2 {x2.dtype!r}")
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            "cdist(): expected (..., m, k) and (..., n, k), at least two-dimensional, and got shapes "
+            f"{list(x1.shape)} and {list(x2.shape)}"
+        )
+    if p < 0:
+        raise RuntimeError(f"cdist only supports non-negative p values, and got {p}")
+    if compute_mode is not None and compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode!r} is not a valid value for compute_mode; expected None or one of {_MODES}")
+    if not x1.shape[-1] or (p == 2 and compute_mode != _BY_PRODUCTS):
+        return euclidean_distances(x1, x2)
+    if p != 2:
+        return _by_differences(x1, x2, p)
+    return _by_products(x1, x2, product_precision(x1))
+
+
+@rounding_once
+def _by_differences(x1: Tensor, x2: Tensor, p: float) -> Tensor:
+    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(p, -1)
+
+
+@rounding_once
+def _by_products(x1: Tensor, x2: Tensor, precision: str | None) -> Tensor:
+    squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2) - 2 * times(x1, x2.mT, precision)
+    apart = squares > 0
+    return squares.where(apart, 1).sqrt().where(apart, 0)
+
+
+def _two() -> Iterator[Sample]:
+    for p in (2, 1, 3, math.inf):
+        yield sample(between(-2, 2.3, 3, 2), between(-1, 2.1, 3, 2, seed=1), p)
+    yield sample(gapped(), between(-1, 2.1, 2, seed=1))
+    yield sample(between(-2, 2.3), between(-1, 2.1))
+    yield sample(between(-2, 2.3, 0), between(-1, 2.1, 0))
+
+
+@composite(widen=True, takes="fc", reference=lambda input, other, p=2: _norm(np.abs(input - other), p), samples=_two)
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of all elements of input - other, which broadcast."""
+    return (input - other).norm(p)
+
+
+def _renorm_reference(input: Any, p: float, dim: int, maxnorm: float) -> Any:
+    axes = tuple(axis for axis in range(input.ndim) if axis != dim % input.ndim)
+    norm = _norm(np.abs(input), p, axis=axes, keepdims=True)
+    return np.where(norm > maxnorm, input * maxnorm / (norm + 1e-7), input)
+
+
+def _slices() -> Iterator[Sample]:
+    for p in (2, 1, math.inf):
+        yield sample(between(-2, 2.3, 3, 4), p, 0, 2.5)
+    yield sample(between(-2, 2.3, 2, 3, 2), 2, -1, 1.0)
+    yield sample(gapped(), 2, 1, 1.0)
+    yield sample(between(-2, 2.3, 0, 3), 2, 0, 1.0)
+
+
+@composite(widen=True, inplace=True, takes="fc", reference=_renorm_reference, samples=_slices)
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """The slices along `dim`, those with a p-norm above `maxnorm` scaled down to it (as torch: to norm + 1e-7).
+
+    Raises RuntimeError for fewer than two dimensions, unless p is above 0 and maxnorm at least 0.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if not (p > 0 and maxnorm >= 0):
+        raise RuntimeError(f"renorm: non-positive-norm not supported, and maxnorm at least 0; got {p=} and {maxnorm=}")
+    kept = wrap_dim(dim, input.ndim)
+    norm = input.norm(p, tuple(axis for axis in range(input.ndim) if axis != kept), True)
+    scale = (maxnorm / (norm + 1e-7)).where(norm > maxnorm, 1)
+    return input * scale

@@ -1,0 +1,376 @@
+"""Sums, products, quotients and remainders, element by element."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import unchanged
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, pairs, sample, unary_samples
+from ...tensor.casting import fitted
+from ...tensor.dtypes import dtype_of
+from ...tensor.tensor import Tensor
+from ..gradients import conjugated, zero
+
+__all__ = [
+    "add",
+    "addcdiv",
+    "addcmul",
+    "div",
+    "divide",
+    "floor_divide",
+    "fmod",
+    "lerp",
+    "mul",
+    "multiply",
+    "neg",
+    "negative",
+    "positive",
+    "remainder",
+    "rsub",
+    "sub",
+    "subtract",
+    "true_divide",
+]
+
+
+def _also(samples: Callable[[], Iterator[Sample]], **named: Any) -> Callable[[], Iterator[Sample]]:
+    """The samples, and the first two of them again with keywords."""
+
+    def extended() -> Iterator[Sample]:
+        calls = list(samples())
+        yield from calls
+        yield from (sample(*call.args, **named) for call in calls[:2])
+
+    return extended
+
+
+# Sums
+
+
+def _scaled(array: np.ndarray, factor: Any) -> np.ndarray:
+    """`factor * array` in the type of the array. Raises RuntimeError for a fractional factor of integers."""
+    if isinstance(factor, float) and array.dtype.kind in "biu":
+        raise RuntimeError(
+            f"for integral input tensors, alpha must not be a floating point number, and got {factor}; use an int"
+        )
+    return array * fitted(np.asarray(factor), dtype_of(array))
+
+
+def _times(g: Tensor, alpha: Any) -> Tensor:
+    """The gradient of what a Python number multiplies."""
+    return g if alpha == 1 else g * alpha.conjugate()
+
+
+@op(
+    deprecated=("input, alpha, other",),
+    input=unchanged,
+    other=_times,
+    promote=True,
+    only_tensors=None,
+    ufunc=np.add,
+    warns=False,
+    inplace=True,
+    operators=("__add__", "__iadd__"),
+    reference=lambda input, other, alpha=1: input + alpha * other,
+    samples=_also(pairs(), alpha=3),
+)
+def add(input: Array, other: Array, *, alpha: complex = 1):
+    """`input + alpha * other`."""
+    return np.add(input, other if alpha == 1 else _scaled(other, alpha))
+
+
+@op(
+    deprecated=("input, alpha, other",),
+    input=unchanged,
+    other=lambda g, alpha: _times(g, -alpha),
+    promote=True,
+    only_tensors=None,
+    ufunc=np.subtract,
+    warns=False,
+    takes="ifc",
+    booleans=False,
+    inplace=True,
+    operators=("__sub__", "__isub__"),
+    reference=lambda input, other, alpha=1: input - alpha * other,
+    samples=_also(pairs(), alpha=3),
+)
+def sub(input: Array, other: Array, *, alpha: complex = 1):
+    """`input - alpha * other`. Raises RuntimeError for booleans, which have `^` and `logical_not`."""
+    return np.subtract(input, other if alpha == 1 else _scaled(other, alpha))
+
+
+@op(
+    input=lambda g, alpha: _times(g, -alpha),
+    other=unchanged,
+    promote=True,
+    only_tensors=("input",),
+    ufunc=lambda input, other: np.subtract(other, input),
+    warns=False,
+    takes="ifc",
+    booleans=False,
+    method=False,
+    reference=lambda input, other, alpha=1: other - alpha * input,
+    samples=_also(pairs(), alpha=3),
+)
+def rsub(input: Array, other: Array, *, alpha: complex = 1):
+    """`other - alpha * input`."""
+    return np.subtract(other, input if alpha == 1 else _scaled(input, alpha))
+
+
+@op(
+    input=lambda g: -g,
+    widen_rules=False,
+    ufunc=np.negative,
+    warns=False,
+    takes="ifc",
+    inplace=True,
+    operators=("__neg__",),
+    reference=np.negative,
+    samples=unary_samples(),
+)
+def neg(input: Array):
+    """`-input`. Raises RuntimeError for booleans, which have `~`."""
+    return np.negative(input)
+
+
+@composite(takes="ifc", reference=np.positive, samples=unary_samples())
+def positive(input: Tensor) -> Tensor:
+    """`+input`: the tensor itself. Raises RuntimeError for booleans."""
+    if input._array.dtype.kind == "b":
+        raise RuntimeError(
+            "the + operator on a bool tensor is not supported; convert it first, with .long() for example"
+        )
+    return input
+
+
+# Products and quotients
+
+
+@op(
+    input=lambda g, other: g * conjugated(other),
+    other=lambda g, input: g * conjugated(input),
+    promote=True,
+    only_tensors=None,
+    ufunc=np.multiply,
+    warns=False,
+    inplace=True,
+    operators=("__mul__", "__imul__"),
+    reference=np.multiply,
+    samples=pairs(),
+)
+def mul(input: Array, other: Array):
+    """`input * other`."""
+    return np.multiply(input, other)
+
+
+def _refuse_zero(name: str, input: np.ndarray, divisor: np.ndarray) -> None:
+    if divisor.dtype.kind in "iu" and input.size and not divisor.all():
+        raise RuntimeError(
+            f"{name}: ZeroDivisionError, an integer divisor is 0; expected none that is, or floating types"
+        )
+
+
+@op(
+    input=zero,
+    other=zero,
+    promote=True,
+    only_tensors=None,
+    ufunc=np.floor_divide,
+    takes="if",
+    inplace=True,
+    operators=("__floordiv__", "__rfloordiv__", "__ifloordiv__"),
+    reference=lambda input, other: np.floor(np.true_divide(input, other)),
+    samples=pairs(-7, 7.3, 0.5, 3),
+)
+def floor_divide(input: Array, other: Array):
+    """`floor(input / other)`, in the inputs' type. Raises RuntimeError for integers divided by zero."""
+    _refuse_zero("floor_divide", input, other)
+    return np.floor_divide(input, other)
+
+
+@op(
+    input=zero,
+    other=zero,
+    promote=True,
+    name="div_trunc",
+    called="div",
+    takes="if",
+    inplace=True,
+    method=False,
+    reference=lambda input, other: np.trunc(np.true_divide(input, other)),
+    samples=pairs(-7, 7.3, 0.5, 3),
+)
+def truncated(input: Array, other: Array):
+    """`div` with the rounding mode "trunc"."""
+    _refuse_zero("div", input, other)
+    if input.dtype.kind in "iu":
+        return np.floor_divide(input - np.fmod(input, other), other)
+    return np.trunc(np.divide(input, other))
+
+
+def _by_mode(quotient: Callable[..., Any], floored: Callable[..., Any], truncated: Callable[..., Any]) -> Any:
+    """What users call: `quotient` where no `rounding_mode` is given."""
+    modes = {None: quotient, "floor": floored, "trunc": truncated}
+
+    @functools.wraps(quotient)
+    def divided(*args: Any, rounding_mode: str | None = None, **named: Any) -> Any:
+        if rounding_mode not in tuple(modes):
+            raise RuntimeError(
+                f"div expected rounding_mode to be one of None, 'trunc', or 'floor', and got {rounding_mode!r}"
+            )
+        return modes[rounding_mode](*args, **named)
+
+    return divided
+
+
+@op(
+    input=lambda g, other: g / conjugated(other),
+    other=lambda g, input, other: -g * conjugated(input / other / other),
+    promote="float",
+    only_tensors=None,
+    ufunc=np.divide,
+    inplace=True,
+    operators=("__truediv__", "__rtruediv__", "__itruediv__"),
+    reference=np.true_divide,
+    samples=pairs(-2, 2.3, 0.5, 3),
+)
+def div(input: Array, other: Array):
+    """`input / other`, where integers give the default dtype; `rounding_mode` "floor" or "trunc" rounds in their type.
+
+    Raises RuntimeError for another mode, and for integers divided by zero and rounded.
+    """
+    return np.true_divide(input, other)
+
+
+_mode = inspect.Parameter("rounding_mode", inspect.Parameter.KEYWORD_ONLY, default=None)
+_signature = inspect.Signature([*inspect.signature(div).parameters.values(), _mode])
+div = _by_mode(div, floor_divide, truncated)
+div.__signature__ = _signature
+Tensor.div_ = _by_mode(Tensor.div_, Tensor.floor_divide_, Tensor.div_trunc_)  # type: ignore[attr-defined]
+Tensor.div_.__wrapped__ = div  # type: ignore[attr-defined]
+del Tensor.div_trunc_  # type: ignore[attr-defined]
+
+
+@op(
+    input=unchanged,
+    other=lambda g, input, other: -g * floor_divide(input, other),
+    promote=True,
+    ufunc=np.remainder,
+    takes="if",
+    inplace=True,
+    operators=("__mod__", "__rmod__", "__imod__"),
+    reference=lambda input, other: input - np.floor(np.true_divide(input, other)) * other,
+    samples=pairs(-7, 7.3, 0.5, 3),
+)
+def remainder(input: Array, other: Array):
+    """What `floor_divide` leaves, with the sign of `other`: Python's `%`.
+
+    Raises RuntimeError for integers divided by zero.
+    """
+    _refuse_zero("remainder", input, other)
+    return np.remainder(input, other)
+
+
+@op(
+    input=unchanged,
+    other=lambda g, input, other: -g * div(input, other, rounding_mode="trunc"),
+    promote=True,
+    only_tensors=("input",),
+    ufunc=np.fmod,
+    takes="if",
+    inplace=True,
+    reference=lambda input, other: input - np.trunc(np.true_divide(input, other)) * other,
+    samples=pairs(-7, 7.3, 0.5, 3),
+)
+def fmod(input: Array, other: Array):
+    """The remainder with the sign of `input`, as C has it. Raises RuntimeError for integers divided by zero."""
+    _refuse_zero("fmod", input, other)
+    return np.fmod(input, other)
+
+
+# Combinations
+
+
+def _triples(low: float, high: float, **named: Any) -> Callable[[], Iterator[Sample]]:
+    """Samples of an op of three inputs, the last of them with values in (low, high)."""
+
+    def samples() -> Iterator[Sample]:
+        yield sample(between(-2, 2, 3, 4), between(-2, 2, 3, 4, seed=1), between(low, high, 3, 4, seed=2))
+        yield sample(between(-2, 2, 3, 4), between(-2, 2, 4, seed=1), between(low, high, 3, 1, seed=2), **named)
+        yield sample(between(-2, 2, 3, 2), gapped(), between(low, high, 3, 2, seed=2))
+        yield sample(between(-2, 2), between(-2, 2, seed=1), between(low, high, seed=2))
+        yield sample(between(-2, 2, 0, 3), between(-2, 2, 3, seed=1), between(low, high, seed=2))
+
+    return samples
+
+
+@op(
+    input=lambda g, weight: g - g * conjugated(weight),
+    end=lambda g, weight: g * conjugated(weight),
+    weight=lambda g, input, end: g * conjugated(end - input),
+    promote=True,
+    only_tensors=("input", "end"),
+    takes="fc",
+    inplace=True,
+    reference=lambda input, end, weight: input + weight * (end - input),
+    samples=_triples(0.1, 0.9),
+)
+def lerp(input: Array, end: Array, weight: Array):
+    """`input + weight * (end - input)`, computed from the nearer end, so that weights 0 and 1 give the ends exactly."""
+    difference, near = end - input, np.abs(weight) < 0.5
+    if weight.ndim == 0:
+        return input + weight * difference if near else end - difference * (1 - weight)
+    return np.where(near, input + weight * difference, end - difference * (1 - weight))
+
+
+def _whole(value: Any, like: np.ndarray) -> Any:
+    """A factor, cut to an integer beside integers."""
+    return int(value) if isinstance(value, float) and like.dtype.kind in "iu" else value
+
+
+@op(
+    deprecated=("input, value, tensor1, tensor2",),
+    input=unchanged,
+    tensor1=lambda g, tensor2, value: _times(g * conjugated(tensor2), value),
+    tensor2=lambda g, tensor1, value: _times(g * conjugated(tensor1), value),
+    promote=True,
+    only_tensors=("input", "tensor1", "tensor2"),
+    inplace=True,
+    takes="ifc",
+    reference=lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2,
+    samples=_triples(-2, 2, value=3),
+)
+def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
+    """`input + value * tensor1 * tensor2`."""
+    return input + (tensor1 if value == 1 else _scaled(tensor1, _whole(value, tensor1))) * tensor2
+
+
+@op(
+    deprecated=("input, value, tensor1, tensor2",),
+    input=unchanged,
+    tensor1=lambda g, tensor2, value: _times(g / conjugated(tensor2), value),
+    tensor2=lambda g, tensor1, tensor2, value: _times(-g * conjugated(tensor1 / tensor2 / tensor2), value),
+    promote=True,
+    only_tensors=("input", "tensor1", "tensor2"),
+    takes="fc",
+    inplace=True,
+    reference=lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2,
+    samples=_triples(0.5, 3, value=3),
+)
+def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: complex = 1):
+    """`input + value * tensor1 / tensor2`. Raises RuntimeError for integers; divide with a `rounding_mode` first."""
+    return input + _scaled(tensor1, value) / tensor2
+
+
+divide = true_divide = div
+multiply, subtract, negative = mul, sub, neg
+Tensor.div = Tensor.divide = Tensor.true_divide = div  # type: ignore[attr-defined]
+Tensor.multiply, Tensor.subtract, Tensor.negative, Tensor.__pos__ = mul, sub, neg, positive  # type: ignore[attr-defined]
+# A number on the left: the tensor comes first here too, since the fast path begins with one.
+Tensor.__radd__, Tensor.__rmul__, Tensor.__rsub__ = add, mul, rsub

@@ -1,0 +1,185 @@
+"""Bessel functions and the Airy function, from SciPy. Those that torch does not differentiate have no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, unary_samples
+from ...tensor.tensor import Tensor
+from .special import scipy_special
+
+__all__ = ["i0"]
+
+
+def _over(value: Tensor, input: Tensor) -> Tensor:
+    """value / input, and 0 where `input` is 0."""
+    return (value / input.where(input != 0, 1)).where(input != 0, 0)
+
+
+def _at_zero(slope: Tensor, input: Tensor) -> Tensor:
+    """The slope of i1 and of i1e, which at 0 is 1/2: the limit of I1(x) / x, which `_over` leaves out."""
+    return slope.where(input != 0, 0.5)
+
+
+# Modified, of the first kind
+
+
+@op(
+    input=lambda g, input: g * i1(input),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=lambda input: scipy_special().iv(0, input),
+    samples=unary_samples(-3, 4),
+)
+def i0(input: Array):
+    """The modified Bessel function of the first kind of order 0."""
+    return scipy_special().i0(input)
+
+
+@op(
+    input=lambda g, input, out: g * (i1e(input) - input.sign() * out),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: scipy_special().ive(0, input),
+    samples=unary_samples(-3, 4),
+)
+def i0e(input: Array):
+    """exp(-|input|) * i0(input), which does not overflow."""
+    return scipy_special().i0e(input)
+
+
+@op(
+    input=lambda g, input, out: g * _at_zero(i0(input) - _over(out, input), input),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: scipy_special().iv(1, input),
+    samples=unary_samples(-3, 4),
+)
+def i1(input: Array):
+    """The modified Bessel function of the first kind of order 1."""
+    return scipy_special().i1(input)
+
+
+@op(
+    input=lambda g, input, out: g * _at_zero(i0e(input) - input.sign() * out - _over(out, input), input),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: scipy_special().ive(1, input),
+    samples=unary_samples(-3, 4),
+)
+def i1e(input: Array):
+    """exp(-|input|) * i1(input), which does not overflow."""
+    return scipy_special().i1e(input)
+
+
+# Without gradients
+
+
+def _declare(
+    name: str,
+    doc: str,
+    function: Callable[[Any], Any],
+    reference: Callable[[Any], Any],
+    samples: Callable[[], Iterator[Sample]],
+) -> Callable[..., Tensor]:
+    """An op of one floating input that has no gradient."""
+
+    def forward(input: Array):
+        return np.asarray(function(input)).astype(input.dtype, copy=False)
+
+    forward.__name__, forward.__doc__ = name, doc
+    return op(promote="float", takes="f", method=False, reference=reference, samples=samples)(forward)
+
+
+_real, _positive = unary_samples(-6, 7), unary_samples(0.2, 7)
+
+bessel_j0 = _declare(
+    "bessel_j0",
+    "The Bessel function of the first kind of order 0.",
+    lambda x: scipy_special().j0(x),
+    lambda input: scipy_special().jv(0, input),
+    _real,
+)
+bessel_j1 = _declare(
+    "bessel_j1",
+    "The Bessel function of the first kind of order 1.",
+    lambda x: scipy_special().j1(x),
+    lambda input: scipy_special().jv(1, input),
+    _real,
+)
+bessel_y0 = _declare(
+    "bessel_y0",
+    "The Bessel function of the second kind of order 0; -inf at 0, NaN for negative input.",
+    lambda x: scipy_special().y0(x),
+    lambda input: scipy_special().yv(0, input),
+    _positive,
+)
+bessel_y1 = _declare(
+    "bessel_y1",
+    "The Bessel function of the second kind of order 1; -inf at 0, NaN for negative input.",
+    lambda x: scipy_special().y1(x),
+    lambda input: scipy_special().yv(1, input),
+    _positive,
+)
+modified_bessel_k0 = _declare(
+    "modified_bessel_k0",
+    "The modified Bessel function of the second kind of order 0; infinite at 0, NaN for negative input.",
+    lambda x: scipy_special().k0(x),
+    lambda input: scipy_special().kv(0, input),
+    _positive,
+)
+modified_bessel_k1 = _declare(
+    "modified_bessel_k1",
+    "The modified Bessel function of the second kind of order 1; infinite at 0, NaN for negative input.",
+    lambda x: scipy_special().k1(x),
+    lambda input: scipy_special().kv(1, input),
+    _positive,
+)
+scaled_modified_bessel_k0 = _declare(
+    "scaled_modified_bessel_k0",
+    "exp(input) * modified_bessel_k0(input), which does not vanish for large input.",
+    lambda x: scipy_special().k0e(x),
+    lambda input: scipy_special().kve(0, input),
+    _positive,
+)
+scaled_modified_bessel_k1 = _declare(
+    "scaled_modified_bessel_k1",
+    "exp(input) * modified_bessel_k1(input), which does not vanish for large input.",
+    lambda x: scipy_special().k1e(x),
+    lambda input: scipy_special().kve(1, input),
+    _positive,
+)
+spherical_bessel_j0 = _declare(
+    "spherical_bessel_j0",
+    "The spherical Bessel function of the first kind of order 0: sin(input) / input, and 1 at 0.",
+    lambda x: np.where(x == 0, 1, np.where(np.isinf(x), 0, np.sin(x) / x)),
+    lambda input: scipy_special().spherical_jn(0, input),
+    _real,
+)
+
+
+def _airy_reference(input: np.ndarray) -> np.ndarray:
+    """Compute Ai from Bessel functions of order 1/3 (Abramowitz and Stegun, 10.4.14 and 10.4.15)."""
+    x = np.abs(input)
+    argument, functions = 2 / 3 * x**1.5, scipy_special()
+    falling = np.sqrt(x / 3) / np.pi * functions.kv(1 / 3, argument)
+    waves = np.sqrt(x) / 3 * (functions.jv(1 / 3, argument) + functions.jv(-1 / 3, argument))
+    at_zero = 3 ** (-2 / 3) / functions.gamma(2 / 3)
+    return np.where(input == 0, at_zero, np.where(input > 0, falling, waves))
+
+
+airy_ai = _declare(
+    "airy_ai",
+    "The Airy function Ai.",
+    lambda x: scipy_special().airy(x)[0],
+    _airy_reference,
+    unary_samples(-3, 3),
+)

@@ -1,0 +1,181 @@
+"""Copies and conversions: to another dtype, to memory of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import install
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import arrays_like, sample, unary_samples
+from ...kernels.elementwise import in_order
+from ...tensor.casting import converted
+from ...tensor.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    dtype_of,
+    dtypes,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    to_dtype,
+    uint8,
+)
+from ...tensor.factory_options import refuse_device
+from ...tensor.size import repeats
+from ...tensor.tensor import Tensor, is_foreign, not_a_tensor
+
+__all__ = ["clone"]
+
+
+def _cast_samples() -> Any:
+    for array in arrays_like(-2, 2):
+        yield sample(array, complex128)
+    yield sample(np.arange(6).reshape(2, 3), float64)
+    yield sample(np.array([True, False]), int64)
+
+
+@op(
+    input=lambda g: g,
+    method=False,
+    widen=False,
+    reference=lambda input, dtype: converted(input, dtype.dtype),
+    samples=_cast_samples,
+)
+def to_copy(input: Array, dtype):
+    """The elements converted to `dtype`, in new memory."""
+    return converted(np.ascontiguousarray(input) if repeats(input) else input, to_dtype(dtype).dtype)
+
+
+@op(input=lambda g: g, widen=False, reference=np.array, samples=unary_samples())
+def clone(input: Array, *, memory_format=None):
+    """A copy in memory of its own, through which gradients flow.
+
+    Strides are kept, unless `memory_format` is "contiguous_format". Raises TypeError for another one.
+    """
+    if memory_format is None:
+        return input.copy("C" if repeats(input) else "K")
+    if memory_format != "contiguous_format":
+        raise TypeError(f"clone(): memory_format={memory_format!r} is unknown; expected None or 'contiguous_format'")
+    return in_order(input)
+
+
+@composite(reference=np.array, samples=unary_samples())
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor itself if its elements lie in row-major order without gaps, else a copy that does."""
+    return input if input._array.flags.c_contiguous else clone(input, memory_format="contiguous_format")
+
+
+def _to_samples() -> Any:
+    yield from _cast_samples()
+    yield sample(arrays_like(-2, 2)[0], "cpu", complex128)
+    yield sample(arrays_like(-2, 2)[0], dtype=float64, copy=True)
+
+
+def _to_reference(input: np.ndarray, *args: Any, dtype: Any = None, copy: bool = False) -> np.ndarray:
+    dtype = next((arg for arg in args if isinstance(arg, DType)), dtype)
+    return converted(input, dtype.dtype)
+
+
+@composite(reference=_to_reference, samples=_to_samples)
+def to(
+    input: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False
+) -> Tensor:
+    """The tensor with elements of another dtype: `to(dtype)`, `to("cpu", dtype)` or `to(other)`, which takes `other`'s
+    dtype.
+
+    The tensor itself when nothing changes, unless `copy=True`. Raises RuntimeError for a device other than "cpu".
+    """
+    for value in args:
+        if isinstance(value, Tensor):
+            dtype = value._array.dtype
+        elif isinstance(value, str) and value not in dtypes:
+            device = value
+        elif isinstance(value, bool):
+            non_blocking, copy = value, non_blocking
+        elif isinstance(value, np.ndarray) or is_foreign(value):
+            raise not_a_tensor("to", "other", value)
+        elif value is not None:
+            dtype = value
+    if device is not None:
+        refuse_device(device)
+    if dtype is None or input._array.dtype is dtype or to_dtype(dtype) is dtype_of(input._array):
+        return clone(input) if copy else input
+    return to_copy(input, dtype)
+
+
+def _conversion(dtype: DType) -> Any:
+    def convert(self: Tensor) -> Tensor:
+        return self if dtype_of(self._array) is dtype else to_copy(self, dtype)
+
+    convert.__doc__ = f"The tensor with elements of type {dtype.name}; itself when they already are."
+    return convert
+
+
+_conversions = {
+    "float": float32,
+    "double": float64,
+    "half": float16,
+    "bfloat16": bfloat16,
+    "cfloat": complex64,
+    "cdouble": complex128,
+    "bool": bool_,
+    "byte": uint8,
+    "char": int8,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+}
+for _name, _dtype in _conversions.items():
+    _method = _conversion(_dtype)
+    _method.__name__ = _method.__qualname__ = _name
+    setattr(Tensor, _name, _method)
+
+
+_TYPES = {
+    f"torch.{name}Tensor": dtype
+    for name, dtype in {
+        "Float": float32,
+        "Double": float64,
+        "Half": float16,
+        "BFloat16": bfloat16,
+        "ComplexFloat": complex64,
+        "ComplexDouble": complex128,
+        "Bool": bool_,
+        "Byte": uint8,
+        "Char": int8,
+        "Short": int16,
+        "Int": int32,
+        "Long": int64,
+    }.items()
+}
+"""What `type` calls dtypes, as torch does."""
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, "torch.FloatTensor" for one of float32, or the tensor with elements of `dtype`,
+    which may be given by such a name. Raises ValueError for an unknown name."""
+    if dtype is None:
+        return next(name for name, each in _TYPES.items() if each is self.dtype)
+    return to(self, _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+
+
+def _type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor with elements of the dtype of `other`."""
+    return to(self, dtype_of(other._array))
+
+
+def _cpu(self: Tensor) -> Tensor:
+    """The tensor itself, which is on the CPU already."""
+    return self
+
+
+install(type=_type, type_as=_type_as, cpu=_cpu)

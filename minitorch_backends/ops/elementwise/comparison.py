@@ -1,0 +1,349 @@
+"""Comparisons, choices between tensors, and what kind of number an element is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import argument_errors, install
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, arrays_like, between, gapped, pairs, sample
+from ...kernels.elementwise import chosen
+from ...tensor.casting import fitted
+from ...tensor.tensor import Tensor, kind_of
+
+__all__ = [
+    "allclose",
+    "eq",
+    "equal",
+    "fmax",
+    "fmin",
+    "ge",
+    "greater",
+    "greater_equal",
+    "gt",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "isneginf",
+    "isposinf",
+    "isreal",
+    "le",
+    "less",
+    "less_equal",
+    "lt",
+    "maximum",
+    "minimum",
+    "ne",
+    "not_equal",
+    "where",
+]
+
+
+def _comparable() -> Iterator[Sample]:
+    """Pairs of which some elements are equal."""
+    yield from pairs()()
+    array = between(-2, 2, 3, 4)
+    yield sample(array, np.where(array > 0, array, array[::-1]))
+    yield sample(array, 1)
+
+
+@op(
+    promote=True,
+    only_tensors=("input",),
+    warns=False,
+    inplace=True,
+    ufunc=np.equal,
+    reference=np.equal,
+    samples=_comparable,
+)
+def eq(input: Array, other: Array):
+    """Where the two are equal; NaN equals nothing."""
+    return np.equal(input, other)
+
+
+@op(
+    promote=True,
+    only_tensors=("input",),
+    warns=False,
+    inplace=True,
+    ufunc=np.not_equal,
+    reference=np.not_equal,
+    samples=_comparable,
+)
+def ne(input: Array, other: Array):
+    """Where the two differ."""
+    return np.not_equal(input, other)
+
+
+_ordering: Any = functools.partial(
+    op, promote=True, only_tensors=("input",), warns=False, inplace=True, takes="bif", samples=_comparable
+)
+
+
+@_ordering(ufunc=np.less, operators=("__lt__",), reference=np.less)
+def lt(input: Array, other: Array):
+    """Where `input` is less."""
+    return np.less(input, other)
+
+
+@_ordering(ufunc=np.less_equal, operators=("__le__",), reference=np.less_equal)
+def le(input: Array, other: Array):
+    """Where `input` is less or equal."""
+    return np.less_equal(input, other)
+
+
+@_ordering(ufunc=np.greater, operators=("__gt__",), reference=np.greater)
+def gt(input: Array, other: Array):
+    """Where `input` is greater."""
+    return np.greater(input, other)
+
+
+@_ordering(ufunc=np.greater_equal, operators=("__ge__",), reference=np.greater_equal)
+def ge(input: Array, other: Array):
+    """Where `input` is greater or equal."""
+    return np.greater_equal(input, other)
+
+
+_COMPARABLE = (Tensor, bool, int, float, complex, np.ndarray, np.generic)
+
+
+def _equals(self: Tensor, other: Any) -> Any:
+    return eq(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
+
+
+def _differs(self: Tensor, other: Any) -> Any:
+    return ne(self, other) if isinstance(other, _COMPARABLE) else NotImplemented
+
+
+# `x == None` is False and `x != "text"` is True, as for any two objects that do not know each other.
+Tensor.__eq__, Tensor.__ne__ = _equals, _differs  # type: ignore[method-assign, assignment]
+
+
+# Kinds of numbers
+
+
+def _unusual() -> Iterator[Sample]:
+    for array in arrays_like(-2, 2):
+        yield sample(array)
+    yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]))
+
+
+@op(warns=False, reference=np.isnan, samples=_unusual)
+def isnan(input: Array):
+    """Where an element is not a number."""
+    return np.isnan(input)
+
+
+@op(warns=False, reference=np.isfinite, samples=_unusual)
+def isfinite(input: Array):
+    """Where an element is neither infinite nor NaN."""
+    return np.isfinite(input)
+
+
+@op(warns=False, reference=np.isinf, samples=_unusual)
+def isinf(input: Array):
+    """Where an element is infinite."""
+    return np.isinf(input)
+
+
+@op(warns=False, takes="bif", reference=lambda input: input == np.inf, samples=_unusual)
+def isposinf(input: Array):
+    """Where an element is inf."""
+    return input == np.inf
+
+
+@op(warns=False, takes="bif", reference=lambda input: input == -np.inf, samples=_unusual)
+def isneginf(input: Array):
+    """Where an element is -inf."""
+    return input == -np.inf
+
+
+@op(warns=False, reference=np.isreal, samples=_unusual)
+def isreal(input: Array):
+    """Where an element has no imaginary part."""
+    return np.isreal(input)
+
+
+def _near() -> Iterator[Sample]:
+    array = between(-2, 2, 3, 4)
+    yield sample(array, array + np.where(array > 0, 1e-9, 1e-2))
+    yield sample(array, array[:1], 0.2, atol=0.3)
+    yield sample(gapped(), between(-2, 2, 2), 0.3)
+    yield sample(between(-2, 2), between(-2, 2, seed=1))
+    yield sample(between(-2, 2, 0, 3), between(-2, 2, 3))
+    yield sample(np.array([np.nan, np.inf, 1.0]), np.array([np.nan, np.inf, 1.0]), equal_nan=True)
+
+
+@op(
+    promote=True,
+    only_tensors=("input", "other"),
+    reference=lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: np.isclose(
+        input, other, rtol, atol, equal_nan
+    ),
+    samples=_near,
+)
+def isclose(input: Array, other: Array, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> np.ndarray:
+    """Where `|input - other| <= atol + rtol * |other|`; with `equal_nan` NaN is close to NaN."""
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(f"isclose(): {name} must be at least 0, and got {tolerance}")
+    if input.dtype.kind == "b":
+        return input == other
+    if input.dtype.kind in "iu":  # differences as unsigned integers, which hold all of them
+        distance = np.subtract(np.maximum(input, other), np.minimum(input, other)).view(f"u{input.itemsize}")
+        return distance <= atol + rtol * np.abs(other.astype(np.float64))
+    finite = np.isfinite(other)
+    close = (input == other) | (finite & (np.abs(np.subtract(input, other)) <= atol + rtol * np.abs(other)))
+    return close | (np.isnan(input) & np.isnan(other)) if equal_nan else close
+
+
+@argument_errors
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether `isclose` holds for every element."""
+    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+
+
+@argument_errors
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and equal elements. Raises TypeError for what is no tensor."""
+    for each in (input, other):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"equal(): operands must be Tensors, got {kind_of(each)}; use (input == other).all()")
+    return input._array.shape == other._array.shape and bool(eq(input, other)._array.all())
+
+
+Tensor.allclose, Tensor.equal = allclose, equal  # type: ignore[attr-defined]
+
+
+# Choices
+
+
+def _of_the_chosen(g: Tensor, passed_over: Tensor, tied: Tensor) -> Tensor:
+    """The gradient of an extremum's operand: g where it was chosen, and half where both were. NaN passes nothing over,
+    and each of the two gets g."""
+    return (g / 2).where(tied, g.where(passed_over.logical_not(), 0))
+
+
+@op(
+    input=lambda g, input, other: _of_the_chosen(g, input < other, input == other),
+    other=lambda g, input, other: _of_the_chosen(g, other < input, input == other),
+    promote=True,
+    only_tensors=("input", "other"),
+    warns=False,
+    takes="bif",
+    ufunc=np.maximum,
+    reference=np.maximum,
+    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
+)
+def maximum(input: Array, other: Array):
+    """The larger of the two, NaN where one is; where they are equal, each gets half of the gradient."""
+    return np.maximum(input, other)
+
+
+@op(
+    input=lambda g, input, other: _of_the_chosen(g, input > other, input == other),
+    other=lambda g, input, other: _of_the_chosen(g, other > input, input == other),
+    promote=True,
+    only_tensors=("input", "other"),
+    warns=False,
+    takes="bif",
+    ufunc=np.minimum,
+    reference=np.minimum,
+    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
+)
+def minimum(input: Array, other: Array):
+    """The smaller of the two, NaN where one is; where they are equal, each gets half of the gradient."""
+    return np.minimum(input, other)
+
+
+@op(
+    input=lambda g, input, other: g.where((input >= other) | (other != other), 0),
+    other=lambda g, input, other: g.masked_fill((input >= other) | (other != other), 0),
+    promote=True,
+    only_tensors=("input", "other"),
+    warns=False,
+    takes="bif",
+    ufunc=np.fmax,
+    reference=np.fmax,
+    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
+)
+def fmax(input: Array, other: Array):
+    """The larger of the two, or the one that is not NaN."""
+    return np.fmax(input, other)
+
+
+@op(
+    input=lambda g, input, other: g.where((input <= other) | (other != other), 0),
+    other=lambda g, input, other: g.masked_fill((input <= other) | (other != other), 0),
+    promote=True,
+    only_tensors=("input", "other"),
+    warns=False,
+    takes="bif",
+    ufunc=np.fmin,
+    reference=np.fmin,
+    samples=pairs(-2, 2, -1.93, 2.3, numbers=False),
+)
+def fmin(input: Array, other: Array):
+    """The smaller of the two, or the one that is not NaN."""
+    return np.fmin(input, other)
+
+
+def _where_samples() -> Iterator[Sample]:
+    mask = between(-1, 1, 3, 4) > 0
+    yield sample(mask, between(-2, 2, 3, 4), between(-2, 2, 3, 4, seed=1))
+    yield sample(mask, between(-2, 2, 3, 1), between(-2, 2, 4, seed=1))
+    yield sample(mask[0], between(-2, 2, 4, 6)[::2, ::-2][:, :1], 0.5)
+    yield sample(mask, -1, between(-2, 2))
+    yield sample(np.array(True), between(-2, 2), between(-2, 2, seed=1))
+    yield sample(np.zeros((0, 3), bool), between(-2, 2, 3), between(-2, 2, 0, 3))
+    yield sample(mask)
+
+
+@op(
+    input=lambda g, condition: where(condition, g, 0),
+    other=lambda g, condition: where(condition, 0, g),
+    promote=("input", "other"),
+    widen=False,
+    scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
+    warns=False,
+    method=False,
+    reference=np.where,
+    samples=_where_samples,
+    aliases={"self": "input"},
+)
+def where(condition: Array, input: Array | None = None, other: Array | None = None):
+    """`input` where the boolean `condition` holds, and `other` elsewhere. For the condition alone, the indices where it
+    holds.
+
+    Raises RuntimeError for a condition that is not boolean, and TypeError for one value without the other.
+    """
+    if input is None and other is None:
+        return np.nonzero(np.atleast_1d(condition))
+    if input is None or other is None:
+        raise TypeError(
+            "where() takes a condition and two values, or the condition alone, and one of the two is missing"
+        )
+    if condition.dtype != bool:
+        if condition.dtype != np.uint8:
+            raise RuntimeError(
+                f"where expected condition to be a boolean tensor, and got {condition.dtype}; use condition != 0"
+            )
+        condition = condition != 0
+    return chosen(condition, input, other)
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor where `condition` holds, and `other` elsewhere."""
+    return where(condition, self, other)
+
+
+install(where=_where_method)
+
+greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
+Tensor.greater, Tensor.greater_equal, Tensor.less = gt, ge, lt  # type: ignore[attr-defined]
+Tensor.less_equal, Tensor.not_equal = le, ne  # type: ignore[attr-defined]

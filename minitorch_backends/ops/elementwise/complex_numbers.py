@@ -1,0 +1,272 @@
+"""Complex numbers: parts, conjugates, absolute values and angles, which real numbers have too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, pairs, sample, unary_samples
+from ...kernels.elementwise import sign as sign_of_real
+from ...kernels.shapes import broadcast_shapes
+from ...tensor.dtypes import dtype_of
+from ...tensor.tensor import Tensor
+from ..gradients import zero
+
+__all__ = [
+    "abs",
+    "absolute",
+    "angle",
+    "complex",
+    "conj",
+    "conj_physical",
+    "imag",
+    "polar",
+    "real",
+    "resolve_conj",
+    "sgn",
+    "view_as_complex",
+    "view_as_real",
+]
+
+
+def _is_complex(tensor: Tensor) -> bool:
+    return tensor._array.dtype.kind == "c"
+
+
+# Parts
+
+
+@op(
+    input=lambda g: g,
+    name="real_part",
+    view=True,
+    method=False,
+    widen=False,
+    warns=False,
+    takes="c",
+    reference=np.real,
+    samples=unary_samples(),
+)
+def _real_part(input: Array):
+    """The real parts of complex numbers, a view."""
+    return input.real
+
+
+@op(
+    input=lambda g: g * 1j,
+    name="imag",
+    view=True,
+    method=False,
+    widen=False,
+    warns=False,
+    takes="c",
+    reference=np.imag,
+    samples=unary_samples(),
+)
+def imag(input: Array):
+    """The imaginary parts, a view. Raises RuntimeError for real tensors, which have none."""
+    return input.imag
+
+
+@composite(method=False, reference=np.real, samples=unary_samples())
+def real(input: Tensor) -> Tensor:
+    """The real parts: a view of a complex tensor, a real one itself."""
+    return _real_part(input) if _is_complex(input) else input
+
+
+@composite(reference=np.conj, samples=unary_samples())
+def conj(input: Tensor) -> Tensor:
+    """The conjugates; a real tensor itself."""
+    return conj_physical(input) if _is_complex(input) else input
+
+
+@composite(reference=np.array, samples=unary_samples())
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: conjugates are computed when they are asked for, here."""
+    return input
+
+
+@op(
+    input=lambda g: conj(g),
+    warns=False,
+    reference=np.conj,
+    samples=unary_samples(),
+)
+def conj_physical(input: Array):
+    """The conjugates, in new memory."""
+    return np.conjugate(input) if input.dtype.kind == "c" else input.copy()
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    real(self)[...] = value
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    imag(self)[...] = value
+
+
+Tensor.real, Tensor.imag = property(real, _set_real), property(imag, _set_imag)  # type: ignore[attr-defined]
+
+
+def _interleaved() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4, 2))
+    yield sample(between(-2, 2, 2))
+    yield sample(between(-2, 2, 0, 2))
+
+
+@op(
+    input=lambda g: view_as_complex(g.contiguous()),
+    view=True,
+    method=False,
+    widen=False,
+    takes="c",
+    reference=lambda input: np.stack([input.real, input.imag], -1),
+    samples=unary_samples(),
+)
+def view_as_real(input: Array):
+    """A view of complex numbers as real ones, with a last dimension of size 2 for the two parts."""
+    return input[..., None].view(input.real.dtype)
+
+
+@op(
+    input=lambda g: view_as_real(g),
+    view=True,
+    method=False,
+    widen=False,
+    takes="f",
+    reference=lambda input: input[..., 0] + 1j * input[..., 1],
+    samples=_interleaved,
+)
+def view_as_complex(input: Array):
+    """Complex numbers from their parts in the last dimension, of size 2: a view; of half types a
+    copy in complex64.
+
+    Raises RuntimeError for another size, and for parts that do not lie side by side.
+    """
+    if not input.ndim or input.shape[-1] != 2:
+        raise RuntimeError(
+            f"view_as_complex takes a last dimension of size 2, and got shape {list(input.shape)}; use stack"
+        )
+    if input.itemsize == 2:
+        return (input[..., 0].astype(np.float64) + 1j * input[..., 1]).astype(np.complex64)
+    if input.size and input.strides[-1] != input.itemsize:
+        raise RuntimeError(
+            f"view_as_complex takes a last dimension with stride 1, and it is {input.strides[-1] // input.itemsize} of "
+            f"shape {list(input.shape)}; use contiguous() first"
+        )
+    return input.view(np.complex64 if input.itemsize == 4 else np.complex128)[..., 0]
+
+
+def _refuse_mixed(name: str, argument: str, part: np.ndarray, other: str, like: np.ndarray) -> None:
+    if part.dtype != like.dtype:
+        raise RuntimeError(
+            f"{name}(): {argument} must have the dtype of {other}, {dtype_of(like)!r}, got {dtype_of(part)!r}; use "
+            f"{argument}.to({other}.dtype)"
+        )
+
+
+@op(
+    real=lambda g: g.real,
+    imag=lambda g: g.imag,
+    takes="f",
+    method=False,
+    reference=lambda real, imag: real + 1j * imag,
+    samples=pairs(0.3, 2, -2, 2, numbers=False),
+)
+def complex(real: Array, imag: Array):
+    """Complex numbers from real and imaginary parts of one dtype, which may be infinite or NaN."""
+    _refuse_mixed("complex", "imag", imag, "real", real)
+    shape = broadcast_shapes(real.shape, imag.shape)
+    out = np.empty(shape, np.complex128 if real.dtype == np.float64 else np.complex64)
+    out.real, out.imag = real, imag
+    return out
+
+
+# Lengths and directions
+
+
+def _signed(array: np.ndarray) -> np.ndarray:
+    """z / |z| and 0 for 0."""
+    length = np.abs(array)
+    return np.where(length == 0, 0, array / length).astype(array.dtype)
+
+
+def _sgn_gradient(g: Tensor, input: Tensor, out: Tensor) -> Tensor:
+    """For z / |z|: the part of g at right angles to it, over |z|; nothing for reals, and where z is 0."""
+    if not _is_complex(input):
+        return zero(g)
+    nonzero = input != 0
+    across = g - out * real(g * conj(out))
+    return (across / input.where(nonzero, 1).abs()).where(nonzero, 0)
+
+
+@op(
+    input=_sgn_gradient,
+    inplace=True,
+    reference=lambda input: np.sign(input if input.dtype != bool else input.astype(int)),
+    samples=unary_samples(-2.3, 2),
+)
+def sgn(input: Array):
+    """`sign`, and for complex numbers the one of length 1 in the same direction, or 0."""
+    if input.dtype.kind == "b":
+        return input.copy()
+    return _signed(input) if input.dtype.kind == "c" else sign_of_real(input)
+
+
+@op(
+    input=lambda g, input: g * sgn(input),
+    ufunc=np.abs,
+    warns=False,
+    takes="ifc",
+    inplace=True,
+    operators=("__abs__",),
+    reference=np.abs,
+    samples=unary_samples(-2.3, 2),
+)
+def abs(input: Array):
+    """The absolute value, real for complex numbers. Raises RuntimeError for booleans."""
+    return np.abs(input)
+
+
+def _angle_gradient(g: Tensor, input: Tensor) -> Tensor:
+    """i z / |z|^2, and 0 at 0; reals have one angle on either side of 0."""
+    if not _is_complex(input):
+        return zero(g)
+    nonzero = input != 0
+    length = input.where(nonzero, 1).abs()
+    return (g * input * 1j / (length * length)).where(nonzero, 0)
+
+
+@op(
+    input=_angle_gradient,
+    promote="float",
+    warns=False,
+    reference=lambda input: np.arctan2(np.imag(input), np.real(input)),
+    samples=unary_samples(-2.3, 2),
+)
+def angle(input: Array):
+    """The angle from the positive reals, in [-pi, pi]: for reals 0, or pi where they are negative; NaN for NaN."""
+    if input.dtype.kind == "c":
+        return np.arctan2(input.imag, input.real)
+    return np.where(np.isnan(input), input, np.where(input < 0, np.pi, 0)).astype(input.dtype)
+
+
+@op(
+    abs=lambda g, angle: g * complex(angle.cos(), -angle.sin()),
+    angle=lambda g, out: g * conj(out * 1j),
+    takes="f",
+    method=False,
+    reference=lambda abs, angle: abs * np.exp(1j * angle),
+    samples=pairs(0.3, 2, -2, 2, numbers=False),
+)
+def polar(abs: Array, angle: Array):
+    """Complex numbers from absolute values and angles of one dtype."""
+    _refuse_mixed("polar", "angle", angle, "abs", abs)
+    return abs * np.cos(angle) + 1j * (abs * np.sin(angle))
+
+
+absolute = abs
+Tensor.absolute = abs  # type: ignore[attr-defined]

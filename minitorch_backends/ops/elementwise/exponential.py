@@ -1,0 +1,239 @@
+"""Exponentials, logarithms and the functions of statistics that are made of them, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, pairs, sample, unary_samples
+from ...kernels import elementwise
+from ...tensor.dtypes import promote_types
+from ...tensor.tensor import Tensor
+from ..gradients import conjugated
+
+__all__ = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "sigmoid",
+    "xlogy",
+]
+
+_LOG_2, _LOG_10 = math.log(2), math.log(10)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out),
+    promote="float",
+    ufunc=np.exp,
+    inplace=True,
+    reference=np.exp,
+    samples=unary_samples(),
+)
+def exp(input: Array):
+    """e to the power of `input`."""
+    return np.exp(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out * _LOG_2),
+    promote="float",
+    ufunc=np.exp2,
+    inplace=True,
+    reference=lambda input: 2.0**input,
+    samples=unary_samples(),
+)
+def exp2(input: Array):
+    """2 to the power of `input`."""
+    return np.exp2(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out + 1),
+    promote="float",
+    ufunc=np.expm1,
+    inplace=True,
+    reference=np.expm1,
+    samples=unary_samples(),
+)
+def expm1(input: Array):
+    """exp(input) - 1, exact to the last digits near 0."""
+    return np.expm1(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input),
+    promote="float",
+    ufunc=np.log,
+    inplace=True,
+    reference=np.log,
+    samples=unary_samples(0.3, 4),
+)
+def log(input: Array):
+    """The natural logarithm; -inf at 0, NaN for negative reals."""
+    return np.log(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input * _LOG_2),
+    promote="float",
+    ufunc=np.log2,
+    inplace=True,
+    reference=lambda input: np.log(input) / _LOG_2,
+    samples=unary_samples(0.3, 4),
+)
+def log2(input: Array):
+    """The logarithm to base 2."""
+    return np.log2(input)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input * _LOG_10),
+    promote="float",
+    ufunc=np.log10,
+    inplace=True,
+    reference=lambda input: np.log(input) / _LOG_10,
+    samples=unary_samples(0.3, 4),
+)
+def log10(input: Array):
+    """The logarithm to base 10."""
+    return np.log10(input)
+
+
+def _complex_log1p(z: np.ndarray) -> np.ndarray:
+    """NumPy's loses the real part of small numbers: |1 + z|^2 is 1 + x (2 + x) + y^2."""
+    x, y = z.real.astype(np.float64), z.imag.astype(np.float64)
+    near, direct = np.abs(z) < 0.5, np.log1p(z)
+    return np.where(near, (np.log1p(x * (2 + x) + y * y) / 2 + 1j * np.arctan2(y, 1 + x)).astype(z.dtype), direct)
+
+
+@op(
+    input=lambda g, input: g / conjugated(input + 1),
+    promote="float",
+    ufunc=np.log1p,
+    inplace=True,
+    reference=np.log1p,
+    samples=unary_samples(-0.7, 3),
+)
+def log1p(input: Array):
+    """log(1 + input), exact to the last digits near 0."""
+    return _complex_log1p(input) if input.dtype.kind == "c" else np.log1p(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out * (1 - out)),
+    promote="float",
+    ufunc=elementwise.sigmoid,
+    inplace=True,
+    reference=lambda input: 0.5 + 0.5 * np.tanh(input / 2),
+    samples=unary_samples(-6, 6),
+)
+def sigmoid(input: Array):
+    """1 / (1 + exp(-input))."""
+    return elementwise.sigmoid(input)
+
+
+@op(
+    input=lambda g, input, other: g * conjugated((input - other).sigmoid()),
+    other=lambda g, input, other: g * conjugated((other - input).sigmoid()),
+    promote=True,
+    only_tensors=("input", "other"),
+    takes="fc",
+    ufunc=np.logaddexp,
+    reference=lambda input, other: np.log(np.exp(input) + np.exp(other)),
+    samples=pairs(-3, 3, numbers=False),
+)
+def logaddexp(input: Array, other: Array):
+    """log(exp(input) + exp(other)) without overflow."""
+    if input.dtype.kind != "c":
+        return np.logaddexp(input, other)
+    larger = input.real >= other.real
+    return np.where(larger, input, other) + np.log1p(np.exp(np.where(larger, other - input, input - other)))
+
+
+@op(
+    input=lambda g, input, other: g * ((input - other) * _LOG_2).sigmoid(),
+    other=lambda g, input, other: g * ((other - input) * _LOG_2).sigmoid(),
+    promote=True,
+    only_tensors=("input", "other"),
+    takes="f",
+    ufunc=np.logaddexp2,
+    reference=lambda input, other: np.log2(2.0**input + 2.0**other),
+    samples=pairs(-3, 3, numbers=False),
+)
+def logaddexp2(input: Array, other: Array):
+    """log2(2**input + 2**other) without overflow."""
+    return np.logaddexp2(input, other)
+
+
+def _xlogy_samples() -> Iterator[Sample]:
+    yield from pairs(-2, 2.3, 0.3, 3)()
+    yield sample(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1.5, 0.5]))
+
+
+def _log_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """g * log(other), and 0 where 0 * log(0) or 0 * log(-1) were 0."""
+    other = other.to(promote_types(other.dtype, g.dtype))
+    return g * other.where(((input == 0) & (other <= 0)).logical_not(), 1).log()
+
+
+@op(
+    input=_log_where_counted,
+    other=lambda g, input, other: g * input / other,
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=lambda input, other: np.where(input == 0, 0.0, input * np.log(other)),
+    samples=_xlogy_samples,
+)
+def xlogy(input: Array, other: Array):
+    """input * log(other), and 0 where `input` is 0, unless `other` is NaN."""
+    product = np.asarray(input * elementwise.each(np.log, other))
+    return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+
+
+def _log1p_where_counted(g: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """g * log1p(other), and 0 where 0 * log1p(-1) was 0."""
+    other = other.to(promote_types(other.dtype, g.dtype))
+    return g * other.where(((input == 0) & (other <= -1)).logical_not(), 0).log1p()
+
+
+@op(
+    input=_log1p_where_counted,
+    other=lambda g, input, other: g * input / (other + 1),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input, other: np.where(input == 0, 0.0, input * np.log1p(other)),
+    samples=pairs(-2, 2.3, -0.7, 2),
+)
+def xlog1py(input: Array, other: Array):
+    """input * log1p(other), and 0 where `input` is 0, unless `other` is NaN."""
+    product = np.asarray(input * np.log1p(other))
+    return elementwise.chosen((input == 0) & ~np.isnan(other), np.zeros((), product.dtype), product)
+
+
+def _entropy_reference(input: np.ndarray) -> np.ndarray:
+    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0.0, np.where(input < 0, -np.inf, np.nan)))
+
+
+@op(
+    input=lambda g, input: g * (-1 - input.log()),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_entropy_reference,
+    samples=unary_samples(0.2, 3),
+)
+def entr(input: Array):
+    """-input * log(input), the terms of an entropy: 0 at 0, -inf for negative input."""
+    return np.where(input > 0, -input * np.log(input), np.where(input == 0, 0, np.where(input < 0, -np.inf, input)))

@@ -1,0 +1,141 @@
+"""Relatives of the gamma function: its incomplete forms, its form of several variables, and the Hurwitz zeta function.
+
+`special` has the gamma function itself and its logarithmic derivatives.
+"""
+
+from __future__ import annotations
+
+import math
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, op
+from ...dispatch.samples import between, gapped, pairs, sample
+from ...kernels import elementwise
+from ...tensor.tensor import Tensor
+from ..gradients import no_derivative
+from .special import digamma, lgamma, scipy_special
+
+__all__ = ["igamma", "igammac", "mvlgamma"]
+
+
+def _lower_reference(input: Any, other: Any) -> np.ndarray:
+    """Sum 200 terms of the series."""
+    a, x = (np.asarray(each, np.float64) for each in np.broadcast_arrays(input, other))
+    term = total = 1 / a
+    for k in range(1, 200):
+        term = term * x / (a + k)
+        total = total + term
+    gamma = np.vectorize(math.gamma, [np.float64])(a) if a.size else a
+    return total * np.exp(-x) * x**a / gamma
+
+
+def _density(input: Tensor, other: Tensor) -> Tensor:
+    """The density of a gamma distribution, the derivative of `igamma`."""
+    return ((input - 1) * other.log() - other - lgamma(input)).exp()
+
+
+@op(
+    input=no_derivative("igamma with respect to input"),
+    other=lambda g, input, other: g * _density(input, other),
+    promote=True,
+    only_tensors=("input", "other"),
+    takes="f",
+    inplace=True,
+    reference=_lower_reference,
+    samples=pairs(0.3, 5, 0.2, 6, numbers=False),
+)
+def igamma(input: Array, other: Array):
+    """The regularized lower incomplete gamma function: the integral of t**(input - 1) exp(-t) from 0 to `other`, over
+    gamma(input). NaN for negative arguments."""
+    return scipy_special().gammainc(input, other)
+
+
+@op(
+    input=no_derivative("igammac with respect to input"),
+    other=lambda g, input, other: g * -_density(input, other),
+    promote=True,
+    only_tensors=("input", "other"),
+    takes="f",
+    inplace=True,
+    reference=lambda input, other: 1 - _lower_reference(input, other),
+    samples=pairs(0.3, 5, 0.2, 6, numbers=False),
+)
+def igammac(input: Array, other: Array):
+    """1 - igamma(input, other), accurate where that is small."""
+    return scipy_special().gammaincc(input, other)
+
+
+_MOST_VARIABLES = 1 << 20
+
+
+def _arguments(input: Any, p: int) -> list[Any]:
+    """Return the arguments of the `p` gamma functions in `mvlgamma`."""
+    return [input - j / 2 for j in range(p)]
+
+
+def _mvlgamma_gradient(g: Tensor, input: Tensor, p: int) -> Tensor:
+    first, *others = map(digamma, _arguments(input, p))
+    return g * sum(others, first)
+
+
+@op(
+    input=_mvlgamma_gradient,
+    promote="float",
+    takes="f",
+    booleans=False,
+    inplace=True,
+    reference=lambda input, p: (
+        sum(np.vectorize(math.lgamma, [np.float64])(each) if each.size else each for each in _arguments(input, p))
+        + p * (p - 1) / 4 * math.log(math.pi)
+    ),
+    samples=lambda: (
+        sample(array, p)
+        for array, p in (
+            (between(1.2, 4, 3, 4), 3), (gapped() + 3.7, 2), (between(0.3, 4), 1), (between(1, 2, 0, 3), 2),
+        )
+    ),
+)  # fmt: skip
+def mvlgamma(input: Array, p):
+    """The logarithm of the gamma function of `p` variables: the sum of lgamma(input - j / 2) for j below `p`, plus
+    p (p - 1) / 4 log(pi).
+
+    Raises RuntimeError for a p below 1, and above 2**20.
+    """
+    count = as_int(p)
+    if not 1 <= count <= _MOST_VARIABLES:
+        raise RuntimeError(f"mvlgamma(): p must be an integer from 1 to {_MOST_VARIABLES}, got {p}")
+    total = np.full(input.shape, count * (count - 1) / 4 * math.log(math.pi), input.dtype)
+    for each in _arguments(input, count):
+        total += elementwise.lgamma(each)
+    return total
+
+
+def _zeta_reference(input: Any, other: Any) -> np.ndarray:
+    """Sum 40 terms of the series, and the others by the Euler-Maclaurin formula."""
+    x, q = np.asarray(input, np.float64), np.asarray(other, np.float64)
+    far = q + 40
+    return (
+        np.sum([(q + k) ** -x for k in range(40)], axis=0)
+        + far ** (1 - x) / (x - 1)
+        + far**-x / 2
+        + x * far ** (-x - 1) / 12
+        - x * (x + 1) * (x + 2) * far ** (-x - 3) / 720
+    )
+
+
+@op(
+    input=no_derivative("zeta with respect to input"),
+    other=lambda g, input, other: g * (-input * zeta(input + 1, other)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_zeta_reference,
+    samples=pairs(1.3, 4, 0.4, 5),
+)
+def zeta(input: Array, other: Array):
+    """The Hurwitz zeta function: the sum of (k + other)**-input over k = 0, 1, ...; infinite for an `input` of 1, NaN
+    below 1."""
+    return scipy_special().zeta(input, other)

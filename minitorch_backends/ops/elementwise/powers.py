@@ -1,0 +1,162 @@
+"""Powers and roots, element by element."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, pairs, sample, unary_samples
+from ...kernels import elementwise
+from ...tensor.casting import fitted
+from ...tensor.dtypes import DType, complex128, float64, promote_types
+from ...tensor.tensor import Tensor
+from ..gradients import conjugated, zero
+
+__all__ = ["float_power", "pow", "reciprocal", "rsqrt", "sqrt", "square"]
+
+
+@op(
+    input=lambda g, out: -g * conjugated(out * out),
+    promote="float",
+    ufunc=np.reciprocal,
+    inplace=True,
+    reference=lambda input: 1 / input,
+    samples=unary_samples(0.5, 3),
+)
+def reciprocal(input: Array):
+    """`1 / input`."""
+    return np.reciprocal(input)
+
+
+def _base_gradient(g: Tensor, input: Tensor, exponent: Any) -> Tensor:
+    """g * exponent * input^(exponent - 1), and 0 for 0^0, where that would be 0 * inf."""
+    if not isinstance(exponent, Tensor):
+        return zero(g) if exponent == 0 else g * conjugated(input ** (exponent - 1) * exponent)
+    lowered = (exponent - 1).where((exponent != 0) | (input != 0), 1)
+    return g * conjugated(exponent * input**lowered)
+
+
+def _exponent_gradient(g: Tensor, input: Tensor, exponent: Tensor, out: Tensor) -> Tensor:
+    """g * out * log(input), and 0 for the finite powers of 0; of a negative number to a complex power, too."""
+    input = input.to(promote_types(input.dtype, out.dtype))  # in which the power was computed
+    return g * conjugated(out * input.where((input != 0) | (exponent.real < 0), 1).log())
+
+
+def _pow_reference(input: Any, exponent: Any) -> Any:
+    input, exponent = np.asarray(input), np.asarray(exponent)
+    if input.dtype.kind not in "fc" and exponent.dtype.kind not in "fc" and exponent.ndim:
+        return np.trunc(np.power(input.astype(np.float64), exponent))
+    return np.power(input, exponent)
+
+
+def _pow_samples() -> Iterator[Sample]:
+    yield from pairs(0.3, 3, -2, 2)()
+    yield sample(between(-2, 2, 3, 4), 3)
+    for exponent in (0, 1, 2, 3):
+        yield sample(np.array([[-1.5, 0.0], [2.0, 0.5]]), exponent)
+    yield sample(2, between(0, 3, 3, 2))
+
+
+def _refused_outside(value: int, dtype: DType, index: int) -> np.ndarray:
+    """An exponent may not wrap around, nor be negative (as a tensor it may)."""
+    if index == 0:
+        return np.asarray(value).astype(dtype.dtype)
+    if value < 0 and not np.iinfo(dtype.dtype).min:
+        raise RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {value} is negative")
+    if value < 0:
+        raise RuntimeError(f"integers to negative integer powers are not allowed, and got {value}; use a floating type")
+    return fitted(np.asarray(value), dtype)
+
+
+@op(
+    input=_base_gradient,
+    exponent=_exponent_gradient,
+    promote=True,
+    scalar=_refused_outside,
+    ufunc=operator.pow,
+    inplace=True,
+    operators=("__pow__", "__rpow__", "__ipow__"),
+    reference=_pow_reference,
+    samples=_pow_samples,
+)
+def pow(input: Array, exponent: Array):
+    """`input ** exponent`. Of integers to negative powers the integer part, which is 0 but for 1 and -1.
+
+    Raises RuntimeError for integers to a negative Python integer.
+    """
+    if input.dtype.kind == "b":
+        return input | ~exponent
+    if exponent.dtype.kind == "i" and (negative := exponent < 0).any():
+        whole = np.where(input == 1, 1, np.where(input == -1, 1 - 2 * (exponent % 2), 0))
+        return np.where(negative, whole, input ** np.where(negative, 0, exponent)).astype(input.dtype)
+    # As a Python number, an exponent of 2 or 0.5 gives a square or a square root, at a third of the time.
+    return input ** (exponent.item() if exponent.ndim == 0 else exponent)
+
+
+def _double(*operands: Any) -> DType:
+    """The type in which `float_power` computes."""
+    is_complex = any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in operands)
+    return complex128 if is_complex else float64
+
+
+@composite(
+    reference=lambda input, exponent: np.power(np.asarray(input) * 1.0, exponent),
+    samples=pairs(0.3, 3, -2, 2),
+)
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """`input ** exponent` in float64, or complex128 where one of both is complex. One of them may be a number."""
+    dtype = _double(input, exponent)
+    return pow(*(each.to(dtype) if isinstance(each, Tensor) else each for each in (input, exponent)))
+
+
+def _float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """`float_power`, written into this tensor, which must be of the type of the result."""
+    if self.dtype is not (wanted := _double(self, exponent)):
+        raise RuntimeError(
+            f"float_power_(): the base must be of the result's dtype {wanted!r}, got {self.dtype!r}; use float_power"
+        )
+    return self.pow_(exponent.to(wanted) if isinstance(exponent, Tensor) else exponent)
+
+
+Tensor.float_power_ = _float_power_  # type: ignore[attr-defined]
+
+
+@op(
+    input=lambda g, input: g * conjugated(input) * 2,  # which overflows no sooner than the result
+    ufunc=np.square,
+    inplace=True,
+    reference=lambda input: input * (1 * input),
+    samples=unary_samples(),
+)
+def square(input: Array):
+    """`input * input`; int64 for booleans."""
+    return np.square(input.astype(np.int64) if input.dtype.kind == "b" else input)
+
+
+@op(
+    input=lambda g, out: g / conjugated(out * 2),
+    promote="float",
+    ufunc=np.sqrt,
+    inplace=True,
+    reference=np.sqrt,
+    samples=unary_samples(0.3, 4),
+)
+def sqrt(input: Array):
+    """The square root; NaN for negative reals."""
+    return np.sqrt(input)
+
+
+@op(
+    input=lambda g, out: g * conjugated(out * out * out * -0.5),
+    promote="float",
+    inplace=True,
+    reference=lambda input: np.power(input, -0.5),
+    samples=unary_samples(0.3, 4),
+)
+def rsqrt(input: Array):
+    """`1 / sqrt(input)`."""
+    return elementwise.rsqrt(input)

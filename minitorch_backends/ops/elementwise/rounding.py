@@ -1,0 +1,268 @@
+"""Rounding to integers, limits, signs and neighbours, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import unchanged
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, arrays_like, between, pairs, sample, unary_samples
+from ...kernels.elementwise import each
+from ...kernels.elementwise import sign as sign_of_real
+from ...tensor.casting import fitted, fitted_number
+from ...tensor.dtypes import dtype_of
+from ...tensor.limits import finfo
+from ...tensor.tensor import Tensor
+from ..gradients import zero
+from ..indexing.fill import masked_fill
+from .comparison import isfinite
+from .complex_numbers import view_as_complex, view_as_real
+
+__all__ = [
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "fix",
+    "floor",
+    "frac",
+    "nan_to_num",
+    "nextafter",
+    "round",
+    "sign",
+    "signbit",
+    "trunc",
+]
+
+
+def _refuse_infinite_digits(input: np.ndarray, decimals: int) -> None:
+    if input.dtype.kind in "iu" and decimals:
+        raise RuntimeError(
+            f"round() of integers takes no decimals, and got decimals={decimals}; convert to a floating type first"
+        )
+
+
+@op(
+    input=zero,
+    ufunc=np.ceil,
+    warns=False,
+    takes="if",
+    inplace=True,
+    reference=np.ceil,
+    samples=unary_samples(-2.3, 2),
+)
+def ceil(input: Array):
+    """The smallest integer that is not below `input`, in its type."""
+    return np.ceil(input)
+
+
+@op(
+    input=zero,
+    ufunc=np.floor,
+    warns=False,
+    takes="if",
+    inplace=True,
+    reference=np.floor,
+    samples=unary_samples(-2.3, 2),
+)
+def floor(input: Array):
+    """The largest integer that is not above `input`, in its type."""
+    return np.floor(input)
+
+
+@op(
+    input=zero,
+    ufunc=np.trunc,
+    warns=False,
+    takes="if",
+    inplace=True,
+    reference=np.trunc,
+    samples=unary_samples(-2.3, 2),
+)
+def trunc(input: Array):
+    """`input` without its fraction, in its type."""
+    return np.trunc(input)
+
+
+def _round_samples() -> Iterator[Sample]:
+    yield from unary_samples(-2.3, 2)()
+    yield sample(np.array([-2.5, -1.5, 0.5, 1.5]) + 1e-3)
+
+
+@op(
+    input=zero,
+    ufunc=np.rint,
+    takes="if",
+    inplace=True,
+    reference=np.round,
+    samples=_round_samples,
+)
+def round(input: Array, *, decimals: int = 0):
+    """The nearest number with `decimals` decimal places (which may be negative), and of two the even one.
+
+    Raises RuntimeError for integers when `decimals` is not 0.
+    """
+    _refuse_infinite_digits(input, decimals)
+    if input.dtype.kind in "iu" or decimals > 308:  # where 10**decimals is infinite
+        return input.copy()
+    return np.round(input, decimals) if decimals > -309 else np.where(np.isfinite(input), input * 0, input)
+
+
+@op(
+    input=unchanged,
+    takes="f",
+    inplace=True,
+    reference=lambda input: np.modf(input)[0],
+    samples=unary_samples(-2.3, 2),
+)
+def frac(input: Array):
+    """`input - trunc(input)`."""
+    whole = np.asarray(each(np.trunc, input))
+    return each(np.subtract, input, whole, out=whole)
+
+
+@op(
+    input=zero,
+    takes="bif",
+    warns=False,
+    inplace=True,
+    reference=lambda input: np.sign(input.astype(np.float64)),
+    samples=unary_samples(-2.3, 2),
+)
+def sign(input: Array):
+    """-1, 0 or 1 as the number is negative, zero or positive, in its type; 0 for NaN."""
+    if input.dtype.kind == "b":
+        return input.copy()
+    return sign_of_real(input)
+
+
+@op(takes="bif", reference=lambda input: input < 0, samples=unary_samples(-2.3, 2))
+def signbit(input: Array):
+    """Whether the sign is minus, also that of -0."""
+    return input < 0 if input.dtype.kind in "biu" else np.signbit(input)
+
+
+# Limits
+
+
+def _clamp_samples() -> Iterator[Sample]:
+    for array in arrays_like(-2.3, 2):
+        yield sample(array, -1.1, 1.2)
+    yield sample(between(-2.3, 2, 3, 4), min=0.4)
+    yield sample(between(-2.3, 2, 3, 4), max=0.4)
+    yield sample(between(-2.3, 2, 3, 4), between(-1.1, 0.1, 4), between(0.2, 1.3, 3, 1))
+    yield sample(np.array([0.0, 1.0, 2.0, -1.0]), max=between(0.1, 1.3, 4))
+
+
+def _clamp_reference(input: Any, min: Any = None, max: Any = None) -> Any:
+    if min is not None:
+        input = np.where(input < min, min, input)
+    return input if max is None else np.where(input > max, max, input)
+
+
+def _within(g: Tensor, input: Tensor, min: Any, max: Any) -> Tensor:
+    """The gradient of `input`: g where it lies within the limits, which count as within."""
+    inside = None if min is None else input >= min
+    if max is not None:
+        inside = input <= max if inside is None else inside & (input <= max)
+    return g.where(inside, 0)
+
+
+@op(
+    input=_within,
+    min=lambda g, input, min, max: g.where(input < min if max is None else (input < min) & (min < max), 0),
+    max=lambda g, input, min, max: g.where(input > max if min is None else (input > max) | (min > max), 0),
+    promote=True,
+    only_tensors=("input",),
+    takes="bif",
+    scalar=lambda value, dtype, index: fitted(np.asarray(value), dtype),
+    inplace=True,
+    reference=_clamp_reference,
+    samples=_clamp_samples,
+)
+def clamp(input: Array, min: Array | None = None, max: Array | None = None):
+    """`input` brought into [min, max], tensors or numbers that broadcast; `max` wins where they cross, and NaN stays.
+
+    Raises RuntimeError when both are None.
+    """
+    if min is None and max is None:
+        raise RuntimeError("clamp: at least one of min and max must not be None; pass a tensor or a number")
+    if min is not None and max is not None:
+        return np.clip(input, min, max)  # on one thread it is faster than two passes of two threads
+    return each(np.minimum, input, max) if min is None else each(np.maximum, input, min)
+
+
+@composite(takes="bif", reference=np.maximum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """`clamp` from below only."""
+    return clamp(input, min)
+
+
+@composite(takes="bif", reference=np.minimum, samples=lambda: (sample(array, 0.4) for array in arrays_like(-2.3, 2)))
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """`clamp` from above only."""
+    return clamp(input, None, max)
+
+
+def _unusual_samples() -> Iterator[Sample]:
+    for array in arrays_like(-2.3, 2):
+        yield sample(array, posinf=3.0, neginf=-3.0)
+    yield sample(np.array([[np.inf, -np.inf, np.nan], [0.0, -1.0, 2.0]]), 1.5, 3.0, -4.0)
+
+
+def _finite_gradient(g: Tensor, input: Tensor) -> Tensor:
+    """g where the input is finite, of complex numbers part by part."""
+    if input.is_complex():
+        return view_as_complex(_finite_gradient(view_as_real(g), view_as_real(input)).contiguous())
+    return masked_fill(g, isfinite(input).logical_not(), 0)
+
+
+@op(
+    input=_finite_gradient,
+    widen=False,
+    inplace=True,
+    reference=lambda input, nan=0.0, posinf=None, neginf=None: np.nan_to_num(
+        input, nan=nan, posinf=posinf, neginf=neginf
+    ),
+    samples=_unusual_samples,
+)
+def nan_to_num(input: Array, nan: float | None = None, posinf: float | None = None, neginf: float | None = None):
+    """A copy with numbers for NaN and the infinities, by default 0, the largest and the least that the dtype holds.
+
+    Of complex numbers each part is replaced by itself. Raises RuntimeError for a replacement beyond the dtype.
+    """
+    out = np.array(input, order="C")
+    if out.dtype.kind in "biu":
+        return out
+    limits = finfo(dtype_of(out))
+    largest = limits.max if posinf is None else posinf
+    least = limits.min if neginf is None else neginf
+    for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
+        kinds = ((np.isnan, 0.0 if nan is None else nan), (np.isposinf, largest), (np.isneginf, least))
+        for places, value in [(of_kind(part), value) for of_kind, value in kinds]:
+            part[places] = fitted_number(np.asarray(value), dtype_of(part))
+    return out
+
+
+clip, fix = clamp, trunc
+Tensor.clip, Tensor.clip_, Tensor.fix = clamp, Tensor.clamp_, trunc  # type: ignore[attr-defined]
+
+
+@op(
+    input=lambda g, input, other: g.where(input != other, 0),
+    other=lambda g: zero(g),
+    promote=True,
+    only_tensors=("input", "other"),
+    widen=False,
+    takes="f",
+    inplace=True,
+    reference=np.nextafter,
+    samples=pairs(-2, 2, -2.2, 1.7, numbers=False),
+)
+def nextafter(input: Array, other: Array):
+    """The number next to `input` in its type, in the direction of `other`; `other` where both are equal."""
+    return np.nextafter(input, other)

@@ -1,0 +1,354 @@
+"""Special functions of statistics and physics, from SciPy, which is imported when one is first called."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import between, gapped, pairs, sample, unary_samples
+from ...kernels import elementwise
+from ...kernels.first_use import load
+from ...tensor.dtypes import FLOATING, get_default_dtype
+from ...tensor.limits import finfo
+from ...tensor.tensor import Tensor
+from ..gradients import conjugated, no_derivative, zero
+
+__all__ = [
+    "copysign", "digamma", "erf", "erfc", "erfinv", "heaviside", "ldexp", "lgamma", "logit", "polygamma",
+    "sinc",
+]  # fmt: skip
+
+
+def scipy_special() -> Any:
+    """SciPy's special functions."""
+    return load("scipy.special")
+
+
+def _elementwise(function: Any) -> Any:
+    """A function of one float from the standard library as a reference on arrays."""
+    return lambda input: (
+        np.vectorize(function, otypes=[np.float64])(input) if np.size(input) else np.array(input, np.float64)
+    )
+
+
+@op(
+    input=lambda g, input: g * ((-input * input).exp() * (2 / math.sqrt(math.pi))),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_elementwise(math.erf),
+    samples=unary_samples(),
+)
+def erf(input: Array):
+    """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to `input`."""
+    return elementwise.erf(input)
+
+
+@op(
+    input=lambda g, input: g * ((-input * input).exp() * (-2 / math.sqrt(math.pi))),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_elementwise(math.erfc),
+    samples=unary_samples(),
+)
+def erfc(input: Array):
+    """1 - erf(input), exact to the last digits where that is small."""
+    return elementwise.erfc(input)
+
+
+def _erfinv_reference(input: np.ndarray) -> np.ndarray:
+    """By bisection of erf."""
+    low, high = np.full(np.shape(input), -6.0), np.full(np.shape(input), 6.0)
+    for _ in range(100):
+        middle = (low + high) / 2
+        below = _elementwise(math.erf)(middle) < input
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(np.abs(input) < 1, low, np.where(np.abs(input) > 1, np.nan, np.copysign(np.inf, input)))
+
+
+@op(
+    input=lambda g, out: g * ((out * out).exp() * (math.sqrt(math.pi) / 2)),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_erfinv_reference,
+    samples=unary_samples(-0.9, 0.8),
+)
+def erfinv(input: Array):
+    """The inverse of `erf`; infinite at -1 and 1, NaN outside."""
+    return elementwise.erfinv(input)
+
+
+@op(
+    input=lambda g, input, out: g * (2 * input * out - 2 / math.sqrt(math.pi)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: np.exp(input * input) * _elementwise(math.erfc)(input),
+    samples=unary_samples(),
+)
+def erfcx(input: Array):
+    """exp(input**2) * erfc(input), which neither overflows nor vanishes for large input."""
+    return scipy_special().erfcx(input)
+
+
+# The normal distribution
+
+
+def _ndtr_reference(input: np.ndarray) -> np.ndarray:
+    return _elementwise(math.erfc)(-input / math.sqrt(2)) / 2
+
+
+@op(
+    input=lambda g, input: g * ((input * input * -0.5).exp() / math.sqrt(2 * math.pi)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_ndtr_reference,
+    samples=unary_samples(-4, 4),
+)
+def ndtr(input: Array):
+    """P(X <= input) of a standard normal X, accurate in both tails."""
+    return scipy_special().ndtr(input)
+
+
+@op(
+    input=lambda g, input: g * (math.sqrt(2 / math.pi) / erfcx(input * -math.sqrt(0.5))),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=lambda input: np.log(_ndtr_reference(input)),
+    samples=unary_samples(-4, 4),
+)
+def log_ndtr(input: Array):
+    """The logarithm of `ndtr`, which stays finite where that underflows."""
+    return scipy_special().log_ndtr(input)
+
+
+def _quantile(p: float) -> float:
+    if 0 < p < 1:
+        return statistics.NormalDist().inv_cdf(p)
+    return {0.0: -math.inf, 1.0: math.inf}.get(p, math.nan)
+
+
+@op(
+    input=lambda g, out: g * ((out * out * 0.5).exp() * math.sqrt(2 * math.pi)),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_elementwise(_quantile),
+    samples=unary_samples(0.02, 0.97),
+)
+def ndtri(input: Array):
+    """The inverse of `ndtr`; infinite at 0 and 1, NaN outside."""
+    return scipy_special().ndtri(input)
+
+
+@op(
+    input=lambda g, input: g * digamma(input),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_elementwise(math.lgamma),
+    samples=unary_samples(0.3, 4),
+)
+def lgamma(input: Array):
+    """The logarithm of the absolute value of the gamma function."""
+    return elementwise.lgamma(input)
+
+
+def _polygamma_reference(n: int, input: Any) -> np.ndarray:
+    """By 40 terms of its series, and Euler and Maclaurin's formula for the others."""
+    x = np.asarray(input, np.float64)
+    terms = np.sum([(x + k) ** -(n + 1.0) for k in range(40)], axis=0)
+    far = x + 40
+    rest = (
+        far**-n / n
+        + far ** -(n + 1.0) / 2
+        + (n + 1) * far ** -(n + 2.0) / 12
+        - (n + 1) * (n + 2) * (n + 3) * far ** -(n + 4.0) / 720
+    )
+    return (-1) ** (n + 1) * math.factorial(n) * (terms + rest)
+
+
+def _digamma_reference(input: Any) -> np.ndarray:
+    """By its recurrence, up to where its asymptotic series is exact."""
+    x = np.asarray(input, np.float64)
+    far = x + 40
+    return (
+        np.log(far)
+        - 1 / (2 * far)
+        - far**-2.0 / 12
+        + far**-4.0 / 120
+        - far**-6.0 / 252
+        - np.sum([1 / (x + k) for k in range(40)], axis=0)
+    )
+
+
+@op(
+    input=lambda g, input: g * polygamma(1, input),
+    promote="float",
+    takes="f",
+    inplace=True,
+    reference=_digamma_reference,
+    samples=unary_samples(0.3, 4),
+)
+def digamma(input: Array):
+    """The derivative of `lgamma`."""
+    return elementwise.digamma(input)
+
+
+@op(
+    input=lambda g, n, input: g * polygamma(n + 1, input),
+    promote="float",
+    takes="f",
+    method=False,
+    reference=_polygamma_reference,
+    samples=lambda: (
+        sample(n, array)
+        for n in (1, 2)
+        for array in (between(0.3, 4, 3, 4), gapped() + 3, between(0.3, 4), between(0.3, 4, 0, 3))
+    ),
+)
+def polygamma(n, input: Array):
+    """The `n`-th derivative of `digamma`. Raises RuntimeError for a negative n."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
+        raise TypeError(f"polygamma(n, x): argument 'n' must be an int, not {type(n).__name__}")
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, and got {n}; expected 0 for digamma, or more")
+    return scipy_special().polygamma(n, input).astype(input.dtype)
+
+
+# Signs, steps and scales
+
+
+@op(
+    input=lambda g, input, out: g * (out.sign() * input.sign()),
+    other=lambda g: zero(g),
+    promote="float",
+    only_tensors=("input",),
+    takes="f",
+    ufunc=np.copysign,
+    inplace=True,
+    reference=np.copysign,
+    samples=pairs(0.2, 2, -2, 2.3),
+)
+def copysign(input: Array, other: Array):
+    """The magnitude of `input` with the sign of `other`, that of a zero too."""
+    return np.copysign(input, other)
+
+
+@op(
+    input=no_derivative("heaviside"),
+    values=no_derivative("heaviside"),
+    takes="bif",
+    reference=np.heaviside,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4), between(-2, 2, 4)),
+            sample(np.array([[-1.0, 0.0], [0.0, 2.0]]), between(-2, 2, 2)),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(-2, 2)),
+            sample(between(-2, 2), between(-2, 2)),
+            sample(between(-2, 2, 0, 3), between(-2, 2, 3)),
+        ]
+    ),
+)
+def heaviside(input: Array, values: Array):
+    """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is."""
+    if input.dtype != values.dtype:
+        raise RuntimeError(
+            f"heaviside is not implemented for tensors with different dtypes, and got {input.dtype} and {values.dtype}"
+        )
+    step = np.where(input == 0, values, (input > 0).astype(input.dtype))
+    return np.where(input != input, input, step)
+
+
+def _logit_reference(input: np.ndarray, eps: float | None = None) -> np.ndarray:
+    p = input if eps is None else np.clip(input, eps, 1 - eps)
+    return np.log(p / (1 - p))
+
+
+def _logit_gradient(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
+    found, low = g / (input * (1 - input)), 0.0 if eps is None else eps
+    return found.where((input >= low) & (input <= 1 - low), math.nan if eps is None else 0.0)
+
+
+@op(
+    input=_logit_gradient,
+    promote="float",
+    takes="f",
+    reference=_logit_reference,
+    samples=lambda: iter(
+        [
+            sample(between(0.1, 0.9, 3, 4)),
+            sample(between(0, 1, 4, 6)[::2, ::-2].T, 0.3),
+            sample(between(0.1, 0.9)),
+            sample(between(0, 1, 0, 3)),
+        ]
+    ),
+)
+def logit(input: Array, eps: float | None = None):
+    """log(p / (1 - p)), the inverse of `sigmoid`; with `eps` of p within eps and 1 - eps.
+
+    It is NaN elsewhere, and so is its gradient.
+    """
+    p = input if eps is None else np.clip(input, eps, 1 - eps)
+    return np.log(p / (1 - p))
+
+
+_SINC_SERIES = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 9)]
+"""Of (t cos t - sin t) / t**2 in odd powers of t, to the last digit up to 1/2, where both terms nearly cancel."""
+
+
+def _sinc_gradient(g: Tensor, input: Tensor) -> Tensor:
+    t = input * math.pi
+    near = t.abs() < 0.5
+    small, large = t.where(near, 0), t.where(~near, 1)
+    square, series = small * small, _SINC_SERIES[-1]
+    for coefficient in reversed(_SINC_SERIES[:-1]):
+        series = square * series + coefficient
+    direct = (large.cos() - large.sin() / large) / large
+    return g * conjugated((small * series).where(near, direct)) * math.pi
+
+
+@op(
+    input=_sinc_gradient,
+    promote="float",
+    takes="fc",
+    inplace=True,
+    reference=np.sinc,
+    samples=unary_samples(),
+)
+def sinc(input: Array):
+    """sin(pi x) / (pi x), and 1 at 0."""
+    return np.sinc(input)
+
+
+@composite(
+    takes="bifc",
+    reference=lambda input, other: input * 2.0**other,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4), np.array([1, 2, 0, 3])),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, np.array([[1], [2]]).repeat(3, 0)[:3]),
+            sample(between(-2, 2), np.array(2)),
+            sample(between(-2, 2, 0, 3), np.array([1, 2, 3])),
+        ]
+    ),
+)
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """`input * 2 ** other`, also where `2 ** other` is out of range: in three steps that are not."""
+    dtype = input.dtype if input.dtype.category >= FLOATING else get_default_dtype()
+    exponent = other.to(dtype) if other.dtype.category < FLOATING else other
+    if exponent.is_complex():
+        return input * exponent.exp2()
+    most = -round(math.log2(finfo(dtype).tiny))  # both signs of it give normal numbers
+    first = exponent.detach().clamp(-most, most)
+    second = (exponent.detach() - first).clamp(-most, most)
+    third = (exponent - first - second).clamp(-most, most)
+    return input * first.exp2() * second.exp2() * third.exp2()

@@ -1,0 +1,241 @@
+"""Fourier transforms over two or more dimensions, under torch's names. `one_dim` has what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor
+from ..dims import integer, wrap_dim
+from .one_dim import complex_input, real_input, refuse_length, resized, scaling_of
+from .transforms import LAST_TWO, halved_transform, real_transform, straight, transform
+
+__all__ = [
+    "fft2", "fftn", "hfft2", "hfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft2", "irfftn", "rfft2", "rfftn",
+]  # fmt: skip
+
+Dims = tuple[int, ...]
+
+
+# Arguments
+
+
+def _integers(name: str, argument: str, value: Any) -> list[int]:
+    return [
+        integer(f"fft_{name}", argument, each) for each in (value if isinstance(value, (tuple, list)) else (value,))
+    ]
+
+
+def _dims_and_sizes(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Dims, list[int | None]]:
+    """The dims, counted from the front, and the length asked for along each, None for the input's own.
+
+    Without dims they are the last len(s) ones, or all of them. Raises RuntimeError where they do not fit.
+    """
+    sizes: list[int | None] | None = None if s is None else [*_integers(name, "s", s)]
+    if dim is not None:
+        if not input.ndim and len(_integers(name, "dim", dim)):
+            raise IndexError(f"fft_{name}(): Dimension specified as {dim} but tensor has no dimensions")
+        dims = tuple(wrap_dim(each, input.ndim) for each in _integers(name, "dim", dim))
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"FFT dims must be unique, and got {list(dims)}; name each one once")
+        if sizes is not None and len(sizes) != len(dims):
+            raise RuntimeError(
+                f"When given, dim and shape arguments must have the same length, and got {list(dims)} and {sizes}"
+            )
+    elif sizes is not None:
+        if len(sizes) > input.ndim:
+            raise RuntimeError(
+                f"Got shape with {len(sizes)} values but input tensor only has {input.ndim} dimensions; give a size "
+                "for each dimension at most"
+            )
+        dims = tuple(range(input.ndim - len(sizes), input.ndim))
+    else:
+        dims = tuple(range(input.ndim))
+    return dims, [None] * len(dims) if sizes is None else [None if each == -1 else each for each in sizes]
+
+
+def _lengths(input: Tensor, dims: Dims, sizes: list[int | None]) -> dict[int, int]:
+    found = {dim: input.shape[dim] if size is None else size for dim, size in zip(dims, sizes, strict=True)}
+    for length in found.values():
+        refuse_length(length)
+    return found
+
+
+def _refuse_no_dims(name: str, dims: Dims) -> None:
+    if not dims:
+        raise RuntimeError(f"{name} must transform at least one axis; name one in dim")
+
+
+# The four kinds
+
+
+def _complex(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+    kind, scaling = ("forward", "none") if forward else ("inverse", "size")
+    if (out := straight(input, s, dim, norm, kind, scaling)) is not None:
+        return out
+    input, scaling = complex_input(name, input), scaling_of(norm, forward)
+    dims, sizes = _dims_and_sizes(name, input, s, dim)
+    return transform(resized(input, _lengths(input, dims, sizes)), dims, scaling, forward)
+
+
+def _real(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+    """Forward, or (ihfft) inverse, which is the conjugate of the forward transform of a real tensor."""
+    if forward and (out := straight(input, s, dim, norm, "real", "none")) is not None:
+        return out
+    input, scaling = real_input(name, input), scaling_of(norm, forward)
+    dims, sizes = _dims_and_sizes(name, input, s, dim)
+    _refuse_no_dims(name, dims)
+    found = real_transform(resized(input, _lengths(input, dims, sizes)), dims, scaling)
+    return found if forward else found.conj()
+
+
+def _halved(name: str, input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Tensor:
+    """Inverse, or (hfft) forward, which is the inverse transform of the conjugate."""
+    if not forward and (out := straight(input, s, dim, norm, "halved", "size")) is not None:
+        return out
+    input, scaling = complex_input(name, input), scaling_of(norm, forward)
+    dims, sizes = _dims_and_sizes(name, input, s, dim)
+    _refuse_no_dims(name, dims)
+    last = 2 * (input.shape[dims[-1]] - 1) if sizes[-1] is None else sizes[-1]
+    refuse_length(last)
+    lengths = _lengths(input, dims, [*sizes[:-1], last // 2 + 1])
+    if forward:
+        input = input.conj()
+    return halved_transform(resized(input, lengths), dims, scaling, last)
+
+
+# References and samples
+
+
+def _hermitian(inverse: bool) -> Callable[..., Any]:
+    """hfftn and ihfftn, which NumPy lacks, from transforms along one axis."""
+
+    def reference(input: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Any:
+        dims = [axis % np.ndim(input) for axis in (range(-len(s or np.shape(input)), 0) if dim is None else dim)]
+        sizes: Any = [None] * len(dims) if s is None else list(s)
+        if inverse:
+            out = np.fft.ihfft(input, sizes[-1], dims[-1], norm)
+            return np.fft.ifftn(out, sizes[:-1] if s else None, dims[:-1], norm) if dims[:-1] else out
+        out = np.fft.fftn(input, sizes[:-1] if s else None, dims[:-1], norm) if dims[:-1] else input
+        return np.fft.hfft(out, sizes[-1], dims[-1], norm)
+
+    return reference
+
+
+def _over(reference: Callable[..., Any], dims: Any) -> Callable[..., Any]:
+    """A reference that takes these dims where none are given, and all of the last len(s) ones for None."""
+
+    def with_dims(input: Any, s: Any = None, dim: Any = dims, norm: Any = None) -> Any:
+        if dim is None and s is not None:
+            dim = tuple(range(-len(s), 0))
+        return reference(input, s, dim, norm)
+
+    return with_dims
+
+
+def _samples(n: bool, none: bool = False) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        yield sample(between(-2, 2, 3, 4))
+        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (5, 3), (1, 0), "ortho")
+        yield sample(between(-2, 2, 2, 2, 3), (3, 4), (-1, 0), "forward")
+        yield sample(between(-2, 2, 0, 2, 3), None, (1, 2))
+        if n:
+            yield sample(between(-2, 2, 2, 2, 3))
+            yield sample(between(-2, 2, 5, 3), (4,))
+            yield sample(between(-2, 2, 2, 5), None, (1,))
+        if none:
+            yield sample(between(-2, 2))
+
+    return samples
+
+
+# Transforms
+
+Sizes = int | tuple[int, ...] | None
+
+
+@composite(
+    method=False, reference=_over(lambda *args: np.fft.fftn(*args) + 0j, None), samples=_samples(True, none=True)
+)
+def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`fft` along each of some dims, all by default; `s` has the length along each, -1 for the input's own.
+
+    Raises RuntimeError for no data points, repeated dims, half types, an unknown norm, and where s and dim differ in
+    length; IndexError for a dim that does not exist.
+    """
+    return _complex("fftn", input, s, dim, norm, True)
+
+
+@composite(
+    method=False, reference=_over(lambda *args: np.fft.ifftn(*args) + 0j, None), samples=_samples(True, none=True)
+)
+def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The inverse of `fftn`, with its errors."""
+    return _complex("ifftn", input, s, dim, norm, False)
+
+
+@composite(method=False, takes="bif", reference=_over(np.fft.rfftn, None), samples=_samples(True))
+def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`fftn` of a real tensor, of which the last of the dims keeps the frequencies up to n // 2; errors as there.
+
+    Raises RuntimeError for complex tensors and no dims as well.
+    """
+    return _real("rfftn", input, s, dim, norm, True)
+
+
+@composite(method=False, reference=_over(np.fft.irfftn, None), samples=_samples(True))
+def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The inverse of `rfftn`, real, 2 * (size - 1) long in the last of the dims by default; errors as in `fftn`."""
+    return _halved("irfftn", input, s, dim, norm, False)
+
+
+@composite(method=False, reference=_over(_hermitian(False), None), samples=_samples(True))
+def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """`fftn` of a signal with conjugate symmetry, half of it given in the last of the dims: real; errors as there."""
+    return _halved("hfftn", input, s, dim, norm, True)
+
+
+@composite(method=False, takes="bif", reference=_over(_hermitian(True), None), samples=_samples(True))
+def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
+    """The inverse of `hfftn`: half of `ifftn` of a real tensor, with the errors of `rfftn`."""
+    return _real("ihfftn", input, s, dim, norm, False)
+
+
+@composite(method=False, reference=_over(np.fft.fftn, LAST_TWO), samples=_samples(False))
+def fft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+    """`fftn` over the last two dims."""
+    return _complex("fft2", input, s, dim, norm, True)
+
+
+@composite(method=False, reference=_over(np.fft.ifftn, LAST_TWO), samples=_samples(False))
+def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+    """`ifftn` over the last two dims."""
+    return _complex("ifft2", input, s, dim, norm, False)
+
+
+@composite(method=False, takes="bif", reference=_over(np.fft.rfftn, LAST_TWO), samples=_samples(False))
+def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+    """`rfftn` over the last two dims."""
+    return _real("rfft2", input, s, dim, norm, True)
+
+
+@composite(method=False, reference=_over(np.fft.irfftn, LAST_TWO), samples=_samples(False))
+def irfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+    """`irfftn` over the last two dims."""
+    return _halved("irfft2", input, s, dim, norm, False)
+
+
+@composite(method=False, reference=_over(_hermitian(False), LAST_TWO), samples=_samples(False))
+def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+    """`hfftn` over the last two dims."""
+    return _halved("hfft2", input, s, dim, norm, True)
+
+
+@composite(method=False, takes="bif", reference=_over(_hermitian(True), LAST_TWO), samples=_samples(False))
+def ihfft2(input: Tensor, s: Sizes = None, dim: Sizes = LAST_TWO, norm: str | None = None) -> Tensor:
+    """`ihfftn` over the last two dims."""
+    return _real("ihfft2", input, s, dim, norm, False)

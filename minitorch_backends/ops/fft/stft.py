@@ -1,0 +1,202 @@
+"""Spectra of short pieces of a signal, one after the other, and the signal that has such spectra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import FLOATING
+from ...tensor.tensor import Tensor, adopt
+from ..conv.fold import fold
+from ..elementwise.complex_numbers import view_as_real
+from ..views.padding import pad
+from .one_dim import fft, ifft, irfft, rfft
+
+__all__ = ["istft", "stft"]
+
+_LEAST_ENVELOPE = 1e-11
+
+
+def _window(name: str, window: Tensor | None, n_fft: int, win_length: int, like: Tensor) -> Tensor:
+    """The window, with zeros around it up to `n_fft`."""
+    if window is not None and window.shape != (win_length,):
+        raise RuntimeError(f"{name}: expected a 1D window tensor of size {win_length}, but got {list(window.shape)}")
+    dtype = like.real.dtype if like.is_complex() else like.dtype
+    made = adopt(np.ones(win_length, dtype.dtype)) if window is None else window
+    before = (n_fft - win_length) // 2
+    return made if win_length == n_fft else pad(made, (before, n_fft - win_length - before))
+
+
+def _sizes(name: str, n_fft: int, hop_length: int | None, win_length: int | None) -> tuple[int, int]:
+    hop, win = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    if n_fft <= 0 or hop <= 0 or not 0 < win <= n_fft:
+        raise RuntimeError(
+            f"{name}: expected 0 < n_fft, 0 < hop_length and 0 < win_length <= n_fft, and got n_fft={n_fft}, "
+            f"hop_length={hop}, win_length={win}"
+        )
+    return hop, win
+
+
+def _piece_samples() -> Iterator[Sample]:
+    hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(8) / 8)
+    yield sample(between(-2, 2, 3, 20), 8, window=hann, return_complex=True)
+    yield sample(between(-2, 2, 24, 3).T, 8, 3, 6, center=False, return_complex=True)
+    yield sample(between(-2, 2, 17), 6, 2, None, hann[:6], True, "constant", True, False, return_complex=True)
+
+
+def _piece_reference(
+    input: np.ndarray, n_fft: int, hop_length: Any = None, win_length: Any = None, window: Any = None,
+    center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: Any = None,
+    return_complex: Any = None,
+) -> np.ndarray:  # fmt: skip
+    """One piece at a time."""
+    hop, win = hop_length or n_fft // 4, win_length or n_fft
+    before, full = (n_fft - win) // 2, np.zeros(n_fft, input.dtype)
+    full[before : before + win] = 1 if window is None else window
+    if center:
+        around = [(0, 0)] * (input.ndim - 1) + [(n_fft // 2,) * 2]
+        input = np.pad(input, around, mode=pad_mode)  # type: ignore[call-overload]
+    starts = range(0, input.shape[-1] - n_fft + 1, hop)
+    spectra = [np.fft.fft(input[..., start : start + n_fft] * full) for start in starts]
+    stacked = np.stack(spectra, -1) / (np.sqrt(n_fft) if normalized else 1)
+    return stacked if onesided is False or input.dtype.kind == "c" else stacked[..., : n_fft // 2 + 1, :]
+
+
+@composite(takes="fc", reference=_piece_reference, samples=_piece_samples)
+def stft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+) -> Tensor:
+    """The spectra of pieces of `n_fft` numbers, which begin `hop_length` (by default a quarter) apart, each times the
+    window (D. Gabor, 1946).
+
+    input: (length) or (batch, length), real or complex; result: ([batch], frequencies, pieces), with `onesided`, the
+    default for real input, the n_fft // 2 + 1 frequencies from 0 on. The window has `win_length` numbers, and zeros on
+    both sides up to `n_fft`; with `center` pieces are around the places 0, hop_length, ..., and the input is padded by
+    `pad_mode`. `return_complex` must be said for real input; False gives real and imaginary parts in a last dimension.
+    Raises RuntimeError for sizes that do not go together.
+    """
+    if input.dtype.category < FLOATING or input.ndim not in (1, 2) or not input.numel():
+        raise RuntimeError(
+            f"stft() expects a tensor of floating point or complex values, 1D or 2D and not empty, and got "
+            f"{input.dtype!r}{list(input.shape)}"
+        )
+    hop, win = _sizes("stft()", n_fft, hop_length, win_length)
+    real = not (input.is_complex() or (window is not None and window.is_complex()))
+    if return_complex is None and real:
+        raise RuntimeError("stft requires the return_complex parameter be given for real inputs; pass True")
+    if onesided and not real:
+        raise RuntimeError("Cannot have onesided output if window or input is complex")
+    taper = _window("stft()", window, n_fft, win, input)
+    rows = input.reshape(-1, input.shape[-1])
+    if center:
+        rows = pad(rows, (n_fft // 2, n_fft // 2), pad_mode)
+    if rows.shape[-1] < n_fft:
+        raise RuntimeError(f"stft: expected 0 < n_fft <= {rows.shape[-1]}, the padded length, but got n_fft={n_fft}")
+    pieces = rows.unfold(-1, n_fft, hop) * taper
+    transform = rfft if real and onesided is not False else fft
+    spectra = transform(pieces, norm="ortho" if normalized else "backward").transpose(-1, -2)
+    spectra = spectra if input.ndim > 1 else spectra.squeeze(0)
+    return spectra if return_complex is not False else view_as_real(spectra)
+
+
+def _signal_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 5, 9), 8)
+    yield sample(between(-2, 2, 7, 5).T, 8, 3, center=False)
+    yield sample(between(-2, 2, 6, 7), 6, 2, None, None, True, True, False, 9)
+
+
+def _signal_reference(
+    input: np.ndarray, n_fft: int, hop_length: Any = None, win_length: Any = None, window: Any = None,
+    center: bool = True, normalized: bool = False, onesided: Any = None, length: Any = None,
+    return_complex: bool = False,
+) -> np.ndarray:  # fmt: skip
+    """One piece at a time."""
+    hop, full = hop_length or n_fft // 4, np.ones(n_fft) if window is None else window
+    pieces = input.shape[-1]
+    signal, envelope = np.zeros((*input.shape[:-2], n_fft + hop * (pieces - 1))), np.zeros(n_fft + hop * (pieces - 1))
+    for piece in range(pieces):
+        spectrum, at = input[..., piece], slice(piece * hop, piece * hop + n_fft)
+        made = np.fft.irfft(spectrum[..., : n_fft // 2 + 1], n_fft)
+        signal[..., at] += made * full * (np.sqrt(n_fft) if normalized else 1)
+        envelope[at] += full**2
+    start = n_fft // 2 if center else 0
+    end = start + length if length is not None else signal.shape[-1] - start
+    return signal[..., start:end] / envelope[start:end]
+
+
+@composite(takes="c", reference=_signal_reference, samples=_signal_samples)
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
+    """The signal whose `stft` is nearest to these spectra (D. Griffin and J. Lim, 1984): pieces times the window,
+    added, over the sum of squared windows. `length` is that of the signal, which is cut, or filled with zeros.
+
+    input: complex, ([batch], frequencies, pieces); a real signal is made of the frequencies up to n_fft // 2. Raises
+    RuntimeError where squared windows do not cover the signal.
+    """
+    if not input.is_complex():
+        raise RuntimeError(
+            f"istft() is not implemented for {input.dtype!r}; expected what stft returns, complex tensors"
+        )
+    if input.ndim not in (2, 3) or not input.numel():
+        raise RuntimeError(f"istft() expects a tensor of 2 or 3 dimensions, not empty, and got {list(input.shape)}")
+    hop, win = _sizes("istft()", n_fft, hop_length, win_length)
+    spectra = input.reshape(-1, *input.shape[-2:])
+    half = n_fft // 2 + 1
+    one = spectra.shape[1] != n_fft if onesided is None else onesided
+    if spectra.shape[1] != (half if one else n_fft):
+        raise RuntimeError(
+            f"istft: expected the frequency dimension to be {half if one else n_fft} for n_fft={n_fft} and "
+            f"onesided={one}, but got {spectra.shape[1]}"
+        )
+    if return_complex and one:
+        raise RuntimeError("cannot have onesided input for complex output")
+    taper, norm = _window("istft()", window, n_fft, win, input), "ortho" if normalized else "backward"
+    frames = spectra.transpose(1, 2)
+    pieces = ifft(frames, norm=norm) if return_complex else irfft(frames[..., :half], n_fft, norm=norm)
+    total, count = n_fft + hop * (frames.shape[1] - 1), frames.shape[1]
+    signal = _added(pieces * taper, total, hop)
+    envelope = _added((taper * taper).expand(1, count, n_fft), total, hop)
+    start = n_fft // 2 if center else 0
+    end = min(start + length, total) if length is not None else total - start
+    signal, envelope = signal[:, start:end], envelope[:, start:end]
+    if not envelope.numel() or float(envelope.abs().min()) < _LEAST_ENVELOPE:
+        raise RuntimeError(
+            "istft: the squared windows do not cover the signal (window overlap add min: 1); take a smaller "
+            "hop_length, another window, or center=True"
+        )
+    signal = signal / envelope
+    if length is not None and signal.shape[1] < length:
+        signal = pad(signal, (0, length - signal.shape[1]))
+    return signal if input.ndim > 2 else signal.squeeze(0)
+
+
+def _added(pieces: Tensor, total: int, hop: int) -> Tensor:
+    """Pieces (batch, count, size) added where they overlap: (batch, total)."""
+    if pieces.is_complex():
+        parts = _added(pieces.real, total, hop), _added(pieces.imag, total, hop)
+        return parts[0] + 1j * parts[1]
+    size = pieces.shape[2]
+    return fold(pieces.transpose(1, 2), (1, total), (1, size), stride=(1, hop)).reshape(-1, total)

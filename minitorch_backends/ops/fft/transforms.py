@@ -1,0 +1,176 @@
+"""The three linear maps that all Fourier transforms are: complex to complex, real to half a spectrum, and back.
+
+Each one's gradient is another of them: with F the matrix of the transform, that of F x is F^H g, the transform of the
+other direction with the same scaling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch import instrumentation
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
+from ...flags import current
+from ...kernels import registry
+from ...kernels.fft import fft as kernel
+from ...kernels.registry import ArraySpec
+from ...tensor.tensor import Tensor, adopt
+
+__all__ = ["LAST_TWO", "halved_transform", "real_transform", "straight", "transform"]
+
+Dims = tuple[int, ...]
+
+LAST_TWO = (-2, -1)
+"""The dims of transforms of matrices, unless they are given."""
+
+_CALLS = "fourier transforms"
+_CALLS_KEPT = 512
+"""Signatures for which a state of the flags keeps what is called, since to find it takes a microsecond."""
+
+
+def _run(x: np.ndarray, kind: str, dims: Dims, scaling: str, last: int = 0) -> np.ndarray:
+    state = current()
+    calls = state.derived.setdefault(_CALLS, {})
+    key = (x.shape, x.dtype, kind, dims, scaling, last)
+    call = calls.get(key)
+    if call is not None and not registry.observing:
+        return call(x)
+    options: dict[str, Any] = {"kind": kind, "axes": dims, "scaling": scaling, "last": last}
+    options["plans"] = state.read("cuda.cufft_plan_cache.max_size")
+    if call is None:
+        _keep(calls, key, kernel.first(ArraySpec(x.shape, x.dtype), **options))
+    return kernel(x, **options)
+
+
+def _keep(calls: dict[Any, Any], key: Any, call: Any) -> None:
+    if len(calls) >= _CALLS_KEPT:
+        calls.clear()
+    calls[key] = call
+
+
+def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -> Tensor | None:
+    """The transform along one dim, or the last two, of a tensor of which nothing is recorded, by the usual arguments,
+    in half the time of the op or less; None where there is more to do. What they mean is found once."""
+    if norm is not None or type(input) is not Tensor or input._node is not None or instrumentation.calls:
+        return None
+    x, key = input._array, None
+    if (type(dim) is int and (n is None or type(n) is int)) or (dim is LAST_TWO and n is None):
+        # What is equal to these, as 1.0 is to 1, is refused.
+        calls, key = current().derived.setdefault(_CALLS, {}), (x.shape, x.dtype, kind, dim, n)
+        call = calls.get(key)
+        if call is not None and not registry.observing:
+            return adopt(call(x))
+    dims = _plain_dims(dim, x.ndim)
+    if dims is None or x.dtype.char not in ("fd" if kind == "real" else "FD"):
+        return None
+    length = x.shape[dims[-1]]
+    last = (2 * (length - 1) if n is None else n) if kind == "halved" else 0
+    if n is not None and (type(n) is not int or (n // 2 + 1 if last else n) != length or len(dims) > 1):
+        return None  # to cut off or to fill up first
+    if length <= (kind == "halved") or x.shape[dims[0]] == 0:
+        return None
+    out = _run(x, kind, dims, scaling, last)
+    if key is not None and key not in calls:
+        _keep(calls, key, calls.get((x.shape, x.dtype, kind, dims, scaling, last)))
+    return adopt(out)
+
+
+def _plain_dims(dim: Any, ndim: int) -> Dims | None:
+    """One dim, or the last two as `fft2` has them by default, counted from the front; None for others."""
+    if type(dim) is int:
+        return (dim % ndim,) if -ndim <= dim < ndim else None
+    last_two = type(dim) is tuple and dim == LAST_TWO and [*map(type, dim)] == [int, int]
+    return (ndim - 2, ndim - 1) if last_two and ndim > 1 else None
+
+
+def _reference(kind: str) -> Any:
+    def reference(input: Any, dims: Dims, scaling: str, last: Any = 0) -> np.ndarray:
+        direction = kind
+        if kind == "complex":
+            direction = "forward" if last else "inverse"
+        return kernel.reference(input, kind=direction, axes=dims, scaling=scaling, last=int(last))
+
+    return reference
+
+
+def _transform_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), (1,), "none", True)
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (0, 1), "root", False)
+    yield sample(between(-2, 2), (), "size", True)
+    yield sample(between(-2, 2, 0, 3), (1,), "size", True)
+
+
+@op(
+    input=lambda g, dims, scaling, forward: transform(g, dims, scaling, not forward),
+    name="fft_c2c",
+    method=False,
+    warns=False,
+    takes="c",
+    reference=_reference("complex"),
+    samples=_transform_samples,
+)
+def transform(input: Array, dims: Dims, scaling: str, forward: bool):
+    """The transform of complex numbers over dims counted from the front, divided as `scaling` says."""
+    return _run(input, "forward" if forward else "inverse", dims, scaling)
+
+
+def _counts(g: Tensor, dim: int, last: int) -> Tensor:
+    """How often each frequency of half a spectrum is in the whole one, in the shape of g's dim: 1, 2, 2, ..., 2, 1."""
+    counts = np.full(last // 2 + 1, 2.0, g._array.real.dtype)
+    counts[0] = 1
+    if last % 2 == 0:
+        counts[-1] = 1
+    return adopt(counts.reshape([-1 if each == dim else 1 for each in range(g.ndim)]))
+
+
+def _real_gradient(g: Tensor, input_shape: tuple[int, ...], dims: Dims, scaling: str) -> Tensor:
+    """The real part of F^H of g and of zeros for the frequencies that are left out. The inverse adds their conjugates,
+    and so counts twice what is here halved first."""
+    last = input_shape[dims[-1]]
+    return halved_transform(g / _counts(g, dims[-1], last), dims, scaling, last)
+
+
+def _real_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), (1,), "none")
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (1, 0), "root")
+    yield sample(between(-2, 2, 2, 2, 5), (0, 2), "size")
+    yield sample(between(-2, 2, 0, 3), (1,), "size")
+
+
+@op(
+    input=_real_gradient,
+    name="fft_r2c",
+    method=False,
+    warns=False,
+    takes="f",
+    reference=_reference("real"),
+    samples=_real_samples,
+)
+def real_transform(input: Array, dims: Dims, scaling: str):
+    """The forward transform of real numbers, of whose last dim the frequencies up to n/2 are kept."""
+    return _run(input, "real", dims, scaling)
+
+
+def _halved_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), (1,), "none", 6)
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (1, 0), "root", 5)
+    yield sample(between(-2, 2, 2, 2, 3), (0, 2), "size", 4)
+    yield sample(between(-2, 2, 0, 3), (1,), "size", 4)
+
+
+@op(
+    input=lambda g, dims, scaling, last: real_transform(g, dims, scaling) * _counts(g, dims[-1], last),
+    name="fft_c2r",
+    method=False,
+    warns=False,
+    takes="c",
+    reference=_reference("halved"),
+    samples=_halved_samples,
+)
+def halved_transform(input: Array, dims: Dims, scaling: str, last: int):
+    """The inverse transform of half a spectrum, with last // 2 + 1 frequencies in the last dim, to real numbers."""
+    return _run(input, "halved", dims, scaling, last)

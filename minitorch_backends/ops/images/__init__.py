@@ -1,0 +1,1 @@
+"""Ops on images: pooling, interpolation, sampling at places between pixels."""

@@ -1,0 +1,237 @@
+"""Images at places between their values: what spatial transformers look up (M. Jaderberg et al., "Spatial transformer
+networks", 2015)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...dispatch.floating import floating_composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..elementwise.activations import hardtanh
+from .resize import cubic_weights
+
+__all__ = ["affine_grid", "grid_sample"]
+
+_MODES = ("bilinear", "nearest", "bicubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+class _Tap(NamedTuple):
+    """Whole numbers that count values along a dimension, and what each counts for."""
+
+    at: Tensor
+    weight: Tensor
+
+
+def _reflected(place: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Places outside are seen in mirrors at the middles of the first and the last value, or at their outer edges."""
+    low, span = (0.0, size - 1) if align_corners else (-0.5, size)
+    if not span:
+        return place * 0
+    away = (place - low).abs()
+    turns = (away.detach() / span).floor()
+    rest = away - turns * span
+    return hardtanh(rest.where(turns % 2 == 0, span - rest) + low, 0, size - 1)
+
+
+def _inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Places in the image; on the border, where the slopes of both sides differ, the gradient is 0."""
+    if padding_mode == "border":
+        return hardtanh(place, 0, size - 1)
+    return _reflected(place, size, align_corners) if padding_mode == "reflection" else place
+
+
+def _taps(place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[_Tap]:
+    """The values around each place along one dimension; those of zeros count for nothing."""
+    place = place * ((size - 1) / 2) + (size - 1) / 2 if align_corners else place * (size / 2) + (size - 1) / 2
+    if padding_mode != "reflection":  # so far outside that no value counts, and not infinite
+        place = place.clamp(-4, size + 3)
+    if mode != "bicubic":
+        place = _inside(place, size, padding_mode, align_corners)
+    first = place.round() if mode == "nearest" else place.detach().floor()
+    share = place - first
+    if mode == "nearest":  # whose weight has a gradient, of zeros
+        taps = [_Tap(first, first.masked_fill(adopt(~np.isnan(first._array)), 1.0))]
+    elif mode == "bilinear":
+        taps = [_Tap(first, 1 - share), _Tap(first + 1, share)]
+    else:
+        taps = [_Tap(first + step, weight) for step, weight in zip((-1, 0, 1, 2), cubic_weights(share), strict=True)]
+        taps = [tap._replace(at=_inside(tap.at, size, padding_mode, align_corners).floor()) for tap in taps]
+    return [_counted(tap, size) for tap in taps]
+
+
+def _counted(tap: _Tap, size: int) -> _Tap:
+    """A tap with an index in the image: what is beside it counts as the first value times 0, and what is no number by a
+    weight that is none either."""
+    beside = adopt(~((tap.at._array >= 0) & (tap.at._array <= size - 1)))
+    index = tap.at.masked_fill(beside, 0).long()
+    nothing = adopt(beside._array & ~np.isnan(tap.at._array))
+    return _Tap(index, tap.weight.masked_fill(nothing, 0))
+
+
+def _grid_samples() -> Iterator[Sample]:
+    images, places = between(-2, 2, 2, 3, 4, 5), between(-1.7, 1.6, 2, 3, 2, 2)
+    for mode, padding_mode, align in itertools.product(_MODES, _PADDINGS, (False, True)):
+        yield sample(images, places, mode, padding_mode, align)
+    volume, places = between(-2, 2, 1, 2, 3, 2, 4), between(-1.3, 1.4, 1, 2, 2, 1, 3)
+    yield sample(volume, places)
+    yield sample(volume, places, "nearest", "border", True)
+    yield sample(volume, places, "bilinear", "reflection")
+    yield sample(images[:0], between(-1, 1, 0, 3, 2, 2))
+    yield sample(np.moveaxis(between(-2, 2, 1, 2, 5, 3), -1, 1), between(-1, 1, 1, 2, 2, 2), "bilinear", "border")
+
+
+def _along(place: float, size: int, mode: str, padding_mode: str, align: bool) -> list[tuple[int, float]]:
+    """By the definition, for one place: the values that count, and for how much."""
+
+    def inside(x: float) -> float:
+        if padding_mode == "reflection":
+            low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
+            while low < high and not low <= x <= high:
+                x = 2 * low - x if x < low else 2 * high - x
+        return x if padding_mode == "zeros" else min(max(x, 0.0), size - 1.0)
+
+    x = (place + 1) / 2 * (size - 1) if align else ((place + 1) * size - 1) / 2
+    x = x if mode == "bicubic" else inside(x)
+    first = round(x) if mode == "nearest" else math.floor(x)
+    if mode == "nearest":
+        found = [(first, 1.0)]
+    elif mode == "bilinear":
+        found = [(first, 1 - (x - first)), (first + 1, x - first)]
+    else:
+        a, found = -0.75, []
+        for k in range(first - 1, first + 3):
+            d = abs(x - k)
+            near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+            found.append((math.floor(inside(k)), near if d <= 1 else far))
+    return [(k, weight) for k, weight in found if 0 <= k < size]
+
+
+def _grid_reference(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> np.ndarray:
+    out = np.zeros((*input.shape[:2], *grid.shape[1:-1]))
+    for place in np.ndindex(*grid.shape[:-1]):
+        around = [
+            _along(x, size, mode, padding_mode, bool(align_corners))
+            for x, size in zip(grid[place][::-1], input.shape[2:], strict=True)
+        ]
+        for taps in itertools.product(*around):
+            value = input[(place[0], slice(None), *(k for k, _ in taps))]
+            out[(place[0], slice(None), *place[1:])] += value * math.prod(weight for _, weight in taps)
+    return out
+
+
+@floating_composite(reference=_grid_reference, samples=_grid_samples)
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The images (N, C, H, W) at the places `grid` (N, h, w, 2), as (N, C, h, w); or volumes (N, C, D, H, W) at
+    (N, d, h, w, 3).
+
+    A place is (x, y) or (x, y, z), -1 and 1 being the outer edges of the first and the last value, or with
+    `align_corners` their middles. `mode` is "bilinear", "nearest", or, of images, "bicubic"; outside, the image is 0
+    ("zeros"), its last values ("border"), or seen in a mirror ("reflection"). Raises RuntimeError for shapes that do
+    not fit, ValueError for other modes.
+    """
+    if mode not in _MODES or padding_mode not in _PADDINGS:
+        raise ValueError(
+            f"grid_sample(): expected mode to be one of {', '.join(_MODES)} and padding_mode one of "
+            f"{', '.join(_PADDINGS)}, and got {mode!r} and {padding_mode!r}"
+        )
+    _check(input, grid, mode)
+    values, places = widened(input), widened(grid)
+    sizes, align = input.shape[2:], bool(align_corners)
+    count, channels, points = input.shape[0], input.shape[1], math.prod(grid.shape[1:-1])
+    around = [
+        _taps(places[..., dim].reshape(count * points, 1), size, mode, padding_mode, align)
+        for dim, size in zip(reversed(range(len(sizes))), sizes, strict=True)
+    ]
+    rows = values.movedim(1, -1).reshape(count * math.prod(sizes), channels)  # one for each place in each image
+    image = adopt(np.arange(count).repeat(points)[:, None])
+    total: Any = None
+    for taps in itertools.product(*around):
+        index: Any = image
+        weight: Any = 1.0
+        for tap, size in zip(taps, sizes, strict=True):
+            index, weight = index * size + tap.at, tap.weight * weight
+        part = rows.index_select(0, index.reshape(-1)) * weight
+        total = part if total is None else total + part
+    result = total.reshape(count, *grid.shape[1:-1], channels).movedim(-1, 1).contiguous()
+    return result.to(input.dtype) if result.dtype is not input.dtype else result
+
+
+def _check(input: Tensor, grid: Tensor, mode: str) -> None:
+    """Raise RuntimeError for images and places that do not go together."""
+    if not isinstance(grid, Tensor):
+        raise not_a_tensor("grid_sample", "grid", grid)
+    shape, places = list(input.shape), list(grid.shape)
+    if len(shape) not in (4, 5) or len(places) != len(shape):
+        raise RuntimeError(
+            f"grid_sample(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
+            f"{shape} and grid with sizes {places}"
+        )
+    if places[0] != shape[0] or places[-1] != len(shape) - 2:
+        raise RuntimeError(
+            f"grid_sample(): expected a grid of {shape[0]} images with {len(shape) - 2} numbers for each place, for "
+            f"input with sizes {shape}, but got {places}"
+        )
+    if 0 in shape[2:]:
+        raise RuntimeError(f"grid_sample(): expected input to have non-empty spatial dimensions, but got sizes {shape}")
+    if grid.dtype is not input.dtype:
+        raise RuntimeError(f"grid_sample(): expected grid of {input.dtype!r} as the input, but got {grid.dtype!r}")
+    if mode == "bicubic" and len(shape) == 5:
+        raise RuntimeError("grid_sample(): bicubic interpolation only supports 4D input, and got 5D")
+
+
+def _affine_samples() -> Iterator[Sample]:
+    for align in (False, True):
+        yield sample(between(-1, 1, 2, 2, 3), (2, 3, 3, 4), align)
+        yield sample(between(-1, 1, 2, 3, 4), (2, 1, 2, 1, 3), align)
+    yield sample(between(-1, 1, 0, 2, 3), (0, 1, 2, 2))
+
+
+def _affine_reference(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> np.ndarray:
+    out = np.empty((*(size[0], *size[2:]), len(size) - 2))
+    for place in np.ndindex(*size[2:]):
+        middles = [
+            (2 * k / (n - 1) - 1 if n > 1 else 0.0) if align_corners else (2 * k + 1) / n - 1
+            for k, n in zip(place, size[2:], strict=True)
+        ]
+        out[(slice(None), *place)] = theta @ np.array([*middles[::-1], 1.0])
+    return out
+
+
+@floating_composite(reference=_affine_reference, samples=_affine_samples)
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The places of `grid_sample` for images of this `size`, (N, C, H, W), that the maps `theta` (N, 2, 3) take them
+    to, as (N, H, W, 2); for volumes (N, C, D, H, W) `theta` is (N, 3, 4). Sums of products at full precision.
+
+    Raises ValueError for shapes that do not fit.
+    """
+    dims = len(size) - 2
+    if dims not in (2, 3) or tuple(theta.shape) != (size[0], dims, dims + 1) or min(size[1:]) < 1:
+        raise ValueError(
+            f"affine_grid(): expected a size of 4 or 5 numbers above 0 and maps of shape (N, 2, 3) or (N, 3, 4), and "
+            f"got {list(size)} and {list(theta.shape)}"
+        )
+    maps = widened(theta)
+    total = maps[:, :, dims].reshape(size[0], *(1,) * dims, dims)
+    for dim in range(dims):
+        length = size[-1 - dim]
+        ends = 1.0 if align_corners else (length - 1) / length
+        middles = np.linspace(-ends, ends, length) if length > 1 else np.zeros(1)
+        along = adopt(middles.astype(maps._array.dtype).reshape(-1, *(1,) * dim, 1))
+        total = total + maps[:, :, dim].reshape(size[0], *(1,) * dims, dims) * along
+    return total.to(theta.dtype) if total.dtype is not theta.dtype else total

@@ -1,0 +1,133 @@
+"""Powers of neighbours: pooling by p-norms, and values over those of the channels around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...dispatch.floating import floating_composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import FLOATING, get_default_dtype
+from ...tensor.tensor import Tensor
+from ..elementwise.activations import relu
+from ..views.padding import constant_pad
+from .pool import avg_pool1d, avg_pool2d, avg_pool3d, avg_reference, max_pool1d, max_pool2d, max_pool3d
+
+__all__ = ["local_response_norm", "lp_pool1d", "lp_pool2d", "lp_pool3d"]
+
+Given = int | Sequence[int]
+
+_AVERAGES: tuple[Any, ...] = (avg_pool1d, avg_pool2d, avg_pool3d)
+_GREATEST: tuple[Any, ...] = (max_pool1d, max_pool2d, max_pool3d)
+
+
+def _response_samples() -> Iterator[Sample]:
+    for size in (1, 2, 5):
+        yield sample(between(-2, 2, 2, 4, 3), size, 0.5, 0.6, 1.5)
+    yield sample(between(-2, 2, 2, 4, 3, 2), 3)
+    yield sample(np.moveaxis(between(-2, 2, 1, 3, 2, 5), -1, 1), 3, 0.3)
+    yield sample(between(-2, 2, 0, 4, 3), 2)
+
+
+def _response_reference(input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> np.ndarray:
+    out = np.empty(input.shape, np.result_type(input, np.float64))
+    for channel in range(input.shape[1]):
+        around = input[:, max(channel - size // 2, 0) : channel + (size - 1) // 2 + 1]
+        out[:, channel] = input[:, channel] / (k + alpha * np.square(around).sum(1) / size) ** beta
+    return out
+
+
+def _sums_along_channels(x: Tensor, size: int, count: int) -> Tensor:
+    """The sums of `size` neighbouring channels, from each of the first `count` on: of blocks of 1, 2, 4, ... channels,
+    one for each bit of the size, so that rounding errors grow with its logarithm."""
+    total, block, length, done = None, x, 1, 0
+    while True:
+        if size & length:
+            part = block.narrow(1, done, count)
+            total, done = part if total is None else total + part, done + length
+        if total is not None and done == size:
+            return total
+        blocks = block.shape[1] - length
+        block, length = block.narrow(1, 0, blocks) + block.narrow(1, length, blocks), 2 * length
+
+
+@floating_composite(takes="ifc", reference=_response_reference, samples=_response_samples)
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """input / (k + alpha * m)**beta, m being the mean of squares of `size` neighbouring channels, those beyond the
+    first and the last one counting as 0 (A. Krizhevsky, I. Sutskever and G. Hinton, "ImageNet classification with deep
+    convolutional neural networks", 2012).
+
+    input: (N, C, ...), of three dimensions or more. Raises ValueError for fewer, and for a size below 1.
+    """
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if size < 1:
+        raise ValueError(f"local_response_norm: expected a size of at least 1, and got {size}")
+    if not input.numel():
+        return input
+    x = widened(input) if input.dtype.category >= FLOATING else input.to(get_default_dtype())
+    channels = x.shape[1]
+    reach = min(size, 2 * channels + 1)  # which has all channels beside each
+    squares = constant_pad(x * x, ((0, 0), (reach // 2, (reach - 1) // 2), *((0, 0),) * (x.ndim - 2)))
+    total = _sums_along_channels(squares, reach, channels)
+    result = x / (total * (alpha / size) + k) ** beta
+    return result.to(input.dtype) if input.dtype.category >= FLOATING else result
+
+
+_SIZES = ((7,), (5, 6), (4, 3, 5))
+
+
+def _pool_samples(dims: int) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        x = between(0.5, 2, 2, 3, *_SIZES[dims - 1])
+        yield sample(x, 2.0, 2)
+        yield sample(x[0], 3, [3] * dims if dims > 1 else 3, [2] * dims)
+        yield sample(x, 1.5, 2, 1)
+        yield sample(x[:0], 2.0, 2)
+        yield sample(np.moveaxis(between(0.5, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2.0, 2, ceil_mode=True)
+
+    return samples
+
+
+def _pool_reference(dims: int) -> Any:
+    def reference(
+        input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    ) -> np.ndarray:
+        taps = (kernel_size,) * dims if isinstance(kernel_size, int) else kernel_size
+        mean = avg_reference(dims)(input**norm_type, kernel_size, stride, 0, ceil_mode)
+        return (mean * np.prod(taps)) ** (1 / norm_type)
+
+    return reference
+
+
+def _declare(dims: int) -> Callable[..., Tensor]:
+    def lp_pool(
+        input: Tensor, norm_type: float, kernel_size: Given, stride: Given | None = None, ceil_mode: bool = False
+    ) -> Tensor:
+        """The p-norm, without absolute values, of each window on images (N, C, ...), or (C, ...): the sum of powers by
+        `norm_type`, to the power of one over that, with no gradient where the sum is 0. `stride` is by default the
+        kernel's size.
+
+        With `ceil_mode` a last window that reaches beyond the image counts as if it were full of its mean. The norms of
+        order Inf and -Inf are the greatest and the least absolute value. Raises RuntimeError for sizes that give no
+        window, ValueError for a norm_type of 0.
+        """
+        if norm_type == 0:
+            raise ValueError(f"lp_pool{dims}d(): norm_type must be a number other than 0, got {norm_type!r}")
+        if math.isinf(norm_type):
+            sign = math.copysign(1.0, norm_type)
+            return sign * _GREATEST[dims - 1](sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
+        taps = kernel_size**dims if isinstance(kernel_size, int) else int(np.prod(kernel_size))
+        mean = _AVERAGES[dims - 1](widened(input) ** norm_type, kernel_size, stride, 0, ceil_mode)
+        result = (relu(mean.abs()) * mean.detach().sign() * taps) ** (1 / norm_type)
+        return result.to(input.dtype) if result.dtype is not input.dtype else result
+
+    lp_pool.__name__ = f"lp_pool{dims}d"
+    return floating_composite(reference=_pool_reference(dims), samples=_pool_samples(dims))(lp_pool)
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = map(_declare, (1, 2, 3))

@@ -1,0 +1,267 @@
+"""Pooling: the largest value and the mean of sliding windows, under torch's names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...autograd.modes import derives_from
+from ...dispatch.floating import floating_composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..conv.functions import numbers
+from ..conv.im2col import (
+    Windows,
+    _pool_reference,
+    _unfold_reference,
+    largest,
+    pool_max,
+    sum_windows,
+)
+
+__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
+
+Sizes = tuple[int, ...]
+Given = int | Sequence[int]
+
+
+def batched(name: str, input: Any, dims: int) -> tuple[Tensor, bool]:
+    """The input as (N, C, *S), and whether it had no N. Raises TypeError for what is no Tensor, RuntimeError for other
+    dimensions and for sizes of 0 but N."""
+    if not isinstance(input, Tensor):
+        raise not_a_tensor(name, "input", input)
+    shape = input._array.shape
+    if len(shape) not in (dims + 1, dims + 2) or 0 in shape[-dims - 1 :]:
+        raise RuntimeError(
+            f"{name}: expected {dims + 1}D or {dims + 2}D (batch mode) tensor with non-zero sizes, except an optional "
+            f"batch size of 0, and got {list(shape)}"
+        )
+    return (input, False) if len(shape) == dims + 2 else (input.unsqueeze(0), True)
+
+
+def count_of(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """How many windows there are; with `ceil_mode` also a last one that begins in the image or in front of it."""
+    span = size + 2 * padding - dilation * (kernel - 1) - 1
+    if not ceil_mode:
+        return span // stride + 1
+    count = -(-span // stride) + 1
+    return count - 1 if (count - 1) * stride >= size + padding else count
+
+
+def _windows(
+    name: str, input: Tensor, dims: int, kernel_size: Given, stride: Given | None, padding: Given, dilation: Given,
+    ceil_mode: bool,
+) -> Windows:  # fmt: skip
+    """Where the windows of pooling lie. Raises RuntimeError for numbers that give none, as torch does."""
+    kernel = numbers(name, "kernel_size", kernel_size, dims)
+    absent = stride is None or (isinstance(stride, (tuple, list)) and not stride)
+    steps = kernel if absent else numbers(name, "stride", stride, dims)
+    pads, gaps = numbers(name, "padding", padding, dims), numbers(name, "dilation", dilation, dims)
+    for argument, values, least in (("kernel_size", kernel, 1), ("stride", steps, 1), ("dilation", gaps, 1)):
+        if min(values) < least:
+            raise RuntimeError(f"{name}: {argument} should be greater than zero, but got {argument}={list(values)}")
+    if min(pads) < 0:
+        raise RuntimeError(f"{name}: pad must be non-negative, but got padding={list(pads)}")
+    if any(pad > (gap * (taps - 1) + 1) // 2 for pad, taps, gap in zip(pads, kernel, gaps, strict=True)):
+        raise RuntimeError(
+            f"{name}: pad should be at most half of effective kernel size, but got padding={list(pads)}, "
+            f"kernel_size={list(kernel)} and dilation={list(gaps)}"
+        )
+    size = input._array.shape[2:]
+    output = tuple(map(count_of, size, kernel, steps, pads, gaps, (ceil_mode,) * dims))
+    if min(output) < 1:
+        given, result = ("x".join(map(str, (input.shape[1], *each))) for each in (size, output))
+        raise RuntimeError(f"Given input size: ({given}). Calculated output size: ({result}). Output size is too small")
+    return Windows(size, kernel, steps, pads, gaps, output)
+
+
+# Largest values
+
+
+def _max_pool(
+    name: str, dims: int, input: Tensor, kernel_size: Given, stride: Given | None, padding: Given, dilation: Given,
+    ceil_mode: bool, return_indices: bool,
+) -> Any:  # fmt: skip
+    x, unbatched = batched(name, input, dims)
+    at = _windows(name, x, dims, kernel_size, stride, padding, dilation, ceil_mode)
+    if not (return_indices or derives_from(input)) and input._array.itemsize != 2:
+        result = adopt(largest(x._array, at))
+        return result.squeeze(0) if unbatched else result
+    values, indices = pool_max(x, at)
+    if unbatched:
+        values, indices = values.squeeze(0), indices.squeeze(0)
+    return (values, indices) if return_indices else values
+
+
+def at_of(
+    input: Any, dims: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Windows:
+    shape = input.shape if input.ndim == dims + 2 else (1, *input.shape)
+    stand_in = adopt(np.empty(shape, np.bool_))
+    return _windows("reference", stand_in, dims, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_reference(dims: int) -> Callable[..., Any]:
+    def reference(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        at = at_of(input, dims, kernel_size, stride, padding, dilation, ceil_mode)
+        found: Any = _pool_reference(input if input.ndim == dims + 2 else input[None], at)
+        found = found if input.ndim == dims + 2 else tuple(each[0] for each in found)
+        return tuple(found) if return_indices else found[0]
+
+    return reference
+
+
+_SIZES = ((7,), (5, 6), (4, 3, 5))
+
+
+def _max_samples(dims: int) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        x = between(-2, 2, 2, 3, *_SIZES[dims - 1])
+        yield sample(x, 2)
+        yield sample(x, 3, 2, 1, 1, False, True)
+        yield sample(x[0], [2] * dims, [1] * dims, ceil_mode=True, dilation=2)
+        yield sample(
+            np.moveaxis(between(-2, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2, ceil_mode=True, return_indices=True
+        )
+        yield sample(x[:0], 2)
+
+    return samples
+
+
+# Means
+
+
+def _shares(at: Windows, count_include_pad: bool) -> np.ndarray:
+    """How many places of the image, or of it with its padding, each window covers."""
+    counts = np.ones(())
+    for size, taps, step, pad, length in zip(at.size, at.kernel, at.stride, at.padding, at.output, strict=True):
+        start = np.arange(length) * step - pad
+        stop = np.minimum(start + taps, size + pad)
+        covered = stop - start if count_include_pad else np.minimum(stop, size) - np.maximum(start, 0)
+        counts = counts[..., None] * covered
+    return counts
+
+
+@functools.lru_cache(256)
+def _divisor(at: Windows, count_include_pad: bool) -> float | np.ndarray:
+    """`_shares`, or the one that all windows have."""
+    shares = _shares(at, count_include_pad)
+    return float(shares.flat[0]) if shares.min() == shares.max() else shares
+
+
+def _avg_pool(
+    name: str, dims: int, input: Tensor, kernel_size: Given, stride: Given | None, padding: Given, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None,
+) -> Tensor:  # fmt: skip
+    x, unbatched = batched(name, input, dims)
+    if divisor_override == 0:
+        raise RuntimeError(f"{name}: divisor must be not zero, and divisor_override is {divisor_override}")
+    at = _windows(name, x, dims, kernel_size, stride, padding, 1, ceil_mode)
+    total = sum_windows(widened(x), at)
+    if divisor_override is not None:
+        divisor: Any = divisor_override
+    else:
+        shares = _divisor(at, count_include_pad)
+        divisor = shares if isinstance(shares, float) else adopt(shares.astype(total._array.dtype))
+    if total.is_floating_point():
+        mean = total / divisor
+    else:  # integers, which round towards zero
+        mean = total.div(divisor if isinstance(divisor, Tensor) else int(divisor), rounding_mode="trunc")
+    mean = mean.to(input.dtype) if mean._array.dtype != input._array.dtype else mean
+    return mean.squeeze(0) if unbatched else mean
+
+
+def avg_reference(dims: int) -> Callable[..., np.ndarray]:
+    def reference(
+        input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        at = at_of(input, dims, kernel_size, stride, padding, 1, ceil_mode)
+        x = input if input.ndim == dims + 2 else input[None]
+        axes, ones = tuple(range(2, 2 + dims)), np.ones((1, 1, *at.size))
+        if count_include_pad:  # places of the padding count, and those beyond it do not
+            size = tuple(s + 2 * p for s, p in zip(at.size, at.padding, strict=True))
+            wide = at._replace(padding=(0,) * dims, size=size)
+            shares = _unfold_reference(np.ones((1, 1, *wide.size)), wide).sum(axes)
+        else:
+            shares = _unfold_reference(ones, at).sum(axes)
+        result = _unfold_reference(x, at).sum(axes) / (shares if divisor_override is None else divisor_override)
+        return result if input.ndim == dims + 2 else result[0]
+
+    return reference
+
+
+def _avg_samples(dims: int) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        x = between(-2, 2, 2, 3, *_SIZES[dims - 1])
+        yield sample(x, 2)
+        yield sample(x, 3, 2, 1, False, False)
+        yield sample(x[0], [3] * dims, [2] * dims, [1] * dims, True)
+        yield sample(np.moveaxis(between(-2, 2, 1, *_SIZES[dims - 1], 3), -1, 1), 2, ceil_mode=True)
+        if dims > 1:
+            yield sample(x, 2, 1, divisor_override=3)
+        yield sample(x[:0], 2)
+
+    return samples
+
+
+# The functions of one, two and three dimensions
+
+
+def _declare(dims: int) -> tuple[Callable[..., Any], Callable[..., Tensor]]:
+    max_name, avg_name = f"max_pool{dims}d", f"avg_pool{dims}d"
+
+    def pool_largest(
+        input: Tensor,
+        kernel_size: Given,
+        stride: Given | None = None,
+        padding: Given = 0,
+        dilation: Given = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """The largest value of each window on images (N, C, ...), or (C, ...); with `return_indices` also where it is,
+        its index in the image as one dimension. `stride` is by default the kernel's size.
+
+        `ceil_mode` also takes a last window that reaches beyond the padding. Raises RuntimeError for sizes that give
+        no window.
+        """
+        options = kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        return _max_pool(max_name, dims, input, *options)
+
+    def pool_mean(
+        input: Tensor,
+        kernel_size: Given,
+        stride: Given | None = None,
+        padding: Given = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        """The mean of each window on images (N, C, ...), or (C, ...). `stride` is by default the kernel's size.
+
+        The sum is divided by `divisor_override`, or by the number of places that a window covers of the image and, with
+        `count_include_pad`, of its padding. Means of integers are rounded towards zero. Raises RuntimeError for sizes
+        that give no window.
+        """
+        options = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        return _avg_pool(avg_name, dims, input, *options)
+
+    pool_mean.__name__ = avg_name
+
+    pool_largest.__name__ = max_name
+    largest_of = floating_composite(takes="if", reference=max_reference(dims), samples=_max_samples(dims))(pool_largest)
+    mean = floating_composite(takes="if", reference=avg_reference(dims), samples=_avg_samples(dims))(pool_mean)
+    return largest_of, mean
+
+
+max_pool1d, avg_pool1d = _declare(1)
+max_pool2d, avg_pool2d = _declare(2)
+max_pool3d, avg_pool3d = _declare(3)

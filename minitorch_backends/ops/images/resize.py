@@ -1,0 +1,330 @@
+"""Images in other sizes: interpolation, and channels as pixels."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import uint8
+from ...tensor.tensor import Tensor, not_a_tensor
+from .adaptive_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from .resample import Neighbours, resample
+
+__all__ = ["channel_shuffle", "cubic_weights", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
+
+_DIMS = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}
+"""The modes that interpolate between values, and of how many spatial dimensions."""
+
+_MODES = ("nearest", "nearest-exact", *_DIMS, "area")
+_AREA = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
+_CUBIC = -0.75
+"""The parameter of the cubic convolution (R. Keys, 1981)."""
+
+
+def _steps(size: int, count: int, scale: float | None, align_corners: bool) -> float:
+    """How far apart neighbouring results are in the input."""
+    if align_corners:
+        return (size - 1) / (count - 1) if count > 1 else 0.0
+    return 1 / scale if scale else size / count
+
+
+@functools.lru_cache(256)
+def _nearest(size: int, count: int, scale: float | None, exact: bool) -> Neighbours:
+    """The values that are taken; their places computed in float32, as torch does."""
+    step = np.float32(1 / scale if scale else np.float32(size) / np.float32(count))
+    places = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
+    taken = np.minimum(np.floor(places * step).astype(np.int64), size - 1)
+    return Neighbours(size, taken[None], np.ones((1, count)))
+
+
+@functools.lru_cache(256)
+def _weighted(size: int, count: int, scale: float | None, align_corners: bool, cubic: bool) -> Neighbours:
+    """The two or four neighbours of each result, and their weights."""
+    step = _steps(size, count, scale, align_corners)
+    place = np.arange(count) * step if align_corners else (np.arange(count) + 0.5) * step - 0.5
+    if not cubic:
+        place = place.clip(0)
+        first = np.minimum(np.floor(place).astype(np.int64), size - 1)
+        share = place - first
+        return Neighbours(size, np.stack([first, np.minimum(first + 1, size - 1)]), np.stack([1 - share, share]))
+    first = np.floor(place).astype(np.int64)
+    shares = cubic_weights(place - first)
+    return Neighbours(size, np.stack([(first + k).clip(0, size - 1) for k in (-1, 0, 1, 2)]), np.stack(shares))
+
+
+def cubic_weights(t: Any) -> tuple[Any, Any, Any, Any]:
+    """Of the values at -1, 0, 1 and 2 for places at t from 0 to 1, arrays or tensors."""
+    a = _CUBIC
+    return (
+        ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
+        ((a + 2) * t - (a + 3)) * t * t + 1,
+        ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
+        ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a,
+    )
+
+
+def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+    """The sizes of the result, and the factors where these were given."""
+    spatial = tuple(input.shape[2:])
+    if (size is None) == (scale_factor is None):
+        which = "only one of" if size is not None else "either"
+        raise ValueError(
+            f"interpolate: {which} size or scale_factor should be defined; got {size=} and {scale_factor=}"
+        )
+    given = size if size is not None else scale_factor
+    values = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(spatial)
+    if len(values) != len(spatial):
+        raise ValueError(
+            f"interpolate: input and output must have the same number of spatial dimensions, but got input with "
+            f"spatial dimensions of {list(spatial)} and {'output size' if size is not None else 'scale_factor'} of "
+            f"{values}"
+        )
+    if size is not None:
+        return tuple(map(int, values)), (None,) * len(values)
+    return tuple(math.floor(n * f) for n, f in zip(spatial, values, strict=True)), tuple(map(float, values))
+
+
+def _check(input: Tensor, mode: str, align_corners: Any, antialias: bool) -> None:
+    if input.ndim not in (3, 4, 5) or mode not in _MODES:
+        raise NotImplementedError(
+            f"interpolate: only 3D, 4D and 5D input tensors (got {input.ndim}D) and the modes {', '.join(_MODES)} are "
+            f"supported (got {mode!r})"
+        )
+    if _DIMS.get(mode, input.ndim - 2) != input.ndim - 2:
+        raise NotImplementedError(
+            f"interpolate: got {input.ndim}D input, but {mode} mode needs {_DIMS[mode] + 2}D input"
+        )
+    if mode not in _DIMS and align_corners is not None:
+        raise ValueError(
+            f"interpolate: align_corners={align_corners} can only be set with the interpolating modes: "
+            f"{', '.join(_DIMS)}, and the mode is {mode!r}"
+        )
+    if antialias:
+        raise NotImplementedError("interpolate: antialias=True is not supported; expected False")
+
+
+def _interpolated(size: Any, mode: str, align_corners: bool) -> Iterator[Sample]:
+    dims = _DIMS.get(mode, 2)
+    x = between(-2, 2, 1, 2, *(4, 3, 3)[:dims])
+    yield sample(x, size, None, mode, align_corners or (False if mode in _DIMS else None))
+    if mode in _DIMS:
+        yield sample(x, [3] * dims, None, mode, True)
+    yield sample(np.moveaxis(between(-2, 2, 2, *(4, 3, 3)[:dims], 3), -1, 1), None, 2.0, mode)
+    yield sample(x, None, 1.3, mode)  # some sizes stay, where linear modes copy and the others do not
+    yield sample(x[:0], 3, None, mode)
+
+
+def _samples() -> Iterator[Sample]:
+    for mode in _MODES:
+        yield from _interpolated(5, mode, False)
+
+
+def _matrix(size: int, count: int, scale: float | None, mode: str, align_corners: bool) -> np.ndarray:
+    """The weights of all values in all results along one dimension, result by result."""
+    matrix = np.zeros((count, size))
+    for i in range(count):
+        if mode == "nearest" and size == count:
+            matrix[i, i] = 1  # of images, which samples are
+        elif mode in ("nearest", "nearest-exact"):
+            at = i + 0.5 if mode == "nearest-exact" else i
+            matrix[i, min(int(at * (1 / scale if scale else size / count)), size - 1)] = 1
+        elif mode == "area":
+            start, stop = i * size // count, -(-(i + 1) * size // count)
+            matrix[i, start:stop] = 1 / (stop - start)
+        elif mode != "bicubic" and size == count:
+            matrix[i, i] = 1
+        else:
+            step = _steps(size, count, scale, align_corners)
+            place = i * step if align_corners else (i + 0.5) * step - 0.5
+            place = place if mode == "bicubic" else max(place, 0.0)
+            for shift in (-1, 0, 1, 2) if mode == "bicubic" else (0, 1):
+                index, far = math.floor(place) + shift, abs(place - math.floor(place) - shift)
+                share = 1 - far
+                if mode == "bicubic":
+                    near = (_CUBIC + 2) * far**3 - (_CUBIC + 3) * far**2 + 1
+                    share = near if far <= 1 else _CUBIC * (far**3 - 5 * far**2 + 8 * far - 4)
+                matrix[i, min(max(index, 0), size - 1)] += share
+    return matrix
+
+
+def _reference(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None
+) -> np.ndarray:
+    for dim in range(2, input.ndim):
+        count = size if isinstance(size, int) else size[dim - 2] if size else int(input.shape[dim] * scale_factor)
+        matrix = _matrix(input.shape[dim], count, scale_factor, mode, bool(align_corners))
+        input = np.moveaxis(np.tensordot(matrix, input, (1, dim)), 0, dim)
+    return input
+
+
+@floating_composite(takes="if", reference=_reference, samples=_samples)
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Images (N, C, ...) of one to three spatial dimensions in other sizes: `size`, or floor(size * scale_factor).
+
+    `mode` is "nearest", "nearest-exact", "linear" (1-D), "bilinear", "bicubic" (2-D), "trilinear" (3-D) or "area".
+    With `align_corners` the first and last values stay where they are, otherwise values stand for the middles of
+    pixels. `recompute_scale_factor` takes the step from the sizes, in place of `scale_factor`. Of integers uint8 alone
+    is taken, and rounded to the nearest once, halves up. Raises ValueError and NotImplementedError as torch does.
+    """
+    of_bytes = input.dtype is uint8
+    if not (of_bytes or input.is_floating_point()):
+        raise RuntimeError(
+            f"interpolate() is not implemented for {input.dtype!r}; input must be a floating or uint8 tensor"
+        )
+    _check(input, mode, align_corners, antialias)
+    wanted, factors = _sizes(input, size, scale_factor)
+    if recompute_scale_factor:
+        if size is not None:
+            raise ValueError("interpolate: recompute_scale_factor is not meaningful with an explicit size; pass None")
+        factors = (None,) * len(wanted)
+    if min((*wanted, *input.shape[1:])) < 1:
+        raise RuntimeError(
+            f"interpolate: input and output sizes should be greater than 0, but got input {list(input.shape)} and "
+            f"output {list(wanted)}"
+        )
+    if mode == "area":
+        return _AREA[input.ndim - 3](input, wanted)
+    x = input.float() if of_bytes else widened(input)
+    of_images = mode == "nearest" and input.ndim == 4  # which torch copies where a size stays
+    # The last dimension first, while it is small: there each number is fetched by itself.
+    for dim, count, factor in reversed(list(zip(range(2, input.ndim), wanted, factors, strict=True))):
+        length = input.shape[dim]
+        if mode in _DIMS:
+            if count != length or (mode == "bicubic" and factor is not None):
+                x = resample(x, dim, _weighted(length, count, factor, bool(align_corners), mode == "bicubic"))
+        elif count != length or not (of_images or factor in (None, 1.0)):
+            x = resample(x, dim, _nearest(length, count, factor, mode == "nearest-exact"))
+    if of_bytes:
+        x = (x + 0.5).floor().clamp(0, 255)
+    return x.to(input.dtype) if x._array.dtype != input._array.dtype else x
+
+
+def _pixels_check(name: str, input: Tensor, factor: int, argument: str) -> None:
+    if not isinstance(input, Tensor):
+        raise not_a_tensor(name, "input", input)
+    if input.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)"
+        )
+    if factor < 1:
+        raise RuntimeError(f"{name} expects a positive {argument}, but got {factor}")
+
+
+def _shuffle_reference(input: Any, upscale_factor: int) -> np.ndarray:
+    *batch, channels, height, width = input.shape
+    r = upscale_factor
+    out = np.empty((*batch, channels // r**2, height * r, width * r), input.dtype)
+    for i in range(r):
+        for j in range(r):
+            out[..., i::r, j::r] = input[..., i * r + j :: r * r, :, :]
+    return out
+
+
+def _unshuffle_reference(input: Any, downscale_factor: int) -> np.ndarray:
+    *batch, channels, height, width = input.shape
+    r = downscale_factor
+    out = np.empty((*batch, channels * r**2, height // r, width // r), input.dtype)
+    for i in range(r):
+        for j in range(r):
+            out[..., i * r + j :: r * r, :, :] = input[..., i::r, j::r]
+    return out
+
+
+@composite(
+    method=False,
+    reference=_shuffle_reference,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 2, 8, 2, 3), 2),
+            sample(between(-2, 2, 2, 3, 9).transpose(2, 0, 1), 3),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r r, H, W) as (..., C, H r, W r): channels become pixels (W. Shi et al., arXiv 1609.05158)."""
+    _pixels_check("pixel_shuffle", input, upscale_factor, "upscale_factor")
+    *batch, channels, height, width = input.shape
+    r = upscale_factor
+    if channels % r**2:
+        raise RuntimeError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but input.size(-3)={channels} is not divisible by {r**2}"
+        )
+    split = input.reshape(*batch, channels // r**2, r, r, height, width)
+    first = len(batch)
+    order = [*range(first + 1), first + 3, first + 1, first + 4, first + 2]
+    return split.permute(*order).reshape(*batch, channels // r**2, height * r, width * r)
+
+
+@composite(
+    method=False,
+    reference=_unshuffle_reference,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 2, 3, 4, 6), 2),
+            sample(between(-2, 2, 3, 6, 2).transpose(2, 0, 1), 3),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(..., C, H r, W r) as (..., C r r, H, W): the inverse of `pixel_shuffle`."""
+    _pixels_check("pixel_unshuffle", input, downscale_factor, "downscale_factor")
+    *batch, channels, height, width = input.shape
+    r = downscale_factor
+    for argument, value, dim in (("height", height, -2), ("width", width, -1)):
+        if value % r:
+            raise RuntimeError(
+                f"pixel_unshuffle expects {argument} to be divisible by downscale_factor, but "
+                f"input.size({dim})={value} is not divisible by {r}"
+            )
+    split = input.reshape(*batch, channels, height // r, r, width // r, r)
+    first = len(batch)
+    order = [*range(first + 1), first + 2, first + 4, first + 1, first + 3]
+    return split.permute(*order).reshape(*batch, channels * r**2, height // r, width // r)
+
+
+def _channel_shuffle_reference(input: np.ndarray, groups: int) -> np.ndarray:
+    batch, channels, *sizes = input.shape
+    return input.reshape(batch, groups, channels // groups, *sizes).swapaxes(1, 2).reshape(input.shape)
+
+
+@composite(
+    method=False,
+    reference=_channel_shuffle_reference,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 2, 6, 3), 2),
+            sample(between(-2, 2, 3, 2, 4).transpose(1, 2, 0), 4),
+            sample(between(-2, 2, 0, 4, 2, 2), 2),
+        ]
+    ),
+)
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of (N, C, ...) in another order: the first ones of all groups, then the second ones, and so on
+    (X. Zhang et al., "ShuffleNet", arXiv 1707.01083)."""
+    if input.ndim < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    if groups < 1 or input.shape[1] % groups:
+        raise RuntimeError(
+            f"channel_shuffle: expected groups to be positive and to divide the {input.shape[1]} channels, and got "
+            f"{groups}"
+        )
+    return input.unflatten(1, (groups, input.shape[1] // groups)).transpose(1, 2).flatten(1, 2)

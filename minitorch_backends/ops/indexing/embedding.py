@@ -1,0 +1,174 @@
+"""From class numbers to vectors: embedding and one_hot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.modes import no_grad
+from ...dispatch.call_errors import refuse_other_than_bool
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, adopt
+from ..dims import addressable
+from .accumulate import add_rows
+
+__all__ = ["embedding", "one_hot"]
+
+
+def _check_range(indices: np.ndarray, count: int) -> None:
+    if indices.dtype.kind not in "iu":
+        raise RuntimeError(f"embedding takes integers as indices, and got {indices.dtype}; use .long()")
+    if indices.size and (indices.min() < 0 or indices.max() >= count):
+        wrong = indices[(indices < 0) | (indices >= count)].flat[0]
+        raise IndexError(f"index {wrong} is out of range; expected rows of the weight, 0 to {count - 1}")
+
+
+def _rows_samples() -> Iterator[Sample]:
+    indices = np.array([[1, 4, 2], [0, 1, 1]])
+    yield sample(indices, between(-1, 1, 5, 3))
+    yield sample(indices.T, between(-1, 1, 6, 10)[::2, ::-2].T)
+    yield sample(np.array(2), between(-1, 1, 5, 3))
+    yield sample(np.zeros((0, 2), np.int64), between(-1, 1, 5, 3))
+
+
+def _sums_samples() -> Iterator[Sample]:
+    for (input, weight), _ in _rows_samples():
+        yield sample(between(-1, 1, *input.shape, weight.shape[1]), input, weight.shape[0])
+    yield sample(between(-1, 1, 6, 4)[::-2, ::2], np.array([1, 0, 1]), 3, 1)
+
+
+def _sums_reference(grad_output: Any, input: Any, count: int, padding_idx: int | None = None) -> np.ndarray:
+    out = np.zeros((count, grad_output.shape[-1]), grad_output.dtype)
+    for place in np.ndindex(input.shape):
+        if input[place] != padding_idx:
+            out[input[place]] += grad_output[place]
+    return out
+
+
+def _of_sums(g: Tensor, input: Tensor, padding_idx: int | None) -> Tensor:
+    rows = embedding_rows(input, g)
+    return rows if padding_idx is None else rows.masked_fill((input == padding_idx).unsqueeze(-1), 0)
+
+
+@op(
+    method=False,
+    takes="ifc",
+    grad_output=_of_sums,
+    reference=_sums_reference,
+    samples=_sums_samples,
+)
+def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: int | None = None):
+    """The transpose of `embedding_rows`: row k of `count` is the sum of the rows of `grad_output` whose index is k, in
+    their order.
+    """
+    width = grad_output.shape[-1]
+    indices, rows = input.reshape(-1), grad_output.reshape(-1, width)
+    if padding_idx is not None:
+        kept = indices != padding_idx
+        indices, rows = indices[kept], rows[kept]
+    out = np.zeros((count, width), grad_output.dtype)
+    add_rows(out, indices, rows)
+    return out
+
+
+def _of_rows(
+    g: Tensor, input: Tensor, weight_shape: tuple[int, ...], padding_idx: int | None, scale_grad_by_freq: bool
+) -> Tensor:
+    if scale_grad_by_freq:
+        _, place, count = np.unique(input._array, return_inverse=True, return_counts=True)
+        g = g / adopt(count[place.reshape(input.shape), None].astype(g._array.dtype))
+    return embedding_sums(g, input, weight_shape[0], padding_idx)
+
+
+@op(
+    method=False,
+    widen=False,
+    weight=_of_rows,
+    reference=lambda input, weight, padding_idx=None: weight[input],
+    samples=_rows_samples,
+)
+def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, scale_grad_by_freq: bool = False):
+    """The rows of `weight` that the integers `input` name; the row `padding_idx` gets no gradient.
+
+    `scale_grad_by_freq` divides a row's gradient by how often it is named.
+    """
+    _check_range(input, weight.shape[0])
+    return weight[input]
+
+
+@composite(
+    method=False,
+    reference=lambda input, weight, padding_idx=None: weight[input],
+    samples=_rows_samples,
+)
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """The rows of `weight`, (num_embeddings, embedding_dim), that the integers `input` name: (..., embedding_dim).
+
+    The row `padding_idx`, which may count from the end, gets no gradient. With `max_norm` the named rows of `weight`
+    whose norm of order `norm_type` is larger are first scaled down to it, in place and unrecorded.
+    `scale_grad_by_freq` divides a row's gradient by how often it is named. Gradients are dense, also if `sparse`.
+    Raises IndexError for an index out of range.
+    """
+    refuse_other_than_bool("embedding", "scale_grad_by_freq", scale_grad_by_freq)
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: 'weight' must be 2-D, and it has shape {list(weight.shape)}")
+    count = weight.shape[0]
+    if padding_idx is not None:
+        if not -count <= padding_idx < count:
+            raise AssertionError(f"padding_idx={padding_idx} must be within the {count} rows of the weight")
+        padding_idx %= count
+    if max_norm is not None:
+        _check_range(input._array, count)
+        named = adopt(np.unique(input._array))
+        with no_grad():
+            weight.index_copy_(0, named, weight[named].renorm(norm_type, 0, max_norm))
+    return embedding_rows(input, weight, padding_idx, scale_grad_by_freq)
+
+
+def _one_hot_samples() -> Iterator[Sample]:
+    yield sample(np.array([[1, 4], [0, 2]]))
+    yield sample(np.array([1, 2, 0, 3])[::-2], 6)
+    yield sample(np.array(2), 3)
+    yield sample(np.zeros((0, 2), np.int64), 3)
+
+
+@op(
+    takes="i",
+    method=False,
+    warns=False,
+    reference=lambda input, num_classes=-1: np.eye(
+        input.max() + 1 if num_classes == -1 else num_classes, dtype=np.int64
+    )[input],
+    samples=_one_hot_samples,
+)
+def one_hot(input: Array, num_classes: int = -1):
+    """A new last dimension, of int64, that is 1 at the class and 0 elsewhere.
+
+    `num_classes` is by default as large as the largest number needs. Raises RuntimeError for numbers that are no class.
+    """
+    if num_classes < -1 or num_classes == 0:
+        raise RuntimeError(f"one_hot: num_classes should be positive, or -1 to infer it, and got {num_classes}")
+    if num_classes == -1:
+        if not input.size:
+            raise RuntimeError("one_hot: cannot infer the number of classes from an empty tensor; pass num_classes")
+        num_classes = int(input.max()) + 1
+    if input.size and input.min() < 0:
+        raise RuntimeError(f"one_hot: class values must be non-negative, and got {input.min()}")
+    if input.size and input.max() >= num_classes:
+        raise RuntimeError(
+            f"one_hot: class values must be smaller than num_classes={num_classes}, and got {input.max()}"
+        )
+    out = np.zeros(addressable((*input.shape, num_classes)), np.int64)
+    out.reshape(-1)[np.arange(input.size) * num_classes + input.reshape(-1)] = 1
+    return out

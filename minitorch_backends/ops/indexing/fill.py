@@ -1,0 +1,169 @@
+"""Writing whole tensors in place, and by mask: copy_, fill_, zero_, masked_fill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.mutation import is_plain, write_plainly
+from ...dispatch.op import Array, op
+from ...dispatch.samples import between, gapped, sample
+from ...kernels.elementwise import chosen
+from ...tensor.casting import converted, fitted, fitted_number
+from ...tensor.dtypes import DType, dtype_of
+from ...tensor.tensor import Tensor, adopt, kind_of
+
+__all__ = ["masked_fill"]
+
+
+def _filling(name: str, value: np.ndarray, dtype: DType) -> np.ndarray:
+    """A value to fill with, in the dtype of what it fills.
+
+    Raises RuntimeError when it has dimensions or is out of range.
+    """
+    if value.ndim:
+        raise RuntimeError(
+            f"{name} only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
+        )
+    return fitted_number(value, dtype)
+
+
+def _exact(value: Any, dtype: DType, index: int) -> np.ndarray:
+    """In 64 bits, before it is known what is filled; an int that these do not hold as a float, which floating tensors
+    may be filled with."""
+    return np.asarray(float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value)
+
+
+def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tensor:
+    """A Python or NumPy number as a 0-dim tensor of the dtype of `like`.
+
+    Raises TypeError for anything else, RuntimeError for a number out of range; floating ones may become infinite unless
+    `finite`.
+    """
+    if not isinstance(value, (bool, int, float, complex, np.generic)):
+        raise TypeError(f"can't assign a {kind_of(value)} to a {like.dtype!r} tensor; use mt.tensor({name})")
+    made = fitted_number if finite else fitted
+    return adopt(made(np.asarray(value), dtype_of(like._array)))
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
+    return adopt(np.zeros(shape, dtype))
+
+
+def _copy_samples() -> Any:
+    yield sample(between(-2, 2, 3, 4), between(-3, 3, 3, 4))
+    yield sample(between(-2, 2, 3, 4), between(-3, 3, 4))
+    yield sample(gapped(), gapped()[::-1])
+    yield sample(between(-2, 2), between(-3, 3))
+    yield sample(between(-2, 2, 0, 3), between(-3, 3, 3))
+
+
+@op(
+    input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
+    src=lambda g: g,
+    mutates=True,
+    inplace=True,
+    method=False,
+    widen=False,
+    reference=lambda input, src, non_blocking=False: np.zeros(input.shape) + src,
+    samples=_copy_samples,
+)
+def copy(input: Array, src: Array, non_blocking=False):
+    """The elements of `src`, broadcast and converted to the shape and dtype of `input`."""
+    if src.shape != input.shape:
+        try:
+            src = np.broadcast_to(src, input.shape)
+        except ValueError:
+            raise RuntimeError(
+                f"The expanded size of the tensor {list(input.shape)} must match the existing size {list(src.shape)} "
+                "at "
+                "every non-singleton dimension: the source of a copy must broadcast to the tensor that is written to"
+            ) from None
+    input[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
+
+
+_copied = Tensor.copy_  # type: ignore[attr-defined]
+
+
+def _copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Write the elements of `other`, or a number, broadcast and converted to the shape and dtype of this tensor."""
+    other = other if isinstance(other, Tensor) else number_as(other, self, "other", finite=False)
+    target, source = self._array, other._array
+    if source.dtype is target.dtype and source.shape == target.shape and other._node is None and is_plain(self):
+        write_plainly(self, target, source)
+        return self
+    return _copied(self, other, non_blocking)
+
+
+Tensor.copy_ = _copy_  # type: ignore[attr-defined]
+
+
+def _fill_samples() -> Any:
+    for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2), between(-2, 2, 0, 3)):
+        yield sample(array, 0.1)
+    yield sample(between(-2, 2, 3, 4), between(-3, 3))
+
+
+@op(
+    input=lambda input_shape, input_dtype: _zeros(input_shape, input_dtype),
+    value=lambda g: g,
+    promote=("value",),
+    scalar=_exact,
+    mutates=True,
+    inplace=True,
+    method=False,
+    widen=False,
+    reference=lambda input, value: np.full(input.shape, value, input.dtype),
+    samples=_fill_samples,
+)
+def fill(input: Array, value: Array):
+    """A tensor like `input` with every element equal to `value`, a number or a 0-dim tensor.
+
+    Raises RuntimeError for a value out of the range of the dtype, as the other functions here do.
+    """
+    input[...] = _filling("fill_", value, dtype_of(input))
+
+
+def _zero_(self: Tensor) -> Tensor:
+    """Write zeros to every element of this tensor."""
+    return self.fill_(0)
+
+
+Tensor.zero_ = _zero_  # type: ignore[attr-defined]
+
+
+def _masked_samples() -> Any:
+    a = between(-2, 2, 3, 4)
+    yield sample(a, a > 0.5, 0.1)
+    yield sample(a, a > 0.5, between(-3, 3))
+    yield sample(a, a[0] > 0, -2)
+    yield sample(a[0], a > 0, 0.5)
+    yield sample(gapped(), gapped() > 0, 1)
+    yield sample(between(-2, 2), np.array(True), 1)
+    yield sample(between(-2, 2, 0, 3), np.zeros((0, 3), bool), 1)
+
+
+@op(
+    row_major=True,
+    input=lambda g, mask: masked_fill(g, mask, 0),
+    value=lambda g, mask: masked_fill(g, mask.logical_not(), 0),
+    promote=("value",),
+    scalar=_exact,
+    inplace=True,
+    widen=False,
+    warns=False,
+    reference=lambda input, mask, value: np.where(mask, np.asarray(value, input.dtype), input),
+    samples=_masked_samples,
+)
+def masked_fill(input: Array, mask: Array, value: Array):
+    """A copy with `value`, a number or a 0-dim tensor, where `mask` is true. The two broadcast; the dtype is that of
+    `input`.
+
+    Raises RuntimeError for a mask that is not boolean, and for a value out of the range of the dtype.
+    """
+    if mask.dtype != bool:
+        raise RuntimeError(
+            f"masked_fill only supports boolean masks, but got mask with dtype {dtype_of(mask)!r}; use mask.bool()"
+        )
+    return chosen(mask, _filling("masked_fill", value, dtype_of(input)), input)

@@ -1,0 +1,261 @@
+"""Indexing: `x[index]` and `x[index] = value`, and what they are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...autograd.views import made_view
+from ...dispatch import instrumentation
+from ...dispatch.call_errors import install
+from ...dispatch.mutation import is_plain, write_plainly
+from ...dispatch.op import Array, op
+from ...dispatch.samples import between, gapped, sample
+from ...kernels.elementwise import in_order, is_half
+from ...tensor.dtypes import dtype_of
+from ...tensor.tensor import Tensor, adopt
+from ..gradients import no_derivative
+from ..views.shape import reshape
+from ..views.slices import getitem
+from .accumulate import add_at, apply_at, selected_ndim
+from .fill import number_as
+from .index_parts import parsed, plain, refusal
+
+__all__: list[str] = []
+
+_ALL = slice(None)
+
+
+def _index_samples() -> Any:
+    """(input, indices) for every kind of array index."""
+    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0, 2]), np.array([1, -1, 1])
+    for indices in ((rows,), (_ALL, columns), (rows, columns), (rows[:, None], columns), (np.array([[0, 1], [2, 2]]),)):
+        yield sample(a, indices)
+    yield sample(between(-2, 2, 2, 3, 4), (np.array([0, 1, 1]), _ALL, columns))
+    yield sample(gapped(), (rows,))
+    yield sample(a, (np.empty(0, np.int64),))
+    yield sample(between(-2, 2, 0, 3), (_ALL, rows))
+    yield sample(between(-2, 2, 3), (np.array(1),))
+
+
+@op(
+    input=lambda g, input_shape, indices: index_embed(g, input_shape, indices),
+    widen=False,
+    warns=False,
+    method=False,
+    reference=lambda input, indices: input[indices],
+    samples=_index_samples,
+)
+def look_up(input: Array, indices):
+    """A copy of the elements at integer arrays, one for each of the first dimensions (or a slice of everything), in
+    rows."""
+    indices = plain(indices)
+    try:
+        if len(indices) == 1 or all(type(each) is slice for each in indices[:-1]):
+            return input.take(indices[-1], len(indices) - 1)
+        found = input[indices]
+    except IndexError:
+        raise refusal(indices, input.shape) from None
+    found = np.asarray(found)
+    return found if found.flags.c_contiguous else in_order(found)
+
+
+def _embed_samples() -> Any:
+    for (array, indices), _ in _index_samples():
+        yield sample(array[indices], array.shape, indices)
+
+
+def _embed_reference(value: np.ndarray, shape: tuple[int, ...], indices: tuple[Any, ...]) -> np.ndarray:
+    """By the definition: the sum over all elements that came from one place."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)[indices]
+    sums = [value[places == place].sum() for place in range(int(np.prod(shape)))]
+    return np.array(sums, value.dtype).reshape(shape)
+
+
+@op(
+    value=lambda g, indices: look_up(g, indices),
+    method=False,
+    reference=_embed_reference,
+    samples=_embed_samples,
+)
+def index_embed(value: Array, shape, indices):
+    """Zeros of `shape` to which `value` is added at `indices`, as often as each place is named: the adjoint of
+    `look_up`.
+    """
+    out = np.zeros(shape, value.dtype)
+    add_at(out, plain(indices), value)
+    return out
+
+
+def _assign_samples() -> Any:
+    """(input, values, indices, accumulate) where no place is named twice, unless values are added."""
+    a, rows, columns = between(-2, 2, 3, 4), np.array([2, 0]), np.array([1, -1])
+    yield sample(a, between(-3, 3, 2, 4), (rows,))
+    yield sample(a, between(-3, 3, 4), (rows,))
+    yield sample(a, between(-3, 3, 2), (rows, columns))
+    yield sample(a, between(-3, 3, 3, 1), (_ALL, columns))
+    yield sample(a, between(-3, 3, 3, 4), (np.array([1, 1, 0]),), accumulate=True)
+    yield sample(a, between(-3, 3, 3), (np.array([1, 1, 0]), np.array([3, 3, -1])), accumulate=True)
+    yield sample(gapped(), between(-3, 3, 2, 2), (rows,))
+    yield sample(a, between(-3, 3, 0, 4), (np.empty(0, np.int64),))
+
+
+def _assign_reference(input: np.ndarray, values: np.ndarray, indices: Any, accumulate: bool = False) -> np.ndarray:
+    out = input.flatten()
+    places = np.arange(out.size).reshape(input.shape)[tuple(indices)]
+    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
+        out[place] = value + (out[place] if accumulate else 0)
+    return out.reshape(input.shape)
+
+
+@op(
+    input=lambda g, indices, accumulate: g if accumulate else index_assign(g, _zero(g), indices),
+    values=lambda g, indices: look_up(g, indices),
+    mutates=True,
+    widen=False,
+    inplace=True,
+    method=False,
+    reference=_assign_reference,
+    samples=_assign_samples,
+)
+def index_assign(input: Array, values: Array, indices: tuple[Any, ...], accumulate: bool = False):
+    """A copy with `values` written to the elements at `indices`, or added to them as often as each place is named."""
+    if input.dtype != values.dtype:
+        raise RuntimeError(
+            f"Index put requires the source and destination dtypes match, got {dtype_of(input)!r} for the "
+            f"destination and {dtype_of(values)!r} for the source; use values.to(input.dtype)"
+        )
+    indices = plain(indices)
+    try:
+        if accumulate and input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
+            sums = input.astype(np.float32)
+            add_at(sums, indices, values.astype(np.float32))
+            input[...] = sums
+        elif accumulate:
+            add_at(input, indices, values)
+        else:
+            input[indices] = values
+    except IndexError:
+        raise refusal(indices, input.shape) from None
+    except ValueError:
+        selected = [list(each.shape) for each in indices if isinstance(each, np.ndarray)]
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to the elements of a "
+            f"tensor of shape {list(input.shape)} at indices of shapes {selected}"
+        ) from None
+
+
+@op(
+    input=no_derivative("scatter with reduce='multiply'"),
+    values=no_derivative("scatter with reduce='multiply'"),
+    mutates=True,
+    widen=False,
+    inplace=True,
+    method=False,
+    called="scatter",
+    reference=lambda input, values, indices: _multiply_reference(input, values, indices),
+    samples=lambda: (sample(*call.args[:3]) for call in _assign_samples() if not call.kwargs),
+)
+def index_multiply(input: Array, values: Array, indices):
+    """A copy in which the elements at `indices` are multiplied by `values`, as often as each place is named."""
+    if input.dtype != values.dtype:
+        raise RuntimeError(
+            f"scatter(): src must have the dtype of input, {dtype_of(input)!r}, got {dtype_of(values)!r}; use "
+            "src.to(input.dtype)"
+        )
+    if is_half(input.dtype):
+        products = input.astype(np.float32)
+        apply_at(np.multiply, products, indices, values.astype(np.float32))
+        input[...] = products
+    else:
+        apply_at(np.multiply, input, indices, values)
+
+
+def _multiply_reference(input: np.ndarray, values: np.ndarray, indices: Any) -> np.ndarray:
+    out = input.flatten()
+    places = np.arange(out.size).reshape(input.shape)[tuple(indices)]
+    for place, value in zip(places.flat, np.broadcast_to(values, places.shape).flat, strict=True):
+        out[place] *= value
+    return out.reshape(input.shape)
+
+
+def _zero(like: Tensor) -> Tensor:
+    return adopt(np.zeros((), like._array.dtype))
+
+
+def kept(arrays: tuple[Any, ...], *tensors: Any) -> tuple[Any, ...]:
+    """Index arrays as a backward pass may need them: copies, so that later writes to them do not matter."""
+    if all(not isinstance(each, Tensor) or each._node is None for each in tensors):
+        return arrays
+    return tuple(each.copy() if isinstance(each, np.ndarray) else each for each in arrays)
+
+
+def read(tensor: Tensor, arrays: tuple[Any, ...]) -> Tensor:
+    """`look_up` that keeps what a backward pass may need, and without one takes a third of the time."""
+    if tensor._node is None and not instrumentation.calls:
+        return adopt(np.asarray(look_up.op.forward(tensor._array, arrays)))
+    return look_up(tensor, kept(arrays, tensor))
+
+
+def read_where(tensor: Tensor, mask: np.ndarray) -> Tensor:
+    """The elements where `mask`, a boolean array of the tensor's shape, holds, in one dimension.
+
+    As rows, since NumPy takes twice as long to find and to read places of two dimensions.
+    """
+    return read(tensor if tensor._array.ndim == 1 else reshape(tensor, -1), (np.flatnonzero(mask),))
+
+
+def _is_mask(key: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a key is a mask of elements of this shape."""
+    return type(key) is Tensor and bool(shape) and key._array.shape == shape and key._array.dtype.kind == "b"
+
+
+def _getitem(self: Tensor, key: Any) -> Tensor:
+    """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or
+    lists.
+
+    Raises IndexError for indices out of bounds or of a wrong type, ValueError for slices with steps below 1.
+    """
+    if _is_mask(key, self._array.shape):
+        return read_where(self, key._array)
+    basic, arrays = parsed(key, self._array.shape)
+    view = self if basic is None else getitem(self, basic)
+    return view if arrays is None else read(view, arrays)
+
+
+def _setitem(self: Tensor, key: Any, value: Any) -> None:
+    """Write a tensor or a number to the elements at an index, broadcast and converted to this tensor's dtype.
+
+    Raises as reading does, and TypeError for values that are neither, RuntimeError for shapes that do not broadcast,
+    and where in-place writes are refused. Nothing has changed then.
+    """
+    is_number = not isinstance(value, Tensor)
+    if is_number:
+        value = number_as(value, self, "value", finite=False)
+    if value._array.size == 1 and type(key) is Tensor and _is_mask(key, self._array.shape[: key._array.ndim]):
+        mask = reshape(key, (*key._array.shape, *(1,) * (self._array.ndim - key._array.ndim)))
+        self.masked_fill_(mask, reshape(value, ()))
+        return
+    basic, arrays = parsed(key, self._array.shape)
+    if is_number and arrays is None and is_plain(self):
+        write_plainly(self, self._array if basic is None else getitem.op.forward(self._array, basic), value._array)
+        return
+    view = self
+    if arrays is not None and basic is not None:
+        view = getitem(self, basic)
+    elif basic is not None:
+        # Not recorded: a view that is overwritten as a whole needs no way back to what was there.
+        view = made_view(getitem.op, {"index": basic}, self, getitem.op.forward(self._array, basic), None)
+    extra = value._array.ndim - selected_ndim(view._array, arrays)
+    if extra > 0 and value._array.shape[:extra] == (1,) * extra:
+        value = value.reshape(value._array.shape[extra:])
+    if arrays is None:
+        view.copy_(value)
+    else:
+        value = value.to(view.dtype) if value._array.size == 1 else value
+        view.index_assign_(value, kept(arrays, view, value))
+
+
+install(__setitem__=_setitem)
+Tensor.__getitem__ = _getitem  # type: ignore[assignment]

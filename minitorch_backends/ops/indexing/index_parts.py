@@ -1,0 +1,225 @@
+"""What users write between brackets, taken apart: a part that selects a view, and a part of index arrays.
+
+torch's rules: ints select first, also beside arrays; a mask stands for the positions of its true elements; arrays
+broadcast with each other, and their dimensions come first when something stands between them.
+"""
+
+from __future__ import annotations
+
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import warn_caller
+from ...kernels.shapes import broadcast_shapes
+from ...tensor.dtypes import dtype_of
+from ...tensor.from_data import array_from, foreign_array, is_sequence
+from ...tensor.tensor import Tensor, is_foreign
+
+__all__ = ["index_arrays", "parsed", "plain", "refusal"]
+
+ALL = slice(None)
+
+
+def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
+    """An index into a tensor of `shape` as (basic, arrays): the view to take, and the arrays with which to index that
+    view.
+
+    `basic` has ints, slices, None and one Ellipsis; it is None when the view would be the tensor itself. `arrays` has
+    integer arrays, and slices of everything between them; it is None when there are none.
+
+    Raises IndexError for what is no index, for too many dimensions, and for masks of another shape; ValueError for
+    slices with steps below 1.
+    """
+    if type(index) is Tensor and index._array.ndim:
+        array = index._array
+        if array.dtype.kind == "i" and shape:
+            return None, (array,)
+        if array.dtype.kind == "b" and array.shape == shape[: array.ndim]:
+            return None, array.nonzero()
+    if type(index) is list and len(index) < _LONGEST_TUPLE and any(map(_selects_alone, index)):
+        warn_caller("indexing with a list of sequences is deprecated; use x[tuple(index)], an index per dimension")
+        index = tuple(index)
+    items = index if type(index) is tuple else (index,)
+    for item in items:
+        kind = type(item)
+        if kind is slice:
+            step = item.step
+            if step is not None or type(item.start) is Tensor or type(item.stop) is Tensor:
+                _refuse_step(step)
+                return _mixed(items, shape)
+        elif not (kind is int or item is None or item is Ellipsis):
+            return _mixed(items, shape)
+    return (items if Ellipsis in items else (*items, Ellipsis)), None
+
+
+_LONGEST_TUPLE = 32
+"""A list of at least so many indices is always one index into the first dimension."""
+
+
+def _selects_alone(item: Any) -> bool:
+    """Whether an item makes the list that holds it a list of one index per dimension."""
+    return item is None or item is Ellipsis or isinstance(item, (slice, Tensor, np.ndarray)) or is_sequence(item)
+
+
+def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
+    """`parsed` for indices that hold something other than ints, plain slices, None and Ellipsis."""
+    items = tuple(_item(each) for each in items)
+    if not any(each is Ellipsis for each in items):
+        items = (*items, Ellipsis)
+    missing = len(shape) - sum(_consumed(each) for each in items)
+    if missing < 0:
+        raise IndexError(
+            f"too many indices for tensor of dimension {len(shape)}: {len(shape) - missing} for shape {list(shape)}"
+        )
+    basic: list[Any] = []
+    arrays: dict[int, np.ndarray] = {}
+    source = kept = 0
+    for position, item in enumerate(items):
+        if not isinstance(item, np.ndarray):
+            added: list[Any] = [ALL] * missing if item is Ellipsis else [item]
+            source += missing if item is Ellipsis else item is not None
+        else:
+            positions = _positions(item, position, source, shape)
+            arrays |= {kept + offset: each for offset, each in enumerate(positions)}
+            added = [ALL] * len(positions) if item.ndim or item.dtype != bool else [None]
+            source += _consumed(item)
+        basic += added
+        kept += sum(type(each) is not int for each in added)
+    view = None if all(type(each) is slice and each == ALL for each in basic) else (*basic, Ellipsis)
+    if not arrays:
+        return view or (Ellipsis,), None
+    return view, tuple(arrays.get(dim, ALL) for dim in range(max(arrays) + 1))
+
+
+def _item(item: Any) -> Any:
+    """One part of an index as an int, a slice of ints, None, Ellipsis, or an integer or boolean array."""
+    if is_foreign(item):
+        item = foreign_array(item)
+    kind = type(item)
+    if kind is int or item is None or item is Ellipsis:
+        return item
+    if kind is slice:
+        _refuse_step(item.step)
+        return slice(*(each if each is None else as_int(each) for each in (item.start, item.stop, item.step)))
+    if isinstance(item, (Tensor, np.ndarray, np.bool_, bool)):
+        array = item._array if isinstance(item, Tensor) else np.asarray(item)
+        if type(item) is np.ndarray and not array.size and array.dtype != bool:
+            array = array.astype(np.int64)
+    elif is_sequence(item):
+        array = array_from(item, None) if len(item) else np.empty(0, np.int64)
+        array = array.astype(np.int64) if array.size == 0 else array
+    elif hasattr(item, "__index__"):
+        return as_int(item)
+    else:
+        error = TypeError if isinstance(item, str) else IndexError
+        raise error(
+            "only integers, slices (`:`), ellipsis (`...`), None, sequences and integer or boolean tensors are valid "
+            f"indices, and got {item!r} of type {kind.__name__}"
+        )
+    if array.dtype == np.uint8:
+        warn_caller("indexing with dtype mt.uint8 is now deprecated, please use a dtype mt.bool instead.")
+        array = array != 0
+    if array.dtype.kind not in "bi":
+        raise IndexError(
+            f"tensors used as indices must be of a signed integer type or bool, and got {dtype_of(array)!r}; use "
+            ".bool() for a mask, .long() for positions"
+        )
+    return int(array) if array.ndim == 0 and array.dtype.kind == "i" else array
+
+
+def _refuse_step(step: Any) -> None:
+    if step is not None and step < 1:
+        raise ValueError(f"slice step must be greater than zero, and got {as_int(step)}; use flip to reverse the order")
+
+
+def _consumed(item: Any) -> int:
+    """How many dimensions of the tensor one part of an index speaks of."""
+    if isinstance(item, np.ndarray):
+        return item.ndim if item.dtype == bool else 1
+    return int(item is not None and item is not Ellipsis)
+
+
+def _positions(item: np.ndarray, position: int, source: int, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """The integer arrays that an index array stands for: itself, or for a mask those of its true elements."""
+    if item.dtype != bool:
+        return (item,)
+    if item.ndim == 0:
+        return (np.zeros(int(item), np.int64),)
+    if item.shape != shape[source : source + item.ndim]:
+        raise IndexError(
+            f"The shape of the mask {list(item.shape)} at index {position} does not match the shape of the indexed "
+            f"tensor {list(shape)} at dimension {source}"
+        )
+    return item.nonzero()
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """The `indices` argument of `index_put`: tensors, one for each of the first dimensions, or None for all of one.
+
+    Raises TypeError for anything else, IndexError for dtypes and masks that do not fit and for too many.
+    """
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError(
+            f"indices is a tuple of Tensors, and got {type(indices).__name__}; expected (index,), for example"
+        )
+    arrays: list[Any] = []
+    switches: list[bool] = []  # masks without dimensions, which are for all or for nothing
+    for position, each in enumerate(indices):
+        if each is None:
+            arrays.append(ALL)
+            continue
+        if not isinstance(each, (Tensor, np.ndarray)):
+            raise TypeError(f"indices is a tuple of Tensors, and element {position} is {type(each).__name__}")
+        item = _item(each)
+        if isinstance(item, np.ndarray) and not item.ndim and item.dtype == bool:
+            switches.append(bool(item))
+        elif isinstance(item, np.ndarray):
+            arrays += _positions(item, position, len(arrays), shape)
+        else:
+            arrays.append(np.asarray(item))
+    if len(arrays) > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {len(arrays)})")
+    if switches and not all(switches):  # nothing is meant
+        arrays = [_NONE if isinstance(each, np.ndarray) else each for each in arrays] or [_NONE]
+    if switches and not arrays:
+        arrays = [np.arange(shape[0]) if shape else Ellipsis]
+    return tuple(arrays)
+
+
+def plain(indices: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Indices with arrays in place of tensors."""
+    return tuple(each._array if isinstance(each, Tensor) else each for each in indices)
+
+
+def refusal(indices: tuple[Any, ...], shape: tuple[int, ...]) -> IndexError:
+    """The error for an index into a tensor of `shape` that NumPy refuses, in torch's words."""
+    if sum(each is Ellipsis for each in indices) > 1:
+        return IndexError(f"an index can only have one ellipsis ('...'), and got {indices}")
+    given = sum(each is not None and each is not Ellipsis for each in indices)
+    if not shape and given:
+        return IndexError("invalid index of a 0-dim tensor; use tensor.item() to convert a 0-dim tensor to a number")
+    if given > len(shape):
+        return IndexError(f"too many indices for tensor of dimension {len(shape)}: {given} for shape {list(shape)}")
+    arrays = [each for each in indices if isinstance(each, np.ndarray)]
+    try:
+        broadcast_shapes(*(each.shape for each in arrays))
+    except ValueError:
+        shapes = ", ".join(str(list(each.shape)) for each in arrays)
+        return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
+    dim = 0
+    for position, each in enumerate(indices):
+        if each is Ellipsis:
+            dim = len(shape) - sum(later is not None for later in indices[position + 1 :])
+        elif each is not None:
+            outside = (
+                [k for k in np.ravel(each) if not -shape[dim] <= k < shape[dim]] if not isinstance(each, slice) else []
+            )
+            if outside:
+                return IndexError(f"index {outside[0]} is out of bounds for dimension {dim} with size {shape[dim]}")
+            dim += 1
+    return IndexError(f"index {indices} does not fit a tensor of shape {list(shape)}")

@@ -1,0 +1,216 @@
+"""Look-ups and writes by an index of as many dimensions as the tensor, which counts along one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import composite
+from ...dispatch.samples import between, gapped, sample
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..dims import wrap_dim
+from ..views.broadcasting import broadcast_shapes
+from ..views.shape import expand, ravel, reshape
+from ..views.slices import getitem
+from .fill import number_as
+from .index import read
+from .writes import assigning, at_least_vector, checked_positions
+
+__all__ = ["gather", "scatter", "scatter_add", "take_along_dim"]
+
+
+def coordinates(name: str, input: Tensor, dim: int, given: Tensor) -> tuple[np.ndarray, ...]:
+    """Index arrays for the elements that `given` names along `dim`, at their own coordinates in the other dimensions.
+
+    Raises RuntimeError for an index of another number of dimensions, or larger than the tensor in those other
+    dimensions.
+    """
+    shape: tuple[int, ...] = input._array.shape or (1,)
+    dim = wrap_dim(dim, input._array.ndim)
+    if isinstance(given, Tensor) and not given._array.size:
+        given = given.long()
+    positions = checked_positions(name, given, shape[dim], dim)
+    positions = np.atleast_1d(positions)
+    if positions.ndim != len(shape):
+        raise RuntimeError(
+            f"{name}(): Index tensor must have the same number of dimensions as input tensor, and got shapes "
+            f"{list(given.shape)} and {list(input.shape)}"
+        )
+    if any(size > limit for axis, (size, limit) in enumerate(zip(positions.shape, shape, strict=True)) if axis != dim):
+        raise RuntimeError(
+            f"{name}(): Expected index {list(given.shape)} to be no larger than self {list(input.shape)} apart from "
+            f"dimension {dim}"
+        )
+    coordinates = map(np.arange, positions.shape)
+    return tuple(
+        positions if axis == dim else each.reshape(-1, *(1,) * (positions.ndim - axis - 1))
+        for axis, each in enumerate(coordinates)
+    )
+
+
+def _gather_samples() -> Any:
+    a = between(-2, 2, 3, 4)
+    yield sample(a, 0, np.array([[0, 2, 1, 1], [2, 0, 0, 1]]))
+    yield sample(a, 1, np.array([[3, 3], [0, 1]]))
+    yield sample(gapped(), -1, np.array([[1, 0, 1]]))
+    yield sample(between(-2, 2), 0, np.array([0, 0]))
+    yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64))
+
+
+def _gather_reference(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
+    out, input = np.zeros(index.shape, input.dtype), np.atleast_1d(input)
+    for place in np.ndindex(index.shape):
+        source = list(place)
+        source[dim] = index[place]
+        out[place] = input[tuple(source)]
+    return out
+
+
+@composite(reference=_gather_reference, samples=_gather_samples)
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """The elements that `index` names along `dim`: out[i][j] = input[index[i][j]][j] for dim 0. The result has the
+    index's shape.
+
+    Raises RuntimeError for an index of other dimensions, of a wrong dtype, or out of bounds.
+    """
+    if isinstance(index, Tensor) and not index._array.size:
+        return reshape(ravel(input)[:0], index._array.shape)
+    places = coordinates("gather", input, dim, index)
+    result = read(at_least_vector(input), places)
+    return result if index._array.ndim else reshape(result, ())
+
+
+def _scatter_samples() -> Any:
+    a, first = between(-2, 2, 3, 4), np.array([[0, 2, 1, 1], [2, 0, 0, 2]])
+    yield sample(a, 0, first, between(-3, 3, 2, 4))
+    yield sample(a, 0, first, between(-3, 3, 3, 5))
+    yield sample(a, 1, np.array([[3, 2], [0, 1]]), between(-3, 3, 2, 2))
+    yield sample(gapped(), -1, np.array([[1, 0]]), between(-3, 3, 1, 2))
+    yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64), between(-2, 2, 0, 2))
+
+
+def _scatter_value_samples() -> Any:
+    yield from _scatter_samples()
+    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 2, 1, 1]]), 1.5)
+    yield sample(between(-2, 2, 3, 4), 1, np.array([[0], [3]]), value=-1.5)
+    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 0, 1, 1]]), between(-3, 3, 1, 4), reduce="add")
+
+
+def _add_samples() -> Any:
+    yield from _scatter_samples()
+    yield sample(between(-2, 2, 3, 4), 0, np.array([[0, 2, 1, 1], [0, 0, 0, 1]]), between(-3, 3, 2, 4))
+    yield sample(between(-2, 2), 0, np.array([0, 0]), between(-2, 2, 2))
+
+
+def _scatter_reference(
+    input: np.ndarray, dim: int, index: np.ndarray, src: Any = None, *, value: Any = None, reduce: Any = None
+) -> np.ndarray:
+    if reduce == "add":
+        return _add_reference(input, dim, index, src)
+    out, src = input.copy(), np.asarray(value if src is None else src)
+    for place in np.ndindex(index.shape):
+        target = list(place)
+        target[dim] = index[place]
+        out[tuple(target)] = src[place] if src.ndim else src
+    return out
+
+
+def _add_reference(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) -> np.ndarray:
+    out = input.reshape(input.shape or (1,)).copy()
+    for place in np.ndindex(index.shape):
+        target = list(place)
+        target[dim] = index[place]
+        out[tuple(target)] += src[place]
+    return out.reshape(input.shape)
+
+
+def source_of(name: str, src: Any, given: Tensor) -> Tensor:
+    """The part of `src` that an index speaks of. Raises RuntimeError when `src` is smaller than the index."""
+    if not isinstance(src, Tensor):
+        raise not_a_tensor(name, "src", src)
+    sizes, wanted = src._array.shape, given._array.shape
+    if len(sizes) != len(wanted) or any(size < want for size, want in zip(sizes, wanted, strict=True)):
+        raise RuntimeError(
+            f"{name}(): Expected index {list(wanted)} to be no larger size than src {list(sizes)} in every dimension"
+        )
+    return src if sizes == wanted else getitem(src, tuple(map(slice, wanted)))
+
+
+@assigning(reference=_scatter_reference, samples=_scatter_value_samples)
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Any:
+    """A copy with elements of `src` (or a number) at the places along `dim` that `index` names: out[index[i][j]][j] =
+    src[i][j] for dim 0.
+
+    Where a place is named more than once, one of its values is kept; or all are added to what is there, with `reduce`
+    "add", or what is there is multiplied by them, with "multiply", which has no derivative (see `scatter_reduce`).
+    Raises RuntimeError for shapes that do not fit and for an index out of bounds.
+    """
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"scatter(): reduce must be None, 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
+    if (src is None) == (value is None):
+        raise TypeError(
+            "scatter() takes either a tensor src or a number value, and got " + ("neither" if src is None else "both")
+        )
+    places = coordinates("scatter", input, dim, index)
+    source = src if value is None else value
+    return (
+        (source_of("scatter", source, index) if isinstance(source, Tensor) else number_as(source, input, "value")),
+        places,
+        "multiply" if reduce == "multiply" else reduce is not None,
+    )
+
+
+@assigning(reference=_add_reference, samples=_add_samples)
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
+    """`scatter` that adds to what is there, as often as a place is named."""
+    return source_of("scatter_add", src, index), coordinates("scatter_add", input, dim, index), True
+
+
+def _along_samples() -> Any:
+    a = between(-2, 2, 3, 4)
+    yield sample(a, np.array([[0, -1, 1, 1]]), 0)
+    yield sample(a, np.array([[3, 3], [0, 1], [-2, 0]]), 1)
+    yield sample(a[:, :1], np.array([[0, -1, 1, 1]]), 0)
+    yield sample(a, np.array([7, 0, 11]))
+    yield sample(gapped(), np.array([[1]]), -1)
+    yield sample(between(-2, 2, 0, 3), np.zeros((0, 2), np.int64), 1)
+
+
+def _along_reference(input: np.ndarray, indices: np.ndarray, dim: int | None = None) -> np.ndarray:
+    if dim is None:
+        return input.flatten()[indices]
+    others = [1 if axis == dim % input.ndim else size for axis, size in enumerate(input.shape)]
+    wide = [1 if axis == dim % input.ndim else size for axis, size in enumerate(indices.shape)]
+    return np.take_along_axis(input + np.zeros(wide), indices + np.zeros(others, int), dim)
+
+
+@composite(reference=_along_reference, samples=_along_samples)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` in which the two broadcast in the other dimensions, and indices may count from the end.
+
+    Without `dim`, the flattened tensor is looked up at the flattened indices. Raises RuntimeError for shapes that do
+    not fit and for indices out of bounds.
+    """
+    if dim is None:
+        return take_along_dim(ravel(input), ravel(indices), 0)
+    ndim = input._array.ndim
+    if indices._array.ndim != ndim:
+        raise RuntimeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but got "
+            f"{list(input.shape)} and {list(indices.shape)}"
+        )
+    dim = wrap_dim(dim, ndim)
+    if not ndim:
+        raise IndexError(f"take_along_dim: dimension specified as {dim} but tensor has no dimensions; leave dim out")
+    size = input._array.shape[dim]
+    others = broadcast_shapes(
+        *(tuple(1 if axis == dim else each for axis, each in enumerate(x.shape)) for x in (input, indices))
+    )
+    input = expand(input, (*others[:dim], size, *others[dim + 1 :]))
+    wanted = np.broadcast_to(indices._array, (*others[:dim], indices._array.shape[dim], *others[dim + 1 :]))
+    return gather(
+        input, dim, adopt(np.where(wanted < 0, wanted + size, wanted) if wanted.dtype.kind == "i" else wanted)
+    )

@@ -1,0 +1,294 @@
+"""Sums, products, means and extrema of what is scattered to one place: scatter_reduce and index_reduce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...tensor.dtypes import COMPLEX
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..dims import wrap_dim
+from ..gradients import conjugated
+from ..views.shape import ravel
+from .accumulate import add_at
+from .index import read
+from .lookup import places_along, refuse_source
+from .scatter import coordinates, source_of
+
+__all__ = ["index_reduce", "scatter_reduce"]
+
+
+def _counts(places: np.ndarray, chosen: Any, size: int) -> np.ndarray:
+    """How many of the chosen elements go to each place."""
+    return np.bincount(places.reshape(-1), np.broadcast_to(chosen, places.shape).reshape(-1), size).astype(np.int64)
+
+
+def _is_destination(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return where elements of a tensor of this shape are named by flat positions: bool, of the same shape."""
+    found = np.zeros(shape, bool)
+    found.reshape(-1)[places.reshape(-1)] = True
+    return found
+
+
+def _start(input: np.ndarray, places: np.ndarray, include_self: bool, neutral: Any) -> np.ndarray:
+    """A copy of the input, `neutral` where something goes that does not include it."""
+    out = np.array(input, order="C")
+    if not include_self:
+        out.reshape(-1)[places.reshape(-1)] = neutral
+    return out
+
+
+def _reference(
+    input: np.ndarray, src: np.ndarray, places: np.ndarray, reduce: str, include_self: bool = True
+) -> np.ndarray:
+    """Reduce one place after the other, by the definition."""
+    functions: dict[str, Any] = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}
+    out = input.copy().reshape(-1)
+    for place in range(out.size):
+        found = src[places == place]
+        if found.size:
+            out[place] = functions[reduce](np.append(found, out[place]) if include_self else found)
+    return out.reshape(input.shape)
+
+
+def _samples(*reductions: str) -> Any:
+    def samples() -> Iterator[Sample]:
+        places = np.array([[5, 0, 0], [3, 5, 5]])
+        for reduce in reductions:
+            for include_self in (True, False):
+                yield sample(between(1, 30, 2, 4), between(1.3, 27, 2, 3, seed=1), places, reduce, include_self)
+        yield sample(gapped(), between(-3, 3, 3, seed=1), np.array([1, 1, 4]), reductions[0])
+        yield sample(between(-2, 2), between(-3, 3, 2, seed=1), np.array([0, 0]), reductions[0])
+        yield sample(between(-2, 2, 0, 3), between(-3, 3, 0), np.zeros(0, np.int64), reductions[0])
+
+    return samples
+
+
+# Sums, products and means
+
+
+def _zeros(item: Tensor) -> Tensor:
+    return adopt(item._array == 0)
+
+
+def _product_gradients(g: Tensor, input: Tensor, src: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of a product with respect to one factor is the product of the others.
+
+    That of the elements that are not zero is divided by one of them. Zeros are counted, and stand as factors of their
+    own where there are one or two, so that the second derivative is right too: `lone` is their sum, which is 0.
+    """
+    size, shape = input._array.size, input._array.shape
+    both = (input, src)
+    zero = tuple(map(_zeros, both))
+    count = _counts(places._array, zero[1]._array, size).reshape(shape) + zero[0]._array
+    product = combine_at(*(each.where(~is_zero, 1) for each, is_zero in zip(both, zero, strict=True)), places, "prod")
+    if not count.any():
+        return tuple(
+            at * conjugated(p / each)
+            for at, p, each in ((g, product, input), (_taken(g, places), _taken(product, places), src))
+        )
+    lone = combine_at(*(each.where(is_zero, 0) for each, is_zero in zip(both, zero, strict=True)), places, "sum")
+
+    def gradient(at: Any, each: Tensor, is_zero: Tensor) -> Tensor:
+        number, p, other = adopt(np.asarray(at(adopt(count))._array)), at(product), at(lone)
+        beside_zero = (p / each.where(~is_zero, 1)) * other.where(number == 1, 0).where(number != 0, 1)
+        of_zero = p * (other - each).where(number == 2, 0).where(number != 1, 1)
+        return at(g) * conjugated(of_zero.where(is_zero, beside_zero))
+
+    return gradient(lambda x: x, input, zero[0]), gradient(lambda x: _taken(x, places), src, zero[1])
+
+
+def _taken(value: Tensor, places: Tensor) -> Tensor:
+    """The elements of `value`, flattened, at the places."""
+    return read(ravel(value), (places._array,))
+
+
+def _beside(g: Tensor, gradient: Tensor, input: Tensor, places: Tensor, include_self: bool) -> Tensor:
+    """The gradient of the input: that of its own part in the result, if it has one, and `g` where nothing goes."""
+    touched = adopt(_is_destination(places._array, input._array.shape))
+    return (gradient if include_self else adopt(np.zeros((), g._array.dtype))).where(touched, g)
+
+
+def _combined_gradients(
+    g: Tensor, input: Tensor, src: Tensor, places: Tensor, reduce: str, include_self: bool
+) -> tuple[Tensor, Tensor, None]:
+    if reduce == "prod":
+        items = input if include_self else input.where(~adopt(_is_destination(places._array, input._array.shape)), 1)
+        of_input, of_src = _product_gradients(g, items, src, places)
+        return _beside(g, of_input, input, places, include_self), of_src, None
+    if reduce == "mean":
+        count = _counts(places._array, True, input._array.size).reshape(input._array.shape) + include_self
+        share = g / adopt(np.maximum(count, 1).astype(np.float64 if g._array.itemsize > 4 else np.float32)).to(g.dtype)
+        return _beside(g, share, input, places, include_self), _taken(share, places), None
+    return _beside(g, g, input, places, include_self), _taken(g, places), None
+
+
+@op(
+    gradients=_combined_gradients,
+    method=False,
+    called="scatter_reduce",
+    reference=_reference,
+    samples=lambda: iter(
+        [
+            *_samples("sum", "prod", "mean")(),
+            sample(between(1, 3, 3), np.array([0.0, 2.0, 3.0, 0.0, 0.0]), np.array([0, 0, 1, 2, 2]), "prod"),
+            sample(np.array([0.0, 2.0, 3.0]), np.array([4.0, 0.0, 0.0]), np.array([0, 0, 1]), "prod", False),
+        ]
+    ),
+)
+def combine_at(input: Array, src: Array, places: Array, reduce, include_self=True):
+    """A copy of `input` in which each element becomes the sum, the product or the mean of the elements of `src` that go
+    to its place in the flattened tensor, and with `include_self` of itself."""
+    if input.dtype.kind == "b" and reduce == "mean":
+        raise RuntimeError("scatter_reduce(): the mean is not implemented for booleans; use sum")
+    out = _start(input, places, include_self, 1 if reduce == "prod" else 0)
+    flat, at, values = out.reshape(-1), places.reshape(-1), src.reshape(-1)
+    if reduce == "prod":
+        np.multiply.at(flat, at, values)
+        return out
+    add_at(flat, (at,), values)
+    if reduce == "mean":
+        count = _counts(places, True, flat.size) + include_self
+        count[(count == 0) | (_counts(places, True, flat.size) == 0)] = 1
+        flat[...] = flat // count if flat.dtype.kind in "iu" else flat / count
+    return out
+
+
+# Extrema
+
+
+def _extreme_gradients(
+    g: Tensor, input: Tensor, src: Tensor, out: Tensor, places: Tensor, include_self: bool
+) -> tuple[Tensor, Tensor, None]:
+    """Divide the gradient equally among all elements that are equal to the result."""
+    found, values = out._array, src._array
+    equal = [_same(input._array, found), _same(values, found.reshape(-1)[places._array])]
+    count = _counts(places._array, equal[1], found.size).reshape(found.shape) + (equal[0] if include_self else 0)
+    share = g / adopt(np.maximum(count, 1).astype(np.float64 if g._array.itemsize > 4 else np.float32)).to(g.dtype)
+    of_input = share.where(adopt(np.asarray(equal[0])), 0)
+    return _beside(g, of_input, input, places, include_self), _taken(share, places).where(adopt(equal[1]), 0), None
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray((a == b) | ((a != a) & (b != b)))
+
+
+def _limit(dtype: np.dtype, largest: bool) -> Any:
+    """Return the identity of a maximum or a minimum: the smallest or the largest value of a dtype."""
+    if dtype.kind in "biu":
+        lowest, highest = (False, True) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return lowest if largest else highest
+    return -np.inf if largest else np.inf
+
+
+@op(
+    gradients=_extreme_gradients,
+    method=False,
+    takes="bif",
+    called="scatter_reduce",
+    reference=_reference,
+    samples=_samples("amax", "amin"),
+)
+def extreme_at(input: Array, src: Array, places: Array, reduce, include_self=True):
+    """`combine_at` of the largest ("amax") or smallest ("amin") element. NaN wins."""
+    out = _start(input, places, include_self, _limit(input.dtype, reduce == "amax"))
+    ufunc = np.maximum if reduce == "amax" else np.minimum
+    ufunc.at(out.reshape(-1), places.reshape(-1), src.reshape(-1))
+    return out
+
+
+def _reduce_elements(input: Tensor, src: Tensor, places: np.ndarray, reduce: str, include_self: bool) -> Tensor:
+    function = extreme_at if reduce in ("amax", "amin") else combine_at
+    return function(input, src, adopt(places), reduce, include_self)
+
+
+# What users call
+
+
+def _refuse(name: str, input: Tensor, src: Any, reduce: Any, known: tuple[str, ...], argument: str) -> None:
+    if not isinstance(src, Tensor):
+        raise not_a_tensor(name, argument, src)
+    if reduce not in known:
+        raise RuntimeError(f"{name}(): reduce must be one of {', '.join(known)}, got {reduce!r}")
+    if src.dtype is not input.dtype:
+        raise RuntimeError(f"{name}(): {argument} must be of the input's dtype {input.dtype!r}, got {src.dtype!r}")
+
+
+def _scatter_samples() -> Iterator[Sample]:
+    index = np.array([[0, 2, 2, 1], [0, 2, 0, 1]])
+    for reduce in ("amax", "sum", "prod", "mean", "amin"):
+        for include_self in (True, False):
+            args = between(1, 30, 3, 4), 0, index, between(1.3, 27, 2, 4, seed=1), reduce
+            yield sample(*args, include_self=include_self)
+    yield sample(gapped(), -1, np.array([[1, 1, 0]]), between(-3, 3, 3, 3, seed=1), "amin")
+    yield sample(between(-2, 2), 0, np.array([0, 0]), between(-3, 3, 2, seed=1), "amax")
+    yield sample(between(-2, 2, 0, 3), 1, np.zeros((0, 2), np.int64), between(-3, 3, 0, 2), "amax")
+
+
+def _scatter_reference(
+    input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, *, include_self: bool = True
+) -> np.ndarray:
+    shape = input.shape or (1,)
+    places = np.empty(index.shape, np.int64)
+    for place in np.ndindex(index.shape):
+        target = list(place)
+        target[dim] = index[place]
+        places[place] = np.ravel_multi_index(target, shape)
+    return _reference(input, src[tuple(map(slice, index.shape))], places, reduce, include_self)
+
+
+@composite(inplace=True, takes="bif", reference=_scatter_reference, samples=_scatter_samples)
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A copy in which each element is reduced with the elements of `src` that `index` sends to it along `dim`, as
+    `scatter` does. `reduce` is "sum", "prod", "mean", "amax" or "amin".
+
+    Without `include_self` the elements themselves count only where nothing is sent. The mean of integers is rounded
+    down. Raises RuntimeError for shapes that do not fit, for an index out of bounds and for other dtypes.
+    """
+    _refuse("scatter_reduce", input, src, reduce, ("sum", "prod", "mean", "amax", "amin"), "src")
+    places = coordinates("scatter_reduce", input, dim, index)
+    flat = np.ravel_multi_index(np.broadcast_arrays(*places), input._array.shape or (1,))
+    given = source_of("scatter_reduce", src if src._array.ndim else ravel(src), adopt(np.atleast_1d(index._array)))
+    return _reduce_elements(input, given, np.asarray(flat), reduce, include_self)
+
+
+def _index_samples() -> Iterator[Sample]:
+    for reduce in ("amax", "prod", "mean", "amin"):
+        for include_self in (True, False):
+            args = between(1, 30, 3, 4), 0, np.array([2, 0, 2]), between(1.3, 27, 3, 4, seed=1), reduce
+            yield sample(*args, include_self=include_self)
+    yield sample(gapped() + 3, -1, np.array([1]), between(1, 4, 3, 1), "mean")
+    yield sample(between(-2, 2), 0, np.array(0), between(-3, 5), "amax")
+    yield sample(between(-2, 2, 0, 3), 1, np.array([2, 2]), between(-3, 3, 0, 2), "amax")
+
+
+def _index_reference(
+    input: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str, *, include_self: bool = True
+) -> np.ndarray:
+    places = np.arange(input.size).reshape(input.shape or (1,)).take(index.reshape(-1), dim)
+    return _reference(input, source.reshape(places.shape), places, reduce, include_self)
+
+
+@composite(inplace=True, takes="if", reference=_index_reference, samples=_index_samples)
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A copy in which the elements at the positions `index` of dimension `dim` are reduced with those of `source`, as
+    `index_add` adds them. `reduce` is "prod", "mean", "amax" or "amin"; `scatter_reduce` has the rest.
+
+    Raises IndexError for positions out of bounds, RuntimeError for shapes and dtypes that do not fit.
+    """
+    _refuse("index_reduce", input, source, reduce, ("prod", "mean", "amax", "amin"), "source")
+    if input.dtype.category in (0, COMPLEX):
+        raise RuntimeError(f"index_reduce() is not implemented for {input.dtype!r}; use scatter_reduce")
+    along = places_along("index_reduce", input, dim, index, error=IndexError)
+    refuse_source("index_reduce", input, dim, index, source)
+    shape = input._array.shape or (1,)
+    places = np.arange(input._array.size).reshape(shape).take(along[-1], wrap_dim(dim, len(shape)))
+    return _reduce_elements(input, source.reshape(places.shape), places, reduce, include_self)

@@ -1,0 +1,84 @@
+"""What the functions that write by index tensors share: each only says which values go to which places."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import install
+from ...dispatch.op import composite
+from ...tensor.tensor import Tensor, not_a_tensor
+from ..views.shape import reshape
+from .index import index_assign, index_multiply, kept
+
+__all__ = ["assigning", "at_least_vector", "checked_positions"]
+
+
+def at_least_vector(input: Tensor) -> Any:
+    """A view with one dimension for a 0-dim tensor, else the tensor itself."""
+    return input if input._array.ndim else reshape(input, (1,))
+
+
+def assigning(
+    *, expanded: Callable[..., Tensor] | None = None, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function and its in-place form from one that tells what is assigned: (values, index arrays,
+    accumulate), where accumulate is False, True to add, or "multiply".
+
+    `expanded` gives the tensor of which the function, but not the in-place form, writes a copy: by default the first
+    argument.
+    """
+
+    def declare(arguments: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(arguments)
+        def function(input: Tensor, *args: Any, **named: Any) -> Tensor:
+            if expanded is not None:
+                input = expanded(input, *args, **named)
+            values, arrays, accumulate = arguments(input, *args, **named)
+            target, arrays = at_least_vector(input), kept(arrays, input, values)
+            if accumulate == "multiply":
+                result = index_multiply(target, values, arrays)
+            else:
+                result = index_assign(target, values, arrays, accumulate)
+            return result if input._array.ndim else reshape(result, ())
+
+        @functools.wraps(arguments)
+        def in_place(self: Tensor, *args: Any, **named: Any) -> Tensor:
+            values, arrays, accumulate = arguments(self, *args, **named)
+            target, arrays = at_least_vector(self), kept(arrays, self, values)
+            if accumulate == "multiply":
+                target.index_multiply_(values, arrays)
+            else:
+                target.index_assign_(values, arrays, accumulate)
+            return self
+
+        in_place.__name__ = in_place.__qualname__ = arguments.__name__ + "_"
+        in_place.__doc__ = f"`{arguments.__name__}`, written into this tensor."
+        install(**{in_place.__name__: in_place})
+        return composite(**options)(function)
+
+    return declare
+
+
+def checked_positions(
+    name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError, from_end: bool = False
+) -> np.ndarray:
+    """An index tensor as an array, in which negative positions count from the end if they may.
+
+    Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds.
+    """
+    if not isinstance(given, Tensor):
+        raise not_a_tensor(name, "index", given)
+    positions = given._array
+    if positions.dtype.kind != "i":
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, and got {given.dtype!r}; use index.long()")
+    if from_end:
+        positions = np.where((positions < 0) & (positions >= -size), positions + size, positions)
+    # Read as unsigned, negative positions are larger than any size.
+    if positions.size and positions.view(f"u{positions.itemsize}").max() >= size:
+        wrong = positions[(positions < 0) | (positions >= size)][0]
+        raise error(f"{name}(): index {wrong} is out of bounds for dimension {dim} with size {size}")
+    return positions

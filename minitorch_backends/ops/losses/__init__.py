@@ -1,0 +1,1 @@
+"""Losses: `pointwise` compares numbers, the others classes, margins and sequences."""

@@ -1,0 +1,326 @@
+"""The losses of classification: negative log likelihood and cross entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.floating import floating_composite
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
+from ...kernels.gathering import gathered, scattered
+from ...kernels.sums import sum as sum_over
+from ...tensor.tensor import Tensor
+from ..dims import integer
+from ..norm.softmax import log_softmax, log_softmax_forward
+from .pointwise import reduced, reduced_array
+
+__all__ = ["cross_entropy", "nll_loss"]
+
+
+def _terms_samples() -> Iterator[Sample]:
+    classes = np.array([2, 0, 1])
+    yield sample(between(-2, 0, 3, 4), classes)
+    yield sample(between(-2, 0, 3, 4), np.array([2, -100, 1]))
+    yield sample(between(-2, 0, 8, 6)[::2, ::-2].T, classes)
+    yield sample(between(-2, 0, 2, 4, 3), np.array([[0, 3, 1], [2, 2, 0]]), 2)
+    yield sample(between(-2, 0, 4), np.array(3))
+    yield sample(between(-2, 0, 0, 4), np.zeros(0, np.int64))
+
+
+def _terms_reference(input: Any, target: Any, ignore_index: int = -100) -> np.ndarray:
+    """By the definition: one class at a time."""
+    scores = np.moveaxis(input, 0 if input.ndim == 1 else 1, -1)
+    loss = np.zeros(target.shape)
+    for place in np.ndindex(target.shape):
+        if target[place] != ignore_index:
+            loss[place] = -scores[place][target[place]]
+    return loss
+
+
+def _spread_samples() -> Iterator[Sample]:
+    for seed, ((input, target, *rest), _) in enumerate(_terms_samples()):
+        yield sample(between(-1, 1, *target.shape, seed=seed), target, input.shape, *rest)
+    yield sample(between(-1, 1, 6)[::-2], np.array([2, 0, 1]), (3, 4))
+
+
+def _spread_reference(grad_output: Any, target: Any, shape: tuple[int, ...], ignore_index: int = -100) -> np.ndarray:
+    out = np.zeros(shape)
+    scores = np.moveaxis(out, 0 if out.ndim == 1 else 1, -1)
+    for place in np.ndindex(target.shape):
+        if target[place] != ignore_index:
+            scores[place][target[place]] = -grad_output[place]
+    return out
+
+
+def _as_lines(array: np.ndarray, shape: tuple[int, ...], parts: int) -> np.ndarray:
+    """Scores of this shape, or what there is for each target, as (batch, parts, ...)."""
+    return array.reshape(shape[0] if len(shape) > 1 else 1, parts, math.prod(shape[2:]))
+
+
+def _named(target: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, int]:
+    """The classes that targets name for scores of this shape, and how many classes there are."""
+    classes = shape[min(1, len(shape) - 1)]
+    if target.dtype.kind not in "iu" or target.size * classes != math.prod(shape):
+        found = f"{target.dtype}{list(target.shape)}"
+        raise ValueError(f"targets must be integers, one for each of the scores {list(shape)}, got {found}")
+    return _as_lines(target.astype(np.int64, copy=False), shape, 1), classes
+
+
+def _scores(input: np.ndarray, target: np.ndarray, ignore_index: int, negative: bool = False) -> np.ndarray:
+    """Those of the targets' classes, or minus those; 0 where the target is ignored."""
+    classes, count = _named(target, input.shape)
+    out = gathered(_as_lines(input, input.shape, count), classes, skip=ignore_index, negative=negative)
+    if out is None:
+        raise _no_class(target, count, ignore_index)
+    return out.reshape(target.shape)
+
+
+def _no_class(target: np.ndarray, count: int, ignore_index: int) -> IndexError:
+    """For the first target that is none."""
+    if not count:
+        return IndexError("expected at least one class, and got scores of none")
+    wrong = target[((target < 0) | (target >= count)) & (target != ignore_index)].flat[0]
+    return IndexError(
+        f"Target {wrong} is out of bounds; expected a class from 0 to {count - 1}, or ignore_index={ignore_index}"
+    )
+
+
+@op(
+    method=False,
+    takes="if",
+    grad_output=lambda g, target, ignore_index: nll_terms(g, target, ignore_index),
+    reference=_spread_reference,
+    samples=_spread_samples,
+)
+def nll_spread(grad_output: Array, target: Array, shape: tuple[int, ...], ignore_index: int = -100):
+    """The gradient of `nll_terms`, and its transpose: -grad_output at each target's class in zeros of `shape`."""
+    classes, count = _named(target, shape)
+    out = scattered(_as_lines(grad_output, shape, 1), classes, count, skip=ignore_index, negative=True)
+    if out is None:
+        raise _no_class(target, count, ignore_index)
+    return out.reshape(shape)
+
+
+@op(
+    method=False,
+    takes="if",
+    input=lambda g, target, ignore_index, input_shape: nll_spread(g, target, input_shape, ignore_index),
+    reference=_terms_reference,
+    samples=_terms_samples,
+)
+def nll_terms(input: Array, target: Array, ignore_index: int = -100):
+    """Minus the score of each target's class; 0 where the target is `ignore_index`.
+
+    input: (classes), (batch, classes) or (batch, classes, ...); target: integers of that shape without the classes.
+    """
+    return _scores(input, target, ignore_index, negative=True)
+
+
+def _mean_samples() -> Iterator[Sample]:
+    yield from _terms_samples()
+    yield sample(between(-2, 0, 3, 4), np.array([2, 7, 7]), 7)
+
+
+def _mean_reference(input: Any, target: Any, ignore_index: int = -100) -> Any:
+    with np.errstate(invalid="ignore"):
+        return np.divide(_terms_reference(input, target, ignore_index).sum(), _counted(target, ignore_index))
+
+
+def _counted(target: np.ndarray, ignore_index: int) -> int:
+    """How many targets count."""
+    return int(np.count_nonzero(target != ignore_index))
+
+
+def _mean_gradient(g: Tensor, target: Tensor, input_shape: tuple[int, ...], ignore_index: int) -> Tensor:
+    shares = (g / _counted(target._array, ignore_index)).expand(target.shape)
+    return nll_spread(shares, target, input_shape, ignore_index)
+
+
+@op(method=False, takes="if", input=_mean_gradient, reference=_mean_reference, samples=_mean_samples)
+def nll_mean(input: Array, target: Array, ignore_index: int = -100):
+    """The mean of `nll_terms` over the targets that are not ignored; NaN where all are."""
+    total = sum_over(_scores(input, target, ignore_index))
+    return np.asarray(-(total / _counted(target, ignore_index)))
+
+
+def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: Any) -> int:
+    """The dimension of the classes. Raises errors for shapes that do not go together."""
+    if isinstance(ignore_index, Tensor):
+        raise TypeError(f"{name}(): argument 'ignore_index' must be int, not Tensor; use ignore_index.item()")
+    integer(name, "ignore_index", ignore_index)
+    shape = input._array.shape
+    if not shape:
+        raise ValueError(
+            f"{name}: expected an input of 1 dimension, (classes), or more, (batch, classes, ...), and got none"
+        )
+    dim = 0 if len(shape) == 1 else 1
+    if weight is not None and weight._array.shape != (shape[dim],):
+        raise RuntimeError(
+            f"{name}: weight should hold one value for each of the {shape[dim]} classes, "
+            f"and its shape is {list(weight.shape)}"
+        )
+    expected = (*shape[:dim], *shape[dim + 1 :])
+    if target._array.shape != expected:
+        wrong_batch = dim and (not target.ndim or target.shape[0] != shape[0])
+        raise (ValueError if wrong_batch else RuntimeError)(
+            f"{name}: expected a target of shape {list(expected)} for an input of shape {list(shape)}, "
+            f"and got {list(target.shape)}"
+        )
+    if target.dtype.category != 1:
+        raise RuntimeError(
+            f"{name}: expected integer class numbers as target, and got {target.dtype!r}; use target.long()"
+        )
+    return dim
+
+
+def _per_class(weight: Tensor, like: Tensor) -> Tensor:
+    """One value per class in a shape that broadcasts against `like`."""
+    return weight.reshape((-1,) + (1,) * max(like.ndim - 2, 0))
+
+
+def _reduced(loss: Tensor, target: Tensor, factors: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+    """The mean is the sum of the losses over the weights of the targets that count; NaN where none does."""
+    if reduction != "mean":
+        return reduced(loss, reduction)
+    counted = int(np.count_nonzero(target._array != ignore_index)) if factors is None else factors.sum()
+    return loss.sum() / counted
+
+
+def _weights(weight: Tensor, input: Tensor, target: Tensor, ignore_index: int) -> Tensor:
+    """The weight of each target's class, 0 where the target is ignored."""
+    return -nll_terms(_per_class(weight, input).expand(input.shape), target, ignore_index)
+
+
+def _loss_samples() -> Iterator[Sample]:
+    classes, weight = np.array([2, 0, 1]), between(0.5, 2, 4)
+    yield sample(between(-2, 2, 3, 4), classes)
+    yield sample(between(-2, 2, 3, 4), np.array([2, -100, 1]), weight)
+    yield sample(between(-2, 2, 8, 6)[::2, ::-2].T, classes, weight, reduction="sum")
+    yield sample(between(-2, 2, 2, 4, 3), np.array([[0, 3, 1], [2, 2, 0]]), weight, ignore_index=2, reduction="none")
+    yield sample(between(-2, 2, 4), np.array(3))
+    yield sample(between(-2, 2, 0, 4), np.zeros(0, np.int64), reduction="sum")
+
+
+def _nll_reference(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
+    counted = (target != ignore_index) * (np.ones(input.shape[input.ndim > 1]) if weight is None else weight)[
+        np.maximum(target, 0)
+    ]
+    loss = _terms_reference(input, target, ignore_index) * counted
+    return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
+
+
+@floating_composite(widen=("input", "target"), reference=_nll_reference, samples=_loss_samples)
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """Minus the log probability that `input` gives each target class, times the class's `weight`.
+
+    input: log probabilities (classes), (batch, classes) or (batch, classes, ...); target: integers of that shape
+    without the classes. Targets equal to `ignore_index` do not count; "mean" divides by the weights of those that do.
+    Raises ValueError or RuntimeError for shapes and types that do not go together, IndexError for what is no class.
+    """
+    _check("nll_loss", input, target, weight, ignore_index)
+    return _of_classes(input, target, weight, ignore_index, reduction)
+
+
+def _of_classes(input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+    if weight is None and reduction == "mean":
+        return nll_mean(input, target, ignore_index)
+    loss = nll_terms(input, target, ignore_index)
+    if weight is None:
+        return _reduced(loss, target, None, ignore_index, reduction)
+    factors = _weights(weight, input, target, ignore_index)
+    return _reduced(loss * factors, target, factors, ignore_index, reduction)
+
+
+def _cross_entropy_samples() -> Iterator[Sample]:
+    yield from _loss_samples()
+    for options in ({}, {"reduction": "sum"}, {"reduction": "none"}):
+        yield sample(between(-2, 2, 3, 4), np.array([2, -100, 1]), between(0.5, 2, 4), label_smoothing=0.2, **options)
+    yield sample(between(-2, 2, 3, 4), between(0, 1, 3, 4, seed=1))
+    yield sample(between(-2, 2, 2, 4, 3), between(0, 1, 2, 4, 3, seed=1), between(0.5, 2, 4), label_smoothing=0.1)
+    yield sample(between(-2, 2, 4), between(0, 1, 4, seed=1), reduction="sum")
+
+
+def _cross_entropy_reference(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """By way of a probability for every class, whatever the target."""
+    dim = 0 if input.ndim == 1 else 1
+    classes = input.shape[dim]
+    log_probabilities = input - np.log(np.exp(input).sum(dim, keepdims=True))
+    counted = np.ones(1)
+    if target.shape != input.shape:
+        counted = (target != ignore_index) * (np.ones(classes) if weight is None else weight)[np.maximum(target, 0)]
+        kept = (target != ignore_index)[..., None]
+        target = np.moveaxis(
+            (target[..., None] == np.arange(classes)) * kept * (1 - label_smoothing)
+            + kept * (label_smoothing / classes),
+            -1,
+            dim,
+        )
+    else:
+        counted = np.ones(input.size // classes)
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    weights = np.ones(classes) if weight is None else weight
+    loss = -np.moveaxis(target * log_probabilities, dim, -1) @ weights
+    return loss.sum() / counted.sum() if reduction == "mean" else reduced_array(loss, reduction)
+
+
+@floating_composite(widen=("input", "target"), reference=_cross_entropy_reference, samples=_cross_entropy_samples)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """`nll_loss` of log_softmax(input). A target of the input's shape holds a probability for every class.
+
+    `label_smoothing` in [0, 1] mixes that much of the uniform distribution into the target.
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, and got {label_smoothing}")
+    if target.shape == input.shape and input.ndim:
+        if ignore_index >= 0:
+            raise RuntimeError(f"cross_entropy: probabilities name no class to ignore, and got {ignore_index=}")
+        return _of_probabilities(input, target, weight, reduction, label_smoothing)
+    dim = _check("cross_entropy", input, target, weight, ignore_index)
+    log_probabilities = log_softmax_forward(input, dim)
+    if not label_smoothing:
+        return _of_classes(log_probabilities, target, weight, ignore_index, reduction)
+    factors = None if weight is None else _weights(weight, input, target, ignore_index)
+    certain = nll_terms(log_probabilities, target, ignore_index)
+    weighted = log_probabilities if weight is None else log_probabilities * _per_class(weight, input)
+    uniform = weighted.sum(dim).masked_fill(target == ignore_index, 0) * (-label_smoothing / input.shape[dim])
+    loss = (certain if factors is None else certain * factors) * (1 - label_smoothing) + uniform
+    return _reduced(loss, target, factors, ignore_index, reduction)
+
+
+def _of_probabilities(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
+    if not target.is_floating_point():
+        raise RuntimeError(
+            f"cross_entropy: expected a floating point target for class probabilities, and got {target.dtype!r}"
+        )
+    dim = 0 if input.ndim == 1 else 1
+    classes = input.shape[dim]
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    terms = log_softmax(input, dim) * target
+    loss = -(terms if weight is None else terms * _per_class(weight, input)).sum(dim)
+    return loss.sum() / (input.numel() // classes) if reduction == "mean" else reduced(loss, reduction)

@@ -1,0 +1,205 @@
+"""Connectionist temporal classification: the loss of sequences whose alignment is unknown (Graves et al., 2006).
+
+Between the labels of a target, in front and behind, stand blanks: a path of states that each frame stays in or leaves.
+From one frame to the next a path stays, moves to the next state, or over a blank to the next label unless that is the
+same. The recursion adds the probabilities of all paths to each state, as logarithms, for all sequences of a batch at
+once. It is made of ops, so that the loss has derivatives of every order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.floating import floating_composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import INTEGER
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..indexing.index import read
+from ..reductions.variance import logsumexp
+from ..views.join import stack
+from ..views.padding import pad
+from .pointwise import reduced, reduced_array
+
+__all__ = ["ctc_loss"]
+
+_IMPOSSIBLE = -1e30
+"""The logarithm of the probability of paths that there are not: finite, so that no gradient is NaN."""
+
+
+def _lengths(argument: str, given: Any, batch: int, most: int) -> np.ndarray:
+    """The lengths of sequences. Raises RuntimeError unless there are `batch` integers from 0 to `most`."""
+    if isinstance(given, Tensor):
+        if given.dtype.category > INTEGER:
+            raise RuntimeError(f"ctc_loss(): {argument} must be integral, got {given.dtype!r}")
+        values = given._array.reshape(-1).astype(np.int64)
+    elif isinstance(given, Sequence) and all(hasattr(each, "__index__") for each in given):
+        values = np.array([int(each) for each in given], np.int64).reshape(-1)
+    else:
+        raise TypeError(f"ctc_loss(): argument {argument!r} must be a Tensor or a tuple of ints, got {given!r}")
+    if values.size != batch:
+        raise RuntimeError(f"ctc_loss(): {argument} must have the batch's size {batch}, got {values.size}")
+    if (wrong := (values < 0) | (values > most)).any():
+        raise RuntimeError(f"ctc_loss(): {argument} must be from 0 to {most}, got {values[wrong][0]}")
+    return values
+
+
+def _pad_labels(targets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The labels as (batch, longest), from those or from all labels one after the other."""
+    longest = int(lengths.max(initial=0))
+    if targets.ndim == 2:
+        return targets[:, :longest]
+    starts = np.cumsum(lengths) - lengths
+    places = starts[:, None] + np.arange(longest)
+    return targets[np.minimum(places, max(targets.size - 1, 0))] if targets.size else np.zeros(places.shape, np.int64)
+
+
+def _states(labels: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
+    """The labels with blanks between them, in front and behind: (batch, 2 longest + 1)."""
+    states = np.full((labels.shape[0], 2 * labels.shape[1] + 1), blank, np.int64)
+    states[:, 1::2] = np.where(np.arange(labels.shape[1]) < lengths[:, None], labels, blank)
+    return states
+
+
+def _paths(scores: Tensor, states: np.ndarray, blank: int) -> Tensor:
+    """The logarithms of the probabilities of all paths to each state after each frame: (frames, batch, states)."""
+    frames, batch = scores._array.shape[:2]
+    at = np.arange(frames)[:, None, None], np.arange(batch)[:, None], states
+    emitted = read(scores, tuple(np.broadcast_arrays(*at))).clamp(min=_IMPOSSIBLE)
+    count = states.shape[1]
+    skips = (states != blank) & (states != np.pad(states, ((0, 0), (2, 0)), constant_values=blank)[:, :count])
+    skipping, begins = adopt(skips), adopt(np.arange(count) < 2)
+    found = [emitted[0].where(begins, _IMPOSSIBLE)]
+    for frame in range(1, frames):
+        wide = pad(found[-1], (2, 0), value=_IMPOSSIBLE)
+        ways = [wide[:, 2:], wide[:, 1:-1], wide[:, :-2].where(skipping, _IMPOSSIBLE)]
+        found.append((logsumexp(stack(ways), 0) + emitted[frame]).clamp(min=_IMPOSSIBLE))
+    return stack(found)
+
+
+def _negative_logs(scores: Tensor, states: np.ndarray, frames: np.ndarray, lengths: np.ndarray, blank: int) -> Tensor:
+    """The loss of each sequence; infinite, with a gradient of zero, where no path fits into the frames."""
+    paths = _paths(scores, states, blank)
+    rows = np.arange(len(frames))
+    last = np.maximum(frames - 1, 0)
+    ends = [read(paths, (last, rows, np.maximum(2 * lengths - back, 0))) for back in (0, 1)]
+    ends[1] = ends[1].where(adopt(lengths > 0), _IMPOSSIBLE)
+    loss = -logsumexp(stack(ends), 0)
+    loss = loss.where(adopt(loss._array < -_IMPOSSIBLE / 2), math.inf)
+    # Without frames only the empty target has a path.
+    return loss.where(adopt(frames > 0), adopt(np.where(lengths > 0, np.inf, 0).astype(loss._array.dtype)))
+
+
+def _normalization_gradient(scores: Tensor, frames: np.ndarray) -> Tensor:
+    """Return 0 for each sequence, with the gradient of the sums of its probabilities: those need not be 1."""
+    counted = adopt(np.arange(scores._array.shape[0])[:, None] < frames)
+    total = scores.exp().sum(2).where(counted, 0).sum(0)
+    return total - total.detach()
+
+
+def _checked_targets(targets: Any, lengths: np.ndarray, batch: int, blank: int, classes: int) -> np.ndarray:
+    """Raises RuntimeError for targets of a shape or with labels that do not fit."""
+    if not isinstance(targets, Tensor):
+        raise not_a_tensor("ctc_loss", "targets", targets)
+    shape, longest = targets._array.shape, int(lengths.max(initial=0))
+    fits = shape == (int(lengths.sum()),) or (len(shape) == 2 and shape[0] == batch and shape[1] >= longest)
+    if not fits:
+        raise RuntimeError(
+            f"ctc_loss(): targets must have shape [{int(lengths.sum())}] or [{batch}, {longest} or more], got "
+            f"{list(shape)}"
+        )
+    if not 0 <= blank < classes:
+        raise RuntimeError(f"ctc_loss(): blank must be in label range, from 0 to {classes - 1}, got {blank}")
+    labels = _pad_labels(targets._array.astype(np.int64), lengths)
+    counted = labels[np.arange(longest) < lengths[:, None]]
+    if (wrong := (counted < 0) | (counted >= classes)).any():
+        raise RuntimeError(f"ctc_loss(): targets must be from 0 to {classes - 1}, got {counted[wrong][0]}")
+    return labels
+
+
+def _reference(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Any:  # fmt: skip
+    """By the definition: the sum over all sequences of labels and blanks that collapse to the target."""
+    single = log_probs.ndim == 2
+    scores = log_probs[:, None] if single else log_probs
+    frames, lengths = np.atleast_1d(input_lengths), np.atleast_1d(target_lengths)
+    labels = _pad_labels(targets.reshape(1, -1) if single else targets, lengths)
+    losses = []
+    for n, (count, length) in enumerate(zip(frames, lengths, strict=True)):
+        total = 0.0
+        for path in itertools.product(range(scores.shape[2]), repeat=int(count)):
+            if [k for k, _ in itertools.groupby(path) if k != blank] == [*labels[n, :length]]:
+                total += math.exp(sum(scores[t, n, k] for t, k in enumerate(path)))
+        losses.append(-math.log(total) if total else 0.0 if zero_infinity else math.inf)
+    loss = np.array(losses)
+    loss = loss / np.maximum(lengths, 1) if reduction == "mean" else loss
+    return reduced_array(loss[0] if single and reduction == "none" else loss, reduction)
+
+
+def _samples() -> Iterator[Sample]:
+    x, targets = between(-2, 2, 5, 3, 3), np.array([[1, 2], [2, 2], [2, 0]])
+    frames, lengths = np.array([5, 4, 3]), np.array([2, 2, 1])
+    yield sample(x, targets, frames, lengths)
+    yield sample(x, np.array([1, 2, 2, 2, 2]), (5, 4, 3), (2, 2, 1), reduction="none")
+    yield sample(x, targets - (targets == 0), np.array([2, 2, 5]), np.array([2, 2, 0]), 0, "sum", True)
+    yield sample(x[:, 0], np.array([0, 0]), np.array(4), np.array(2), 1, "none")
+    yield sample(between(-2, 2, 6, 4, 8)[::2, ::-2, ::3], np.array([[1], [2]]), (3, 2), (1, 1))
+
+
+def _of_logits(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of scores that are normalized first: the gradient is that of such."""
+
+    def call(input: Any, *args: Any, **named: Any) -> Any:
+        if isinstance(input, np.ndarray):
+            return function(input - np.log(np.exp(input).sum(-1, keepdims=True)), *args, **named)
+        return function(input.log_softmax(-1), *args, **named)
+
+    return call
+
+
+@floating_composite(widen=("log_probs",), reference=_reference, samples=_samples, tested_as=_of_logits)
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Minus the logarithm of the probability that the frames show the targets, with any alignment and any blanks.
+
+    Arguments:
+        log_probs: logarithms of probabilities, (frames, batch, classes) or (frames, classes). As in torch, the gradient
+            is that of logits, of which these are the log_softmax.
+        targets: labels other than `blank`, (batch, longest), or of all sequences one after the other.
+        input_lengths, target_lengths: tensors or tuples of (batch) integers.
+        reduction: "mean" divides by the lengths of the targets first.
+        zero_infinity: zero instead of infinity where the frames are too few for the target.
+
+    Raises RuntimeError for lengths, shapes and labels that do not fit, ValueError for another reduction.
+    """
+    if log_probs.ndim not in (2, 3) or not log_probs.numel():
+        raise RuntimeError(
+            f"ctc_loss(): log_probs must be (frames, batch, classes) or (frames, classes), and not empty, got "
+            f"{list(log_probs.shape)}"
+        )
+    single = log_probs.ndim == 2
+    scores = log_probs.unsqueeze(1) if single else log_probs
+    most, batch, classes = scores._array.shape
+    frames = _lengths("input_lengths", input_lengths, batch, most)
+    lengths = _lengths("target_lengths", target_lengths, batch, 2**31)
+    labels = _checked_targets(targets, lengths, batch, blank, classes)
+    loss = _negative_logs(scores, _states(labels, lengths, blank), frames, lengths, blank)
+    loss = loss + _normalization_gradient(scores, frames)
+    if zero_infinity:
+        loss = loss.where(adopt(np.isfinite(loss._array)), 0)
+    if reduction == "mean":
+        loss = loss / adopt(np.maximum(lengths, 1).astype(loss._array.dtype))
+    return reduced(loss.squeeze(0) if single and reduction == "none" else loss, reduction)

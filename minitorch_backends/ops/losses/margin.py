@@ -1,0 +1,159 @@
+"""Losses of classification by margins: one class or several for each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.floating import floating_composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, adopt
+from ..elementwise.activations import logsigmoid, relu
+from ..indexing.index import read
+from .pointwise import reduced, reduced_array, refuse_reduction
+
+__all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
+
+
+def _rows(name: str, input: Tensor, target: Tensor, labels: bool) -> tuple[Tensor, np.ndarray]:
+    """The scores as (batch, classes), and the targets, one for each row or, with `labels`, one for each score.
+
+    Raises RuntimeError for shapes that do not fit and for targets that are not classes.
+    """
+    shape, given = input._array.shape, target._array.shape
+    scores = input.reshape((1,) * (2 - len(shape)) + shape) if len(shape) < 2 else input
+    wanted = [shape] if labels else [shape[:-1]] if len(shape) > 1 else [(), (1,)]
+    if len(shape) > 2 or not scores._array.shape[-1] or (given not in wanted and (shape or target._array.size != 1)):
+        raise RuntimeError(
+            f"{name}(): input must have shape (classes) or (batch, classes), target {'that' if labels else '(batch)'}; "
+            f"got {list(shape)} and {list(given)}"
+        )
+    if target._array.dtype != np.int64:
+        raise RuntimeError(f"{name}(): target must be of mt.int64, got {target.dtype!r}; use target.long()")
+    classes, least = scores._array.shape[-1], -1 if labels else 0
+    if (wrong := (target._array < least) | (target._array >= classes)).any():
+        raise RuntimeError(
+            f"{name}(): target must be from {least} to {classes - 1}, got {target._array[wrong].flat[0]}"
+        )
+    return scores, target._array.reshape(scores._array.shape if labels else -1)
+
+
+def _margin_reference(
+    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+) -> Any:
+    rows, loss = np.atleast_2d(input), np.zeros(target.size)
+    for place, (row, label) in enumerate(zip(rows, target.reshape(-1), strict=True)):
+        terms = np.maximum(margin - row[label] + row, 0) ** p
+        loss[place] = (terms.sum() - margin**p) / row.size * (1 if weight is None else weight[label])
+    return reduced_array(loss.reshape(target.shape), reduction)
+
+
+def _margin_samples() -> Iterator[Sample]:
+    x, target = between(-2, 2.31, 3, 4), np.array([2, 0, 3])
+    yield sample(x, target)
+    yield sample(x, target, 2, 0.7, between(0.5, 2, 4), reduction="none")
+    yield sample(between(-2, 2.31, 8, 6)[::2, ::-2].T, target, margin=0.3, reduction="sum")
+    yield sample(x[0], np.array(1), reduction="none")
+    yield sample(x[:0], target[:0], reduction="none")
+
+
+@floating_composite(widen=("input",), reference=_margin_reference, samples=_margin_samples)
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """The sum over all other classes of max(0, margin - score of the target's class + score)**p, times the weight of
+    the target's class, over the number of classes.
+
+    input: (batch, classes) or (classes); target: int64 classes (batch) or (); weight: (classes); p: 1 or 2. Raises
+    ValueError for another p, RuntimeError for shapes and targets that do not fit.
+    """
+    refuse_reduction(reduction)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss(): p must be 1 or 2, got {p!r}")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError(f"multi_margin_loss(): weight must have 1 dimension, got shape {list(weight.shape)}")
+    scores, labels = _rows("multi_margin_loss", input, target, labels=False)
+    classes = scores._array.shape[1]
+    if weight is not None and weight._array.shape != (classes,):
+        raise RuntimeError(f"multi_margin_loss(): weight must have shape [{classes}], got {list(weight.shape)}")
+    own = read(scores, (np.arange(len(labels)), labels)).unsqueeze(1)
+    terms = relu(margin - own + scores).where(adopt(np.arange(classes) != labels[:, None]), 0)
+    loss = (terms if p == 1 else terms.square()).sum(1) / classes
+    if weight is not None:
+        loss = loss * read(weight, (labels,))
+    return reduced(loss.reshape(target.shape), reduction)
+
+
+def _multilabel_reference(input: Any, target: Any, reduction: str = "mean") -> Any:
+    rows, targets = np.atleast_2d(input), np.atleast_2d(target)
+    loss = np.zeros(len(rows))
+    for place, (row, labels) in enumerate(zip(rows, targets, strict=True)):
+        named = [*labels[: np.argmax(labels < 0) if (labels < 0).any() else None]]
+        others = [c for c in range(row.size) if c not in named]
+        loss[place] = sum(max(0, 1 - row[y] + row[c]) for y in named for c in others) / row.size
+    return reduced_array(loss.reshape(input.shape[:-1]), reduction)
+
+
+def _multilabel_samples() -> Iterator[Sample]:
+    x, target = between(-2, 2.3, 3, 4), np.array([[3, 0, -1, 1], [0, 1, 2, 3], [-1, 0, 1, 2]])
+    yield sample(x, target)
+    yield sample(x, target, reduction="sum")
+    yield sample(between(-2, 2.31, 6, 8)[::2, ::-2], target[[0, 0, 1]], reduction="none")
+    yield sample(x[0], np.array([2, 2, -1, 0]), reduction="none")
+    yield sample(between(-2, 2), np.array(0))
+    yield sample(x[:0], target[:0], reduction="none")
+
+
+@floating_composite(widen=("input",), reference=_multilabel_reference, samples=_multilabel_samples)
+def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """The sum over the target's classes and all others of max(0, 1 - score of the one + score of the other), over the
+    number of classes.
+
+    input: (batch, classes) or (classes); target: int64 classes of the same shape, up to the first -1. Raises
+    RuntimeError for shapes and targets that do not fit.
+    """
+    refuse_reduction(reduction)
+    scores, labels = _rows("multilabel_margin_loss", input, target, labels=True)
+    batch, classes = scores._array.shape
+    counted = np.logical_and.accumulate(labels >= 0, 1)
+    rows, named = np.arange(batch)[:, None], np.where(counted, labels, 0)
+    others = np.ones((batch, classes), bool)
+    others[np.broadcast_to(rows, labels.shape)[counted], labels[counted]] = False
+    own = read(scores, (np.broadcast_to(rows, labels.shape), named))
+    terms = relu(1 - own.unsqueeze(2) + scores.unsqueeze(1))
+    loss = terms.where(adopt(counted[:, :, None] & others[:, None]), 0).sum((1, 2)) / classes
+    return reduced(loss.reshape(input.shape[:-1]), reduction)
+
+
+def _soft_reference(input: Any, target: Any, weight: Any = 1, reduction: str = "mean") -> Any:
+    terms = target * np.log1p(np.exp(-input)) + (1 - target) * np.log1p(np.exp(input))
+    return reduced_array((terms * weight).mean(-1), reduction)
+
+
+def _soft_samples() -> Iterator[Sample]:
+    x, target = between(-3, 3, 3, 4), between(0.1, 0.9, 3, 4, seed=5)
+    yield sample(x, target)
+    yield sample(x, target, between(0.5, 2, 4), reduction="sum")
+    yield sample(between(-3, 3, 8, 6)[::2, ::-2].T, target, reduction="none")
+    yield sample(x[0], target[0], reduction="none")
+    yield sample(x[:0], target[:0], reduction="none")
+
+
+@floating_composite(widen=True, reference=_soft_reference, samples=_soft_samples)
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """The mean over the classes, the last dimension, of `binary_cross_entropy_with_logits`, times `weight`."""
+    if not input.ndim:
+        raise IndexError("multilabel_soft_margin_loss(): input must have at least 1 dimension, got a 0-dim tensor")
+    terms = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    loss = (terms if weight is None else terms * weight).sum(-1) / input.shape[-1]
+    return reduced(loss, reduction)

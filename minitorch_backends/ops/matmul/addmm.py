@@ -1,0 +1,208 @@
+"""A matrix product scaled, and added to something: addmm and its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...kernels.elementwise import is_half
+from ...kernels.shapes import broadcast_shapes
+from ...tensor.casting import fitted_number
+from ...tensor.dtypes import INTEGER, bool_, promote_types, to_dtype
+from ...tensor.tensor import Tensor
+from ..gradients import conjugated
+from .dispatch import fused_sum, product
+from .matmul import adjoint, gradient_of_right, of_dims, refuse_mixed, shape_error, times
+
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
+
+
+def added(
+    name: str, x: np.ndarray, a: np.ndarray, b: np.ndarray, beta: Any, alpha: Any, precision: str | None
+) -> np.ndarray:
+    """beta * x + alpha * (a @ b); x may be anything, NaN included, where beta is 0."""
+    refuse_mixed(a, b)
+    refuse_mixed(x, a)
+    if beta != 1 or alpha != 1:
+        _refuse_unheld(name, a.dtype, beta=beta, alpha=alpha)
+    if a.shape[-1] != b.shape[-2]:
+        raise shape_error(a, b)
+    refuse_unfit(name, x, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+    if (result := fused_sum(a, b, x, alpha, beta, precision)) is not None:
+        return result
+    result = product(a, b, precision)
+    if alpha != 1:
+        result *= np.asarray(alpha).astype(a.dtype)
+    return result if beta == 0 else np.add(result, x if beta == 1 else x * np.asarray(beta).astype(a.dtype), out=result)
+
+
+def _refuse_unheld(name: str, dtype: np.dtype, **factors: Any) -> None:
+    """Raise TypeError for factors that are no numbers, RuntimeError for those that the type of the product does not
+    hold; half types are multiplied in float32."""
+    for factor, value in factors.items():
+        if isinstance(value, (str, bytes, list, tuple)) or value is None:
+            raise TypeError(f"{name}(): argument {factor!r} must be a number, not {type(value).__name__} {value!r}")
+        try:
+            fitted_number(np.asarray(value), to_dtype(np.float32 if is_half(dtype) else dtype))
+        except RuntimeError as error:
+            raise RuntimeError(f"{name}(): argument {factor!r}: {error}") from None
+
+
+def refuse_unfit(name: str, x: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Raise RuntimeError for what is added to a product, and does not broadcast to its shape."""
+    try:
+        np.broadcast_to(x, shape)
+    except ValueError:
+        raise RuntimeError(
+            f"{name}(): what is added, of shape {list(x.shape)}, does not broadcast to the product's, {list(shape)}"
+        ) from None
+
+
+def _gradient_of_addend(g: Tensor, beta: Any) -> Tensor:
+    return g if beta == 1 else widened(g) * conjugated(beta)
+
+
+def _scaled_product(a: Tensor, b: Tensor, alpha: Any, precision: str | None) -> Tensor:
+    """conj(alpha) * (a @ b), rounded once."""
+    if alpha == 1:
+        return times(a, b, precision)
+    scaled = addmm if a.ndim == 2 else baddbmm
+    return scaled(a.new_empty(()), a, b, beta=0, alpha=conjugated(alpha), precision=precision)
+
+
+def _scaled_first(first: str, second: str) -> tuple[str, str]:
+    """The deprecated orders, in which the factors come before what they multiply."""
+    return f"beta, input, alpha, {first}, {second}", f"beta, input, {first}, {second}"
+
+
+def _adding(shape_of_input: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...]) -> Any:
+    def samples() -> Iterator[Sample]:
+        a, b = between(-1, 1, *first), between(-1, 1, *second, seed=1)
+        yield sample(between(-1, 1, *shape_of_input, seed=2), a, b)
+        yield sample(between(-1, 1, *shape_of_input[-1:], seed=2), a[..., ::-1], b, beta=3, alpha=2)
+        yield sample(between(-1, 1, seed=2), a, b, beta=0)
+        yield sample(between(-1, 1, seed=2), a[:0] if len(first) < 3 else a[:, :0], b)
+
+    return samples
+
+
+@op(
+    inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("mat1", "mat2"),
+    input=_gradient_of_addend,
+    mat1=lambda g, mat2, alpha, precision: _scaled_product(g, adjoint(mat2), alpha, precision),
+    mat2=lambda g, mat1, mat2_shape, mat2_strides, alpha, precision: (
+        gradient_of_right(g, mat1, mat2_shape, mat2_strides, precision)
+        if alpha == 1
+        else _scaled_product(adjoint(mat1), g, alpha, precision)
+    ),
+    reference=lambda input, mat1, mat2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat1 @ mat2),
+    samples=_adding((3, 2), (3, 4), (4, 2)),
+)  # fmt: skip
+def addmm(
+    input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> np.ndarray:
+    """beta * input + alpha * (mat1 @ mat2) for matrices; `input` broadcasts, and is not read where beta is 0."""
+    if mat1.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(
+            f"addmm(): mat1 and mat2 must be 2-D, and their shapes are {list(mat1.shape)} and {list(mat2.shape)}"
+        )
+    return added("addmm", input, mat1, mat2, beta, alpha, precision)
+
+
+@op(
+    inplace=True, takes="ifc", widen=False, product="matmul", deprecated=_scaled_first("batch1", "batch2"),
+    input=_gradient_of_addend,
+    batch1=lambda g, batch2, alpha, precision: _scaled_product(g, adjoint(batch2), alpha, precision),
+    batch2=lambda g, batch1, alpha, precision: _scaled_product(adjoint(batch1), g, alpha, precision),
+    reference=lambda input, batch1, batch2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (batch1 @ batch2),
+    samples=_adding((2, 3, 2), (2, 3, 4), (2, 4, 2)),
+)  # fmt: skip
+def baddbmm(
+    input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> np.ndarray:
+    """beta * input + alpha * (batch1 @ batch2) for batches of matrices of equal number."""
+    if batch1.ndim != 3 or batch2.ndim != 3 or batch1.shape[0] != batch2.shape[0]:
+        raise RuntimeError(
+            "baddbmm(): batch1 and batch2 must be 3-D with equal first sizes, and their shapes are "
+            f"{list(batch1.shape)} and {list(batch2.shape)}"
+        )
+    return added("baddbmm", input, batch1, batch2, beta, alpha, precision)
+
+
+@composite(
+    inplace=True,
+    takes="ifc",
+    deprecated=_scaled_first("mat", "vec"),
+    product="matmul",
+    reference=lambda input, mat, vec, beta=1, alpha=1: (beta * input if beta else 0) + alpha * (mat @ vec),
+    samples=_adding((3,), (3, 4), (4,)),
+)
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> Tensor:
+    """beta * input + alpha * (mat @ vec)."""
+    of_dims("addmv", ("mat", mat, 2), ("vec", vec, 1))
+    column = input.unsqueeze(-1) if input.ndim else input
+    return addmm(column, mat, vec.unsqueeze(-1), beta=beta, alpha=alpha, precision=precision).squeeze(-1)
+
+
+@composite(
+    inplace=True,
+    takes="bifc",
+    deprecated=_scaled_first("vec1", "vec2"),
+    product="matmul",
+    reference=lambda input, vec1, vec2, beta=1, alpha=1: (beta * input if beta else 0) + alpha * np.outer(vec1, vec2),
+    samples=lambda: iter(
+        [
+            sample(between(-1, 1, 3, 2), between(-1, 1, 3, seed=1), between(-1, 1, 2, seed=2)),
+            sample(between(-1, 1, 2), between(-1, 1, 6, seed=1)[::-2], between(-1, 1, 2, seed=2), beta=2, alpha=3),
+            sample(between(-1, 1), between(-1, 1, 0, seed=1), between(-1, 1, 2, seed=2)),
+        ]
+    ),
+)
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2), in the type that all three promote to."""
+    of_dims("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
+    dtype = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
+    if dtype.category <= INTEGER and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise RuntimeError(f"addr(): for integers, beta and alpha must be no floating point numbers: {beta}, {alpha}")
+    if dtype is bool_:
+        product = vec1.unsqueeze(1).logical_and(vec2.unsqueeze(0))
+        refuse_unfit("addr", input._array, product._array.shape)
+        return product & bool(alpha) | input & bool(beta)
+    column, row = vec1.to(dtype).unsqueeze(1), vec2.to(dtype).unsqueeze(0)
+    return addmm(input.to(dtype), column, row, beta=beta, alpha=alpha, precision=precision)
+
+
+@composite(
+    inplace=True,
+    takes="ifc",
+    deprecated=_scaled_first("batch1", "batch2"),
+    product="matmul",
+    reference=lambda input, batch1, batch2, beta=1, alpha=1: (
+        (beta * input if beta else 0) + alpha * (batch1 @ batch2).sum(0)
+    ),
+    samples=_adding((3, 2), (2, 3, 4), (2, 4, 2)),
+)
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, precision: str | None = None
+) -> Tensor:
+    """beta * input + alpha * the sum of the products of two batches of matrices: one product over batch and inner
+    size.
+    """
+    of_dims("addbmm", ("batch1", batch1, 3), ("batch2", batch2, 3))
+    batch, rows, inner_size = batch1.shape
+    if batch2.shape[:2] != (batch, inner_size):
+        raise RuntimeError(
+            f"addbmm(): shapes {list(batch1.shape)} and {list(batch2.shape)} cannot be multiplied batch by batch"
+        )
+    side_by_side = batch1.transpose(0, 1).reshape(rows, batch * inner_size)
+    stacked = batch2.reshape(batch * inner_size, batch2.shape[2])
+    return addmm(input, side_by_side, stacked, beta=beta, alpha=alpha, precision=precision)

@@ -1,0 +1,50 @@
+"""The bilinear map of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...autograd.half_types import product_precision, rounding_once
+from ...dispatch.floating import floating_composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor
+from ..einsum.call import einsum
+
+__all__ = ["bilinear"]
+
+
+def _samples() -> Iterator[Sample]:
+    weight, bias = between(-1, 1, 5, 3, 4, seed=2), between(-1, 1, 5, seed=3)
+    yield sample(between(-1, 1, 2, 3), between(-1, 1, 2, 4, seed=1), weight)
+    yield sample(between(-1, 1, 2, 6, 3), between(-1, 1, 2, 6, 4, seed=1), weight, bias)
+    yield sample(between(-1, 1, 3), between(-1, 1, 4, seed=1), weight, bias)
+    yield sample(between(-1, 1, 0, 3), between(-1, 1, 0, 4), weight, bias)
+
+
+def _reference(input1: Any, input2: Any, weight: Any, bias: Any = 0) -> Any:
+    products = input1[..., None, :, None] * weight * input2[..., None, None, :]
+    return products.sum((-2, -1)) + bias
+
+
+@floating_composite(takes="ifc", product="matmul", reference=_reference, samples=_samples)
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The sums over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], for each o, and a bias.
+
+    input1: (..., in1); input2: (..., in2), of the same sizes before; weight: (out, in1, in2); bias: (out). By the
+    kernels of matmul, at its precision. Raises RuntimeError for shapes that do not fit.
+    """
+    first, second, sizes = list(input1.shape), list(input2.shape), list(weight.shape)
+    fits = len(sizes) == 3 and first[-1:] == sizes[1:2] and second[-1:] == sizes[2:] and first[:-1] == second[:-1]
+    if not fits or (bias is not None and list(bias.shape) != sizes[:1]):
+        raise RuntimeError(
+            f"bilinear(): expected inputs (..., in1) and (..., in2), a weight (out, in1, in2) and a bias (out), "
+            f"and got {first}, {second}, {sizes} and {None if bias is None else list(bias.shape)}"
+        )
+    return _sums(input1, input2, weight, bias, product_precision(input1))
+
+
+@rounding_once
+def _sums(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, precision: str | None) -> Tensor:
+    result = einsum("...i,oij,...j->...o", input1, weight, input2, precision=precision)
+    return result if bias is None else result + bias

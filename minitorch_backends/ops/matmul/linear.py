@@ -1,0 +1,145 @@
+"""The affine map of a layer, and the weight that a layer keeps packed for inference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.versions import writes
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...kernels.elementwise import is_half
+from ...kernels.gemm import Kept, gains_by_keeping
+from ...kernels.gemm import linear as kernel
+from ...kernels.registry import ArraySpec
+from ...tensor.tensor import Tensor, adopt
+from .addmm import added, refuse_unfit
+from .dispatch import plain_call, product
+from .matmul import times
+
+__all__ = ["PackedWeight", "linear"]
+
+
+def _samples() -> Iterator[Sample]:
+    weight, bias = between(-1, 1, 3, 4, seed=1), between(-1, 1, 3, seed=2)
+    yield sample(between(-1, 1, 2, 4), weight)
+    yield sample(between(-1, 1, 2, 5, 4), weight, bias)
+    yield sample(between(-1, 1, 8, 4)[::2, ::-2].T, weight, bias)
+    yield sample(between(-1, 1, 4), weight, bias)
+    yield sample(between(-1, 1, 2, 4), weight[0])
+    yield sample(between(-1, 1, 0, 4), weight, bias)
+    yield sample(between(-1, 1, 2, 0), between(-1, 1, 3, 0), bias)
+
+
+def _reference(input: Any, weight: Any, bias: Any = 0) -> Any:
+    return input @ weight.T + bias
+
+
+def _affine_samples() -> Iterator[Sample]:
+    yield from (each for each in _samples() if each.args[1].ndim > 1)
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    return tensor.unsqueeze(0) if tensor.ndim == 1 else tensor.flatten(0, -2)
+
+
+@op(
+    takes="ifc",
+    widen=False,
+    method=False,
+    product="matmul",
+    input=lambda g, weight, precision: times(g, weight.conj(), precision),
+    weight=lambda g, input, precision: times(_flat(g).mT, _flat(input).conj(), precision),
+    bias=lambda g: g,
+    reference=_reference,
+    samples=_affine_samples,
+)
+def affine(input: Array, weight: Array, bias: Array | None = None, *, precision: str | None = None) -> np.ndarray:
+    """`linear` with a matrix as weight, recorded as one op: its gradient lies in memory as the weight does, and needs
+    no copy."""
+    rows = input.reshape(math.prod(input.shape[:-1]), input.shape[-1])
+    out = product(rows, weight.T, precision) if bias is None else added("linear", bias, rows, weight.T, 1, 1, precision)
+    return out.reshape(*input.shape[:-1], len(weight))
+
+
+@composite(takes="ifc", method=False, product="matmul", reference=_reference, samples=_samples)
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias.
+
+    input: (..., in_features); weight: (out_features, in_features) or (in_features); bias: (out_features) or ().
+    """
+    if _is_one_op(input, weight, bias):
+        return affine(input, weight, bias)
+    if bias is not None and weight.ndim == 1 and is_half(weight._array.dtype):
+        return linear(input, weight.unsqueeze(0), bias).squeeze(-1)
+    product = input @ weight.t()
+    if bias is None:
+        return product
+    try:
+        result = product + bias
+    except RuntimeError:
+        refuse_unfit("linear", bias._array, product._array.shape)
+        raise
+    if result._array.shape != product._array.shape:
+        refuse_unfit("linear", bias._array, product._array.shape)
+    return result
+
+
+_LEAST_VALUES = 1 << 18
+"""Values of the weight or the result from which one op, whose call takes 20 us of Python, is quicker than those it is
+made of."""
+
+
+def _is_one_op(input: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Whether to compute `affine`: of half types always, since it adds the bias before it rounds."""
+    x, w, b = input._array, weight._array, None if bias is None else bias._array
+    if x.ndim == 0 or w.ndim != 2 or x.shape[-1] != w.shape[1] or x.dtype != w.dtype:
+        return False
+    if b is not None and (b.ndim > 1 or b.dtype != x.dtype):
+        return False
+    if is_half(x.dtype):
+        return True
+    return x.ndim > 1 and max(math.prod(x.shape[:-1]) * w.shape[0], w.size) >= _LEAST_VALUES
+
+
+class PackedWeight:
+    """A layer's weight in the form that products read, kept while its memory, its version and the flags are the same.
+
+    Inference with fixed weights pays for packing once. In-place operations on the weight are noticed, those through
+    `weight.data` too; writes into the array behind the engine's back (`weight.detach().numpy()[...] = ...`, or through
+    another tensor that was made from the same array) are not.
+    """
+
+    __slots__ = ("_key", "_kept", "_source")
+
+    def __init__(self) -> None:
+        self._source: np.ndarray | None = None
+        self._key: tuple | None = None
+        self._kept: Kept | None = None
+
+    def __reduce__(self) -> tuple:
+        return PackedWeight, ()
+
+    def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
+        x, w, b = input._array, weight._array, None if bias is None else bias._array
+        fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
+        planned = plain_call(x) if fits and x.dtype == w.dtype else None
+        if planned is None:
+            return linear(input, weight, bias)
+        keywords = planned.keywords
+        if "prefer" in keywords or not gains_by_keeping(
+            ArraySpec(x.shape, x.dtype), ArraySpec(w.shape[::-1], w.dtype), **keywords
+        ):
+            return linear(input, weight, bias)
+        version = writes(weight)
+        if version is None:
+            return linear(input, weight, bias)
+        key = (version, *keywords.items())
+        if self._source is not w or self._key != key:
+            self._kept, self._source, self._key = Kept(w.T, **keywords), w, key
+        arrays = (x, self._kept) if b is None else (x, self._kept, b)
+        return adopt(kernel(*arrays, decided_by=planned.decided_by, **keywords))

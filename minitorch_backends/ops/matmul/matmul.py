@@ -1,0 +1,291 @@
+"""Matrix products. All of them end in one function, `product`, which asks the flags for the precision and calls the
+kernel, but small ones that `answers` knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...dispatch import closures, instrumentation
+from ...dispatch.op import Array, Op, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...flags import current
+from ...kernels import registry
+from ...kernels.elementwise import is_half
+from ...kernels.shapes import broadcast_shapes
+from ...tensor.dtypes import dtype_of, promote_types
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from . import answers
+from .dispatch import product
+
+__all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
+
+
+def refuse_mixed(a: np.ndarray, b: np.ndarray) -> None:
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"expected both factors to have the same dtype, but got {dtype_of(a)!r} and {dtype_of(b)!r}; convert one "
+            "with .to(dtype)"
+        )
+
+
+def shape_error(a: np.ndarray, b: np.ndarray) -> RuntimeError:
+    first, second = ("x".join(map(str, each.shape)) for each in (a, b))
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({first} and {second}); "
+        f"expected the last size of the first, {a.shape[-1]}, to equal the size of the second it meets, "
+        f"{b.shape[max(b.ndim - 2, 0)]}"
+    )
+
+
+# Gradients. A vector stands as a matrix of one row (on the left) or one column (on the right).
+
+
+def _gradient_of_left(
+    g: Tensor, other: Tensor, input_shape: tuple, input_strides: tuple, precision: str | None
+) -> Tensor:
+    if _is_plain(g, other) and len(input_shape) == 2:
+        return _laid_out(g._array, other._array.T, input_strides, precision)
+    if other.ndim == 1:
+        g, other = g.unsqueeze(-1), other.unsqueeze(-1)
+    if len(input_shape) == 1:
+        return _summed_later(g.unsqueeze(-2), adjoint(other), (), precision).squeeze(-2)
+    return _summed_later(g, adjoint(other), input_shape[:-2], precision)
+
+
+def gradient_of_right(
+    g: Tensor, input: Tensor, other_shape: tuple, other_strides: tuple, precision: str | None
+) -> Tensor:
+    """That of the right factor; one for all of a batch of left factors sees these as the rows of one."""
+    if len(other_shape) <= 2 < input.ndim:
+        g, input = g.flatten(0, -len(other_shape)), input.flatten(0, -2)
+    if _is_plain(g, input) and len(other_shape) == 2:
+        return _laid_out(input._array.T, g._array, other_strides, precision)
+    if input.ndim == 1:
+        g, input = g.unsqueeze(-1 if len(other_shape) == 1 else -2), input.unsqueeze(0)
+    elif len(other_shape) == 1:
+        g = g.unsqueeze(-1)
+    if len(other_shape) == 1:
+        g = g if g.ndim > 1 else g.unsqueeze(-1)
+        return times(adjoint(input), g, precision).squeeze(-1)
+    return _summed_later(adjoint(input), g, other_shape[:-2], precision)
+
+
+def _summed_later(a: Tensor, b: Tensor, batch: tuple[int, ...], precision: str | None) -> Tensor:
+    """`times`, of half types in float32 where the result is still to be summed to a smaller `batch` and rounded."""
+    if is_half(a._array.dtype) and max(a._array.shape[:-2], b._array.shape[:-2], key=math.prod) != batch:
+        return times(widened(a), widened(b), "ieee")
+    return times(a, b, precision)
+
+
+def _laid_out(a: np.ndarray, b: np.ndarray, strides: tuple[int, int], precision: str | None) -> Tensor:
+    """The product of two matrices, in memory as one of these strides lies: a layer multiplies with its weight
+    transposed, and to copy the gradient of one of 3072 x 768 into its order took as long as the product."""
+    if strides[0] < strides[1]:
+        return adopt(product(b.T, a.T, precision).T)
+    return adopt(product(a, b, precision))
+
+
+def _is_plain(g: Tensor, factor: Tensor) -> bool:
+    """Whether both are real matrices of one type with nothing to record: then the product of their arrays is the
+    gradient, in half the time of views and ops."""
+    x, y = g._array, factor._array
+    plain = g._node is None and factor._node is None and x.ndim == 2 and y.ndim == 2
+    return plain and x.dtype is y.dtype and x.dtype.kind == "f" and not instrumentation.calls
+
+
+def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
+    """The product at a precision, or at that of the flags, for which a call without keywords takes half the time."""
+    return matmul(a, b) if precision is None else matmul(a, b, precision=precision)
+
+
+def adjoint(matrix: Tensor) -> Tensor:
+    return matrix.mT.conj() if matrix._array.dtype.kind == "c" else matrix.mT
+
+
+# Samples
+
+
+def _matrices() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 3, 4), between(-1, 1, 4, 2, seed=1))
+    yield sample(between(-1, 1, 4, 3).T, between(-1, 1, 2, 4, seed=1).T)
+    yield sample(between(-1, 1, 0, 4), between(-1, 1, 4, 2, seed=1))
+
+
+def _products() -> Iterator[Sample]:
+    yield from _matrices()
+    yield sample(between(-1, 1, 2, 1, 3, 4), between(-1, 1, 3, 4, 2, seed=1))
+    yield sample(between(-1, 1, 6, 8)[::2, ::-2], between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 3), between(-1, 1, 2, 3, 4, seed=1))
+    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 3), between(-1, 1, 3, seed=1))
+    yield sample(between(-1, 1, 3, 0), between(-1, 1, 0, 2, seed=1))
+
+
+def _vectors() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 4), between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 8)[::-2], between(-1, 1, 4, seed=1))
+    yield sample(between(-1, 1, 0), between(-1, 1, 0, seed=1))
+
+
+# The ops
+
+
+def _answered(declared: Op) -> Callable[..., Any]:
+    """The closure of two inputs, which is asked what the table does not answer."""
+    general, absent, names = closures.binary(declared), closures.ABSENT, answers.MATMUL
+    of_flags = names[None]
+
+    def call(input: Any = absent, other: Any = absent, /, *rest: Any, **named: Any) -> Any:
+        if (
+            not (rest or registry.observing or instrumentation.calls)
+            and other is not absent
+            and instrumentation.born is None
+        ):
+            name = of_flags
+            if named:
+                precision = named.get("precision") if len(named) == 1 else None
+                name = names.get(precision) if type(precision) is str else None
+            found = None if name is None else answers.answer(current(), name, input, other)
+            if found is not None:
+                return found
+        return general(input, other, *rest, **named)
+
+    return call
+
+
+@op(
+    closure=_answered,
+    operators=("__matmul__", "__rmatmul__"),
+    takes="ifc",
+    widen=False,
+    warns=False,
+    product="matmul",
+    input=_gradient_of_left,
+    other=gradient_of_right,
+    reference=np.matmul,
+    samples=_products,
+)
+def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.ndarray:
+    """The matrix product of the last two dimensions; the others broadcast. Vectors are rows on the left, columns on
+    the right.
+
+    `precision` names the precision of this one float32 or complex64 product; None asks the flags
+    (`explain.precision_of("matmul")`).
+    Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
+    """
+    if precision is None and input.dtype is other.dtype:
+        kept = current().derived.get(input.dtype.num)  # here and not in `_kept_call`: a call takes 0.1 us
+        call = None if kept is None else kept.get((input.shape, other.shape))
+        if call is not None:  # and so the shapes fit
+            return call(input, other)
+    if input.dtype is not other.dtype:
+        refuse_mixed(input, other)
+    if input.ndim == 2 and other.ndim == 2:
+        if input.shape[1] != other.shape[0]:
+            raise shape_error(input, other)
+        return product(input, other, precision)
+    if input.ndim == 0 or other.ndim == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D; use * "
+            "for scalars"
+        )
+    if input.shape[-1] != other.shape[max(other.ndim - 2, 0)]:
+        raise shape_error(input, other)
+    rows = input[None, :] if input.ndim == 1 else input
+    columns = other[:, None] if other.ndim == 1 else other
+    try:
+        broadcast_shapes(rows.shape[:-2], columns.shape[:-2])
+    except ValueError:
+        raise RuntimeError(
+            f"the batch dimensions {list(rows.shape[:-2])} and {list(columns.shape[:-2])} do not broadcast; "
+            "expected equal sizes, or 1, counted from the right"
+        ) from None
+    result = product(rows, columns, precision)
+    result = result[..., 0] if other.ndim == 1 else result
+    return result[..., 0, :] if input.ndim == 1 and other.ndim > 1 else result[..., 0] if input.ndim == 1 else result
+
+
+def of_dims(name: str, *expected: tuple[str, Tensor, int]) -> None:
+    for argument, tensor, dims in expected:
+        if not isinstance(tensor, Tensor):
+            raise not_a_tensor(name, argument, tensor)
+        if tensor.ndim != dims:
+            raise RuntimeError(
+                f"{name}(): argument {argument!r} must be {dims}-D, and it has shape {list(tensor.shape)}"
+            )
+
+
+@composite(takes="ifc", product="matmul", reference=np.matmul, samples=_matrices)
+def mm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of two matrices; see `matmul`."""
+    of_dims("mm", ("input", input, 2), ("mat2", mat2, 2))
+    return times(input, mat2, precision)
+
+
+def _batches() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 2, 4, 5, seed=1))
+    yield sample(between(-1, 1, 2, 4, 3).transpose(0, 2, 1), between(-1, 1, 2, 4, 5, seed=1)[::-1])
+    yield sample(between(-1, 1, 0, 3, 4), between(-1, 1, 0, 4, 5, seed=1))
+
+
+@composite(takes="ifc", product="matmul", reference=np.matmul, samples=_batches)
+def bmm(input: Tensor, mat2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The products of two batches of matrices, (b, n, m) and (b, m, p); batches do not broadcast."""
+    of_dims("bmm", ("input", input, 3), ("mat2", mat2, 3))
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(f"bmm(): expected batches of equal size, and got {input.shape[0]} and {mat2.shape[0]}")
+    return times(input, mat2, precision)
+
+
+@composite(
+    takes="ifc",
+    product="matmul",
+    reference=np.matmul,
+    samples=lambda: iter(
+        [sample(between(-1, 1, 4, 3).T, between(-1, 1, 4)), sample(between(-1, 1, 0, 3), between(-1, 1, 3))]
+    ),
+)
+def mv(input: Tensor, vec: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of a matrix and a vector."""
+    of_dims("mv", ("input", input, 2), ("vec", vec, 1))
+    return times(input, vec, precision)
+
+
+@composite(takes="ifc", product="matmul", reference=np.dot, samples=_vectors)
+def dot(input: Tensor, tensor: Tensor, *, precision: str | None = None) -> Tensor:
+    """The sum of the products of two vectors, without conjugation."""
+    of_dims("dot", ("input", input, 1), ("tensor", tensor, 1))
+    return times(input, tensor, precision)
+
+
+@composite(takes="ifc", product="matmul", reference=np.vdot, samples=_vectors)
+def vdot(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
+    """The sum of the products of two vectors, the first conjugated."""
+    of_dims("vdot", ("input", input, 1), ("other", other, 1))
+    return matmul(input.conj() if input.is_complex() else input, other, precision=precision)
+
+
+@composite(
+    product="matmul",
+    reference=np.outer,
+    samples=lambda: iter(
+        [
+            sample(between(-1, 1, 3), between(-1, 1, 4)),
+            sample(between(-1, 1, 6)[::-2], between(-1, 1, 0)),
+        ]
+    ),
+)
+def outer(input: Tensor, vec2: Tensor, *, precision: str | None = None) -> Tensor:
+    """The product of every element of one vector with every element of another, a matrix of their common type."""
+    of_dims("outer", ("input", input, 1), ("vec2", vec2, 1))
+    if input._array.dtype is not vec2._array.dtype:
+        dtype = promote_types(input.dtype, vec2.dtype)
+        input, vec2 = input.to(dtype), vec2.to(dtype)
+    column, row = input.unsqueeze(1), vec2.unsqueeze(0)
+    return matmul(column, row, precision=precision) if input.dtype.category else column & row

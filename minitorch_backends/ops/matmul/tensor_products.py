@@ -1,0 +1,182 @@
+"""Products over other dimensions than the last two, and products of chains of matrices."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor
+from ..dims import wrap_dim
+from .matmul import matmul, of_dims, shape_error
+
+__all__ = ["chain_matmul", "inner", "kron", "tensordot"]
+
+
+def _inner_samples() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 2, 3), between(-1, 1, 4, 3, seed=1))
+    yield sample(between(-1, 1, 6)[::2], between(-1, 1, 2, 4, 3, seed=1))
+    yield sample(between(-1, 1), between(-1, 1, 2, 3, seed=1))
+    yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, seed=1))
+
+
+@composite(takes="ifc", product="matmul", reference=np.inner, samples=_inner_samples)
+def inner(input: Tensor, other: Tensor, *, precision: str | None = None) -> Tensor:
+    """Sums of products over the last dimension of both; a 0-dim operand scales the other."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            f"inner(): the last dimension must match, and the shapes are {list(input.shape)} and {list(other.shape)}"
+        )
+    return tensordot(input, other, dims=([-1], [-1]), precision=precision)
+
+
+@composite(
+    reference=np.kron,
+    samples=lambda: iter(
+        [
+            sample(between(-1, 1, 2, 3), between(-1, 1, 3, 2, seed=1)),
+            sample(between(-1, 1, 3), between(-1, 1, 4, 2, seed=1).T),
+            sample(between(-1, 1), between(-1, 1, 2, seed=1)),
+            sample(between(-1, 1, 0), between(-1, 1, 2, seed=1)),
+        ]
+    ),
+)
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: each element of `input` times the whole of `other`, dimension by dimension."""
+    dims = max(input.ndim, other.ndim)
+    first = [1] * (dims - input.ndim) + list(input.shape)
+    second = [1] * (dims - other.ndim) + list(other.shape)
+    left = input.reshape([size for each in first for size in (each, 1)])
+    right = other.reshape([size for each in second for size in (1, each)])
+    return (left * right).reshape([m * n for m, n in zip(first, second, strict=True)])
+
+
+def _contractions() -> Iterator[Sample]:
+    yield sample(between(-1, 1, 2, 3, 4), between(-1, 1, 3, 4, 2, seed=1))
+    yield sample(between(-1, 1, 4, 3, 2).T, between(-1, 1, 4, 5, seed=1), dims=1)
+    yield sample(between(-1, 1, 2, 3), between(-1, 1, 4, 3, seed=1), dims=([1], [1]))
+    yield sample(between(-1, 1, 2), between(-1, 1, 3, seed=1), dims=0)
+    yield sample(between(-1, 1), between(-1, 1, 3, seed=1), dims=0)
+    yield sample(between(-1, 1, 2, 0), between(-1, 1, 0, 3, seed=1), dims=1)
+
+
+@composite(
+    method=False,
+    takes="ifc",
+    product="matmul",
+    reference=lambda a, b, dims=2: np.tensordot(a, b, axes=dims),
+    samples=_contractions,
+    aliases={"axes": "dims"},
+)
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, precision: str | None = None) -> Tensor:
+    """Sums of products over `dims`: the last ones of `a` and the first of `b` (an int), or two lists of dimensions.
+
+    A summed dimension of size 1 meets any size. Raises RuntimeError for other sizes that differ.
+    """
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise RuntimeError(
+                f"tensordot expects 0 <= dims <= {min(a.ndim, b.ndim)} for shapes {list(a.shape)} and "
+                f"{list(b.shape)}, and got {dims}"
+            )
+        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    summed_a, summed_b = (
+        [wrap_dim(dim, each.ndim) for dim in listed] for listed, each in zip(dims, (a, b), strict=True)
+    )
+    for dim_a, dim_b in zip(summed_a, summed_b, strict=False):
+        if a.shape[dim_a] == 1 != b.shape[dim_b]:
+            b = b.sum(dim_b, True, dtype=b.dtype)
+        elif b.shape[dim_b] == 1 != a.shape[dim_a]:
+            a = a.sum(dim_a, True, dtype=a.dtype)
+    if [a.shape[dim] for dim in summed_a] != [b.shape[dim] for dim in summed_b]:
+        raise RuntimeError(
+            f"tensordot: contracted dimensions need to match, but {dims} of shapes {list(a.shape)} and "
+            f"{list(b.shape)} do not"
+        )
+    kept_a = [dim for dim in range(a.ndim) if dim not in summed_a]
+    kept_b = [dim for dim in range(b.ndim) if dim not in summed_b]
+    inner_size = math.prod(a.shape[dim] for dim in summed_a)
+    shape_a, shape_b = [a.shape[dim] for dim in kept_a], [b.shape[dim] for dim in kept_b]
+    rows = a.permute([*kept_a, *summed_a]).reshape(math.prod(shape_a), inner_size)
+    columns = b.permute([*summed_b, *kept_b]).reshape(inner_size, math.prod(shape_b))
+    return matmul(rows, columns, precision=precision).reshape(shape_a + shape_b)
+
+
+def _chains() -> Iterator[Sample]:
+    yield sample(
+        [between(-1, 1, 2, 5), between(-1, 1, 5, 3, seed=1), between(-1, 1, 3, 4, seed=2), between(-1, 1, 4, 2, seed=3)]
+    )
+    yield sample([between(-1, 1, 4, 2).T, between(-1, 1, 4, 3, seed=1)])
+    yield sample([between(-1, 1, 0, 2), between(-1, 1, 2, 3, seed=1), between(-1, 1, 3, 2, seed=1)])
+
+
+@composite(method=False, takes="ifc", product="matmul", reference=np.linalg.multi_dot, samples=_chains)
+def multi_dot(tensors: Sequence[Tensor], *, precision: str | None = None) -> Tensor:
+    """The product of two or more matrices in the cheapest order; the first and the last may be vectors.
+
+    The order is that of the classical dynamic programme (Cormen et al., Introduction to Algorithms, section 14.2).
+    Raises RuntimeError for fewer than two tensors and for sizes that do not meet.
+    """
+    tensors = list(tensors)
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    first_is_row, last_is_column = tensors[0].ndim == 1, tensors[-1].ndim == 1
+    tensors[0] = tensors[0].unsqueeze(0) if first_is_row else tensors[0]
+    tensors[-1] = tensors[-1].unsqueeze(1) if last_is_column else tensors[-1]
+    of_dims("multi_dot", *[(f"tensors[{index}]", tensor, 2) for index, tensor in enumerate(tensors)])
+    for left, right in itertools.pairwise(tensors):
+        if left.shape[1] != right.shape[0]:
+            raise shape_error(left._array, right._array)
+    splits = _cheapest_splits([tensor.shape[0] for tensor in tensors] + [tensors[-1].shape[1]])
+    result = _multiplied(tensors, splits, 0, len(tensors) - 1, precision)
+    result = result.squeeze(-1) if last_is_column else result
+    return result.squeeze(0) if first_is_row else result
+
+
+def _multiplied(
+    tensors: list[Tensor], splits: dict[tuple[int, int], int], start: int, stop: int, precision: str | None
+) -> Tensor:
+    """The product of the matrices from `start` to `stop`, multiplied in the order that `splits` says."""
+    if start == stop:
+        return tensors[start]
+    middle = splits[start, stop]
+    left = _multiplied(tensors, splits, start, middle, precision)
+    return matmul(left, _multiplied(tensors, splits, middle + 1, stop, precision), precision=precision)
+
+
+def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each run of matrices, given the sizes between them, after which one to split it."""
+    count = len(sizes) - 1
+    cost = {(index, index): 0 for index in range(count)}
+    splits: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for start in range(count - length):
+            stop = start + length
+            options = [
+                (
+                    cost[start, middle] + cost[middle + 1, stop] + sizes[start] * sizes[middle + 1] * sizes[stop + 1],
+                    middle,
+                )
+                for middle in range(start, stop)
+            ]
+            cost[start, stop], splits[start, stop] = min(options)
+    return splits
+
+
+@composite(
+    method=False,
+    takes="ifc",
+    product="matmul",
+    reference=lambda *matrices: matrices[0] if len(matrices) == 1 else np.linalg.multi_dot(matrices),
+    samples=lambda: iter([sample(*each.args[0]) for each in _chains()]),
+)
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of one or more matrices in the cheapest order."""
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)

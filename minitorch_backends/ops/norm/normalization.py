@@ -1,0 +1,374 @@
+"""Normalisation: batch, layer, group, instance and rms norm, which rest on one op, `standardize`; and by norms."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import widened
+from ...autograd.modes import derives_from, no_grad
+from ...dispatch import instrumentation
+from ...dispatch.floating import floating_composite
+from ...dispatch.op import composite
+from ...dispatch.samples import Sample, between, sample
+from ...kernels import rows, sums
+from ...kernels.quiet import restore, silence
+from ...kernels.rows import Standardized
+from ...tensor.tensor import Tensor, adopt
+from .standardize import standardize, standardize_reference
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
+
+
+# One op standardises, scales and shifts
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _affine(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, like: tuple[int, ...], dim: tuple[int, ...], eps: float,
+    statistics: str = "moments",
+) -> Standardized:  # fmt: skip
+    """`standardize`, with ones and zeros of the shape `like` for weights and biases that are not given."""
+    x = input._array
+    dtype = _FLOAT32 if x.dtype.itemsize == 2 else x.dtype
+    weight = adopt(_constant(1, like, dtype)) if weight is None else _shaped(weight, like)
+    bias = adopt(_constant(0, like, dtype)) if bias is None else _shaped(bias, like)
+    w, b = weight._array, bias._array
+    followed = derives_from(input) or derives_from(weight) or derives_from(bias)
+    if followed or instrumentation.calls or w.dtype is not dtype or b.dtype is not dtype:
+        return standardize(input, weight, bias, dim, eps, statistics)
+    token = silence()
+    try:  # nothing is recorded: the op's forward alone, which takes a third of the time for small inputs
+        return Standardized(*map(adopt, rows.standardize(x, w, b, dim=dim, eps=eps, statistics=statistics)))
+    finally:
+        restore(token)
+
+
+@functools.lru_cache(64)
+def _constant(value: float, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """What weights and biases are that are not given. Nobody may write to it."""
+    made = np.full(shape, value, dtype)
+    made.setflags(write=False)
+    return made
+
+
+def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return tensor if tensor._array.shape == shape else tensor.reshape(shape)
+
+
+# Over the last dimensions
+
+
+def _shape_of(normalized_shape: Any, input: Tensor, name: str) -> tuple[int, ...]:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(f"{name}: expected normalized_shape to have at least one size, and got {list(shape)}")
+    if input._array.shape[-len(shape) :] != shape:
+        expected = ", ".join(map(str, ("*", *shape)))
+        raise RuntimeError(
+            f"{name}: given normalized_shape={list(shape)}, expected input with shape [{expected}], "
+            f"but got {list(input.shape)}"
+        )
+    return shape
+
+
+def _check(name: str, argument: str, tensor: Tensor | None, shape: tuple[int, ...]) -> None:
+    if tensor is not None and tensor._array.shape != shape:
+        raise RuntimeError(f"{name}: expected {argument} to be of shape {list(shape)}, but got {list(tensor.shape)}")
+
+
+def _last_samples(with_bias: bool) -> Callable[[], Iterator[Sample]]:
+    def samples() -> Iterator[Sample]:
+        weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)][: 1 + with_bias]
+        yield sample(between(-2, 2, 3, 4), (4,))
+        yield sample(between(-2, 2, 3, 4), (4,), *weights)
+        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (2,), between(0.5, 1.5, 2), eps=0.1)
+        yield sample(between(-2, 2, 2, 3, 4), (3, 4), between(0.5, 1.5, 3, 4, seed=1))
+        yield sample(between(-2, 2, 0, 4), (4,), *weights)
+
+    return samples
+
+
+def _layer_norm_reference(
+    input: Any, normalized_shape: Any, weight: Any = 1, bias: Any = 0, eps: float = 1e-5
+) -> np.ndarray:
+    return standardize_reference(input, weight, bias, tuple(range(-len(normalized_shape), 0)), eps).output
+
+
+@floating_composite(reference=_layer_norm_reference, samples=_last_samples(with_bias=True))
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Standardise over the last dimensions, which are `normalized_shape`, then scale and shift (Ba et al., 2016).
+
+    Raises RuntimeError where `input`, `weight` or `bias` do not have that shape.
+    """
+    shape = _shape_of(normalized_shape, input, "layer_norm")
+    _check("layer_norm", "weight", weight, shape)
+    _check("layer_norm", "bias", bias, shape)
+    dim = tuple(range(input.ndim - len(shape), input.ndim))
+    return _affine(input.contiguous(), weight, bias, shape, dim, eps).output
+
+
+def _rms_norm_reference(input: Any, normalized_shape: Any, weight: Any = 1, eps: float | None = None) -> np.ndarray:
+    square = np.square(input).mean(tuple(range(-len(normalized_shape), 0)), keepdims=True)
+    return input / np.sqrt(square + (np.finfo(input.dtype).eps if eps is None else eps)) * weight
+
+
+@floating_composite(takes="fc", reference=_rms_norm_reference, samples=_last_samples(with_bias=False))
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    """Divide by the root of the mean square over the last dimensions, then scale (Zhang and Sennrich, 2019).
+
+    `eps` is added to the mean square; by default the machine epsilon of the dtype computed in (float32 for half types).
+    """
+    shape = _shape_of(normalized_shape, input, "rms_norm")
+    _check("rms_norm", "weight", weight, shape)
+    dtype, dim = input._array.dtype, tuple(range(input.ndim - len(shape), input.ndim))
+    eps = float(np.finfo(np.float32 if dtype.itemsize == 2 else dtype).eps) if eps is None else eps
+    if dtype.kind != "c":
+        return _affine(input, weight, None, shape, dim, eps, "square").output
+    output = input * ((input * input).mean(dim, keepdim=True) + eps).rsqrt()
+    return output if weight is None else output * weight
+
+
+# Over channels, dimension 1
+
+
+def _check_channels(name: str, input: Tensor, **given: Tensor | None) -> None:
+    """Raise RuntimeError unless each has one value for each channel."""
+    for argument, tensor in given.items():
+        _check(name, argument, tensor, (input.shape[1],))
+
+
+def _track(
+    running_mean: Tensor | None, running_var: Tensor | None, input: Tensor, dim: tuple[int, ...], mean: np.ndarray,
+    deviation: np.ndarray, eps: float, size: int, momentum: float,
+) -> None:  # fmt: skip
+    """Move running statistics towards those of an input, averaged over the batch: mean and unbiased variance. Those of
+    no values leave them."""
+    if size == 0:
+        return
+    var = np.square(deviation, dtype=np.float64) - eps
+    if var.min(initial=np.inf) < eps:  # the rounded deviation would lose digits
+        about = np.asarray(sums.sum(input._array, dim, True, mean=True, wide=True))
+        var = sums.sum_of_squares(input._array, dim, True, about=about, wide=True).reshape(var.shape) / size
+    var *= size / max(size - 1, 1)
+    with no_grad():
+        for running, now in ((running_mean, mean), (running_var, var)):
+            if running is not None and now.size:
+                before, average = running._array, np.reshape(sums.sum(now, 0, mean=True), running.shape)
+                running.copy_(adopt(before * now.dtype.type(1 - momentum) + average * now.dtype.type(momentum)))
+
+
+def _refuse_half_of_statistics(name: str, mean: Tensor | None, var: Tensor | None, training: bool) -> None:
+    """Raise ValueError where one of the running statistics is missing, RuntimeError where they are needed."""
+    missing = "running_mean" if mean is None else "running_var"
+    if not training and (mean is None or var is None):
+        raise RuntimeError(f"{name}(): {missing} must be a Tensor unless the input's statistics are used, got None")
+    if (mean is None) != (var is None):
+        raise ValueError(f"{name}(): running_mean and running_var must both be given or both be None, got no {missing}")
+
+
+def _batch_samples() -> Iterator[Sample]:
+    statistics = [between(-1, 1, 3, seed=1), between(0.5, 1.5, 3, seed=2)]
+    weights = [between(0.5, 1.5, 3, seed=3), between(-1, 1, 3, seed=4)]
+    yield sample(between(-2, 2, 4, 3), *statistics, *weights)
+    yield sample(between(-2, 2, 2, 3, 4, 2), *statistics, eps=0.1)
+    yield sample(between(-2, 2, 6, 4)[::2, ::-2].T, None, None, between(0.5, 1.5, 3), None, training=True)
+    yield sample(between(-2, 2, 4, 3), None, None, *weights, True)
+    yield sample(between(-2, 2, 2, 3, 4), None, None, training=True)
+    yield sample(between(-2, 2, 0, 3), *statistics)
+
+
+def _columns(ndim: int, *values: Any) -> list[Any]:
+    return [value if value is None else value.reshape((-1,) + (1,) * (ndim - 2)) for value in values]
+
+
+def _batch_norm_reference(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> np.ndarray:
+    mean, var, weight, bias = _columns(input.ndim, running_mean, running_var, weight, bias)
+    if training:
+        dim = (0, *range(2, input.ndim))
+        mean, var = input.mean(dim, keepdims=True), input.var(dim, keepdims=True)
+    out = (input - mean) / np.sqrt(var + eps)
+    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+@floating_composite(stateful=True, reference=_batch_norm_reference, samples=_batch_samples)
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each channel (dimension 1) over the batch, then scale and shift (Ioffe and Szegedy, 2015).
+
+    In training with the statistics of the input, of which `momentum` parts go into the running ones, in place and
+    unrecorded (the variance unbiased); otherwise with the running statistics. Raises RuntimeError where these are
+    missing or of another shape, ValueError for one value per channel in training, and for an `eps` that is negative or,
+    in training, 0.
+    """
+    _refuse_half_of_statistics("batch_norm", running_mean, running_var, training)
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(f"batch_norm: eps must not be negative, nor 0 in training, and got {eps}")
+    if input._array.shape == (0,):
+        return input.clone()
+    if input.ndim < 2:
+        raise RuntimeError(
+            "batch_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
+            f"and got {list(input.shape)}"
+        )
+    _check_channels("batch_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), (0, *range(2, input.ndim))
+    if not training:
+        scale, shift = (widened(running_var) + eps).rsqrt(), widened(running_mean)
+        scale = scale if weight is None else scale * widened(weight)
+        shift = -shift * scale if bias is None else widened(bias) - shift * scale
+        return _affine(input, scale, shift, like, dim, 0.0, "nothing").output
+    size = input.numel() // max(input.shape[1], 1)
+    if size == 1:
+        raise ValueError(
+            "batch_norm: expected more than 1 value per channel when training, "
+            f"and got an input of size {list(input.shape)}"
+        )
+    output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
+    _track(running_mean, running_var, input, dim, mean._array, deviation._array, eps, size, momentum)
+    return output
+
+
+def _group_samples() -> Iterator[Sample]:
+    weights = [between(0.5, 1.5, 4, seed=1), between(-1, 1, 4, seed=2)]
+    yield sample(between(-2, 2, 2, 4, 3), 2, *weights)
+    yield sample(between(-2, 2, 2, 4), 1)
+    yield sample(between(-2, 2, 4, 2, 6).T[::2], 2, between(0.5, 1.5, 2), eps=0.1)
+    yield sample(between(-2, 2, 0, 4, 2), 2, *weights)
+
+
+def _group_norm_reference(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> np.ndarray:
+    weight, bias = _columns(input.ndim, weight, bias)
+    groups = input.reshape(input.shape[0], num_groups, math.prod(input.shape[1:]) // num_groups)
+    out = standardize_reference(groups, 1, 0, (2,), eps).output.reshape(input.shape)
+    return out * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
+@floating_composite(reference=_group_norm_reference, samples=_group_samples)
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Standardise each sample's `num_groups` groups of channels, then scale and shift by channel (Wu and He, 2018)."""
+    if input.ndim < 2:
+        raise RuntimeError(
+            "group_norm: expected an input of at least 2 dimensions, (batch, channels, ...), "
+            f"and got {list(input.shape)}"
+        )
+    if num_groups < 1 or input.shape[1] % num_groups:
+        raise RuntimeError(
+            f"group_norm: expected the number of channels, {input.shape[1]}, to be divisible by num_groups={num_groups}"
+        )
+    if input._array.size == num_groups:  # one sample, and one value in each group: nothing but zeros would be left
+        raise ValueError(
+            "group_norm: expected more than 1 value per channel when training, "
+            f"and got an input of size {list(input.shape)} in {num_groups} groups"
+        )
+    _check_channels("group_norm", input, weight=weight, bias=bias)
+    channels = input.shape[1] // num_groups
+    groups = input.reshape(input.shape[0], num_groups, channels, math.prod(input.shape[2:]))
+    return _affine(groups, weight, bias, (num_groups, channels, 1), (2, 3), eps).output.reshape(input.shape)
+
+
+def _instance_samples() -> Iterator[Sample]:
+    weights = [between(0.5, 1.5, 3, seed=1), between(-1, 1, 3, seed=2)]
+    yield sample(between(-2, 2, 2, 3, 4), weight=weights[0], bias=weights[1])
+    yield sample(between(-2, 2, 2, 3, 4), weights[1], weights[0], use_input_stats=False)
+    yield sample(between(-2, 2, 4, 3, 4).T[::2], eps=0.1)
+    yield sample(between(-2, 2, 0, 3, 2))
+
+
+def _instance_norm_reference(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> np.ndarray:
+    if use_input_stats:
+        return _group_norm_reference(input, input.shape[1], weight, bias, eps)
+    return _batch_norm_reference(input, running_mean, running_var, weight, bias, eps=eps)
+
+
+@floating_composite(stateful=True, reference=_instance_norm_reference, samples=_instance_samples)
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Standardise each sample's channels over their positions, then scale and shift (Ulyanov et al., 2016).
+
+    Running statistics that are given follow the means over the batch, or, with `use_input_stats=False`, are used.
+    """
+    _refuse_half_of_statistics("instance_norm", running_mean, running_var, use_input_stats)
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    size = math.prod(input.shape[2:])
+    if input.ndim < 3 or size == 1:
+        raise ValueError(
+            "instance_norm: expected more than 1 spatial element when training, "
+            f"and got an input of size {list(input.shape)}"
+        )
+    _check_channels(
+        "instance_norm", input, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var
+    )
+    like, dim = (input.shape[1],) + (1,) * (input.ndim - 2), tuple(range(2, input.ndim))
+    output, mean, deviation = _affine(input, weight, bias, like, dim, eps)
+    _track(running_mean, running_var, input, dim, mean._array, deviation._array, eps, size, momentum)
+    return output
+
+
+# By a norm
+
+
+def _normalize_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4))
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 1.0, 0)
+    yield sample(between(-2, 2, 2, 3, 4), p=3.0, dim=(0, 2))
+    yield sample(between(-2, 2, 3, 4), dim=-1, eps=5.0)
+    yield sample(between(-2, 2.5), dim=0)
+    yield sample(between(-2, 2, 0, 3))
+
+
+def _normalize_reference(input: np.ndarray, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> np.ndarray:
+    axis = (dim if input.ndim else None) if isinstance(dim, int) else tuple(dim)
+    return input / np.maximum((np.abs(input) ** p).sum(axis, keepdims=True) ** (1 / p), eps)
+
+
+@composite(widen=True, takes="fc", method=False, reference=_normalize_reference, samples=_normalize_samples)
+def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
+    """`input` divided by its p-norm over `dim`, or by `eps` where that is larger."""
+    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)

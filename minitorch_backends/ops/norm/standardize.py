@@ -1,0 +1,150 @@
+"""Rows that are standardised, scaled and shifted in one op: what all normalisations but by norms rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, op
+from ...dispatch.samples import Sample, between, sample
+from ...kernels import rows
+from ...kernels.rows import Standardized, StandardizeGradients
+from ...tensor.tensor import Tensor, adopt
+from ..gradients import counts
+
+__all__ = ["standardize", "standardize_reference"]
+
+# With h = g * weight and y = (input - mean) / deviation, the gradient of the input is P(h) of
+# P(h) = (h - mean(h) - y * mean(h * y)) / deviation, of which statistics leave terms out.
+
+
+def _backward_samples() -> Iterator[Sample]:
+    for (input, weight, bias, *options), _ in _standardize_samples():
+        _, mean, deviation = standardize_reference(input, weight, bias, *options)
+        dim, _, statistics = options
+        g = between(-1, 1, *input.shape, seed=3)
+        yield sample(g, input, mean, deviation, weight, dim, statistics)
+
+
+def _backward_reference(
+    grad_output: Any, input: Any, mean: Any, deviation: Any, weight: Any, dim: tuple[int, ...], statistics: str
+) -> StandardizeGradients:
+    y = _standard(input, mean, deviation, statistics)
+    of_input = h = grad_output * weight
+    if statistics == "moments":
+        of_input = of_input - h.mean(dim, keepdims=True)
+    if statistics != "nothing":
+        of_input = (of_input - y * (h * y).mean(dim, keepdims=True)) / deviation
+    sizes = (1,) * (input.ndim - weight.ndim) + weight.shape
+    repeated = tuple(each for each, size in enumerate(sizes) if size != input.shape[each])
+    sums = (each.sum(repeated).reshape(weight.shape) for each in (grad_output * y, grad_output))
+    return StandardizeGradients(of_input, *sums)
+
+
+def _standard(input: Any, mean: Any, deviation: Any, statistics: str) -> Any:
+    y = input - mean if statistics == "moments" else input
+    return y / deviation if statistics != "nothing" else y
+
+
+def _backward_gradients(
+    g: Any,
+    grad_output: Tensor,
+    input: Tensor,
+    mean: Tensor,
+    deviation: Tensor,
+    weight: Tensor,
+    dim: tuple[int, ...],
+    statistics: str,
+) -> tuple[Tensor | None, ...]:
+    """Of <for_input, P(h)> + <for_weight, sum(grad_output * y)> + <for_bias, sum(grad_output)>, where P is its
+    own adjoint."""
+    for_input, for_weight, for_bias = g
+    h, y, one = grad_output * weight, _standard(input, mean, deviation, statistics), adopt(np.ones_like(weight._array))
+    projected = standardize_backward(for_input, input, mean, deviation, one, dim, statistics).input
+    of_grad_output, of_weight = projected * weight + y * for_weight + for_bias, grad_output * projected
+    of_mean = of_deviation = None
+    of_input = grad_output * for_weight  # so far, that of y
+    if statistics != "nothing":
+        slope, other = (h * y).mean(dim, keepdim=True), (for_input * y).mean(dim, keepdim=True)
+        of_input = (of_input - (for_input * slope + h * other) / deviation) / deviation
+        of_deviation = -(projected * h / deviation + of_input * y)
+    if statistics == "moments":
+        of_mean = -of_input
+    return of_grad_output, of_input, of_mean, of_deviation, of_weight
+
+
+@op(
+    takes="f",
+    method=False,
+    widen=False,
+    widen_rules=True,
+    gradients=_backward_gradients,
+    reference=_backward_reference,
+    samples=_backward_samples,
+)
+def standardize_backward(
+    grad_output: Array,
+    input: Array,
+    mean: Array,
+    deviation: Array,
+    weight: Array,
+    dim: tuple[int, ...],
+    statistics: str,
+) -> StandardizeGradients:
+    """The gradients of `standardize` from its input, its mean and its deviation."""
+    return rows.standardize_gradient(grad_output, input, mean, deviation, weight, dim=dim, statistics=statistics)
+
+
+def standardize_reference(
+    input: Any, weight: Any, bias: Any, dim: tuple[int, ...], eps: float, statistics: str = "moments"
+) -> Standardized:
+    mean, deviation = np.zeros((1,) * input.ndim), np.ones((1,) * input.ndim)
+    if statistics == "moments":
+        mean = input.mean(dim, keepdims=True)
+    if statistics != "nothing":
+        deviation = np.sqrt(np.square(input - mean).mean(dim, keepdims=True) + eps)
+    return Standardized((input - mean) / deviation * weight + bias, mean, deviation)
+
+
+def _standardize_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), between(0.5, 2, 4), between(-1, 1, 4), (1,), 1e-5, "moments")
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, between(0.5, 2, 2), between(-1, 1, 2), (0,), 0.1, "square")
+    yield sample(between(-2, 2, 2, 3, 4), between(0.5, 2, 3, 1), between(-1, 1, 3, 1), (0, 2), 1e-5, "moments")
+    yield sample(between(-2, 2, 2, 3, 4), between(0.5, 2, 3, 1), between(-1, 1, 3, 1), (0, 2), 0.0, "nothing")
+    yield sample(between(-2, 2, 3, 4), between(0.5, 2), between(-1, 1), (0,), 1e-5, "moments")
+    yield sample(between(-2, 2, 1, 4), between(0.5, 2, 4), between(-1, 1, 4), (1,), 1e-5, "moments")
+    yield sample(between(-2, 2, 0, 3), between(0.5, 2, 3), between(-1, 1, 3), (1,), 1e-5, "moments")
+
+
+def _standardize_gradients(
+    g: Any, input: Tensor, weight: Tensor, mean: Tensor, deviation: Tensor, dim: tuple[int, ...],
+    statistics: str,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """That of the output, that of the mean over the number of elements, and that of the deviation times the
+    standardised input over it."""
+    for_output, for_mean, for_deviation = g
+    of_input, of_weight, of_bias = standardize_backward(for_output, input, mean, deviation, weight, dim, statistics)
+    share = 1 / max(math.prod(input.shape[each] for each in dim), 1)
+    if statistics == "moments" and counts(for_mean):
+        of_input = of_input + for_mean * share
+    if statistics != "nothing" and counts(for_deviation):
+        of_input = of_input + _standard(input, mean, deviation, statistics) * (for_deviation * share)
+    return of_input, of_weight, of_bias
+
+
+@op(
+    takes="f",
+    method=False,
+    widen=False,
+    gradients=_standardize_gradients,
+    reference=standardize_reference,
+    samples=_standardize_samples,
+)
+def standardize(
+    input: Array, weight: Array, bias: Array, dim: tuple[int, ...], eps: float, statistics: str = "moments"
+) -> Standardized:
+    """(input - mean) / deviation * weight + bias over the dimensions `dim`; `kernels.rows.standardize` says more."""
+    return rows.standardize(input, weight, bias, dim=dim, eps=eps, statistics=statistics)

@@ -1,0 +1,215 @@
+"""Histograms of numbers and of points. `statistics` has histc and bincount."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator, Sequence
+from operator import index as as_int
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...tensor.tensor import Tensor
+from ..dims import addressable
+from ..gradients import no_derivative
+
+__all__ = ["histogram", "histogramdd"]
+
+
+class Histogram(NamedTuple):
+    """The sum of the weights in each bin, and the edges of the bins."""
+
+    hist: Any
+    bin_edges: Any
+
+
+Bins = tuple[int | np.ndarray, ...]
+
+
+def _edges(values: np.ndarray, count: int, bounds: Sequence[float] | None, dim: int) -> np.ndarray:
+    """The edges of equal bins over `bounds`, by default the range of the values."""
+    if bounds is None:
+        bounds = (values.min(), values.max()) if values.size else (0, 1)
+    low, high = map(float, bounds)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"histogramdd(): range of dimension {dim} must be finite, got [{low}, {high}]")
+    if low > high:
+        raise RuntimeError(f"histogramdd(): range of dimension {dim} must not decrease, got [{low}, {high}]")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, count + 1).astype(values.dtype)
+
+
+def _bin_sums(points: np.ndarray, weight: np.ndarray | None, edges: Sequence[np.ndarray], density: bool) -> np.ndarray:
+    """The weights of points (n, d) in each bin. Bins include their lower edges, the last ones both."""
+    shape = tuple(each.size - 1 for each in edges)
+    places = np.empty(points.shape, np.int64)
+    for dim, each in enumerate(edges):
+        places[:, dim] = np.searchsorted(each, points[:, dim], "right") - 1
+        places[points[:, dim] == each[-1], dim] = shape[dim] - 1
+    inside = ((places >= 0) & (places < shape) & ~np.isnan(points)).all(1)
+    flat = np.ravel_multi_index(tuple(places[inside].T), shape)
+    hist = np.bincount(flat, None if weight is None else weight[inside], math.prod(shape)).reshape(shape)
+    if not density:
+        return hist
+    volumes = np.ones(())
+    for each in edges:
+        volumes = volumes[..., None] * np.diff(each.astype(np.float64))
+    return hist / volumes / np.float64(hist.sum())
+
+
+def _points_samples() -> Iterator[Sample]:
+    points, weight = between(-2, 2, 6, 2), between(0.5, 2, 6, seed=1)
+    yield sample(points, (3, 2))
+    yield sample(points, (2, 2), weight, (-1.0, 1.0, -2.0, 1.5), True)
+    yield sample(gapped(), (2, 3))
+    yield sample(between(-2, 2, 0, 2), (2, 1))
+
+
+def _points_reference(
+    points: np.ndarray, bins: Any, weight: Any = None, range: Any = None, density: bool = False
+) -> tuple[np.ndarray, ...]:
+    ranges = None if range is None else [*zip(range[::2], range[1::2], strict=True)]
+    hist, edges = np.histogramdd(points, bins, ranges, density, weight)
+    return hist, *edges
+
+
+@op(
+    points=no_derivative("histogram"),
+    weight=no_derivative("histogram"),
+    takes="f",
+    method=False,
+    called="histogramdd",
+    reference=_points_reference,
+    samples=_points_samples,
+)
+def histogram_of_points(points: Array, bins, weight: Array | None = None, range=None, density=False):
+    """`histogramdd` of points (n, d), for d counts of bins or arrays of edges: the histogram, and the edges of each
+    dimension."""
+    bounds = [None] * len(bins) if range is None else [*zip(range[::2], range[1::2], strict=True)]
+    edges: list[np.ndarray] = []
+    for values, each, limits in zip(points.T, bins, bounds, strict=True):
+        given = isinstance(each, np.ndarray)
+        edges.append(each.astype(points.dtype) if given else _edges(values, each, limits, len(edges)))
+    return (_bin_sums(points, weight, edges, density).astype(points.dtype), *edges)
+
+
+def _bins_of(name: str, input: Tensor, bins: Sequence[Any]) -> Bins:
+    """Counts as ints and edges as arrays. Raises RuntimeError for counts below 1, and for edges other than vectors of
+    the input's dtype."""
+    found: list[int | np.ndarray] = []
+    for dim, each in enumerate(bins):
+        if not isinstance(each, Tensor):
+            if isinstance(each, bool) or not hasattr(each, "__index__"):
+                raise TypeError(f"{name}(): bins must be ints or Tensors, got {each!r}")
+            found.append(as_int(each))
+        elif each.ndim != 1 or each.dtype is not input.dtype:
+            raise RuntimeError(
+                f"{name}(): bins of dimension {dim} must be a vector of the input's dtype {input.dtype!r}, got "
+                f"{each.dtype!r} of shape {list(each.shape)}"
+            )
+        else:
+            found.append(each._array)
+        count = found[-1].size - 1 if isinstance(found[-1], np.ndarray) else found[-1]
+        if count < 1:
+            raise RuntimeError(f"{name}(): bins must be at least 1, got {count} for dimension {dim}")
+    addressable([each.size if isinstance(each, np.ndarray) else each for each in found])
+    return tuple(found)
+
+
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(isinstance(each, numbers.Real) for each in values)
+
+
+def _histogram(
+    name: str, points: Tensor, bins: Sequence[Any], bounds: Any, weight: Tensor | None, density: bool
+) -> tuple[Tensor, ...]:
+    """Return the histogram of points (..., d). Raises RuntimeError for ranges and weights that do not fit."""
+    *batch, dims = points.shape
+    known = _bins_of(name, points, bins)
+    if bounds is not None and not _are_numbers(bounds):
+        raise TypeError(f"{name}(): range must be a sequence of numbers, got {bounds!r}")
+    if bounds is not None and len(bounds) != 2 * dims:
+        raise RuntimeError(f"{name}(): range must have {2 * dims} elements for {dims} dimensions, got {bounds!r}")
+    if weight is not None and (list(weight.shape) != batch or weight.dtype is not points.dtype):
+        raise RuntimeError(
+            f"{name}(): weight must have shape {batch} and the input's dtype {points.dtype!r}, got "
+            f"{weight.dtype!r} of shape {list(weight.shape)}"
+        )
+    weights = None if weight is None else weight.reshape(-1)
+    bounds = None if bounds is None else tuple(map(float, bounds))
+    return histogram_of_points(points.reshape(math.prod(batch), dims), known, weights, bounds, density)
+
+
+def _histogramdd_samples() -> Iterator[Sample]:
+    points, weight = between(-2, 2, 6, 2), between(0.5, 2, 6, seed=1)
+    yield sample(points, 3)
+    yield sample(points, (3, 2), weight=weight)
+    yield sample(points.reshape(3, 2, 2), [2, 2], [-1.0, 1.0, -2.0, 1.5], weight.reshape(3, 2), True)
+    yield sample(gapped(), [2, 3])
+    yield sample(points, [np.array([-1.5, 0.0, 1.0]), np.array([-2.0, 2.0])])
+    yield sample(between(-2, 2, 0, 2), [2, 1])
+
+
+def _histogramdd_reference(
+    input: np.ndarray, bins: Any, range: Any = None, weight: Any = None, density: bool = False
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    dims = input.shape[-1]
+    weights = None if weight is None else weight.reshape(-1)
+    each = (bins,) * dims if isinstance(bins, int) else bins
+    hist, *edges = _points_reference(input.reshape(-1, dims), each, weights, range, density)
+    return hist, tuple(edges)
+
+
+@composite(method=False, takes="f", reference=_histogramdd_reference, samples=_histogramdd_samples)
+def histogramdd(
+    input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
+    """The histogram of points (..., d) with one dimension for each of theirs, and the edges of its bins.
+
+    `bins` is the number of bins, or one for each dimension, or a vector of increasing edges for each; `range` has the
+    lowest and the highest edge of each dimension, by default those of the points. Points count by their `weight`, of
+    shape (...). With `density` the integral is 1. Raises RuntimeError for bins, ranges and weights that do not fit.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"histogramdd(): input must have at least 2 dimensions, got shape {list(input.shape)}")
+    dims = input.shape[-1]
+    each = bins if isinstance(bins, (tuple, list)) else (bins,) * dims
+    if len(each) != dims:
+        raise RuntimeError(f"histogramdd(): bins must be given for each of {dims} dimensions, got {len(each)}")
+    hist, *edges = _histogram("histogramdd", input, each, range, weight, density)
+    return Histogram(hist, tuple(edges))
+
+
+def _histogram_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 4), 5)
+    yield sample(between(-2, 2, 3, 4), 4, range=(-1.0, 1.5), weight=between(0.5, 2, 3, 4, seed=1), density=True)
+    yield sample(gapped(), np.array([-1.0, 0.0, 0.5, 2.0]))
+    yield sample(between(-2, 2), 2)
+    yield sample(between(-2, 2, 0, 3), 2)
+
+
+def _histogram_reference(
+    input: np.ndarray, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    hist, edges = np.histogram(input, bins, range, density, weight)
+    return hist.astype(np.float64), edges
+
+
+@composite(takes="f", reference=_histogram_reference, samples=_histogram_samples)
+def histogram(
+    input: Tensor, bins: Any = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
+    """How many elements lie in each bin, and the edges of the bins; `histogramdd` of the elements as points of one
+    dimension.
+
+    `bins` is their number, or a vector of increasing edges, beside which no `range` may be given.
+    """
+    if isinstance(bins, Tensor) and range is not None:
+        raise TypeError("histogram(): range must be None where bins are edges; leave it out")
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError(f"histogram(): weight must have shape {list(input.shape)}, got {list(weight.shape)}")
+    return Histogram(*_histogram("histogram", input.unsqueeze(-1), [bins], range, weight, density))

@@ -1,0 +1,215 @@
+"""Medians and modes, of all elements or along one dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor
+from ..dims import wrap_dim
+from ..gradients import kept_shape, shared_among_ties
+from ..indexing.sorting import (
+    ValuesIndices,
+    distinct_matrix,
+    of_selected,
+    rank_reference,
+    rank_samples,
+    ranked,
+    sorted_pair,
+)
+
+__all__ = ["median", "mode", "nanmedian"]
+
+
+def _axis_of(name: str, input: np.ndarray, dim: int) -> int:
+    """`dim` counted from the front. Raises IndexError for a dimension without elements."""
+    axis = wrap_dim(dim, input.ndim)
+    if input.ndim and not input.shape[axis]:
+        raise IndexError(
+            f"{name}(): Expected reduction dim {axis} to have non-zero size, got shape {list(input.shape)}"
+        )
+    return axis
+
+
+def _reduced_shape(shape: tuple[int, ...], axis: int, keepdim: bool) -> tuple[int, ...]:
+    return kept_shape(shape, axis) if keepdim else tuple(size for each, size in enumerate(shape) if each != axis)
+
+
+# Medians
+
+
+def _median_of_all(input: np.ndarray, ignore_nan: bool = False) -> Any:
+    values = input[~np.isnan(input)] if ignore_nan else input.reshape(-1)
+    return _median_reference(values, 0)[0] if values.size else np.array(math.nan)
+
+
+def _median_reference(input: np.ndarray, dim: int, keepdim: bool = False, ignore_nan: bool = False) -> Any:
+    if not ignore_nan:
+        return rank_reference(input, (np.atleast_1d(input).shape[dim] + 1) // 2, dim, keepdim)
+    rows = np.moveaxis(np.atleast_1d(input), dim, -1)
+    values, places = np.full(rows.shape[:-1], math.nan), np.zeros(rows.shape[:-1], np.int64)
+    for place in np.ndindex(values.shape):
+        if (known := np.sort(rows[place][~np.isnan(rows[place])])).size:
+            values[place] = known[(known.size - 1) // 2]
+            places[place] = np.flatnonzero(rows[place] == values[place])[0]
+    shape = kept_shape(input.shape, dim) if keepdim else values.shape
+    return values.reshape(shape), places.reshape(shape)
+
+
+def _along_samples() -> Iterator[Sample]:
+    for call in rank_samples():
+        yield sample(call.args[0], *call.args[2:] or (-1,))
+
+
+def _with_nan() -> np.ndarray:
+    """Distinct values and two NaN, in different rows and columns."""
+    x = between(1, 30, 4, 5)
+    x[0, 1] = x[2, 3] = math.nan
+    return x
+
+
+def _median_with_nan(array: np.ndarray, axis: int) -> ValuesIndices:
+    """The median of what is not NaN in each row, which is in front once it is sorted."""
+    found = sorted_pair(array, axis, False)
+    last = np.maximum((~np.isnan(array)).sum(axis, keepdims=True) - 1, 0) // 2
+    return ValuesIndices(*(np.take_along_axis(each, last, axis) for each in found))
+
+
+@op(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    method=False,
+    warns=False,
+    takes="if",
+    called="median",
+    reference=_median_reference,
+    samples=lambda: iter(
+        [*_along_samples(), sample(_with_nan(), 0, True, True), sample(_with_nan()[:, 1:], 1, ignore_nan=True)]
+    ),
+)
+def median_along(input: Array, dim, keepdim=False, ignore_nan=False) -> ValuesIndices:
+    """The median along `dim` and its index: of two in the middle the lower one; NaN where there is one, or with
+    `ignore_nan` where there is nothing else."""
+    axis, array = _axis_of("median", input, dim), np.atleast_1d(input)
+    missing = np.isnan(array) if input.dtype.kind == "f" else np.zeros((), bool)
+    if ignore_nan and missing.any():
+        values, indices = _median_with_nan(array, axis)
+        shape = _reduced_shape(input.shape, axis, keepdim)
+        return ValuesIndices(values.reshape(shape), indices.reshape(shape))
+    values, indices = ranked(array, (array.shape[axis] + 1) // 2, axis, keepdim, input.shape)
+    if missing.any():
+        first, unknown = (find(missing, axis=axis).reshape(indices.shape) for find in (np.argmax, np.any))
+        return ValuesIndices(np.where(unknown, np.nan, values).astype(input.dtype), np.where(unknown, first, indices))
+    return ValuesIndices(values, indices)
+
+
+@op(
+    input=lambda g, input, out: shared_among_ties(g, input, out, None),
+    method=False,
+    warns=False,
+    takes="if",
+    called="median",
+    reference=_median_of_all,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 3, 4)),
+            sample(between(1, 30, 5)),
+            sample(distinct_matrix()),
+            sample(between(-2, 2)),
+            sample(between(-2, 2, 0)),
+            sample(_with_nan(), True),
+        ]
+    ),
+)
+def median_of_all(input: Array, ignore_nan=False):
+    """The median of all elements: of two the lower one, NaN where there is one, or of nothing; equal ones share the
+    gradient. With `ignore_nan` that of the elements that are not NaN."""
+    values = input[~np.isnan(input)] if ignore_nan and input.dtype.kind == "f" else input
+    if not values.size:
+        if input.dtype.kind in "iu":
+            raise RuntimeError(f"median() of no elements is not implemented for {input.dtype}; use float()")
+        return np.array(math.nan, input.dtype)
+    middle, last = (values.size - 1) // 2, values.size - 1
+    found = np.partition(values, [middle, last], None)
+    return found[last] if found[last] != found[last] else found[middle]  # NaN is the largest
+
+
+@composite(
+    takes="if",
+    reference=lambda input, dim=None, keepdim=False: (
+        _median_of_all(input) if dim is None else _median_reference(input, dim, keepdim)
+    ),
+    samples=lambda: (sample(call.args[0], *call.args[2:]) for call in rank_samples()),
+)
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The median of all elements, or along `dim` with its indices: of two the lower one; NaN where there is one."""
+    return median_of_all(input) if dim is None else median_along(input, dim, keepdim)
+
+
+@composite(
+    takes="if",
+    reference=lambda input, dim=None, keepdim=False: (
+        _median_of_all(input, True) if dim is None else _median_reference(input, dim, keepdim, True)
+    ),
+    samples=lambda: iter(
+        [
+            *(sample(call.args[0], *call.args[2:]) for call in rank_samples()),
+            sample(np.array([math.nan, 3.0, 1.0, 2.0])),
+            sample(np.array([[math.nan, 3.0, 1.0], [4.0, 5.0, 6.0]]), 1, True),
+        ]
+    ),
+)
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """`median` of the elements that are not NaN; NaN where there is nothing else."""
+    return median_of_all(input, True) if dim is None else median_along(input, dim, keepdim, True)
+
+
+# Modes
+
+
+def _mode_reference(input: np.ndarray, dim: int = -1, keepdim: bool = False) -> Any:
+    """Count each value, and return the most frequent one with its last position."""
+    rows = np.moveaxis(np.atleast_1d(input), dim, -1)
+    values, places = np.zeros(rows.shape[:-1], input.dtype), np.zeros(rows.shape[:-1], np.int64)
+    for place in np.ndindex(values.shape):
+        row = list(rows[place])
+        values[place] = max(sorted(set(row)), key=row.count)
+        places[place] = len(row) - 1 - row[::-1].index(values[place])
+    shape = kept_shape(input.shape, dim) if keepdim else values.shape
+    return values.reshape(shape), places.reshape(shape)
+
+
+def _mode_samples() -> Iterator[Sample]:
+    yield sample(np.array([[3, 1, 3, 1, 0], [2, 2, 5, 5, 5]]))
+    yield sample(np.array([[3, 1, 3, 1, 0], [3, 2, 5, 1, 5]]), 0, True)
+    yield sample(between(1, 30, 3, 4), 1)
+    yield sample(distinct_matrix(), 0)
+    yield sample(between(-2, 2))
+    yield sample(between(-2, 2, 0, 3))
+
+
+@op(
+    input=lambda g, indices, input_shape, dim: of_selected(g[0], indices, input_shape, dim),
+    warns=False,
+    takes="bif",
+    reference=_mode_reference,
+    samples=_mode_samples,
+)
+def mode(input: Array, dim=-1, keepdim=False) -> ValuesIndices:
+    """The most frequent element along `dim`, of several the smallest, and the index of its last occurrence.
+
+    Raises IndexError for a dimension without elements.
+    """
+    axis = _axis_of("mode", input, dim)
+    values, places = (np.moveaxis(each, axis, -1) for each in sorted_pair(np.atleast_1d(input), axis, False))
+    index = np.arange(values.shape[-1])
+    begins = np.ones(values.shape, bool)
+    begins[..., 1:] = values[..., 1:] != values[..., :-1]
+    run = index - np.maximum.accumulate(np.where(begins, index, 0), -1)  # how many equal ones are in front of each
+    last = run.argmax(-1)[..., None]
+    shape = _reduced_shape(input.shape, axis, keepdim)
+    return ValuesIndices(*(np.take_along_axis(each, last, -1).reshape(shape) for each in (values, places)))

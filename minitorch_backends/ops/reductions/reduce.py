@@ -1,0 +1,255 @@
+"""Sums and means, and the truth of all or of any elements, over some or all dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch import instrumentation
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...kernels import sums
+from ...kernels.rows import joined as joined_rows
+from ...tensor.casting import converted
+from ...tensor.dtypes import FLOATING, float32, int64, to_dtype
+from ...tensor.tensor import Tensor, adopt
+from ..dims import shape_of
+from ..elementwise.comparison import isnan
+from ..gradients import axes_of, spread
+
+__all__ = ["all", "any", "count_nonzero", "mean", "nanmean", "nansum", "sum", "sum_to_size"]
+
+
+def joined(name: str, join: np.ufunc, array: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
+    """`join.reduce`, which `kernels.rows` calls `name`, by all threads where that gains."""
+    found = joined_rows(name, array, axis)
+    if found is None:
+        return join.reduce(array, axis=axis, keepdims=keepdims)
+    if axis is None:
+        return found.reshape((1,) * array.ndim) if keepdims else found
+    return found if keepdims else found.squeeze(axis)
+
+
+def prepared(array: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.dtype]:
+    """What a sum or product is to be taken of, and the dtype of the result: `dtype` if given, else int64 for integers.
+
+    Half types that are asked for are summed in float32.
+    """
+    if dtype is None:
+        return array, int64.dtype if array.dtype.kind in "biu" else array.dtype
+    wanted = to_dtype(dtype)
+    if array.dtype != wanted.dtype:
+        array = converted(array, wanted.dtype)
+    return array.astype(np.float32) if wanted.category == FLOATING and wanted.itemsize == 2 else array, wanted.dtype
+
+
+def reductions(*, keepdim: bool = True, several: bool = True, of_nothing: bool = True) -> Any:
+    """Samples of a reduction: of all dimensions, one or several, kept or not; with gaps, empty and 0-dim inputs."""
+
+    def samples() -> Iterator[Sample]:
+        for array in (between(-2, 2.3, 3, 4), gapped(), between(-2, 2.3)):
+            yield sample(array)
+        if of_nothing:
+            yield sample(between(-2, 2.3, 0, 3))
+        yield sample(between(-2, 2.3, 3, 4), 0)
+        yield sample(gapped(), -1)
+        yield sample(between(-2, 2.3, 3, 0), 0)
+        yield sample(between(-2, 2.3), -1)
+        if several:
+            yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
+            yield sample(between(-2, 2.3, 2, 3), ())
+        if keepdim:
+            yield sample(between(-2, 2.3, 2, 3, 4), 1, True)
+            yield sample(between(-2, 2.3, 3, 4), dim=0, keepdim=True)
+
+    return samples
+
+
+def _with_axis(function: Any) -> Any:
+    """A NumPy reduction as a reference that takes torch's arguments."""
+
+    def reference(input: np.ndarray, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+        axis = None if dim is None or dim == () else dim if input.ndim else ()
+        return function(input if dtype is None else input.astype(to_dtype(dtype).dtype), axis=axis, keepdims=keepdim)
+
+    return reference
+
+
+@op(
+    row_major=True,
+    input=spread,
+    widen=False,
+    warns=False,
+    ufunc=sums.sum_of_all,
+    reference=_with_axis(np.sum),
+    samples=reductions(),
+)
+def sum(input: Array, dim=None, keepdim=False, *, dtype=None):
+    """The sum over `dim`, an int or several; over all dimensions by default. int64 for integers, or else of `dtype`."""
+    array, result = prepared(input, dtype)
+    out = sums.sum(array, axes_of(dim, input.ndim), keepdim)
+    return out if out.dtype == result else converted(out, result)
+
+
+# Sums to a smaller shape, on the way back through broadcasts
+
+
+def _summed_to(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """The sum of `array` over what broadcasting added to `size`. Raises RuntimeError where it did not."""
+    shape = array.shape
+    if size == shape:
+        return array
+    new = len(shape) - len(size)
+    if new >= 0 and shape[new:] == size:
+        return sums.sum(array, tuple(range(new)) if size else None)
+    axes = tuple(range(new)) + tuple(new + axis for axis, each in enumerate(size) if each == 1)
+    if new < 0 or [1 if axis in axes else each for axis, each in enumerate(shape)][new:] != list(size):
+        raise RuntimeError(
+            f"size {list(size)} is not expandable to size {list(shape)}; sizes must be 1 or equal, from the last on"
+        )
+    return sums.sum(array, axes, True).reshape(size)
+
+
+def _sum_to_size_samples() -> Iterator[Sample]:
+    for size in ((4,), (1, 4), (3, 1), (1,), ()):
+        yield sample(between(-2, 2, 3, 4), size)
+    yield sample(gapped(), (1, 2))
+    yield sample(between(-2, 2, 2, 3, 4), (3, 1))
+    yield sample(between(-2, 2), ())
+    yield sample(between(-2, 2, 0, 3), (3,))
+
+
+def _sum_to_size_reference(input: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """By the definition: every element is added where broadcasting `size` would have read it."""
+    out = np.zeros(size, input.dtype)
+    places = np.broadcast_to(np.arange(out.size).reshape(size), input.shape)
+    np.add.at(out.reshape(-1), places, input)
+    return out
+
+
+@op(
+    input=lambda g, input_shape: g.expand(input_shape),
+    name="sum_to_size",
+    variadic="size",
+    method=False,
+    reference=_sum_to_size_reference,
+    samples=_sum_to_size_samples,
+)
+def _sum_to_size(input: Array, size):
+    return np.array(_summed_to(input, shape_of(size)), dtype=np.int64 if input.dtype.kind in "biu" else None)
+
+
+def sum_to_size(*args: Any, **named: Any) -> Tensor:
+    """`sum_to_size(input, *size)`: the sum over what broadcasting adds to `size`; the transpose of `expand`.
+
+    The tensor itself when it has that size. Raises RuntimeError for a size that does not broadcast to the tensor's.
+    """
+    if len(args) > 1 and not named and isinstance(args[0], Tensor):
+        input, array = args[0], args[0]._array
+        size = args[1] if len(args) == 2 and type(args[1]) is tuple else shape_of(args[1:])
+        if array.shape == size and (size or array.dtype.kind in "fc"):
+            return input
+        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not instrumentation.calls:
+            return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes this way
+    return _sum_to_size(*args, **named)
+
+
+sum_to_size.__wrapped__ = _sum_to_size  # type: ignore[attr-defined]
+_sum_to_size.op.public = sum_to_size
+Tensor.sum_to_size = sum_to_size  # type: ignore[attr-defined]
+
+
+# Means
+
+
+def counted(shape: tuple[int, ...], axes: tuple[int, ...] | None) -> int:
+    """How many elements each result of a reduction over `axes` is made of."""
+    return math.prod(shape if axes is None else [shape[axis] for axis in axes])
+
+
+@op(
+    row_major=True,
+    input=lambda g, input_shape, dim: spread(
+        g / counted(input_shape, axes_of(dim, len(input_shape))), input_shape, dim
+    ),
+    widen=False,
+    ufunc=sums.mean_of_all,
+    reference=_with_axis(np.mean),
+    samples=reductions(of_nothing=False),
+)
+def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
+    """The mean over `dim`, an int or several; over all dimensions by default; NaN of nothing.
+
+    Raises RuntimeError for integers, unless a floating `dtype` is given.
+    """
+    array, result = prepared(input, dtype)
+    if result.kind in "biu":
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {input.dtype if dtype is None else dtype}; pass dtype=mt.float32, for example"
+        )
+    out = sums.sum(array, axes_of(dim, input.ndim), keepdim, mean=True)
+    return out if out.dtype == result else converted(out, result)
+
+
+@composite(takes="bif", reference=_with_axis(np.nansum), samples=reductions())
+def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """`sum` of the elements that are not NaN. Raises RuntimeError for complex numbers."""
+    if input.is_complex():
+        raise RuntimeError(f"nansum() is not implemented for {input.dtype!r}; expected real tensors")
+    return sum(input.where(~isnan(input), 0), dim, keepdim, dtype=dtype)
+
+
+@composite(takes="f", reference=_with_axis(np.nanmean), samples=reductions(of_nothing=False))
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types."""
+    if not input.is_floating_point():
+        raise RuntimeError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
+    if dtype is not None and to_dtype(dtype).category < FLOATING:
+        raise RuntimeError(f"nanmean(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
+    wanted = input.dtype if dtype is None else to_dtype(dtype)
+    total = nansum(input, dim, keepdim, dtype=float32 if wanted.itemsize == 2 else wanted)
+    return (total / sum(~isnan(input), dim, keepdim)).to(wanted)
+
+
+# Truth
+
+
+def _truth(reduce: Any, input: np.ndarray, dim: Any, keepdim: bool) -> np.ndarray:
+    """uint8 for uint8 and boolean for all other types, as in torch; an empty tuple of dims reduces none."""
+    axis = () if isinstance(dim, (tuple, list)) and not dim else axes_of(dim, input.ndim)
+    out = reduce(input, axis=axis, keepdims=keepdim)
+    return out.astype(np.uint8) if input.dtype == np.uint8 else out
+
+
+def _some_zeros() -> Iterator[Sample]:
+    for call in reductions(several=False)():
+        yield call
+        yield sample(np.where(call.args[0] > 0, call.args[0], 0), *call.args[1:], **call.kwargs)
+    yield sample(between(-2, 2.3, 2, 3, 4), (0, -1))
+
+
+@op(row_major=True, warns=False, reference=_with_axis(np.all), samples=_some_zeros)
+def all(input: Array, dim=None, keepdim=False):
+    """Whether all elements are non-zero, over `dim`, an int or several; over all dimensions by default."""
+    return _truth(np.logical_and.reduce, input, dim, keepdim)
+
+
+@op(row_major=True, warns=False, reference=_with_axis(np.any), samples=_some_zeros)
+def any(input: Array, dim=None, keepdim=False):
+    """Whether any element is non-zero, over `dim`, an int or several; over all dimensions by default."""
+    return _truth(np.logical_or.reduce, input, dim, keepdim)
+
+
+@op(
+    row_major=True,
+    warns=False,
+    reference=lambda input, dim=None: np.sum(input != 0, axis=dim if input.ndim else None),
+    samples=lambda: (call for call in _some_zeros() if len(call.args) < 3 and not call.kwargs),
+)
+def count_nonzero(input: Array, dim=None):
+    """How many elements are not zero, over `dim`, an int or several; over all dimensions by default."""
+    return np.add.reduce(input != 0, axis=axes_of(dim, input.ndim), dtype=np.int64)

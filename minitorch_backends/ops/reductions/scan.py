@@ -1,0 +1,359 @@
+"""Running sums, products and extrema along one dimension, and the product of all elements, which needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...kernels import sums
+from ...kernels.elementwise.arrays import is_half
+from ...kernels.rows import running_products, running_sums
+from ...tensor.casting import converted
+from ...tensor.dtypes import complex128, float32, float64
+from ...tensor.tensor import Tensor, adopt
+from ..dims import wrap_dim
+from ..elementwise.exponential import logaddexp
+from ..gradients import conjugated, restored
+from ..indexing.sorting import ValuesIndices
+from ..views.join import cat
+from .reduce import prepared, reductions
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "prod"]
+
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+def _one_dim(*rest: Any) -> Any:
+    """Samples of a function along one dimension, with further arguments."""
+
+    def samples() -> Iterator[Sample]:
+        for array in (between(-2, 2, 3, 4), gapped(), between(-2, 2, 3, 0), between(-2, 2, 0, 3)):
+            yield sample(array, 0, *rest)
+            yield sample(array, -1, *rest)
+        yield sample(between(-2, 2), 0, *rest)
+
+    return samples
+
+
+# Sums
+
+
+@op(
+    row_major=True,
+    widen=False,
+    input=lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
+    inplace=True,
+    reference=lambda input, dim: np.cumsum(np.atleast_1d(input), axis=dim).reshape(input.shape),
+    samples=_one_dim(),
+)
+def cumsum(input: Array, dim, *, dtype=None):
+    """The sums of the elements up to each one along `dim`, in float64 for floating types; int64 for integers, unless
+    `dtype` says otherwise."""
+    array, result = prepared(input, dtype)
+    axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
+    found = running_sums(rows, axis)
+    if found is None:
+        rows = converted(rows, _FLOAT32) if is_half(rows.dtype) else rows
+        found = np.add.accumulate(
+            rows, axis=axis, dtype=np.result_type(rows, np.float64) if rows.dtype.kind in "fc" else None
+        )
+    return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
+
+
+# Products. Their gradients divide by no element, so that zeros are no special case.
+
+
+@op(
+    input=lambda g, dim, by: shift(g, dim, -by),
+    method=False,
+    widen=False,
+    warns=False,
+    reference=lambda input, dim, by, fill=0: _shift_reference(input, dim, by, fill),
+    samples=lambda: (sample(*call.args[:2], by, *fill) for call in _one_dim()() for by, *fill in ((1, 5), (-1,))),
+)
+def shift(input: Array, dim, by, fill=0):
+    """The elements moved along `dim` by one place, up (`by` 1) or down (-1), with `fill` in the place that is left."""
+    array, axis = np.atleast_1d(input), wrap_dim(dim, input.ndim)
+    out = np.full_like(array, fill)
+    source, target = np.moveaxis(array, axis, 0), np.moveaxis(out, axis, 0)
+    if by == 1:
+        target[1:] = source[:-1]
+    else:
+        target[:-1] = source[1:]
+    return out.reshape(input.shape)
+
+
+def _shift_reference(input: np.ndarray, dim: int, by: int, fill: Any) -> np.ndarray:
+    array = np.atleast_1d(input)
+    if not array.shape[dim]:
+        return array
+    out = np.roll(array, by, dim)
+    np.moveaxis(out, dim, 0)[0 if by == 1 else -1] = fill
+    return out.reshape(input.shape)
+
+
+def _recurrence_reference(factors: np.ndarray, input: np.ndarray, dim: int, reverse: bool = False) -> np.ndarray:
+    """By the definition, element after element."""
+    out = np.array(np.atleast_1d(input))
+    values, rates = np.moveaxis(out, dim, 0), np.moveaxis(np.atleast_1d(factors), dim, 0)
+    for place in range(len(values) - 1):
+        if reverse:
+            values[-2 - place] += rates[-1 - place] * values[-1 - place]
+        else:
+            values[place + 1] += rates[place + 1] * values[place]
+    return out.reshape(input.shape)
+
+
+def _recurrences() -> Iterator[Sample]:
+    for call in _one_dim()():
+        array, dim = call.args
+        yield sample(array, array[..., ::-1] if array.ndim else array, dim)
+        yield sample(array, array[..., ::-1] if array.ndim else array, dim, True)
+
+
+def _factors_gradient(g: Tensor, factors: Tensor, out: Tensor, dim: int, reverse: bool) -> Tensor:
+    carried = linear_recurrence(conjugated(factors), g, dim, not reverse)
+    return shift(carried, dim, 1) * conjugated(out) if reverse else carried * conjugated(shift(out, dim, 1))
+
+
+@op(
+    factors=_factors_gradient,
+    input=lambda g, factors, dim, reverse: linear_recurrence(conjugated(factors), g, dim, not reverse),
+    method=False,
+    takes="fc",
+    reference=_recurrence_reference,
+    samples=_recurrences,
+)
+def linear_recurrence(factors: Array, input: Array, dim, reverse=False):
+    """out[k] = input[k] + factors[k] * out[k-1] along `dim`; in reverse, out[k] = input[k] + factors[k+1] * out[k+1].
+
+    The two are each other's transposes. Computed by doubling, in log2(size) vectorised steps: Hillis and Steele, "Data
+    parallel algorithms", CACM 29 (1986).
+    """
+    axis = wrap_dim(dim, input.ndim)
+    rates, values = (np.moveaxis(np.atleast_1d(each), axis, 0) for each in (factors, input))
+    if reverse:
+        rates, values = np.concatenate([rates[:1], rates[:0:-1]]), values[::-1]
+    rates, values = np.array(rates), np.array(values)
+    step = 1
+    while step < len(values):
+        values[step:] += rates[step:] * values[:-step]
+        rates[step:] *= rates[:-step]
+        step *= 2
+    return np.moveaxis(values[::-1] if reverse else values, 0, axis).reshape(input.shape)
+
+
+def _product_with_overflow(a: Tensor, b: Tensor) -> Tensor:
+    """a * b of products of elements, and 0 where one is 0 and the other has overflowed, though all elements are finite.
+
+    The gradient of what has overflowed is 0 there too.
+    """
+    pairs = ((a, b), (b, a))
+    masks = [np.isinf(one._array) & (other._array == 0) for one, other in pairs]
+    if not (masks[0].any() or masks[1].any()):
+        return a * b
+    first, second = (one.masked_fill(adopt(mask), 0) for (one, _), mask in zip(pairs, masks, strict=True))
+    return first * second
+
+
+def _with_range(input: Tensor) -> Tensor:
+    """Cast float32 to float64, so that a product that fits float32 does not overflow midway."""
+    return input.double() if input.dtype is float32 else input
+
+
+def _products(x: Tensor, dim: int) -> Tensor:
+    """`cumprod`, which is 0 from the first zero on also where the products before it have overflowed."""
+    found = cumprod(x, dim)
+    if not (np.isnan(found._array).any() and np.isfinite(x._array).all()):
+        return found
+    return found.masked_fill(found.isnan(), 0)
+
+
+def _cumprod_gradient(g: Tensor, input: Tensor, dim: int) -> Tensor:
+    x = conjugated(_with_range(input))
+    before = _products(shift(x, dim, 1, 1), dim)
+    return _product_with_overflow(before, linear_recurrence(x, g, dim, True))
+
+
+def _with_zeros(samples: Any) -> Any:
+    """The samples, and calls on elements of which one or two are zero along the dimension."""
+
+    def extended() -> Iterator[Sample]:
+        yield from samples()
+        zeros = np.array([[2.0, 0.0, 3.0, -1.0], [0.0, 1.5, 0.0, 2.0], [1.0, -2.0, 0.5, 3.0]])
+        yield sample(zeros, 1)
+        yield sample(zeros.T, 0)
+
+    return extended
+
+
+@op(
+    row_major=True,
+    input=_cumprod_gradient,
+    inplace=True,
+    reference=lambda input, dim: np.cumprod(np.atleast_1d(input), axis=dim).reshape(input.shape),
+    samples=_with_zeros(_one_dim()),
+)
+def cumprod(input: Array, dim, *, dtype=None):
+    """The products of the elements up to each one along `dim`, in float64 for floating types; int64 for integers,
+    unless `dtype` says otherwise."""
+    array, result = prepared(input, dtype)
+    axis, rows = wrap_dim(dim, input.ndim), np.atleast_1d(array)
+    found = running_products(rows, axis)
+    if found is None:
+        if array.dtype.kind in "fc":
+            rows = rows.astype(np.result_type(rows, np.float64))  # which is faster than to accumulate in it
+        found = np.multiply.accumulate(rows, axis=axis)
+    return (found if found.dtype == result else converted(found, result)).reshape(input.shape)
+
+
+def _others(input: Tensor, dim: int) -> Tensor:
+    """For each element the product of all others along `dim`: of those before it and those after it."""
+    x = _with_range(input)
+    before = _products(shift(x, dim, 1, 1), dim)
+    after = _products(shift(x, dim, -1, 1).flip(dim), dim).flip(dim)
+    return _product_with_overflow(before, after)
+
+
+def _prod_gradient(g: Tensor, input: Tensor, dim: int | None) -> Tensor:
+    if dim is None:
+        return g * conjugated(_others(input.reshape(-1), 0).reshape(input._array.shape))
+    return restored(g, input._array.shape, dim) * conjugated(_others(input, dim))
+
+
+@op(
+    row_major=True,
+    input=_prod_gradient,
+    reference=lambda input, dim=None, keepdim=False: np.prod(input, axis=dim if input.ndim else None, keepdims=keepdim),
+    samples=_with_zeros(reductions(several=False)),
+)
+def prod(input: Array, dim=None, keepdim=False, *, dtype=None):
+    """The product of all elements, or along `dim`. int64 for integers, unless `dtype` says otherwise."""
+    array, result = prepared(input, dtype)
+    axis: Any = None if dim is None else wrap_dim(dim, input.ndim)
+    axis = axis if input.ndim else ()
+    return np.asarray(sums.product(array, axis, keepdim)).astype(result, copy=False)
+
+
+# Logarithms of sums
+
+
+def _log_cum_sum_exp(array: np.ndarray, axis: int) -> np.ndarray:
+    """In float64, as each sum takes over the error of the one before; for complex numbers by doubling, as in
+    `linear_recurrence`."""
+    if array.dtype.kind != "c":
+        return converted(np.logaddexp.accumulate(array, axis=axis, dtype=np.float64), array.dtype)
+    values = np.array(np.moveaxis(array, axis, 0))
+    step = 1
+    while step < len(values):
+        values[step:] = logaddexp.op.forward(values[step:], values[:-step])
+        step *= 2
+    return np.moveaxis(values, 0, axis)
+
+
+def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -> Tensor:
+    """exp(input - out) times the sum of g * exp(out - later out), whose ratios are at most 1: nothing overflows. In
+    float64, since a sum takes over the errors of all ratios before."""
+    kind, wide = g.dtype, complex128 if out.is_complex() else float64
+    g, input, out = g.to(wide), input.to(wide), out.to(wide)
+    ratios = conjugated((shift(out, dim, 1, -np.inf) - out).exp())
+    return (conjugated((input - out).exp()) * linear_recurrence(ratios, g, dim, True)).to(kind)
+
+
+@op(
+    input=_log_cum_sum_exp_gradient,
+    promote="float",
+    takes="fc",
+    reference=lambda input, dim: np.log(np.cumsum(np.exp(np.atleast_1d(input)), axis=dim)).reshape(input.shape),
+    samples=_one_dim(),
+)
+def logcumsumexp(input: Array, dim):
+    """log(cumsum(exp(input))) along `dim`, without overflow."""
+    return _log_cum_sum_exp(np.atleast_1d(input), wrap_dim(dim, input.ndim)).reshape(input.shape)
+
+
+# Extrema
+
+
+def _running(accumulate: Any, input: np.ndarray, dim: int) -> ValuesIndices:
+    """The extrema so far and the last places where they were reached; NaN stays once it has come."""
+    axis, array = wrap_dim(dim, input.ndim), np.atleast_1d(input)
+    values = accumulate(array, axis=axis)
+    reached = (array == values) | (array != array)
+    places = np.arange(array.shape[axis]).reshape(-1, *(1,) * (array.ndim - axis - 1))
+    indices = np.maximum.accumulate(np.where(reached, places, 0), axis=axis)
+    return ValuesIndices(values.reshape(input.shape), indices.reshape(input.shape))
+
+
+def _running_reference(better: Any) -> Any:
+    def reference(input: np.ndarray, dim: int) -> Any:
+        values, indices = np.array(np.atleast_1d(input)), np.zeros(np.atleast_1d(input).shape, np.int64)
+        rows, places = np.moveaxis(values, dim, 0), np.moveaxis(indices, dim, 0)
+        for place in range(1, len(rows)):
+            new = better(rows[place], rows[place - 1])
+            rows[place] = np.where(new, rows[place], rows[place - 1])
+            places[place] = np.where(new, place, places[place - 1])
+        return values.reshape(input.shape), indices.reshape(input.shape)
+
+    return reference
+
+
+def _gathered(g: Any, indices: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
+    """The gradient of elements taken along `dim`, some of them several times."""
+    return adopt(np.zeros(shape, g[0]._array.dtype)).scatter_add(dim, indices, g[0])
+
+
+@op(
+    input=lambda g, indices, input_shape, dim: _gathered(g, indices, input_shape, dim),
+    takes="bif",
+    warns=False,
+    reference=_running_reference(np.greater_equal),
+    samples=_one_dim(),
+)
+def cummax(input: Array, dim) -> ValuesIndices:
+    """The largest element up to each one along `dim`, and where it was last reached."""
+    return _running(np.maximum.accumulate, input, dim)
+
+
+@op(
+    input=lambda g, indices, input_shape, dim: _gathered(g, indices, input_shape, dim),
+    takes="bif",
+    warns=False,
+    reference=_running_reference(np.less_equal),
+    samples=_one_dim(),
+)
+def cummin(input: Array, dim) -> ValuesIndices:
+    """The smallest element up to each one along `dim`, and where it was last reached."""
+    return _running(np.minimum.accumulate, input, dim)
+
+
+@composite(
+    widen=True,
+    reference=lambda input, n=1, dim=-1: np.diff(input, n, dim),
+    samples=lambda: (
+        sample(call.args[0], n, call.args[1]) for n, call in zip((1, 2, 1, 1, 1, 1), _one_dim()(), strict=False)
+    ),
+)
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The `n`-th differences of neighbours along `dim`, with `prepend` and `append` put before and after first.
+
+    With n = 0 the input as it is."""
+    if not input._array.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional, and got a 0-dim tensor; use reshape(1)")
+    if n < 0:
+        raise RuntimeError(f"diff expects n to be at least 0, and got {n}")
+    wrap_dim(dim, input._array.ndim)
+    if n and (prepend is not None or append is not None):
+        input = cat([each for each in (prepend, input, append) if each is not None], dim)
+    for _ in range(min(n, input._array.shape[wrap_dim(dim, input._array.ndim)])):
+        size = input._array.shape[wrap_dim(dim, input._array.ndim)]
+        later, earlier = (input.narrow(dim, start, max(size - 1, 0)) for start in (min(1, size), 0))
+        input = later.logical_xor(earlier) if input._array.dtype == bool else later - earlier
+    return input

@@ -1,0 +1,359 @@
+"""Statistics beyond means and variances: quantiles, counts, covariances, areas under curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.half_types import product_precision, rounding_once, widened
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
+from ...tensor.from_data import array_from
+from ...tensor.tensor import Tensor, adopt
+from ..dims import addressable, wrap_dim
+from ..matmul.matmul import times
+
+__all__ = [
+    "bincount", "corrcoef", "cov", "cumulative_trapezoid", "histc", "nanquantile", "quantile", "trapezoid", "trapz",
+]  # fmt: skip
+
+
+# Quantiles
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _quantile_samples() -> Iterator[Sample]:
+    x = between(-2, 2, 3, 5)
+    yield sample(x, 0.3)
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, 0.75, 1)
+    yield sample(x, 0.5, 0, keepdim=True)
+    yield sample(between(-2, 2), 0.25)
+    for interpolation in _INTERPOLATIONS:
+        yield sample(x, 0.6, 1, interpolation=interpolation)
+
+
+def _quantile_reference(
+    input: np.ndarray, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: Any = "linear"
+) -> np.ndarray:
+    return np.quantile(input, q, axis=dim, keepdims=keepdim, method=interpolation)
+
+
+def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, skip_nan: bool) -> Tensor:
+    if input.dtype.category != FLOATING:
+        raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected floating tensors")
+    if how not in _INTERPOLATIONS:
+        raise RuntimeError(f"{name}(): interpolation must be one of {', '.join(_INTERPOLATIONS)}, and got {how!r}")
+    if not input.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty, and its shape is {list(input.shape)}")
+    parts = _parts_of(name, input, q)
+    x, ndim = widened(input), input.ndim
+    rows = x.reshape(-1) if dim is None or not ndim else x.movedim(wrap_dim(dim, ndim), -1)
+    found = _at_ranks(rows.sort(-1).values, parts.reshape(-1), how, skip_nan).to(input.dtype)
+    if keepdim and ndim:
+        found = found.reshape([1] * ndim + [-1]) if dim is None else found.unsqueeze(wrap_dim(dim, ndim))
+    return found.movedim(-1, 0) if parts.ndim else found.squeeze(-1)
+
+
+def _parts_of(name: str, input: Tensor, q: Any) -> Tensor:
+    """`q` in float64, in which ranks are exact; a tensor keeps its history."""
+    if isinstance(q, Tensor) and (q.dtype is not input.dtype or q.ndim > 1):
+        raise RuntimeError(
+            f"{name}() q tensor must be same dtype as the input tensor, and a number or a vector; got {q.dtype!r}"
+            f"{list(q.shape)} for an input of {input.dtype!r}"
+        )
+    parts = q.double() if isinstance(q, Tensor) else adopt(array_from(q, np.float64))
+    if not ((parts._array >= 0) & (parts._array <= 1)).all():
+        raise RuntimeError(f"{name}(): q must be in the range [0, 1], got {parts.tolist()}")
+    return parts
+
+
+def _at_ranks(rows: Tensor, parts: Tensor, how: str, skip_nan: bool) -> Tensor:
+    """Of sorted rows, whose NaN are last, those of the ranks parts * (count - 1), in a last dimension."""
+    missing = np.isnan(rows._array).sum(-1, keepdims=True)
+    last = rows.shape[-1] - 1
+    if skip_nan:
+        ranks = parts * adopt(np.maximum(last - missing, 0.0))
+    else:
+        ranks = (parts * last).where(adopt(missing == 0), last)
+    if how != "linear" and how != "midpoint":
+        return rows.gather(-1, {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}[how]().long())
+    below = ranks.detach().floor()
+    weights = 0.5 if how == "midpoint" else (ranks - below).to(rows.dtype)
+    lower, upper = (rows.gather(-1, each.long()) for each in (below, ranks.detach().ceil()))
+    return lower.lerp(upper, weights)
+
+
+@composite(takes="f", reference=_quantile_reference, samples=_quantile_samples)
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The values below which lie the parts q (a number, or a vector, which makes the first dimension) of all elements,
+    or of those along `dim`; NaN where there is one.
+
+    Between two elements: "linear", "lower", "higher", "midpoint", "nearest". Raises RuntimeError for q outside [0, 1],
+    of another dtype, and for no elements.
+    """
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, skip_nan=False)
+
+
+def _nan_samples() -> Iterator[Sample]:
+    yield from _quantile_samples()
+    yield sample(np.where(between(-2, 2, 3, 5) > 1, np.nan, between(-2, 2, 3, 5)), 0.6, 1)
+
+
+def _nan_reference(
+    input: np.ndarray, q: float, dim: int | None = None, keepdim: bool = False, *, interpolation: Any = "linear"
+) -> np.ndarray:
+    return np.nanquantile(input, q, axis=dim, keepdims=keepdim, method=interpolation)
+
+
+@composite(takes="f", reference=_nan_reference, samples=_nan_samples)
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """`quantile` of the elements that are not NaN, and NaN of none."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, skip_nan=True)
+
+
+# Counts
+
+
+def _count_samples() -> Iterator[Sample]:
+    yield sample(np.array([3, 1, 1, 0, 5]))
+    yield sample(np.array([3, 1, 1, 0, 5]), None, 9)
+    yield sample(np.zeros(0, np.int64), None, 2)
+
+
+@op(
+    takes="bif",
+    widen=False,
+    warns=False,
+    reference=lambda input, weights=None, minlength=0: np.bincount(input, weights, minlength),
+    samples=_count_samples,
+)
+def bincount(input: Array, weights: Array | None = None, minlength: int = 0):
+    """How often each number from 0 on, and up to the largest or to `minlength` - 1, is among these, int64; or the sum
+    of its weights, in their dtype, or float64 of integers.
+
+    input: a vector of integers from 0. Raises RuntimeError for others and for weights of another shape.
+    """
+    if input.ndim != 1 or input.dtype.kind not in "iu" or (input.size and input.min() < 0):
+        raise RuntimeError(
+            f"bincount only supports 1-d non-negative integral inputs, and got {input.dtype}{list(input.shape)}"
+            + (f" with {input.min()}" if input.size and input.dtype.kind in "if" else "")
+        )
+    if minlength < 0:
+        raise RuntimeError(f"minlength should be >= 0, and got {minlength}")
+    addressable((max(minlength, int(input.max()) + 1 if input.size else 0),))
+    if weights is None:
+        return np.bincount(input, None, minlength)
+    if weights.shape != input.shape:
+        raise RuntimeError(
+            f"bincount: weights should have the shape {list(input.shape)} of the input, not {list(weights.shape)}"
+        )
+    return np.bincount(input, weights, minlength).astype(np.float32 if weights.dtype == np.float32 else np.float64)
+
+
+def _histogram_reference(input: np.ndarray, bins: int = 100, min: float = 0, max: float = 0) -> np.ndarray:
+    if min == max:
+        min, max = (input.min(), input.max()) if input.size else (0, 0)
+    if min == max:
+        min, max = min - 1, max + 1
+    return np.histogram(input, bins, (min, max))[0].astype(np.float64)
+
+
+@op(
+    takes="f",
+    warns=False,
+    reference=_histogram_reference,
+    samples=lambda: iter(
+        [
+            sample(between(-2, 2, 3, 7), 4, -2, 2),
+            sample(between(-2, 2, 4, 6)[::2, ::-2].T, 5, -1, 1.5),
+            sample(between(-2, 2), 3),
+            sample(between(-2, 2, 0, 3), 2),
+        ]
+    ),
+)
+def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
+    """How many elements lie in each of `bins` equal parts of [min, max], in the input's dtype; where both are equal, of
+    the range of the elements. What lies outside, and NaN, counts nowhere."""
+    if bins <= 0:
+        raise RuntimeError(f"histc: bins must be > 0, and got {bins}")
+    low, high = float(min), float(max)
+    if low == high and input.size:
+        low, high = float(input.min()), float(input.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"histc: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"histc: max must be larger than min, and got [{low}, {high}]")
+    inside = input[(input >= low) & (input <= high)]
+    places = ((inside - input.dtype.type(low)) * (bins / (high - low))).astype(np.int64)
+    return np.bincount(np.minimum(places, bins - 1), None, bins).astype(input.dtype)
+
+
+# Covariances
+
+
+def _covariance_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 3, 5))
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T)
+    yield sample(between(-2, 2, 6))
+    yield sample(between(-2, 2, 3, 5), correction=0)
+    yield sample(between(-2, 2, 3, 5), fweights=np.array([1, 2, 0, 1, 3]))
+    yield sample(between(-2, 2), correction=0)
+    yield sample(between(-2, 2, 0, 3), correction=0)
+
+
+def _covariance_reference(
+    input: np.ndarray, *, correction: int = 1, fweights: Any = None, aweights: Any = None
+) -> np.ndarray:
+    if not input.size:
+        return np.zeros((0, 0), input.dtype)
+    return np.cov(input, ddof=correction, fweights=fweights, aweights=aweights)
+
+
+@composite(takes="ifc", product="matmul", reference=_covariance_reference, samples=_covariance_samples)
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariances of variables, the rows of a matrix whose columns are observations; of a vector its variance.
+
+    `correction` is subtracted from the number of observations; `fweights` say how often each one was made, `aweights`
+    how much it weighs. Raises RuntimeError for more than two dimensions and weights that do not fit.
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got {input.ndim}")
+    return _covariances(input, correction, fweights, aweights, product_precision(input))
+
+
+@rounding_once
+def _covariances(
+    input: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor | None, precision: str | None
+) -> Tensor:
+    if input._array.dtype.kind == "b":
+        raise RuntimeError(f"cov() is not implemented for {input.dtype!r}; expected integer, floating, complex tensors")
+    input = input.to(get_default_dtype()) if input.dtype.category < FLOATING else input
+    rows = input.reshape(1, -1) if input.ndim < 2 else input
+    dtype = rows.dtype.to_real()
+    if aweights is not None:
+        dtype = promote_types(dtype, aweights.dtype)
+    weights = _of_observations(rows.shape[1], fweights, aweights).to(dtype)
+    total = weights.sum()
+    share = 1 if aweights is None else (weights * aweights.to(dtype)).sum() / total
+    apart = rows - (rows * weights).sum(1, keepdim=True) / total
+    products = times(apart * weights, apart.mH if apart.is_complex() else apart.mT, precision)
+    return (products / (total - correction * share).clamp(0)).reshape(() if len(rows) == 1 else products.shape)
+
+
+def _of_observations(count: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor:
+    """What each observation weighs."""
+    weights = adopt(np.ones(count))
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None:
+            category = INTEGER if name == "fweights" else FLOATING
+            if given.shape != (count,) or given.dtype.category != category or (given < 0).any():
+                kind = "integers" if category == INTEGER else "floating numbers"
+                raise RuntimeError(
+                    f"cov(): {name} must be {count} non-negative {kind}, got {given.dtype!r}{list(given.shape)}"
+                )
+            weights = weights * given
+    return weights
+
+
+def _correlation_samples() -> Iterator[Sample]:
+    yield from (each for each in _covariance_samples() if not each.kwargs)
+    yield sample(between(-2, 2))
+    yield sample(between(-2, 2, 0, 3))
+
+
+def _correlation_reference(input: np.ndarray) -> np.ndarray:
+    if input.ndim and input.size:
+        return np.corrcoef(input)
+    return np.zeros((0, 0), input.dtype) if input.ndim else np.array(np.nan, input.dtype)
+
+
+@composite(takes="ifc", product="matmul", reference=_correlation_reference, samples=_correlation_samples)
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of variables, the rows of a matrix whose columns are observations; of a vector 1."""
+    if input.ndim > 2:
+        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got {input.ndim}")
+    return _correlations(input, product_precision(input))
+
+
+@rounding_once
+def _correlations(input: Tensor, precision: str | None) -> Tensor:
+    c = _covariances(input, 1, None, None, precision)
+    if not c.ndim:
+        return c / c
+    deviations = (c.diagonal().real if c.is_complex() else c.diagonal()).sqrt()
+    return c / deviations.unsqueeze(1) / deviations
+
+
+# Areas
+
+
+def _area_samples() -> Iterator[Sample]:
+    y = between(-2, 2, 3, 5)
+    yield sample(y)
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, dx=0.5, dim=0)
+    yield sample(y, np.sort(between(0, 3, 5, seed=1)))
+    yield sample(y, np.sort(between(0, 3, 3, 5, seed=1), 0), dim=0)
+    yield sample(between(-2, 2, 0, 3))
+    yield sample(between(-2, 2, 3, 1))
+
+
+def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, Any, int]:
+    """The sums of neighbours along a dimension, how far these lie apart, and the dimension."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}(): expected x or dx, and got both")
+    if any(each is not None and each.dtype is bool_ for each in (y, x)):
+        raise RuntimeError(f"{name}() is not implemented for mt.bool; expected integer, floating, complex tensors")
+    if not y.ndim:
+        raise IndexError(f"{name}(): expected y of at least one dimension, and got a 0-dim tensor; use reshape(1)")
+    dim = wrap_dim(dim, y.ndim)
+    size = max(y.shape[dim] - 1, 0)
+    sums = y.narrow(dim, min(1, y.shape[dim]), size) + y.narrow(dim, 0, size)
+    if x is None:
+        return sums, 1.0 if dx is None else dx, dim
+    if x.ndim == 1:
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(
+                f"{name}(): There must be one `x` value for each sample point, {y.shape[dim]}, and got {x.shape[0]}"
+            )
+        return sums, x.diff().reshape([-1 if axis == dim else 1 for axis in range(y.ndim)]), dim
+    return sums, x.diff(dim=wrap_dim(dim - y.ndim, x.ndim)), dim
+
+
+def _area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> np.ndarray:
+    return np.trapezoid(y, x, dx, dim)
+
+
+@composite(widen=True, takes="ifc", method=False, reference=_area_reference, samples=_area_samples)
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """The area under the points y along `dim`, joined by lines: at places x, or `dx` apart, by default 1."""
+    sums, widths, dim = _widths("trapezoid", y, x, dx, dim)
+    return (sums * widths).sum(dim) / 2
+
+
+trapz = trapezoid
+
+
+def _running_area_reference(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> np.ndarray:
+    y = np.moveaxis(y, dim, -1)
+    x = np.arange(y.shape[-1]) * dx if x is None else np.asarray(x) if np.ndim(x) == 1 else np.moveaxis(x, dim, -1)
+    return np.moveaxis(np.cumsum((y[..., 1:] + y[..., :-1]) * np.diff(x) / 2, -1), -1, dim)
+
+
+@composite(widen=True, takes="ifc", method=False, reference=_running_area_reference, samples=_area_samples)
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """The area up to each point but the first (`trapezoid`)."""
+    sums, widths, dim = _widths("cumulative_trapezoid", y, x, dx, dim)
+    return (sums * widths).cumsum(dim) / 2

@@ -1,0 +1,328 @@
+"""Variances and standard deviations, norms, and logsumexp, over some or all dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, gapped, sample
+from ...kernels import sums
+from ...kernels.elementwise.arrays import is_half
+from ...kernels.rows import log_sum_exp
+from ...tensor.casting import converted
+from ...tensor.dtypes import FLOATING, dtype_of, to_dtype
+from ...tensor.tensor import Tensor
+from ..gradients import axes_of, conjugated, restored, zero
+from .reduce import counted, mean, reductions
+
+__all__ = ["logsumexp", "std", "std_mean", "var", "var_mean"]
+
+
+# Variances
+
+
+def _variance_gradient(g: Tensor, input: Tensor, dim: Any, correction: float) -> Tensor:
+    shape = input._array.shape
+    freedom = counted(shape, axes_of(dim, len(shape))) - correction
+    scale = 2 / freedom if freedom > 0 else math.nan
+    return restored(g, shape, dim) * scale * (input - mean(input, dim, True))
+
+
+def _deviation_gradient(g: Tensor, input: Tensor, out: Tensor, dim: Any, correction: float) -> Tensor:
+    """That of the root of the variance, and 0 where all elements are equal."""
+    spread = out != 0
+    return _variance_gradient((g / (out * 2).where(spread, 1)).where(spread, 0), input, dim, correction)
+
+
+def _variance(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> np.ndarray:
+    """In two passes, first the mean, then the squared distances from it; in float64."""
+    axes = axes_of(dim, input.ndim)
+    mean = np.asarray(sums.sum(input, axes, True, mean=True, wide=True))
+    squares = sums.sum_of_squares(input, axes, keepdim, about=mean, wide=True)
+    return squares / max(counted(input.shape, axes) - correction, 0)
+
+
+def _corrections() -> Iterator[Sample]:
+    for call in reductions(of_nothing=False)():
+        dim = call.kwargs.get("dim", (*call.args[1:], None)[0])
+        yield sample(call.args[0], dim, 1 if call.args[0].ndim else 0, len(call.args) > 2)
+    yield sample(between(-2, 2.3, 3, 4), 0, 0, False)
+    yield sample(between(-2, 2.3, 3, 4), None, 0.5, True)
+
+
+def _variance_reference(input: np.ndarray, dim: Any, correction: float, keepdim: bool) -> Any:
+    return np.var(input, axis=None if dim == () or not input.ndim else dim, ddof=correction, keepdims=keepdim)
+
+
+@op(
+    row_major=True,
+    input=_variance_gradient,
+    method=False,
+    takes="fc",
+    reference=_variance_reference,
+    samples=_corrections,
+)
+def variance(input: Array, dim, correction, keepdim):
+    """The sum of squared distances from the mean, over the number of elements less `correction`."""
+    return _round_to_real(_variance(input, dim, correction, keepdim), input)
+
+
+@op(
+    row_major=True,
+    input=_deviation_gradient,
+    method=False,
+    takes="fc",
+    reference=lambda *args: np.sqrt(_variance_reference(*args)),
+    samples=_corrections,
+)
+def standard_deviation(input: Array, dim, correction, keepdim):
+    """The root of `variance`, which may leave the range of the type."""
+    return _round_to_real(np.sqrt(_variance(input, dim, correction, keepdim)), input)
+
+
+def _resolved(dim: Any, unbiased: bool | None, correction: float | None) -> tuple[Any, float]:
+    """`dim` and the correction from torch's forms: var(dim, correction=1), var(dim, unbiased) and var(unbiased)."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is None:
+        return dim, 1 if correction is None else correction
+    if not isinstance(unbiased, (bool, np.bool_)):
+        raise TypeError(f"unbiased is True or False, and got {unbiased!r}; several dimensions are given as a tuple")
+    if correction is not None:
+        raise TypeError(f"got both unbiased={unbiased} and correction={correction}; pass correction alone")
+    return dim, int(unbiased)
+
+
+def _public_samples() -> Iterator[Sample]:
+    for call in reductions(keepdim=False, of_nothing=False)():
+        if call.args[1:] != ((),):  # torch's gradient of that is infinite
+            yield sample(*call.args, correction=1 if call.args[0].ndim else 0)
+    yield sample(between(-2, 2.3, 3, 4), False)
+    yield sample(between(-2, 2.3, 3, 4), 0, False, True)
+    yield sample(between(-2, 2.3, 3, 4), dim=(0, 1), correction=2, keepdim=True)
+
+
+def _public_reference(
+    input: np.ndarray, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float = 1
+) -> Any:
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    return _variance_reference(input, dim, correction if unbiased is None else unbiased, keepdim)
+
+
+@composite(takes="fc", reference=_public_reference, samples=_public_samples)
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The variance over `dim`, an int or several; over all dimensions by default; real for complex numbers.
+
+    The sum of squared distances from the mean is divided by the number of elements less `correction`, which is 1, or 0
+    for `unbiased=False`. NaN or inf where that leaves nothing. Raises RuntimeError for integers.
+    """
+    return variance(input, *_resolved(dim, unbiased, correction), keepdim)
+
+
+@composite(
+    takes="fc", reference=lambda *args, **named: np.sqrt(_public_reference(*args, **named)), samples=_public_samples
+)
+def std(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The root of `var`, which has the arguments. Its gradient is 0 where all elements are equal."""
+    return standard_deviation(input, *_resolved(dim, unbiased, correction), keepdim)
+
+
+def _with_mean(reference: Any) -> Any:
+    def both(
+        input: np.ndarray, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: float = 1
+    ) -> Any:
+        axis = None if dim is None or dim == () or isinstance(dim, bool) or not input.ndim else dim
+        found = _public_reference(input, dim, unbiased, keepdim, correction=correction)
+        return reference(found), np.mean(input, axis=axis, keepdims=keepdim)
+
+    return both
+
+
+@composite(widen=True, takes="fc", method=False, reference=_with_mean(np.positive), samples=_public_samples)
+def var_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`var` and `mean`."""
+    dim, correction = _resolved(dim, unbiased, correction)
+    return variance(input, dim, correction, keepdim), mean(input, dim, keepdim)
+
+
+@composite(widen=True, takes="fc", method=False, reference=_with_mean(np.sqrt), samples=_public_samples)
+def std_mean(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`std` and `mean`."""
+    dim, correction = _resolved(dim, unbiased, correction)
+    return standard_deviation(input, dim, correction, keepdim), mean(input, dim, keepdim)
+
+
+# The logarithm of a sum of exponentials
+
+
+def _log_sum_exp(input: np.ndarray, axes: Any, keepdim: bool) -> np.ndarray:
+    """With the largest term taken out, so that no exponential overflows and the largest is 1."""
+    found = None if axes is None or input.dtype.kind == "c" else log_sum_exp(input, axes)
+    if found is not None:
+        return found if keepdim else np.squeeze(found, axis=axes)
+    peak = np.maximum.reduce(input.real, axis=axes, keepdims=True, initial=-np.inf)
+    peak = np.where(np.isfinite(peak), peak, 0).astype(peak.dtype)
+    out = np.log(sums.sum(np.exp(input - peak), axes, True)) + peak
+    return out if keepdim else np.squeeze(out, axis=axes)
+
+
+def _terms() -> Iterator[Sample]:
+    for call in reductions()():
+        if call.kwargs or call.args[1:] not in ((), ((),)):
+            yield call
+
+
+@op(
+    row_major=True,
+    input=lambda g, input, out, dim: (
+        restored(g, input._array.shape, dim) * conjugated((input - restored(out, input._array.shape, dim)).exp())
+    ),
+    promote="float",
+    reference=lambda input, dim, keepdim=False: np.log(
+        np.sum(np.exp(input), axis=(None if dim == () else dim) if input.ndim else (), keepdims=keepdim)
+    ),
+    samples=_terms,
+)
+def logsumexp(input: Array, dim, keepdim=False):
+    """log(sum(exp(input))) over `dim`, an int or several, without overflow; -inf for nothing."""
+    return _log_sum_exp(input, axes_of(dim, input.ndim), keepdim)
+
+
+# Norms
+
+
+def _order(p: Any) -> float:
+    if p is None or p == "fro":
+        return 2.0
+    if isinstance(p, str):
+        raise RuntimeError(
+            f"norm() takes a number, inf, -inf or 'fro' for p, and got {p!r}; norms of matrices are in linalg"
+        )
+    return float(p)
+
+
+def _norm_gradient(g: Tensor, input: Tensor, out: Tensor, p: Any, dim: Any) -> Tensor:
+    """g * sgn(input) * (|input| / out)^(p - 1), written so that zeros give 0 and ties share."""
+    order, shape = _order(p), input._array.shape
+    kind = dtype_of(out._array)
+    input = input.to(kind.to_complex() if input.is_complex() else kind)  # in which it was computed
+    g, out = restored(g, shape, dim), restored(out, shape, dim)
+    if order == 0:
+        return zero(g.expand(shape))
+    if order == 1:
+        return g * input.sgn()
+    length = out.where(out != 0, 1)
+    if order == 2:
+        return g * (input / length)
+    if math.isinf(order):
+        ties = input.abs() == out
+        return g * input.sgn() * ties / ties.sum(dim, True)
+    ratio = (input.abs() / length).where(input != 0, 1)
+    found = g * input.sgn() * ratio ** (order - 1)
+    return found if order > 0 else found.masked_fill(out == 0, 0)  # beside a 0, with which no other counts
+
+
+def _norm_samples() -> Iterator[Sample]:
+    for call in reductions()():
+        yield sample(call.args[0], "fro", *call.args[1:], **call.kwargs)
+    for p in (1, 2, 3, 0.5, -1, math.inf, -math.inf, 0):
+        yield sample(between(-2, 2.3, 3, 4), p, 1)
+        yield sample(gapped(), p, None, True)
+
+
+def _norm_reference(
+    input: np.ndarray, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    size, order = np.abs(input), 2 if p == "fro" else p
+    named: dict[str, Any] = {
+        "axis": None if dim is None or dim == () else dim if input.ndim else (),
+        "keepdims": keepdim,
+    }
+    if order == 0:
+        return np.sum(size != 0, dtype=size.dtype, **named)
+    if math.isinf(order):
+        return (np.max if order > 0 else np.min)(size, **named)
+    return np.sum(size**order, **named) ** (1 / order)
+
+
+@op(
+    called="norm",
+    method=False,
+    row_major=True,
+    input=_norm_gradient,
+    takes="fc",
+    reference=_norm_reference,
+    samples=_norm_samples,
+)
+def norm_of_elements(input: Array, p="fro", dim=None, keepdim=False, *, dtype=None):
+    """`norm` of vectors."""
+    order, axes = _order(p), axes_of(dim, input.ndim)
+    if input.dtype.kind == "c" and dtype is not None and not to_dtype(dtype).is_complex:
+        raise RuntimeError(f"norm(): dtype should be complex for complex inputs, and got {dtype!r}; use mt.complex128")
+    if dtype is not None and to_dtype(dtype).category < FLOATING:
+        raise RuntimeError(f"norm(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
+    count = counted(input.shape, axes)
+    if not count and (order < 0 or math.isinf(order)):
+        raise RuntimeError(
+            f"norm() with p={p} has no value where nothing lies along {dim=} of {list(input.shape)}; use another p"
+        )
+    if dtype is None:
+        return _norm_along(input, order, axes, keepdim, count)
+    input = converted(input, to_dtype(dtype).dtype)
+    wide = converted(input, np.dtype(np.float32)) if is_half(input.dtype) else input
+    found = _norm_along(wide, order, axes, keepdim, count)
+    return converted(np.asarray(found), to_dtype(dtype).to_real().dtype)
+
+
+def _norm_along(input: np.ndarray, order: float, axes: Any, keepdim: Any, count: int) -> Any:
+    """In float64 where numbers are summed, so that squares and powers of them do not leave the range of the type."""
+    if order == 2 and count != 1:
+        return _round_to_real(np.sqrt(sums.sum_of_squares(input, axes, keepdim, wide=True)), input)
+    if order == 1 and input.dtype.kind == "f":
+        return sums.sum_of_magnitudes(input, axes, keepdim)
+    size = np.abs(input)
+    if order == 0:
+        return np.add.reduce(size != 0, axis=axes, keepdims=keepdim, dtype=size.dtype)
+    if order == 1 or count == 1:
+        return sums.sum(size, axes, keepdim)
+    if math.isinf(order):
+        return (np.maximum if order > 0 else np.minimum).reduce(size, axis=axes, keepdims=keepdim)
+    return _round_to_real(sums.sum(size**order, axes, keepdim, wide=True) ** (1 / order), input)
+
+
+def _round_to_real(found: Any, input: np.ndarray) -> np.ndarray:
+    """A float64 number for the real type of an input."""
+    return converted(np.asarray(found), input.real.dtype)

@@ -1,0 +1,209 @@
+"""Tensors brought to a common shape: broadcast, at least so many dimensions, grids of coordinates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.call_errors import argument_errors
+from ...dispatch.op import composite
+from ...dispatch.samples import between, gapped, sample, shaped
+from ...kernels.shapes import broadcast_shapes as shape_of_all
+from ...tensor.size import Size
+from ...tensor.tensor import Tensor, adopt, is_foreign, not_a_tensor
+from ..dims import addressable, shape_of
+from .shape import expand, reshape, unsqueeze
+from .transpose import transpose
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "combinations",
+    "meshgrid",
+]
+
+
+def tensors_of(name: str, tensors: Any) -> list[Tensor]:
+    """The tensors of a sequence; raises TypeError for anything else, as nobody has looked at what users gave."""
+    if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
+        raise TypeError(f"{name}(): argument 'tensors' must be a sequence of Tensors, not {type(tensors).__name__}")
+    for position, each in enumerate(tensors):
+        if not isinstance(each, Tensor):
+            if is_foreign(each):
+                raise not_a_tensor(name, "tensors", each, "a sequence of Tensors")
+            raise TypeError(f"{name}(): expected Tensor as element {position} of 'tensors', but got {each!r}")
+    return list(tensors)
+
+
+def _several(name: str, tensors: tuple[Any, ...]) -> list[Tensor]:
+    """Several tensors, or those of the one sequence that was given."""
+    return tensors_of(name, tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
+
+
+def _at_least(atleast: Any, tensors: tuple[Any, ...]) -> Any:
+    return tuple(map(atleast, _several(atleast.__name__, tensors)))
+
+
+_any_shape = shaped(((),), ((3,),), ((2, 3),), (gapped(),), ((2, 0, 3),))
+
+
+@composite(method=False, reference=np.atleast_1d, samples=_any_shape)
+def atleast_1d(*tensors: Any) -> Any:
+    """A view with one dimension for a 0-dim tensor, else the tensor; a tuple for several tensors."""
+    if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
+        return _at_least(atleast_1d, tensors)
+    return tensors[0] if tensors[0]._array.ndim else reshape(tensors[0], (1,))
+
+
+@composite(method=False, reference=np.atleast_2d, samples=_any_shape)
+def atleast_2d(*tensors: Any) -> Any:
+    """A view with at least two dimensions, new ones first; a tuple for several tensors."""
+    if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
+        return _at_least(atleast_2d, tensors)
+    return tensors[0] if tensors[0]._array.ndim > 1 else reshape(tensors[0], (1, tensors[0]._array.size))
+
+
+@composite(method=False, reference=np.atleast_3d, samples=_any_shape)
+def atleast_3d(*tensors: Any) -> Any:
+    """A view with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1); a tuple for several
+    tensors.
+    """
+    if len(tensors) != 1 or not isinstance(tensors[0], Tensor):
+        return _at_least(atleast_3d, tensors)
+    flat = atleast_2d(tensors[0])
+    return flat if flat._array.ndim > 2 else unsqueeze(flat, 2)
+
+
+@argument_errors
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape to which tensors of these shapes broadcast. Raises RuntimeError when they do not."""
+    tuples = [shape_of(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in shapes]
+    try:
+        return Size(shape_of_all(*tuples))
+    except ValueError:
+        raise RuntimeError(
+            f"shapes {[list(each) for each in tuples]} do not broadcast: aligned at the last dimension, sizes must "
+            "be equal or 1"
+        ) from None
+
+
+def _broadcast_reference(*tensors: np.ndarray) -> tuple[np.ndarray, ...]:
+    shape = shape_of_all(*(each.shape for each in tensors))
+    return tuple(each + np.zeros(shape) for each in tensors)
+
+
+def _broadcast_samples() -> Any:
+    yield sample(between(-2, 2, 3, 1), between(-2, 2, 4))
+    yield sample(gapped(), between(-2, 2), between(-2, 2, 2))
+    yield sample(between(-2, 2, 0, 1), between(-2, 2, 3))
+
+
+@composite(method=False, reference=_broadcast_reference, samples=_broadcast_samples)
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Views of the tensors, expanded to their common shape."""
+    several = _several("broadcast_tensors", tensors)
+    shape = broadcast_shapes(*(each._array.shape for each in several))
+    return tuple(expand(each, shape) for each in several)
+
+
+def _meshgrid_samples() -> Any:
+    a, b = between(-2, 2, 3), between(-2, 2, 4, seed=1)
+    yield sample(a, b, indexing="ij")
+    yield sample(a, b, between(-2, 2), indexing="xy")
+    yield sample(a, b[::2], between(-2, 2, 0), indexing="ij")
+
+
+@composite(
+    method=False,
+    reference=lambda *tensors, indexing="ij": tuple(np.meshgrid(*tensors, indexing=indexing)),
+    samples=_meshgrid_samples,
+)
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Views that hold the coordinates of a grid, from vectors of coordinates along its axes; "xy" exchanges the first
+    two axes.
+    """
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}')
+    vectors = [atleast_1d(each) for each in _several("meshgrid", tensors)]
+    if any(each._array.ndim != 1 for each in vectors):
+        raise RuntimeError(
+            f"meshgrid expects vectors or scalars, and got shapes {[list(each.shape) for each in vectors]}"
+        )
+    sizes = tuple(each._array.size for each in vectors)
+    columns = (reshape(each, (each._array.size, *(1,) * (len(sizes) - axis - 1))) for axis, each in enumerate(vectors))
+    grids = tuple(expand(each, sizes) for each in columns)
+    return tuple(transpose(each, 0, 1) for each in grids) if indexing == "xy" and len(grids) > 1 else grids
+
+
+def _vectors() -> Any:
+    yield sample(between(-2, 2, 3), between(-2, 2, 2, seed=1))
+    yield sample(between(-2, 2, 6)[::2], between(-2, 2, 2, seed=1), between(-2, 2, 2, seed=2))
+    yield sample(between(-2, 2, 3))
+    yield sample(between(-2, 2, 3), between(-2, 2, 0))
+
+
+def _product_reference(*tensors: np.ndarray) -> np.ndarray:
+    if len(tensors) == 1:
+        return tensors[0]
+    rows = list(itertools.product(*tensors))
+    return np.array(rows, np.result_type(*tensors)).reshape(len(rows), len(tensors))
+
+
+@composite(method=False, reference=_product_reference, samples=_vectors)
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """All combinations of one element of each vector, one in a row, the last one changing fastest."""
+    if any(each._array.ndim != 1 for each in tensors_of("cartesian_prod", tensors)):
+        raise RuntimeError(f"cartesian_prod expects vectors, and got shapes {[list(each.shape) for each in tensors]}")
+    if len(tensors) == 1:
+        return tensors[0]
+    from .join import stack
+
+    return stack([reshape(each, (each._array.size,)) for each in meshgrid(*tensors)], 1)
+
+
+def _combination_samples() -> Any:
+    for array in (between(-2, 2, 4), gapped()[0]):
+        yield sample(array)
+        yield sample(array, 3)
+        yield sample(array, 2, True)
+    yield sample(between(-2, 2, 3), 0)
+    yield sample(between(-2, 2, 0))
+
+
+def _combination_reference(input: np.ndarray, r: int = 2, with_replacement: bool = False) -> np.ndarray:
+    chosen = [*(itertools.combinations_with_replacement if with_replacement else itertools.combinations)(input, r)]
+    return np.array(chosen, input.dtype).reshape(len(chosen) if r else 0, *(r,) * (r > 0))
+
+
+@composite(method=False, reference=_combination_reference, samples=_combination_samples)
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of `r` elements of a vector, in their order, one in a row; with replacement an element may be chosen
+    again.
+
+    Raises RuntimeError for other than vectors, for a negative r and for more rows than memory has addresses.
+    """
+    shape = input._array.shape
+    if len(shape) != 1:
+        raise RuntimeError(f"combinations(): expected a vector, got shape {list(shape)}")
+    r = int(as_int(r))
+    if r < 0:
+        raise RuntimeError(f"combinations(): r must not be negative, got {r}")
+    if r == 0:
+        return adopt(np.empty(0, input._array.dtype))
+    candidates = shape[0] + r - 1 if with_replacement else shape[0]
+    few = min(r, candidates - r) < 64  # otherwise there are more than memory can hold
+    count = math.comb(candidates, r) if few else 2**63
+    addressable((count, r))
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = itertools.chain.from_iterable(choose(range(shape[0]), r))
+    from ..indexing.index import read
+
+    return read(input, (np.fromiter(places, np.int64, count * r).reshape(count, r),))

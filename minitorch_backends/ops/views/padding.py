@@ -1,0 +1,232 @@
+"""Values around a tensor: constants, or its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.casting import fitted_number
+from ...tensor.dtypes import dtype_of
+from ...tensor.tensor import Tensor, adopt
+from ..dims import addressable
+from .slices import narrow
+
+__all__ = ["constant_pad", "mirrored_pad", "pad", "pairs_of"]
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+def _inside(shape: Sequence[int], pairs: Pairs) -> Any:
+    """Where the values of an array of this shape lie once pairs (before, after) stand around its dimensions."""
+    return tuple(slice(before, before + size) for (before, _), size in zip(pairs, shape, strict=True))
+
+
+def _without(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs) -> Tensor:
+    for dim, ((before, after), size) in enumerate(zip(pairs, input_shape, strict=True)):
+        if before or after:
+            g = narrow(g, dim, before, size)
+    return g
+
+
+def _constant_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 2, 3), ((0, 0), (1, 2)), 0.5)
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, ((1, 0), (0, 3)))
+    yield sample(between(-2, 2), ())
+    yield sample(between(-2, 2, 0, 3), ((2, 0), (0, 1)), 1.0)
+
+
+def _constant_reference(input: Any, pairs: Pairs, value: float = 0.0) -> np.ndarray:
+    return np.pad(input, pairs, constant_values=value) if input.ndim else np.array(input)
+
+
+@op(
+    row_major=True,
+    method=False,
+    widen=False,
+    warns=False,
+    input=_without,
+    reference=_constant_reference,
+    samples=_constant_samples,
+)
+def constant_pad(input: Array, pairs: Pairs, value: complex = 0.0):
+    """`input` with `value` before and after it, as many as the pairs say, one for each dimension."""
+    out = _wider(input, pairs)
+    out[...] = fitted_number(np.asarray(value), dtype_of(input)) if value else value
+    out[_inside(input.shape, pairs)] = input
+    return out
+
+
+def _wider(input: Array, pairs: Pairs) -> np.ndarray:
+    """Memory for an array with so many values more around it, laid out as it is."""
+    shape = tuple(before + size + after for (before, after), size in zip(pairs, input.shape, strict=True))
+    addressable(shape)
+    order = sorted(range(input.ndim), key=lambda dim: -abs(input.strides[dim]))
+    return np.empty([shape[dim] for dim in order], input.dtype).transpose(np.argsort(order))
+
+
+def pairs_of(padding: Sequence[int], ndim: int) -> Pairs:
+    """torch's list (last dimension first) as a pair for each dimension of a tensor."""
+    pairs = [(before, after) for before, after in zip(padding[::2], padding[1::2], strict=True)]
+    return (*((0, 0),) * (ndim - len(pairs)), *reversed(pairs))
+
+
+_MODES = ("reflect", "replicate", "circular")
+
+
+def _indices(size: int, before: int, after: int, mode: str) -> np.ndarray:
+    places = np.arange(-before, size + after)
+    if mode == "replicate":
+        return places.clip(0, size - 1)
+    if mode == "circular":
+        return places % size
+    return size - 1 - np.abs(size - 1 - np.abs(places))
+
+
+def _folded(g: Tensor, input_shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
+    for dim, ((before, after), size) in reversed(list(enumerate(zip(pairs, input_shape, strict=True)))):
+        if before or after:
+            shape = *g._array.shape[:dim], size, *g._array.shape[dim + 1 :]
+            zeros = adopt(np.zeros(shape, g._array.dtype))
+            g = zeros.index_add(dim, adopt(_indices(size, before, after, mode)), g)
+    return g
+
+
+def _mirrored_samples() -> Iterator[Sample]:
+    for mode in _MODES:
+        yield sample(between(-2, 2, 3, 4), ((2, 1), (0, 3)), mode)
+        yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, ((0, 2), (1, 0)), mode)
+        yield sample(between(-2, 2, 0, 3), ((0, 0), (1, 1)), mode)
+
+
+def _refuse_too_many(shape: tuple[int, ...], pairs: Pairs, mode: str) -> None:
+    for dim, ((before, after), size) in enumerate(zip(pairs, shape, strict=True)):
+        if before or after:
+            most = {"reflect": size - 1, "circular": size, "replicate": max(before, after)}[mode]
+            if max(before, after) > most or size == 0:
+                raise RuntimeError(
+                    f"pad: mode {mode!r} takes at most {most if size else 0} values on each side of dimension {dim} of "
+                    f"{list(shape)}, and got {(before, after)}"
+                )
+
+
+_NUMPY_MODES: dict[str, Any] = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@op(
+    row_major=True,
+    method=False,
+    widen=False,
+    widen_rules=True,
+    warns=False,
+    input=_folded,
+    reference=lambda input, pairs, mode: np.pad(input, pairs, mode=_NUMPY_MODES[mode]),
+    samples=_mirrored_samples,
+)
+def mirrored_pad(input: Array, pairs: Pairs, mode: str):
+    """`input` with its own values before and after it, as many as the pairs say, one for each dimension.
+
+    Raises RuntimeError where it has not so many.
+    """
+    _refuse_too_many(input.shape, pairs, mode)
+    out, inside = _wider(input, pairs), _inside(input.shape, pairs)
+    out[inside] = input
+    for dim, ((before, after), size) in enumerate(zip(pairs, input.shape, strict=True)):
+        if before or after:
+            made, end = out[(*(slice(None),) * (dim + 1), *inside[dim + 1 :])].swapaxes(0, dim), before + size
+            if mode == "reflect":
+                left, right = made[before + 1 : 2 * before + 1][::-1], made[end - 1 - after : end - 1][::-1]
+            elif mode == "replicate":
+                left, right = made[before : before + 1], made[end - 1 : end]
+            else:
+                left, right = made[size:end], made[before : before + after]
+            made[:before], made[end:] = left, right
+    return out
+
+
+def _pad_samples() -> Iterator[Sample]:
+    yield sample(between(-2, 2, 2, 3), (1, 2))
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2].T, (1, -1, 0, 2), "constant", 1.5)
+    yield sample(between(-2, 2, 2, 2, 3, 4), (1, 2, 2, 1), "reflect")
+    yield sample(between(-2, 2, 2, 3, 4), (3, 1), mode="replicate")
+    yield sample(between(-2, 2, 2, 2, 3, 4), (4, 1, 0, 3), mode="circular")
+    yield sample(between(-2, 2, 2, 4), (-1, 1), mode="replicate")
+    yield sample(between(-2, 2, 2, 3), (-2, 2), mode="reflect")
+    yield sample(between(-2, 2, 2, 3, 1), (3, -1, -3, 4), mode="replicate")
+    yield sample(between(-2, 2, 0, 3), (1, 0))
+    yield sample(between(-2, 2), ())
+
+
+def _pad_reference(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> np.ndarray:
+    pairs = pairs_of(pad, input.ndim)
+    cut = tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, input.shape, strict=True))
+    widths = [(max(before, 0), max(after, 0)) for before, after in pairs]
+    if input.ndim == 0:
+        return np.array(input)
+    if mode == "constant":
+        return np.pad(input[cut], widths, constant_values=value or 0)
+    if mode == "circular":
+        return np.pad(input[cut], widths, mode="wrap")
+    wide = np.pad(input, widths, mode="edge" if mode == "replicate" else "reflect")
+    return wide[tuple(slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(pairs, wide.shape, strict=True))]
+
+
+@composite(method=False, reference=_pad_reference, samples=_pad_samples)
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: complex | None = None) -> Tensor:
+    """Values around the last dimensions; `pad` is (before, after) of the last one, then of the one before it, and so
+    on. Negative numbers take values away.
+
+    `mode` is "constant" (with `value`, by default 0), or "reflect", "replicate" or "circular", which pad the last one
+    to three dimensions of a tensor that has one or two in front of them. Raises RuntimeError where sizes do not allow
+    it, NotImplementedError for other modes.
+    """
+    padding = tuple(map(index, pad))
+    if len(padding) % 2 or len(padding) > 2 * input.ndim:
+        raise RuntimeError(
+            f"pad: expected pairs of numbers for at most the {input.ndim} dimensions of {list(input.shape)}, "
+            f"and got {padding}; the length must be divisible by 2"
+        )
+    pairs = pairs_of(padding, input.ndim)
+    if mode != "constant":
+        if mode not in _MODES:
+            raise NotImplementedError(f"pad: mode {mode!r} is unknown; expected constant, {', '.join(_MODES)}")
+        if value:
+            raise RuntimeError(f"pad: mode {mode!r} takes no value, and got {value}")
+        if len(padding) // 2 not in (input.ndim - 1, input.ndim - 2) or not 0 < len(padding) <= 6:
+            raise NotImplementedError(
+                f"pad: mode {mode!r} pads the last one to three dimensions of a tensor that has one or two more; "
+                f"got {padding} for {list(input.shape)}"
+            )
+    widths = tuple((max(before, 0), max(after, 0)) for before, after in pairs)
+    if mode in ("reflect", "replicate"):  # what is taken away is seen in the mirror
+        return _without_ends(_mirrored(input, widths, mode), pairs)
+    input = _without_ends(input, pairs)
+    if mode == "constant":
+        return constant_pad(input, widths, 0.0 if value is None else value)
+    return _mirrored(input, widths, mode)
+
+
+def _mirrored(input: Tensor, widths: Pairs, mode: str) -> Tensor:
+    return mirrored_pad(input, widths, mode) if any(map(any, widths)) else input
+
+
+def _without_ends(input: Tensor, pairs: Pairs) -> Tensor:
+    """The tensor without what negative numbers take away."""
+    for dim, (before, after) in enumerate(pairs):
+        if before < 0 or after < 0:
+            input = _cut(input, dim, before, after)
+    return input
+
+
+def _cut(input: Tensor, dim: int, before: int, after: int) -> Tensor:
+    left, length = max(-before, 0), input.shape[dim] + min(before, 0) + min(after, 0)
+    if length < 0:
+        raise RuntimeError(
+            f"pad: {(before, after)} takes {-min(before, 0) - min(after, 0)} values from dimension {dim} of size "
+            f"{input.shape[dim]}; expected no more than it has"
+        )
+    return narrow(input, dim, left, length)

@@ -1,0 +1,320 @@
+"""Elements in other places: flipped, rolled, repeated, and the triangles and diagonals of matrices."""
+
+from __future__ import annotations
+
+import math
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import between, gapped, sample, shaped
+from ...kernels.elementwise import chosen
+from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..dims import addressable, clamp_diagonal, existing_dim, shape_of, wrap_dim, wrap_dims
+from ..elementwise.cast import clone
+from .shape import expand, flatten, ravel, reshape, unsqueeze
+from .slices import diagonal
+from .slices import diagonal as _diagonal
+from .transpose import transpose
+from .view_replay import embedded
+
+__all__ = [
+    "diag", "diag_embed", "diagflat", "flip", "fliplr", "flipud", "repeat_interleave", "roll", "rot90",
+    "tile", "trace", "tril", "triu",
+]  # fmt: skip
+
+
+def _dims_tuple(dims: Any) -> tuple[int, ...]:
+    return tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+
+
+@op(
+    input=lambda g, dims: flip(g, dims),
+    widen=False,
+    warns=False,
+    variadic="dims",
+    reference=lambda input, dims: np.flip(input, dims),
+    samples=shaped(((3, 4), (0,)), ((3, 4), (0, -1)), ((3, 4), ()), (gapped(), (1,)), ((0, 3), (0,)), ((), ())),
+)
+def flip(input: Array, dims):
+    """A copy with the order of the elements along `dims` reversed."""
+    reversed_dims = wrap_dims(dims, input.ndim)
+    return input[tuple(slice(None, None, -1 if dim in reversed_dims else 1) for dim in range(input.ndim))].copy()
+
+
+@composite(reference=np.fliplr, samples=shaped(((3, 4),), (gapped(),), ((0, 3),)))
+def fliplr(input: Tensor) -> Tensor:
+    """The second dimension reversed. Raises RuntimeError for fewer than two."""
+    if input._array.ndim < 2:
+        raise RuntimeError(f"Input must be >= 2-d, and got shape {list(input._array.shape)}; use flip(input, 0)")
+    return flip(input, (1,))
+
+
+@composite(reference=np.flipud, samples=shaped(((3, 4),), ((3,),), (gapped(),), ((0, 3),)))
+def flipud(input: Tensor) -> Tensor:
+    """The first dimension reversed. Raises RuntimeError for a 0-dim tensor."""
+    if input._array.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d, and got a 0-dim tensor")
+    return flip(input, (0,))
+
+
+@composite(
+    reference=np.rot90,
+    samples=shaped(((3, 4),), ((3, 4), 2), ((3, 4), -1), ((2, 3, 4), 1, (2, 0)), (gapped(), 3), ((0, 3),)),
+)
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+    """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims {list(dims)}")
+    if input._array.ndim < 2:
+        raise RuntimeError(f"rot90(): input must have at least 2 dimensions, got {input._array.ndim}")
+    first, second = wrap_dims(tuple(dims), input._array.ndim)
+    turns = k % 4
+    if turns == 0:
+        return clone(input)
+    if turns == 2:
+        return flip(input, (first, second))
+    return flip(transpose(input, first, second), (first if turns == 1 else second,))
+
+
+def _negated(shifts: Any) -> Any:
+    return tuple(-shift for shift in shifts) if isinstance(shifts, (tuple, list)) else -shifts
+
+
+@op(
+    row_major=True,
+    input=lambda g, shifts, dims: roll(g, _negated(shifts), dims),
+    widen=False,
+    warns=False,
+    reference=lambda input, shifts, dims=None: np.roll(input, shifts, dims),
+    samples=shaped(((3, 4), 2), ((3, 4), -1, 1), ((3, 4), (1, 2), (0, 1)), (gapped(), 1, 0), ((0, 3), 1, 0), ((), 1)),
+)
+def roll(input: Array, shifts, dims=()):
+    """A copy with the elements moved by `shifts` along `dims`, those that fall off the end coming in at the front.
+
+    Without dims the flattened tensor is rolled. Raises RuntimeError unless there is one shift for each dim.
+    """
+    shifts = tuple(map(as_int, _dims_tuple(shifts)))
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
+        if len(shifts) != 1:
+            raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions must align, and no dims were given")
+        return np.roll(input, shifts[0])
+    dims = tuple(existing_dim(dim, input.ndim) for dim in _dims_tuple(dims))
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"roll: shifts {list(shifts)} and dimensions {list(dims)} must align")
+    return np.roll(input, shifts, dims)
+
+
+def _repeat_reference(input: np.ndarray, *repeats: Any) -> np.ndarray:
+    return np.tile(input, repeats[0] if isinstance(repeats[0], tuple) else repeats)
+
+
+@composite(
+    reference=_repeat_reference,
+    samples=shaped(((3, 2), 2, 3), ((3,), (2, 1, 2)), ((), 2, 3), (gapped(), 1, 2), ((0, 3), 2, 1), ((3,), 0)),
+)
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """A copy in which the tensor is laid out `repeats` times along each dimension; more numbers than dimensions make
+    new ones in front.
+
+    Raises RuntimeError for fewer sizes than dimensions, or negative ones.
+    """
+    repeats, shape = shape_of(repeats), input._array.shape
+    if len(repeats) < len(shape):
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor, and got "
+            f"{list(repeats)} for shape {list(shape)}"
+        )
+    if min(repeats, default=0) < 0:
+        raise RuntimeError(f"repeats are at least 0, and got {list(repeats)}")
+    shape = (1,) * (len(repeats) - len(shape)) + shape
+    pairs = [(repeat, size) for repeat, size in zip(repeats, shape, strict=True)]
+    single = reshape(input, tuple(each for size in shape for each in (1, size)))
+    result = reshape(
+        expand(single, tuple(each for pair in pairs for each in pair)), tuple(math.prod(pair) for pair in pairs)
+    )
+    shared = result._cell is input._cell  # one version cell: one memory
+    return clone(result, memory_format="contiguous_format") if shared else result.contiguous()
+
+
+@composite(
+    reference=_repeat_reference,
+    samples=shaped(((3, 2), 2), ((3, 2), (2, 1)), ((3,), 2, 2), ((), 3), (gapped(), 2), ((0, 3), 2)),
+)
+def tile(input: Tensor, *dims: Any) -> Tensor:
+    """`repeat` in which missing numbers of repetitions, for the first dimensions, are 1."""
+    repeats = shape_of(dims)
+    return repeat(input, (1,) * (input._array.ndim - len(repeats)) + repeats)
+
+
+def _repeat_interleave_samples() -> Any:
+    yield from shaped(((3, 2), 2), ((3, 2), 2, 0), ((3, 2), 3, -1), (gapped(), 2, 1), ((), 2), ((0, 3), 2, 0))()
+    yield sample(between(-2, 2, 3, 2), np.array([1, 0, 2]), 0)
+    yield sample(between(-2, 2, 3), np.array([2]))
+
+
+@composite(
+    reference=lambda input, repeats, dim=None: np.repeat(input, repeats, dim),
+    samples=_repeat_interleave_samples,
+)
+def repeat_interleave(
+    input: Tensor | None = None, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """A copy in which each element along `dim` (of the flattened tensor, without it) comes `repeats` times in a row.
+
+    `repeats` is an int, or a tensor of one int for each element; alone, it repeats the indices of its own elements.
+    Raises RuntimeError for others.
+    """
+    if input is None or repeats is None:
+        repeats = repeats if input is None else input
+        if not isinstance(repeats, Tensor):
+            raise not_a_tensor("repeat_interleave", "repeats", repeats)
+        input = adopt(np.arange(repeats.numel()))
+    if dim is None:
+        input, dim = ravel(input), 0
+    dim = existing_dim(dim, input._array.ndim)
+    size = input._array.shape[dim]
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise RuntimeError(f"repeats can not be negative, and got {repeats}")
+        shape = input._array.shape
+        wide = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
+        result = flatten(wide, dim, dim + 1)
+        return clone(result) if result._cell is input._cell else result
+    counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, size) or (counts < 0).any():
+        raise RuntimeError(
+            f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got "
+            f"{counts.dtype}{list(counts.shape)}"
+        )
+    counts = np.broadcast_to(counts, size)
+    addressable((sum(counts.tolist()),))  # exact, where NumPy's sum wraps around
+    places = np.repeat(np.arange(size), counts)
+    if output_size is not None and output_size != places.size:
+        raise RuntimeError(
+            f"allocated size does not match required size: output_size={output_size}, and repeats add up to "
+            f"{places.size}"
+        )
+    return input[(slice(None),) * dim + (places,)]
+
+
+_triangle_samples = shaped(((3, 4),), ((3, 4), 1), ((4, 3), -2), ((2, 3, 3), 1), (gapped(), 0), ((0, 3),))
+
+
+def _triangle(shape: tuple[int, ...], diagonal: int) -> np.ndarray:
+    """True on and below a diagonal of the last two dimensions."""
+    rows, columns = shape[-2:]
+    return np.tri(rows, columns, clamp_diagonal(diagonal, rows, columns), bool)
+
+
+def _refuse_vectors(name: str, input: np.ndarray) -> None:
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"{name}: input tensor must have at least 2 dimensions, and got shape {list(input.shape)}; use unsqueeze"
+        )
+
+
+@op(
+    row_major=True,
+    input=lambda g, diagonal: tril(g, diagonal),
+    widen=False,
+    warns=False,
+    inplace=True,
+    reference=np.tril,
+    samples=_triangle_samples,
+)
+def tril(input: Array, diagonal: int = 0):
+    """A copy with zeros above the `diagonal`-th diagonal of each matrix.
+
+    Raises RuntimeError for fewer than two dimensions.
+    """
+    _refuse_vectors("tril", input)
+    return chosen(_triangle(input.shape, diagonal), input, np.zeros((), input.dtype))
+
+
+@op(
+    row_major=True,
+    input=lambda g, diagonal: triu(g, diagonal),
+    widen=False,
+    warns=False,
+    inplace=True,
+    reference=np.triu,
+    samples=_triangle_samples,
+)
+def triu(input: Array, diagonal: int = 0):
+    """A copy with zeros below the `diagonal`-th diagonal of each matrix.
+
+    Raises RuntimeError for fewer than two dimensions.
+    """
+    _refuse_vectors("triu", input)
+    return chosen(_triangle(input.shape, as_int(diagonal) - 1), np.zeros((), input.dtype), input)
+
+
+def _square(shape: tuple[int, ...], offset: int, dim1: int, dim2: int) -> tuple[int, ...]:
+    """The shape of `diag_embed` of a tensor of `shape`, and the dims counted from the front."""
+    ndim = len(shape) + 1
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(
+            f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} for a result of {ndim} dimensions"
+        )
+    rest, side = iter(shape[:-1]), shape[-1] + abs(offset)
+    return tuple(side if dim in (first, second) else next(rest) for dim in range(ndim))
+
+
+def _diag_embed_reference(input: np.ndarray, offset: int = 0, dim1: int = -2, dim2: int = -1) -> np.ndarray:
+    side = input.shape[-1] + abs(offset)
+    out = np.zeros((*input.shape[:-1], side, side), input.dtype)
+    for position in range(input.shape[-1]):
+        out[..., position + max(-offset, 0), position + max(offset, 0)] = input[..., position]
+    return np.moveaxis(out, (-2, -1), (dim1, dim2))
+
+
+@op(
+    input=lambda g, offset, dim1, dim2: diagonal(g, offset, dim1, dim2),
+    widen=False,
+    warns=False,
+    reference=_diag_embed_reference,
+    samples=shaped(
+        ((3,),), ((2, 3),), ((2, 3), 1), ((2, 3), -2, 0, 2), ((2, 3), 1, 2, 0), (gapped(),), ((0,),), ((0,), 2)
+    ),
+)
+def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1):
+    """Square matrices, in the dimensions `dim1` and `dim2`, whose `offset`-th diagonal holds the last dimension; zeros
+    elsewhere.
+    """
+    if input.ndim == 0:
+        raise IndexError("diag_embed expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+    step = (diagonal.op, {"offset": offset, "dim1": dim1, "dim2": dim2}, None)
+    return embedded(input, _square(input.shape, offset, dim1, dim2), (step,))
+
+
+@composite(reference=np.diag, samples=shaped(((3,),), ((3,), 1), ((3, 4),), ((3, 4), -1), (gapped(), 1), ((0,),)))
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix with the vector on its diagonal, or a copy of the diagonal of a matrix.
+
+    Raises RuntimeError for other tensors.
+    """
+    if input._array.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input._array.ndim != 2:
+        raise RuntimeError(
+            f"diag(): Supports 1D or 2D tensors, and got shape {list(input._array.shape)}; use diagonal or diag_embed"
+        )
+    return clone(_diagonal(input, diagonal))
+
+
+@composite(reference=np.diagflat, samples=shaped(((3,), 1), ((2, 2),), (gapped(),), ((),), ((0, 3),)))
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements of the tensor on its `offset`-th diagonal."""
+    return diag_embed(ravel(input), offset)
+
+
+@composite(reference=np.trace, samples=shaped(((3, 4),), (gapped(),), ((0, 3),)))
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix. Raises RuntimeError for other tensors."""
+    if input._array.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got shape {list(input._array.shape)}")
+    return diagonal(input).sum()

@@ -1,0 +1,342 @@
+"""Other shapes of the same memory: reshape, expand, transpose and their kin.
+
+All are views where NumPy can make them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...autograd.views import shares_memory
+from ...dispatch.call_errors import install
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import between, gapped, sample, shaped, unary_samples
+from ...kernels.elementwise import LARGE, in_order
+from ...tensor.dtypes import to_dtype
+from ...tensor.tensor import Tensor, adopt
+from ..dims import addressable, shape_of, wrap_dim, wrap_dims
+
+__all__ = ["broadcast_to", "flatten", "ravel", "reshape", "squeeze", "unflatten", "unsqueeze"]
+
+
+def resolved(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """`shape` with its -1 filled in for `size` elements. Raises RuntimeError where they do not fit."""
+    for position, each in enumerate(shape):
+        if each < -1:
+            raise RuntimeError(
+                f"invalid shape dimension {each} at index {position} of shape {list(shape)}; sizes are at least 0, "
+                "or -1 once"
+            )
+    known = math.prod(each for each in shape if each != -1)
+    unknown = shape.count(-1)
+    if unknown > 1:
+        raise RuntimeError(f"only one dimension can be inferred, and shape {list(shape)} has {unknown} sizes of -1")
+    if unknown and known == 0 and size == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 "
+            "can be any value and is ambiguous; write the size out"
+        )
+    if (known == 0 or size % known) if unknown else known != size:
+        raise RuntimeError(
+            f"shape '{list(shape)}' is invalid for input of size {size}; the sizes' product must be {size}"
+        )
+    return tuple(size // known if each == -1 else each for each in shape)
+
+
+def _reshape_samples() -> Any:
+    yield from shaped(
+        ((3, 4), (2, 6)), ((3, 4), (-1,)), ((3, 4), (2, -1, 3)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0))
+    )()
+    yield sample(gapped(), (-1,))
+    yield sample(gapped(), (3, 1, 2))
+
+
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    view=True,
+    widen=False,
+    variadic="shape",
+    reference=np.reshape,
+    samples=_reshape_samples,
+)
+def reshape(input: Array, shape):
+    """The elements in row-major order in another shape, in which one size may be -1. A view where the strides allow it,
+    else a copy.
+
+    Raises RuntimeError for a shape of another number of elements.
+    """
+    try:
+        if not shape or min(shape) >= -1:
+            return _in_shape(input, shape)
+    except ValueError:
+        pass
+    except TypeError:
+        shape = shape_of(shape)
+    return _in_shape(input, resolved(shape, input.size))
+
+
+def _in_shape(array: np.ndarray, shape: Any) -> np.ndarray:
+    if array.size < LARGE or array.flags.c_contiguous:
+        return array.reshape(shape)
+    try:
+        return array.reshape(shape, copy=False)
+    except ValueError:  # a view cannot have it
+        return in_order(array).reshape(shape)
+
+
+def _viewed(input: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or, given a dtype, its bytes read as another type (without gradients).
+
+    Raises RuntimeError when the strides do not allow it without a copy; `reshape` copies then.
+    """
+    if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list, np.integer)):
+        return _reinterpreted(input, shape[0])
+    array, sizes = input._array, shape_of(shape)
+    if (
+        not array.flags.c_contiguous
+        and not shares_memory(array.reshape(resolved(sizes, array.size)), array)
+        and array.size
+    ):
+        raise RuntimeError(
+            f"view size {list(sizes)} is not compatible with input tensor's size {list(array.shape)} and stride "
+            f"{list(input.stride())}: "
+            "at least one dimension spans across two contiguous subspaces; use .reshape(...) instead"
+        )
+    return reshape(input, sizes)
+
+
+def _reinterpreted(input: Tensor, dtype: Any) -> Tensor:
+    wanted = to_dtype(dtype)
+    try:
+        array = input._array.view(wanted.dtype)
+    except ValueError as error:
+        raise RuntimeError(
+            "self.size(-1) must be divisible by the ratio of the element sizes and self.stride(-1) must be 1 to "
+            f"view {input.dtype!r}"
+            f"{list(input.shape)} as {wanted!r} ({error}); use .contiguous() first, or .to(dtype) to convert values"
+        ) from None
+    if input._cell is None:
+        input._cell = [0]
+    tensor = adopt(array)
+    tensor._cell = input._cell
+    return tensor
+
+
+view = composite(
+    name="view",
+    reference=np.reshape,
+    samples=shaped(((3, 4), (2, 6)), ((3, 4), (-1,)), ((), (1, 1)), ((0, 3), (3, 0))),
+    aliases={"size": "shape", "dtype": "shape"},
+)(_viewed)
+
+
+def _refuse_expansion(shape: tuple[int, ...], size: tuple[int, ...]) -> None:
+    """Raise the error that says why a tensor of `shape` does not expand to `size`."""
+    new = len(size) - len(shape)
+    if new < 0:
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(size)}, {list(size)}) must be greater or equal to the "
+            "number of "
+            f"dimensions in the tensor ({len(shape)}, {list(shape)})"
+        )
+    if min(size[:new], default=0) < 0 or min(size, default=0) < -1:
+        raise RuntimeError(
+            f"expand: sizes {list(size)} may be -1 only for the existing dimensions of {list(shape)}, the last "
+            f"{len(shape)}"
+        )
+    dim = next(
+        dim for dim, (one, other) in enumerate(zip(size[new:], shape, strict=True), new) if -1 != one != other != 1
+    )
+    raise RuntimeError(
+        f"The expanded size of the tensor ({size[dim]}) must match the existing size ({shape[dim - new]}) at "
+        "non-singleton "
+        f"dimension {dim}. Target sizes: {list(size)}. Tensor sizes: {list(shape)}"
+    )
+
+
+def expanded(array: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """A writable view of `array` broadcast to `size`, in which -1 stands for a size of its own.
+
+    1.2 us; np.broadcast_to takes 3 us and its result is read-only. Raises RuntimeError where it does not broadcast.
+    """
+    new = len(size) - array.ndim
+    wanted, strides = list(size[:new]) if new > 0 else [], [0] * new
+    if new < 0 or (new and min(wanted) < 0):
+        _refuse_expansion(array.shape, size)
+    for want, old, stride in zip(size[new:], array.shape, array.strides, strict=True):
+        if want in (old, -1):
+            wanted.append(old)
+            strides.append(stride)
+        elif old == 1 and want >= 0:
+            wanted.append(want)
+            strides.append(0)
+        else:
+            _refuse_expansion(array.shape, size)
+    try:
+        return np.ndarray(wanted, array.dtype, array, 0, strides)
+    except (ValueError, TypeError, BufferError):
+        addressable(wanted)
+        # There are gaps in the memory, or it is read-only, or the buffer protocol does not know the dtype.
+        return np.lib.stride_tricks.as_strided(array, wanted, strides, writeable=array.flags.writeable)
+
+
+def _expand_samples() -> Any:
+    yield from shaped(
+        ((3, 1), (3, 4)),
+        ((3, 1), (2, -1, 4)),
+        ((4,), (3, 4)),
+        ((), (2, 2)),
+        ((1, 3), (0, 3)),
+        ((0, 1), (0, 2)),
+        ((3, 1), (3, 1)),
+    )()
+    yield sample(between(-2, 2, 4, 6)[::2, ::-2][:, :1].T, (5, 2))
+
+
+@op(
+    input=lambda g: g,
+    view=True,
+    widen=False,
+    variadic="size",
+    reference=lambda input, size: (
+        input
+        + np.zeros(
+            [new if old == -1 else old for new, old in zip((1, 1, *input.shape)[-len(size) :], size, strict=True)]
+        )
+    ),
+    samples=_expand_samples,
+)
+def expand(input: Array, size):
+    """A view in which dimensions of size 1 are repeated to `size` without copying; -1 keeps a size, new dimensions come
+    first.
+    """
+    return expanded(input, shape_of(size))
+
+
+@composite(
+    reference=lambda input, *size: input + np.zeros(size[0]),
+    samples=shaped(((3, 1), (3, 4)), ((4,), (3, 4)), ((), (2, 2)), ((0, 1), (0, 2))),
+)
+def broadcast_to(input: Tensor, *size: Any) -> Tensor:
+    """`expand`, under NumPy's name."""
+    return expand(input, *size)
+
+
+def _expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """`expand` to the shape of `other`."""
+    return expand(self, other._array.shape)
+
+
+def _reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """`reshape` to the shape of `other`."""
+    return reshape(self, other._array.shape)
+
+
+def _view_as(self: Tensor, other: Tensor) -> Tensor:
+    """`view` in the shape of `other`."""
+    return view(self, other._array.shape)
+
+
+install(expand_as=_expand_as, reshape_as=_reshape_as, view_as=_view_as)
+
+
+def _squeeze_samples() -> Any:
+    yield from shaped(
+        ((1, 3, 1),),
+        ((3, 4),),
+        ((),),
+        ((1, 0),),
+        ((1, 3, 1), 0),
+        ((1, 3, 1), -1),
+        ((1, 3, 1), 1),
+        ((1, 3, 1), (0, 2)),
+        ((1, 3, 1), (0, 1)),
+    )()
+    yield sample(between(-2, 2, 4, 6)[::2, None, ::-2].T, 1)
+
+
+def _squeeze_reference(input: np.ndarray, dim: Any = None) -> np.ndarray:
+    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    return np.squeeze(input, tuple(each for each in dims if input.shape[each] == 1))
+
+
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    view=True,
+    widen=False,
+    reference=_squeeze_reference,
+    samples=_squeeze_samples,
+)
+def squeeze(input: Array, dim=None):
+    """A view without dimensions of size 1: all of them, or those in `dim` that have it.
+
+    Raises IndexError for a dim out of range.
+    """
+    shape = input.shape
+    if dim is None:
+        return input.reshape([size for size in shape if size != 1])
+    dims = (wrap_dim(dim, len(shape)),) if type(dim) is int else wrap_dims(dim, len(shape))
+    return input.reshape([size for each, size in enumerate(shape) if size != 1 or each not in dims])
+
+
+def _unsqueeze_samples() -> Any:
+    yield from shaped(((3, 4), 0), ((3, 4), 1), ((3, 4), -1), ((), 0), ((0, 3), 2))()
+    yield sample(gapped(), 1)
+
+
+@op(
+    input=lambda g, input_shape: reshape(g, input_shape),
+    view=True,
+    widen=False,
+    reference=np.expand_dims,
+    samples=_unsqueeze_samples,
+)
+def unsqueeze(input: Array, dim):
+    """A view with a dimension of size 1 put in at `dim`. Raises IndexError for a dim out of range."""
+    dim = wrap_dim(dim, input.ndim + 1)
+    shape = input.shape
+    return input.reshape((*shape[:dim], 1, *shape[dim:]))
+
+
+@composite(
+    reference=lambda input, start_dim=0, end_dim=-1: np.reshape(
+        input, (*input.shape[:start_dim], -1, *input.shape[input.ndim + end_dim + 1 :])
+    ),
+    samples=shaped(((2, 3, 4),), ((2, 3, 4), 1), ((2, 3, 4), 0, -2), ((2, 3, 4), 1, -2), ((3,),), ((),), ((2, 0),)),
+)
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions `start_dim` to `end_dim` as one.
+
+    Itself when that changes nothing; a 0-dim tensor gets one dimension.
+    """
+    shape = input._array.shape
+    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError(
+            f"flatten() has invalid args: start_dim cannot come after end_dim, and got {start_dim} and {end_dim}"
+        )
+    if start == end and shape:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@composite(reference=np.ravel, samples=unary_samples())
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension: a view of a contiguous tensor, a copy of others."""
+    return reshape(input.contiguous(), (-1,) if input._array.size else (0,))
+
+
+@composite(
+    reference=lambda input, dim, sizes: np.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :])),
+    samples=shaped(((6, 4), 0, (2, 3)), ((6, 4), 1, (2, 1, -1)), ((0, 4), 0, (0, 2))),
+)
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """Dimension `dim` as several of the given `sizes`, of which one may be -1."""
+    shape = input._array.shape
+    dim = wrap_dim(dim, len(shape))
+    if not shape:
+        raise IndexError(f"unflatten: dimension specified as {dim} but tensor has no dimensions; use reshape()")
+    return reshape(input, (*shape[:dim], *resolved(tuple(sizes), shape[dim]), *shape[dim + 1 :]))

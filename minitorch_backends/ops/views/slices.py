@@ -1,0 +1,386 @@
+"""Parts of a tensor as views: slices, single indices, diagonals, sliding windows, and splitting into several."""
+
+from __future__ import annotations
+
+import itertools
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import between, gapped, sample, shaped
+from ...tensor.dtypes import INTEGER
+from ...tensor.tensor import Tensor
+from ..dims import clamp_diagonal, integer, wrap_dim
+from ..indexing.index_parts import refusal
+from .view_replay import view_embed
+
+__all__ = [
+    "chunk", "diagonal", "dsplit", "hsplit", "narrow", "select", "split", "split_with_sizes", "tensor_split",
+    "unbind", "vsplit",
+]  # fmt: skip
+
+
+MOST_VIEWS = 1 << 24
+"""The most views that one call makes: of more, each of some 300 bytes, memory is full."""
+
+
+def embed(view: Any, g: Tensor, shape: tuple[int, ...], **metadata: Any) -> Tensor:
+    """The gradient of the op `view`: zeros of `shape` to which `g` is added where the view lies."""
+    return view_embed(g, shape, ((view.op, metadata, None),))
+
+
+def sliced(ndim: int, dim: int, part: Any) -> tuple[Any, ...]:
+    """The index that takes `part` of dimension `dim`, counted from the front, and everything of the others."""
+    return (slice(None),) * dim + (part,) + (slice(None),) * (ndim - dim - 1)
+
+
+def _getitem_samples() -> Any:
+    a = between(-2, 2, 3, 4)
+    for index in (
+        (1, ...),
+        (slice(None), slice(1, 3)),
+        (..., None, 2),
+        (slice(2, 0), ...),
+        (-1, slice(None, None, 2)),
+        (0, 1, ...),
+    ):
+        yield sample(a, index)
+    yield sample(gapped(), (slice(1, None), ...))
+    yield sample(between(-2, 2), (None, ...))
+    yield sample(between(-2, 2, 0, 3), (slice(None), 1))
+
+
+@op(
+    input=lambda g, input_shape, index: embed(getitem, g, input_shape, index=index),
+    view=True,
+    widen=False,
+    warns=False,
+    method=False,
+    reference=lambda input, index: input[index],
+    samples=_getitem_samples,
+)
+def getitem(input: Array, index):
+    """The view that a tuple of ints, slices, None and an Ellipsis selects; without an Ellipsis, no dimension may be
+    selected away last.
+    """
+    try:
+        return input[index]
+    except IndexError:
+        raise refusal(index, input.shape) from None
+    except TypeError:
+        raise TypeError(f"slice indices must be integers or None, got {index}") from None
+
+
+def _select_reference(input: np.ndarray, dim: int, index: int) -> np.ndarray:
+    return np.take(input, index, axis=dim)
+
+
+@composite(
+    reference=_select_reference,
+    samples=shaped(((3, 4), 0, 1), ((3, 4), -1, -2), (gapped(), 1, 0), ((0, 3), 1, 2), ((3,), 0, 1)),
+)
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The view at one `index` of dimension `dim`, which goes away. Raises IndexError out of range."""
+    shape = input._array.shape
+    if not shape:
+        raise IndexError("select() cannot be applied to a 0-dim tensor; expected at least one dimension")
+    dim, index = wrap_dim(dim, len(shape)), as_int(index)
+    if not -shape[dim] <= index < shape[dim]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {dim}")
+    return getitem(input, (*sliced(len(shape), dim, index), ...))
+
+
+def _narrow_reference(input: np.ndarray, dim: int, start: int, length: int) -> np.ndarray:
+    return np.take(input, np.arange(start, start + length), axis=dim)
+
+
+@composite(
+    reference=_narrow_reference,
+    samples=shaped(
+        ((3, 4), 0, 1, 2),
+        ((3, 4), -1, 0, 4),
+        ((3, 4), 1, -3, 2),
+        (gapped(), 0, 2, 1),
+        ((3, 4), 0, 3, 0),
+        ((0, 3), 1, 1, 2),
+    ),
+)
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
+    """The view of `length` elements of dimension `dim` from `start` on, which may count from the end.
+
+    Raises IndexError for a start and RuntimeError for a length out of range.
+    """
+    shape = input._array.shape
+    if not shape:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor; expected at least one dimension")
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.category != INTEGER):
+        raise RuntimeError(
+            f"narrow(): start must be an int or a 0-dim tensor of an integer, got {start.dtype!r}{list(start.shape)}"
+        )
+    dim, start = wrap_dim(dim, len(shape)), as_int(start)
+    size = shape[dim]
+    if not -size <= start <= size:
+        raise IndexError(
+            f"narrow(): start {start} out of range for dimension {dim} of size {size}; expected -{size} to {size}"
+        )
+    start += size if start < 0 else 0
+    if length < 0 or start + length > size:
+        raise RuntimeError(
+            f"narrow(): start ({start}) + length ({length}) exceeds dimension {dim} of size {size}, or length is "
+            "negative"
+        )
+    return getitem(input, sliced(len(shape), dim, slice(start, start + length)))
+
+
+def _diagonal_samples() -> Any:
+    yield from shaped(
+        ((3, 4),), ((3, 4), 1), ((3, 4), -2), ((3, 4), 4), ((2, 3, 4), 0, 2, 0), (gapped(), 0), ((0, 3),)
+    )()
+
+
+@op(
+    input=lambda g, input_shape, offset, dim1, dim2: embed(
+        diagonal, g, input_shape, offset=offset, dim1=dim1, dim2=dim2
+    ),
+    view=True,
+    widen=False,
+    warns=False,
+    reference=np.diagonal,
+    samples=_diagonal_samples,
+)
+def diagonal(input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1):
+    """The view of the diagonal of two dimensions, `offset` above the main one, as a new last dimension.
+
+    Raises IndexError for dims out of range and RuntimeError for the same dim twice.
+    """
+    first, second = wrap_dim(dim1, input.ndim), wrap_dim(dim2, input.ndim)
+    if first == second:
+        raise RuntimeError(
+            f"diagonal dimensions cannot be identical, and got {dim1} and {dim2} of shape {list(input.shape)}"
+        )
+    view = input.diagonal(clamp_diagonal(offset, input.shape[first], input.shape[second]), first, second)
+    view.setflags(write=input.flags.writeable)
+    return view
+
+
+def _unfold_reference(input: np.ndarray, dimension: int, size: int, step: int) -> np.ndarray:
+    starts = range(0, input.shape[dimension] - size + 1, step)
+    return np.stack(
+        [np.moveaxis(np.take(input, range(start, start + size), axis=dimension), dimension, -1) for start in starts],
+        dimension,
+    )
+
+
+@op(
+    input=lambda g, input_shape, dimension, size, step: embed(
+        unfold, g, input_shape, dimension=dimension, size=size, step=step
+    ),
+    view=True,
+    widen=False,
+    warns=False,
+    reference=_unfold_reference,
+    samples=shaped(((7,), 0, 3, 2), ((3, 4), 1, 2, 1), (gapped(), 0, 2, 1), ((0, 3), 1, 2, 1)),
+)
+def unfold(input: Array, dimension: int, size: int, step: int):
+    """The view of all windows of `size` elements of `dimension`, `step` apart, as a new last dimension. Windows may
+    overlap.
+
+    Raises RuntimeError for a size or step out of range.
+    """
+    dimension, rows = wrap_dim(dimension, input.ndim), input if input.ndim else input[None]
+    if not 0 <= size <= rows.shape[dimension]:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {dimension} is {rows.shape[dimension]} but size is {size}"
+        )
+    if step < 1:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    windows = np.lib.stride_tricks.sliding_window_view(rows, size, dimension, writeable=True)
+    found = windows[sliced(windows.ndim, dimension, slice(None, None, step))]
+    return found if input.ndim else found[0]
+
+
+def _refuse_many_views(name: str, count: int) -> None:
+    if count > MOST_VIEWS:
+        raise RuntimeError(f"{name}(): the tensor must be cut into at most {MOST_VIEWS} views, got {count}")
+
+
+def _sections(size: int, split_size_or_sections: Any, dim: int) -> list[int]:
+    """The sizes of the pieces of a dimension."""
+    if isinstance(split_size_or_sections, (tuple, list)):
+        sections = [as_int(each) for each in split_size_or_sections]
+        if min(sections, default=0) < 0 or sum(sections) != size:
+            raise RuntimeError(
+                f"split_with_sizes expects sizes that sum exactly to {size} (the size of dimension {dim}), and got "
+                f"{sections}"
+            )
+        return sections
+    each = as_int(split_size_or_sections)
+    _refuse_many_views("split", -(-size // each) if each > 0 else 0)
+    if each < 0 or (each == 0 and size):
+        raise RuntimeError(f"split expects split_size be positive, but got {each} for dimension {dim} of size {size}")
+    return [min(each, size - start) for start in range(0, size, each)] if size else [0]
+
+
+def _split_reference(tensor: np.ndarray, split_size_or_sections: Any, dim: int = 0) -> tuple[np.ndarray, ...]:
+    each = split_size_or_sections
+    cuts = np.cumsum(each)[:-1] if isinstance(each, (tuple, list)) else np.arange(each, tensor.shape[dim], each)
+    return tuple(np.split(tensor, cuts, dim))
+
+
+_split_samples = shaped(
+    ((5, 2), 2), ((5, 2), (1, 0, 4)), ((2, 5), 3, 1), ((2, 4), 2, -1), (gapped(), 2), ((0, 3), 2), ((0, 3), 2, 1)
+)
+
+
+@op(
+    tensor=lambda g, dim: _joined(g, dim),
+    view=True,
+    widen=False,
+    warns=False,
+    reference=_split_reference,
+    samples=_split_samples,
+    aliases={"split_size": "split_size_or_sections"},
+)
+def split(tensor: Array, split_size_or_sections, dim=0):
+    """Views of pieces of dimension `dim`: of one size (the last one may be smaller), or of the sizes in a list.
+
+    Raises RuntimeError for sizes that do not add up, IndexError for a dim out of range.
+    """
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+    dim, start, pieces = wrap_dim(dim, tensor.ndim), 0, []
+    for size in _sections(tensor.shape[dim], split_size_or_sections, dim):
+        pieces.append(tensor[sliced(tensor.ndim, dim, slice(start, start + size))])
+        start += size
+    return tuple(pieces)
+
+
+def _joined(g: tuple[Tensor, ...], dim: int) -> Tensor:
+    from .join import cat
+
+    return cat(list(g), dim)
+
+
+def _stacked(g: tuple[Tensor, ...], dim: int) -> Tensor:
+    from .join import stack
+
+    return stack(list(g), dim)
+
+
+def _unbind_reference(input: np.ndarray, dim: int = 0) -> tuple[np.ndarray, ...]:
+    return tuple(np.moveaxis(input, dim, 0))
+
+
+@op(
+    input=lambda g, dim: _stacked(g, dim),
+    view=True,
+    widen=False,
+    warns=False,
+    reference=_unbind_reference,
+    samples=shaped(((3, 2),), ((3, 2), 1), ((3,),), (gapped(), -1), ((2, 0),)),
+)
+def unbind(input: Array, dim=0):
+    """Views at every index of dimension `dim`, which goes away. Raises IndexError for a dim out of range."""
+    if input.ndim == 0:
+        raise IndexError("unbind: dimension specified as 0 but tensor has no dimensions; use reshape(1)")
+    rows = np.moveaxis(input, dim, 0) if wrap_dim(dim, input.ndim) else input
+    _refuse_many_views("unbind", rows.shape[0])
+    return tuple(rows[position, ...] for position in range(rows.shape[0]))
+
+
+@composite(
+    reference=lambda input, chunks, dim=0: tuple(np.array_split(input, chunks, dim)),
+    samples=shaped(((6, 2), 3), ((2, 4), 2, 1), ((2, 4), 2, -1), (gapped(), 3), ((0, 2), 3)),
+)
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` pieces of equal size of dimension `dim`; the last one may be smaller."""
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    if input._array.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+    size = input._array.shape[wrap_dim(dim, input._array.ndim)]
+    if size:
+        return split(input, -(-size // chunks), dim)
+    return split(input, [0] * integer("chunk", "chunks", chunks, most=MOST_VIEWS), dim)
+
+
+_CUTS = {"indices": "indices_or_sections", "sections": "indices_or_sections"}
+
+
+@composite(reference=_split_reference, samples=shaped(((5, 2), (2, 3)), ((2, 5), (1, 4), 1), ((0, 3), (0, 0))))
+def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split` by a list of sizes."""
+    return split(input, list(split_sizes), dim)
+
+
+@composite(
+    reference=lambda input, indices_or_sections, dim=0: tuple(np.array_split(input, indices_or_sections, dim)),
+    samples=shaped(((7, 2), 3), ((7, 2), (2, 5)), ((2, 4), 3, 1), (gapped(), (1,)), ((0, 3), 2)),
+    aliases={"tensor_indices_or_sections": "indices_or_sections", **_CUTS},
+)
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of so many pieces of dimension `dim`, the first ones larger by one where needed, or of pieces cut at
+    indices.
+    """
+    if input._array.ndim == 0:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
+    size = input._array.shape[wrap_dim(dim, input._array.ndim)]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, (tuple, list)):
+        indices = [integer("tensor_split", "indices_or_sections", each) for each in indices_or_sections]
+        cuts = [0, *(slice(each).indices(size)[1] for each in indices), size]
+    elif indices_or_sections < 1:
+        raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
+    else:
+        sections = integer("tensor_split", "indices_or_sections", indices_or_sections, most=MOST_VIEWS)
+        smaller, larger = divmod(size, sections)
+        cuts = [k * smaller + min(k, larger) for k in range(sections + 1)]
+    dim = wrap_dim(dim, input._array.ndim)
+    parts = (slice(start, max(start, stop)) for start, stop in itertools.pairwise(cuts))
+    return tuple(getitem(input, sliced(input._array.ndim, dim, part)) for part in parts)
+
+
+def _cut(name: str, input: Tensor, *indices_or_sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    """`tensor_split` along `dim` for tensors of at least `least` dimensions, and only into equal sections."""
+    shape, cuts = input._array.shape, indices_or_sections[0] if len(indices_or_sections) == 1 else indices_or_sections
+    if len(shape) < least:
+        raise RuntimeError(f"{name} requires a tensor with at least {least} dimensions, and got shape {list(shape)}")
+    if isinstance(cuts, int) and (cuts < 1 or shape[dim] % cuts):
+        raise RuntimeError(
+            f"{name} attempted to split along dimension {dim}, but its size {shape[dim]} is not divisible by "
+            f"{cuts}; use tensor_split"
+        )
+    return tensor_split(input, cuts, dim)
+
+
+@composite(
+    reference=np.hsplit,
+    samples=shaped(((4,), 2), ((2, 4), (1, 3)), ((2, 4), 2), (gapped(), 2), ((0, 4), 2)),
+    aliases=_CUTS,
+)
+def hsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the second dimension, or the first of a vector. Raises RuntimeError for unequal sections."""
+    return _cut("hsplit", input, *indices_or_sections, dim=min(input._array.ndim - 1, 1), least=1)
+
+
+@composite(
+    reference=np.vsplit,
+    samples=shaped(((4, 2), 2), ((4, 2), (1, 3)), (gapped(), 3), ((0, 2), 2)),
+    aliases=_CUTS,
+)
+def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the first dimension of a matrix or more. Raises RuntimeError for unequal sections."""
+    return _cut("vsplit", input, *indices_or_sections, dim=0, least=2)
+
+
+@composite(
+    reference=np.dsplit,
+    samples=shaped(((1, 2, 4), 2), ((1, 2, 4), (1, 3)), (gapped()[None], 2), ((0, 1, 4), 2)),
+    aliases=_CUTS,
+)
+def dsplit(input: Tensor, *indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the third dimension. Raises RuntimeError for unequal sections."""
+    return _cut("dsplit", input, *indices_or_sections, dim=2, least=3)

@@ -1,0 +1,197 @@
+"""Views by sizes and strides: windows on the memory of a tensor.
+
+A window is recorded relative to the tensor that owns the history: by the distance of its first element from the lowest
+address of that tensor, and by the strides that the tensor had (`layout`). When the history is replayed on an array that
+is laid out otherwise, the elements are first put where they were. Every window is compared with the memory of the array
+that it looks at before that memory is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ...autograd.modes import derives_from
+from ...autograd.views import View
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor
+from ..dims import addressable
+from .slices import embed
+from .view_replay import overlaps
+
+__all__ = ["as_strided"]
+
+Numbers = tuple[int, ...]
+
+
+def _memory(array: np.ndarray) -> tuple[int, int]:
+    """The addresses at which the memory begins and ends that an array is a view of."""
+    memory, owner = array, array.base
+    while owner is not None:
+        memory = owner if isinstance(owner, np.ndarray) else memory
+        owner = getattr(owner, "base", None)
+    return np.lib.array_utils.byte_bounds(memory)
+
+
+def _strides(array: np.ndarray) -> Numbers:
+    """Return the strides in elements; 0 for dimensions of at most one element."""
+    pairs = zip(array.strides, array.shape, strict=True)
+    return tuple(stride // array.itemsize if size > 1 else 0 for stride, size in pairs)
+
+
+def _reach(size: Numbers, stride: Numbers) -> tuple[int, int]:
+    """Return how many elements lie before and after the first element of a window."""
+    ends = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
+    return sum(-end for end in ends if end < 0), sum(end for end in ends if end > 0)
+
+
+def _refuse_outside(name: str, array: np.ndarray, size: Numbers, stride: Numbers, start: int) -> None:
+    """Raise RuntimeError for a window, whose first element lies `start` elements from that of `array`, that is not
+    within the memory of the array."""
+    (low, high), (front, back) = _memory(array), _reach(size, stride)
+    first = (array.ctypes.data - low) // array.itemsize + start
+    if 0 not in size and not 0 <= first - front <= first + back < (high - low) // array.itemsize:
+        raise RuntimeError(
+            f"{name}(): sizes {list(size)} and strides {list(stride)} at storage offset {first} are out of bounds for "
+            f"a storage of {(high - low) // array.itemsize} elements"
+        )
+
+
+def _at(array: np.ndarray, size: Numbers, stride: Numbers, start: int) -> np.ndarray:
+    """A window, which has been found to lie within the memory of `array`."""
+    strided, writeable = np.lib.stride_tricks.as_strided, array.flags.writeable
+    first = strided(array, (2,), (start * array.itemsize,), writeable=writeable)[1:]
+    return strided(first, size, tuple(step * array.itemsize for step in stride), writeable=writeable)
+
+
+def _laid_out(array: np.ndarray, layout: Numbers) -> np.ndarray:
+    """Copy the array into memory with these strides."""
+    front, back = _reach(array.shape, layout)
+    memory = np.zeros(front + back + 1, array.dtype)
+    copied = _at(memory, array.shape, layout, front)
+    copied[...] = array
+    return copied
+
+
+def _window_samples() -> Iterator[Sample]:
+    x = between(-2, 2, 3, 4)
+    yield sample(x, (2, 3), (1, 4), 0)
+    yield sample(x, (2, 2, 3), (4, 1, 1), 1)
+    yield sample(x, (3, 2), (0, 5), 6)
+    yield sample(x, (), (), 11)
+    yield sample(x, (2, 0), (7, 100), 3)
+    yield sample(between(-2, 2), (2,), (0,), 0)
+    yield sample(between(-2, 2, 0, 3), (0,), (1,), 0)
+
+
+def _window_reference(input: np.ndarray, size: Numbers, stride: Numbers, storage_offset: int = 0) -> np.ndarray:
+    """Gather the window of a contiguous input element by element."""
+    out = np.empty(size, input.dtype)
+    for place in np.ndindex(*size):
+        out[place] = input.reshape(-1)[storage_offset + sum(np.array(place, int) * np.array(stride, int))]
+    return out
+
+
+@op(
+    input=lambda g, input_shape, size, stride, offset, layout: embed(
+        strided_window, g, input_shape, size=size, stride=stride, offset=offset, layout=layout
+    ),
+    view=True,
+    widen=False,
+    warns=False,
+    method=False,
+    called="as_strided",
+    reference=_window_reference,
+    samples=_window_samples,
+)
+def strided_window(input: Array, size, stride, offset, layout=None):
+    """The view of `size` and `stride` that begins `offset` elements behind the lowest address of `input`, when that has
+    the strides `layout`.
+
+    Raises RuntimeError for a window that is not within the memory of `input`.
+    """
+    if layout is not None and layout != _strides(input):
+        input = _laid_out(input, layout)
+    start = offset - _reach(input.shape, _strides(input))[0] if input.size else offset
+    _refuse_outside("as_strided", input, size, stride, start)
+    return np.empty(size, input.dtype) if 0 in size else _at(input, size, stride, start)
+
+
+def _numbers(name: str, argument: str, given: Any) -> Numbers:
+    if not isinstance(given, (tuple, list)):
+        raise TypeError(f"{name}(): argument {argument!r} must be a tuple of ints, got {type(given).__name__}")
+    try:
+        return tuple(map(as_int, given))
+    except TypeError:
+        raise TypeError(f"{name}(): argument {argument!r} must be a tuple of ints, got {given!r}") from None
+
+
+def _covers(array: np.ndarray, window: dict[str, Any]) -> bool:
+    """Whether all elements of a window are elements of `array`, and not what lies between or beside them."""
+    layout, size = _strides(array), window["size"]
+    front, back = _reach(array.shape, layout)
+    marks = np.zeros(front + back + 1, bool)
+    _at(marks, array.shape, layout, front)[...] = True
+    first, last = window["offset"], window["offset"] + _reach(size, window["stride"])[1]
+    return 0 <= first <= last < marks.size and bool(_at(marks, size, window["stride"], first).all())
+
+
+def window_of(
+    name: str, input: Tensor, size: Any, stride: Any, storage_offset: Any, source: Tensor, whole: bool
+) -> dict[str, Any]:
+    """The arguments of `strided_window` for the window that a user asks for, on `source`, which shares the memory of
+    `input`.
+
+    With `whole` the window may see elements of the source only. Raises RuntimeError for sizes, strides and offsets that
+    are negative or out of bounds, TypeError for those that are not integers.
+    """
+    size, stride, array = _numbers(name, "size", size), _numbers(name, "stride", stride), input._array
+    if len(size) != len(stride):
+        raise RuntimeError(f"{name}(): mismatch in length of strides {list(stride)} and shape {list(size)}")
+    for argument, values in (("size", size), ("stride", stride)):
+        if min(values, default=0) < 0:
+            raise RuntimeError(f"{name}(): {argument} must not be negative, got {list(values)}")
+    before = (array.ctypes.data - _memory(array)[0]) // array.itemsize
+    offset = before if storage_offset is None else as_int(storage_offset)
+    if offset < 0:
+        raise RuntimeError(f"{name}(): storage_offset must not be negative, got {offset}")
+    addressable(size)
+    _refuse_outside(name, array, size, stride, offset - before)
+    lowest = np.lib.array_utils.byte_bounds(source._array)[0]
+    distance = offset - before + (array.ctypes.data - lowest) // array.itemsize
+    window = {"size": size, "stride": stride, "offset": distance, "layout": _strides(source._array)}
+    if whole and 0 not in size and not _covers(source._array, window):
+        raise RuntimeError(
+            f"{name}(): the window must lie on elements of the tensor that is recorded, of shape "
+            f"{list(source.shape)} and strides {source.stride()}, got sizes {list(size)}, strides {list(stride)} and "
+            f"storage offset {offset}; use contiguous(), or detach()"
+        )
+    return window
+
+
+@composite(reference=_window_reference, samples=_window_samples)
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """The view of `size` whose elements lie `stride` elements apart in the memory of `input`, from `storage_offset` on,
+    by default that of `input`. Elements may overlap; the gradient is the sum over all that share a place.
+
+    Raises RuntimeError for sizes, strides and offsets that are negative or reach out of the memory. Where the gradient
+    is recorded, all elements must be elements of the tensor whose view `input` is.
+    """
+    state, source = input._state, input
+    if type(state) is View and state.apart is None and state.steps and state.root()._array.dtype == input._array.dtype:
+        source = state.root()
+    window = window_of("as_strided", input, size, stride, storage_offset, source, whole=derives_from(source))
+    return strided_window(source, **window)
+
+
+def refuse_overlaps(name: str, array: np.ndarray) -> None:
+    """Raise RuntimeError for a window with two elements at one address."""
+    if overlaps(array):
+        raise RuntimeError(
+            f"{name}(): unsupported operation: more than one element of the written-to window refers to a single "
+            f"memory location, with strides {list(_strides(array))}"
+        )

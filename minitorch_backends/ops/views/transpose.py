@@ -1,0 +1,193 @@
+"""Dimensions in another order, always as views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...dispatch.op import Array, composite, op
+from ...dispatch.samples import arrays_like, between, sample
+from ...tensor.tensor import Tensor
+from ..dims import wrap_dim, wrap_dims
+
+__all__ = ["adjoint", "moveaxis", "movedim", "permute", "swapaxes", "swapdims", "t", "transpose"]
+
+
+def _transpose_samples() -> Any:
+    for array in (between(-2, 2, 3, 4), arrays_like(-2, 2)[1], between(-2, 2, 0, 3)):
+        yield sample(array, 0, 1)
+    yield sample(between(-2, 2, 2, 3, 4), -1, 0)
+    yield sample(between(-2, 2, 2, 3), 1, 1)
+    yield sample(between(-2, 2), 0, -1)
+
+
+def _matrices() -> Any:
+    yield sample(between(-2, 2, 3, 4))
+    yield sample(arrays_like(-2, 2)[1])
+    yield sample(between(-2, 2, 0, 3))
+
+
+def _batches() -> Any:
+    yield from _matrices()
+    yield sample(between(-2, 2, 2, 3, 4))
+
+
+def _swapped(input: np.ndarray, dim0: int, dim1: int) -> np.ndarray:
+    return input.swapaxes(dim0, dim1) if input.ndim else input.copy()
+
+
+@op(
+    name="transpose",
+    input=lambda g, dim0, dim1: transpose(g, dim0, dim1),
+    view=True,
+    widen=False,
+    method=False,
+    reference=_swapped,
+    samples=_transpose_samples,
+    aliases={"axis0": "dim0", "axis1": "dim1"},
+)
+def _exchanged(input: Array, dim0, dim1):
+    dim0, dim1 = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
+    return input.swapaxes(dim0, dim1) if input.ndim else input[...]
+
+
+def transpose(*args: Any, **named: Any) -> Tensor:
+    """`transpose(input, dim0, dim1)`: a view with two dimensions exchanged. A tuple in their place is a permutation, as
+    in NumPy. Raises IndexError for a dim out of range."""
+    if len(args) == 2 and isinstance(args[1], (tuple, list)) and not named:
+        return permute(*args)
+    return _exchanged(*args, **named)
+
+
+transpose.__wrapped__ = _exchanged  # type: ignore[attr-defined]
+transpose.op, transpose.overloads = _exchanged.op, _exchanged.overloads  # type: ignore[attr-defined]
+_exchanged.op.public = Tensor.transpose = transpose  # type: ignore[attr-defined]
+
+
+@op(
+    input=lambda g: mT(g),
+    view=True,
+    widen=False,
+    method=False,
+    reference=lambda input: input.swapaxes(-2, -1),
+    samples=_batches,
+)
+def mT(input: Array):
+    """A view with the last two dimensions exchanged. Raises RuntimeError for fewer than two."""
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"tensor.mT is only supported on matrices or batches of matrices, and got shape {list(input.shape)}; use "
+            "unsqueeze"
+        )
+    return input.swapaxes(-2, -1)
+
+
+def _inverse(dims: Any, ndim: int) -> tuple[int, ...]:
+    inverse = [0] * ndim
+    for position, dim in enumerate(wrap_dims(tuple(dims), ndim)):
+        inverse[dim] = position
+    return tuple(inverse)
+
+
+def _permute_samples() -> Any:
+    yield sample(between(-2, 2, 2, 3, 4), (2, 0, 1))
+    yield sample(between(-2, 2, 2, 3, 4), (-1, 1, 0))
+    yield sample(arrays_like(-2, 2)[1], (1, 0))
+    yield sample(between(-2, 2, 0, 3), (1, 0))
+    yield sample(between(-2, 2), ())
+
+
+@op(
+    input=lambda g, input_shape, dims: permute(g, _inverse(dims, len(input_shape))),
+    view=True,
+    widen=False,
+    variadic="dims",
+    reference=np.transpose,
+    samples=_permute_samples,
+)
+def permute(input: Array, dims):
+    """A view with the dimensions in the order `dims`. Raises RuntimeError unless each is named exactly once."""
+    if len(dims) != input.ndim:
+        raise RuntimeError(
+            f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once"
+        )
+    if not dims or -input.ndim <= min(dims) <= max(dims) < input.ndim:  # NumPy cuts others to 32 bits
+        try:
+            return input.transpose(dims)
+        except ValueError:
+            pass
+    return input.transpose(wrap_dims(tuple(dims), input.ndim))
+
+
+def _small() -> Any:
+    yield from _matrices()
+    yield sample(between(-2, 2))
+
+
+@composite(reference=np.transpose, samples=_small)
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; vectors and scalars are unchanged.
+
+    Raises RuntimeError for more than two dimensions.
+    """
+    if input._array.ndim > 2:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, and got shape {list(input._array.shape)}; use mT or permute"
+        )
+    return mT(input) if input._array.ndim == 2 else input.view(input._array.shape)
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """The dimensions in reverse order: the transpose of a matrix."""
+    ndim = self._array.ndim
+    return mT(self) if ndim == 2 else permute(self, tuple(range(ndim - 1, -1, -1)))
+
+
+@composite(method=False, name="H", reference=lambda input: input.conj().T, samples=_small)
+def _hermitian(input: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix (or a scalar). Raises RuntimeError for other tensors."""
+    if input._array.ndim not in (0, 2):
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors), and got shape {list(input._array.shape)}; use mH "
+            "for batches"
+        )
+    return adjoint(input) if input._array.ndim else input.conj()
+
+
+@composite(reference=lambda input: input.conj().swapaxes(-2, -1), samples=_batches)
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of a matrix or a batch of matrices; for real tensors the same as `mT`."""
+    return mT(input).conj() if input.is_complex() else mT(input)
+
+
+Tensor.mT, Tensor.T = property(mT), property(_reversed)  # type: ignore[attr-defined]
+Tensor.H, Tensor.mH = property(_hermitian), property(adjoint)  # type: ignore[attr-defined]
+
+
+def _movedim_samples() -> Any:
+    yield sample(between(-2, 2, 2, 3, 4), 0, 2)
+    yield sample(between(-2, 2, 2, 3, 4), -1, 0)
+    yield sample(between(-2, 2, 2, 3, 4), (0, 1), (2, 0))
+    yield sample(between(-2, 2, 0, 3), 0, 1)
+
+
+@composite(reference=np.moveaxis, samples=_movedim_samples)
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """A view with the dimensions `source` moved to `destination`; the others keep their order."""
+    ndim = input._array.ndim
+    source, destination = wrap_dims(source, ndim), wrap_dims(destination, ndim)
+    if len(source) != len(destination):
+        raise RuntimeError(
+            f"movedim: source {list(source)} and destination {list(destination)} dims must be equally many"
+        )
+    rest = iter(dim for dim in range(ndim) if dim not in source)
+    back = dict(zip(destination, source, strict=True))
+    return permute(input, tuple(back[dim] if dim in back else next(rest) for dim in range(ndim)))
+
+
+swapaxes = swapdims = transpose
+moveaxis = movedim
+for _name in ("swapaxes", "swapdims"):
+    setattr(Tensor, _name, transpose)
+Tensor.moveaxis = movedim  # type: ignore[attr-defined]

@@ -1,0 +1,198 @@
+"""The ops of which the histories of views are made: reading along the steps from a base, and writing back along them.
+
+`autograd.views` and `inplace` put them into the graph by their names in the registry. A step is (op, metadata, which
+result).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ...autograd.views import shares_memory, walk
+from ...dispatch.op import Array, op
+from ...dispatch.registry import registry
+from ...dispatch.samples import between, sample
+from ...kernels.elementwise import is_half
+from ...tensor.casting import converted
+from ...tensor.tensor import adopt
+from ..indexing.accumulate import add_at
+
+__all__ = ["embedded", "overlaps", "scattered"]
+
+
+def overlaps(array: np.ndarray) -> bool:
+    """Whether two elements of `array` may share one place in memory. Never wrong when False; True for all expanded
+    arrays.
+
+    Ordered by stride, each dimension must step over everything that the ones before it reach.
+    """
+    reach = 0
+    for stride, size in sorted(
+        (abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1
+    ):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _positions(shape: tuple[int, ...], steps: tuple) -> np.ndarray:
+    """Where in a base of `shape`, flattened, the elements of the view lie."""
+    return walk(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape), steps)
+
+
+def _new(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...] | None) -> np.ndarray:
+    """Zeros whose dimensions lie in memory in the order of these strides, in which steps from a base that has them make
+    views: that of real numbers as complex ones needs both parts side by side."""
+    if strides is None or all(map(operator.ge, strides, strides[1:])):
+        return np.zeros(shape, dtype)
+    order = sorted(range(len(shape)), key=lambda dim: -abs(strides[dim]))
+    return np.zeros([shape[dim] for dim in order], dtype).transpose(np.argsort(order))
+
+
+def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
+    """A copy whose dimensions lie in memory in the order of these strides."""
+    out = _new(array.shape, array.dtype, strides)
+    out[...] = array
+    return out
+
+
+def scattered(base: np.ndarray, value: np.ndarray, steps: tuple, strides: tuple[int, ...] | None = None) -> np.ndarray:
+    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`."""
+    out = base.copy("K") if strides is None or strides == base.strides else _laid_out(base, strides)
+    view = walk(out, steps)
+    if shares_memory(view, out):
+        view[...] = value
+        return out
+    # The copy's memory is laid out in another way than the base's was when the view was made.
+    out = base.copy("C")
+    out.reshape(-1)[_positions(base.shape, steps)] = value
+    return out
+
+
+def embedded(
+    value: np.ndarray,
+    shape: tuple[int, ...],
+    steps: tuple,
+    dtype: np.dtype | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> np.ndarray:
+    """Zeros of `shape` to which `value` is added where `steps` lead: the adjoint of walking them."""
+    out = _new(shape, value.dtype if dtype is None else dtype, strides)
+    view = walk(out, steps)
+    apart = not shares_memory(view, out)
+    if is_half(out.dtype) and (apart or overlaps(view)):  # so that sums are rounded once
+        single = np.dtype(np.float32)
+        return converted(embedded(converted(value, single), shape, steps, single, strides), out.dtype)
+    if apart:
+        add_at(out.reshape(-1), (_positions(shape, steps),), value)
+    elif overlaps(view):
+        _add(out, view, value)
+    else:
+        view[...] = value
+    return out
+
+
+def _add(out: np.ndarray, view: np.ndarray, value: np.ndarray) -> None:
+    """Add `value` to the places of a view of `out`, some of which are the same. One of the two may be complex."""
+    places = np.full(view.shape, view.ctypes.data - out.ctypes.data)
+    for dim, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        places += (np.arange(size) * stride).reshape(-1, *(1,) * (view.ndim - dim - 1))
+    parts = (value.real, value.imag) if value.dtype.kind == "c" else (value,)
+    numbers = np.lib.stride_tricks.as_strided(out, (out.size,), (out.itemsize,)).view(parts[0].dtype)
+    for index, part in enumerate(parts):  # in float64, rounded once
+        found = np.bincount((places // numbers.itemsize + index).ravel(), part.ravel(), numbers.size)
+        numbers += found.astype(numbers.dtype)
+
+
+def _steps_samples() -> Any:
+    transpose, expand, reshape = (registry[name] for name in ("transpose", "expand", "reshape"))
+    transposed = (transpose, {"dim0": 0, "dim1": 1}, None)
+    yield (3, 4), (4, 3), (transposed,)
+    yield (3, 4), (2, 6), (transposed, (reshape, {"shape": (2, 6)}, None))
+    yield (1, 4), (3, 4), ((expand, {"size": (3, 4)}, None),)
+    yield (0, 3), (3, 0), (transposed,)
+    yield (1,), (), ((reshape, {"shape": ()}, None),)
+
+
+def _read_samples() -> Any:
+    for shape, _, steps in _steps_samples():
+        yield sample(between(-2, 2, *shape), steps)
+
+
+def _embed_samples() -> Any:
+    for shape, view_shape, steps in _steps_samples():
+        yield sample(between(-2, 2, *view_shape), shape, steps)
+
+
+def _scatter_samples() -> Any:
+    for shape, view_shape, steps in _steps_samples():
+        if math.prod(shape) == math.prod(view_shape):  # writes to expanded memory are refused
+            yield sample(between(-2, 2, *shape), between(-2, 2, *view_shape, seed=1), steps)
+
+
+def _embed_reference(value: np.ndarray, shape: tuple[int, ...], steps: tuple) -> np.ndarray:
+    """By the definition: the sum over all elements of the view that came from one place."""
+    positions = _positions(shape, steps)
+    sums = [value[positions == place].sum() for place in range(int(np.prod(shape)))]
+    return np.array(sums, value.dtype).reshape(shape)
+
+
+def _scatter_reference(base: np.ndarray, value: np.ndarray, steps: tuple) -> np.ndarray:
+    flat, positions = base.flatten(), _positions(base.shape, steps)
+    for place, element in zip(positions.flat, value.flat, strict=True):
+        flat[place] = element
+    return flat.reshape(base.shape)
+
+
+@op(
+    base=lambda g, base_shape, base_dtype, steps, strides: view_embed(g, base_shape, steps, base_dtype, strides),
+    view=True,
+    method=False,
+    widen=False,
+    warns=False,
+    reference=lambda base, steps: base.reshape(-1)[_positions(base.shape, steps)],
+    samples=_read_samples,
+)
+def view_steps(base: Array, steps, strides=None):
+    """The view of `base` to which `steps` lead, as a result of its own. `strides` are those of a base in which the
+    steps make views, in case that this one is laid out otherwise."""
+    try:
+        return walk(base, steps)
+    except RuntimeError:
+        if strides is None:
+            raise
+    return walk(_laid_out(base, strides), steps)
+
+
+@op(
+    value=lambda g, steps, strides: view_steps(g, steps, strides),
+    method=False,
+    widen=False,
+    reference=_embed_reference,
+    samples=_embed_samples,
+)
+def view_embed(value: Array, shape, steps, dtype=None, strides=None):
+    """Zeros of `shape` (and of `dtype`, that of `value` if it is None) to which `value` is added where `steps` lead.
+    They are laid out in memory in the order of `strides`."""
+    return embedded(value, shape, steps, dtype, strides)
+
+
+@op(
+    base=lambda g, base_strides, value_shape, value_dtype, steps, strides: view_scatter(
+        g, adopt(np.zeros(value_shape, value_dtype)), steps, base_strides if strides is None else strides
+    ),
+    value=lambda g, base_strides, steps, strides: view_steps(g, steps, base_strides if strides is None else strides),
+    method=False,
+    widen=False,
+    reference=_scatter_reference,
+    samples=_scatter_samples,
+)
+def view_scatter(base: Array, value: Array, steps, strides=None):
+    """A copy of `base` in which the view that `steps` lead to is overwritten by `value`. It is laid out in memory in
+    the order of `strides`, those of the base if there are none."""
+    return scattered(base, value, steps, strides)

@@ -1,0 +1,95 @@
+"""Numbers into another type: as C converts them, or as a user may write them."""
+
+from __future__ import annotations
+
+import cmath
+from typing import Any
+
+import numpy as np
+
+from ..kernels.elementwise import LARGE, cast
+from ..kernels.quiet import restore, silence
+from .dtypes import COMPLEX, FLOATING, INTEGER, DType
+
+__all__ = ["converted", "fitted", "fitted_number"]
+
+
+_LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
+"""The smallest normal and subnormal numbers of float32."""
+
+
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped."""
+    if array.dtype.kind == "c" and dtype.kind != "c":
+        array = array != 0 if dtype.kind == "b" else array.real
+    if dtype.kind == "V" and array.dtype.itemsize >= 4 and array.dtype != np.float32:
+        array = _float32_to_odd(array)
+    if array.size >= LARGE and (found := cast(array, dtype)) is not None:
+        return found
+    token = silence()
+    try:
+        return array.astype(dtype)
+    finally:
+        restore(token)
+
+
+def _float32_to_odd(array: np.ndarray) -> np.ndarray:
+    """Numbers of more digits than float32 has, cut off to it, with a last bit of 1 where that loses something.
+
+    A number between two neighbours in bfloat16 stays on its side of their middle: to round the result to bfloat16,
+    which is done by way of float32, rounds once (S. Boldo and G. Melquiond, Emulation of FMA and correctly rounded
+    sums, 2008).
+    """
+    if array.dtype == np.int64:  # first to the 53 bits of float64, in the same way
+        lost = (array & 0x7FF) != 0
+        array = np.where(np.abs(array) >> 53, array & ~0x7FF | lost << 11, array)
+    if array.size == 1 and (near := np.asarray(array.astype(np.float32))) == array:
+        return near
+    flags, kinds = ["external_loop", "buffered", "zerosize_ok"], [np.float64, np.float32]
+    options: dict[str, Any] = {"flags": flags, "op_dtypes": kinds, "casting": "same_kind", "buffersize": 1 << 14}
+    with np.nditer([array, None], **options) as parts:
+        for exact, out in parts:
+            bits = exact.view(np.int64)
+            lost = bits & 0x1FFFFFFF
+            cut = (bits - lost | (lost != 0).astype(np.int64) << 29).view(np.float64)
+            small = np.abs(exact) < _LEAST_NORMAL
+            if small.any():
+                units = exact[small] / _LEAST
+                below = np.trunc(units)
+                inexact = (below != units) & (below % 2 == 0)
+                cut[small] = (below + np.copysign(inexact, units)) * _LEAST
+            out[...] = cut
+        return parts.operands[1]
+
+
+def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Numbers that a user wrote, as a new array of type `dtype`; fractions are cut off for integers.
+
+    Raises RuntimeError for a number out of the range of an integer type, and for complex numbers in other types.
+    Negative integers wrap around in uint8, as in torch.
+    """
+    kind = array.dtype.kind
+    if kind == "c" and dtype.category < COMPLEX:
+        raise _overflow(dtype, f"{array.flat[0]} is complex")
+    if dtype.category == INTEGER and kind in "iuf" and array.dtype != dtype.dtype:
+        limits = np.iinfo(dtype.dtype)
+        low = -limits.max if kind == "i" and not limits.min else limits.min
+        outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # the last for floats of 2**63
+        if outside.any():
+            raise _overflow(dtype, f"{array[outside].flat[0]} is not in {low} to {limits.max}")
+    return converted(array, dtype.dtype)
+
+
+def fitted_number(number: np.ndarray, dtype: DType) -> np.ndarray:
+    """`fitted` for one number, of shape (), that everything is filled with: RuntimeError too where it would become
+    infinite.
+    """
+    number = number.reshape(())
+    found = fitted(number, dtype)
+    if dtype.category >= FLOATING and cmath.isinf(found) and not cmath.isinf(number):
+        raise _overflow(dtype, f"{number} would be infinite; write math.inf if that is meant")
+    return found
+
+
+def _overflow(dtype: DType, reason: str) -> RuntimeError:
+    return RuntimeError(f"value cannot be converted to type {dtype!r} without overflow: {reason}")

@@ -1,0 +1,123 @@
+"""The options that all factories share: `out`, `layout`, `device`, `pin_memory` and `requires_grad`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch.call_errors import argument_errors
+from ..dispatch.out_argument import written_out
+from .dtypes import DType, get_default_dtype, to_dtype
+from .tensor import Tensor, adopt
+
+__all__ = ["Draw", "dtype_or_default", "factory", "finish", "refuse_device"]
+
+
+def refuse_device(device: Any) -> None:
+    """Raise RuntimeError for a device other than the CPU."""
+    if str(device).partition(":")[0] != "cpu":
+        raise RuntimeError(
+            f"device must be 'cpu', got {device!r}; leave it out, and choose what is "
+            "computed with the flags of mt.backends instead"
+        )
+
+
+def dtype_or_default(dtype: Any) -> DType:
+    """The dtype that was asked for, or the default one."""
+    return get_default_dtype() if dtype is None else to_dtype(dtype)
+
+
+def finish(array: np.ndarray, device: Any = None, requires_grad: Any = False) -> Tensor:
+    """Wrap a new array in a tensor, with the `device` and `requires_grad` that a factory got."""
+    if device is not None:
+        refuse_device(device)
+    result = adopt(array)
+    if requires_grad:
+        if requires_grad is not True:
+            raise TypeError(f"requires_grad must be True, False or None, got {requires_grad!r}")
+        result.requires_grad_()
+    return result
+
+
+class Draw(NamedTuple):
+    """Random numbers that are drawn only after all arguments of the call have been checked."""
+
+    dtype: np.dtype
+    numbers: Callable[[], np.ndarray]
+
+
+def _array_of(result: np.ndarray | Draw) -> np.ndarray:
+    return result.numbers() if isinstance(result, Draw) else result
+
+
+def _option_parameters(takes_out: bool) -> list[inspect.Parameter]:
+    """The parameters that a factory gets beside its own."""
+    defaults: dict[str, Any] = {"out": None} if takes_out else {}
+    defaults |= {"layout": None, "device": None, "pin_memory": False, "requires_grad": False}
+    return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each) for name, each in defaults.items()]
+
+
+def factory(*, takes_out: bool = True) -> Callable[[Callable[..., np.ndarray | Draw]], Callable[..., Tensor]]:
+    """Declare a function from its own arguments and `dtype` to an array, or to a `Draw`, as a factory, which returns a
+    tensor.
+
+    A factory also takes `out` (a tensor that is written into, of the wanted dtype), `layout` (strided is the only one),
+    `device`, `pin_memory` (False is the only choice) and `requires_grad`.
+    """
+
+    def declare(make: Callable[..., np.ndarray | Draw]) -> Callable[..., Tensor]:
+        own = inspect.signature(make)
+
+        @functools.wraps(make)
+        def public(
+            *args: Any,
+            layout: Any = None,
+            device: Any = None,
+            pin_memory: bool = False,
+            requires_grad: bool = False,
+            **named: Any,
+        ) -> Tensor:
+            if layout is not None or pin_memory:
+                _refuse_memory(make.__name__, layout, pin_memory)
+            if takes_out and named.get("out") is not None:
+                if requires_grad and isinstance(named["out"], Tensor):
+                    finish(np.empty(0, named["out"]._array.dtype), device, requires_grad)
+                written = _into(named.pop("out"), functools.partial(make, *args), named)
+                return written.requires_grad_() if requires_grad else written
+            if takes_out:
+                named.pop("out", None)
+            result = make(*args, **named)
+            if isinstance(result, Draw):
+                finish(np.empty(0, result.dtype), device, requires_grad)
+            return finish(_array_of(result), device, requires_grad)
+
+        parameters = [*own.parameters.values(), *_option_parameters(takes_out)]
+        public.__signature__ = own.replace(parameters=parameters, return_annotation=Tensor)  # type: ignore[attr-defined]
+        return argument_errors(public)
+
+    return declare
+
+
+def _refuse_memory(name: str, layout: Any, pin_memory: Any) -> None:
+    """Raise RuntimeError for memory of another kind than tensors have here."""
+    if layout is not None and not str(layout).endswith("strided"):
+        raise RuntimeError(f"{name}(): layout must be strided, got {layout!r}; leave it out")
+    if pin_memory:
+        raise RuntimeError(f"{name}(): pin_memory must be False, got {pin_memory!r}; there is no device to pin for")
+
+
+def _into(out: Any, make: Any, named: dict[str, Any]) -> Tensor:
+    """Write what `make` makes into `out`, whose dtype it gets. Raises RuntimeError for a `dtype` other than that."""
+    name = make.func.__name__
+    if isinstance(out, Tensor):
+        wanted = named.setdefault("dtype", None)
+        if wanted is not None and to_dtype(wanted) is not out.dtype:
+            raise RuntimeError(
+                f"{name}(): dtype must be that of out, {out.dtype!r}, got {to_dtype(wanted)!r}; leave dtype out"
+            )
+        named["dtype"] = out.dtype
+    return written_out(name, lambda: adopt(_array_of(make(**named))), out, ())

@@ -1,0 +1,176 @@
+"""Arrays from Python data: numbers, sequences of any kind, arrays of NumPy and of other libraries, and tensors."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from .casting import converted, fitted
+from .dlpack import imported
+from .dtypes import (
+    COMPLEX,
+    FLOATING,
+    DType,
+    bfloat16,
+    dtype_of,
+    get_default_dtype,
+    result_dtype,
+    scalar_dtype,
+    to_dtype,
+)
+from .factory_options import refuse_device
+from .size import Size, addressable
+from .tensor import Tensor, is_foreign
+
+__all__ = ["array_from", "construct", "foreign_array", "is_sequence"]
+
+_NUMBERS = frozenset({bool, int, float, complex})
+_SEQUENCES = frozenset({list, tuple, range})
+
+
+def is_sequence(data: Any) -> bool:
+    """Whether it is a list, a tuple or anything else of a length with numbered items; text and mappings are not."""
+    kind = type(data)
+    if kind in _SEQUENCES:
+        return True
+    if isinstance(data, (str, bytes, Mapping, Tensor, np.ndarray, np.generic)) or is_foreign(data):
+        return False
+    return hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
+
+
+def foreign_array(data: Any) -> np.ndarray:
+    """The numbers in an array or a tensor of another library, without its history, sharing memory where that can be.
+
+    bfloat16, which NumPy does not know, comes over DLPack. Raises TypeError for what cannot be read.
+    """
+    if hasattr(data, "detach"):
+        data = data.detach()
+    failure: Exception | None = None
+    if hasattr(data, "__array__"):
+        try:
+            return np.asarray(data)
+        except TypeError as error:
+            failure = error
+    try:
+        return imported(data, None)
+    except (AttributeError, RuntimeError, ValueError, BufferError, TypeError) as error:
+        name = f"{type(data).__module__}.{type(data).__name__}"
+        raise TypeError(f"cannot read the numbers in a {name}: {failure or error}") from None
+
+
+def construct(tensor: Any, data: tuple[Any, ...], device: Any) -> None:
+    """Set the array of a new tensor by the rules of torch's legacy constructor.
+
+    Raises TypeError for arguments that are neither sizes nor a sequence, RuntimeError for negative sizes and
+    another device.
+    """
+    if device is not None:
+        refuse_device(device)
+    default = get_default_dtype().dtype
+    if len(data) == 1 and not isinstance(data[0], Size) and (isinstance(data[0], Tensor) or not _is_size(data[0])):
+        [given] = data
+        if isinstance(given, Tensor):
+            if given._cell is None:
+                given._cell = [0]
+            tensor._array, tensor._cell = given._array, given._cell
+        elif isinstance(given, np.ndarray) and given.dtype == default:
+            tensor._array = given.view()
+        elif isinstance(given, np.ndarray) or is_foreign(given) or is_sequence(given):
+            tensor._array = array_from(given, default)
+        else:
+            name = type(given).__name__
+            raise TypeError(f"Tensor(): data must be a sequence, got {name} {given!r}; use mt.tensor(data)")
+        return
+    sizes = data[0] if len(data) == 1 and isinstance(data[0], Size) else data
+    if not all(map(_is_size, sizes)):
+        raise TypeError(f"Tensor(): sizes must be integers, got {tuple(sizes)!r}; use mt.tensor(data)")
+    shape = tuple(map(as_int, sizes)) if data else (0,)
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"Tensor(): sizes must be at least 0, got {list(shape)}")
+    tensor._array = np.empty(addressable(shape), default)
+
+
+def _is_size(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray))
+
+
+def array_from(data: Any, dtype: Any) -> np.ndarray:
+    """A new array from numbers, nested sequences, arrays or tensors, with torch's rules for the type.
+
+    Raises ValueError for ragged sequences and integers beyond 64 bits, TypeError and RuntimeError for what is no
+    number, and RuntimeError for numbers that `dtype` cannot hold.
+    """
+    wanted = None if dtype is None else to_dtype(dtype)
+    if isinstance(data, (Tensor, np.ndarray, np.generic)):
+        array = np.asarray(data._array if isinstance(data, Tensor) else data)
+        return converted(array, (dtype_of(array) if wanted is None else wanted).dtype)
+    if is_foreign(data):
+        return array_from(foreign_array(data), dtype)
+    kinds: dict[Any, Any] = {}
+    try:
+        numbers = _plain(data, kinds)
+    except RecursionError:
+        raise ValueError("tensor(): nested sequence is deeper than 64 levels, or contains itself") from None
+    try:
+        array = np.array(numbers)
+    except ValueError:
+        raise ValueError(
+            f"tensor(): sequences must have equal length at every depth, got {reprlib.repr(data)}"
+        ) from None
+    floats = wanted is not None and wanted.category >= FLOATING
+    if array.dtype.kind not in "biufc":
+        array = _large_integers(array, floats)
+    if array.dtype.kind == "u" and not floats and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"integers must have at most 64 bits and a sign, got {array.max()}; use floats")
+    if wanted is None:
+        wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
+    elif array.dtype.kind == "c" and wanted.category < COMPLEX:
+        raise TypeError(f"data must be real numbers for {wanted!r}, got {array.flat[0]}; use a complex dtype")
+    return fitted(array, wanted)
+
+
+def _large_integers(array: np.ndarray, floats: bool) -> np.ndarray:
+    """Integers of more than 64 bits as the floats nearest to them, if these are wanted; raises for anything else."""
+    wrong = [each for each in array.ravel().tolist() if not isinstance(each, (int, float, complex))]
+    if not wrong and floats:
+        return array.astype(np.float64)
+    if not wrong:
+        raise ValueError(f"integers must have at most 64 bits and a sign, got {max(array.flat, key=abs)}; use floats")
+    if isinstance(wrong[0], (str, bytes)):
+        raise TypeError(f"data must be numbers, got {wrong[0]!r}")
+    raise RuntimeError(f"could not infer a dtype: data must be numbers, got {wrong[0]!r}")
+
+
+def _plain(data: Any, kinds: dict[Any, Any]) -> Any:
+    """Nested sequences with tensors in them as nested lists of numbers; `kinds` gets one of each kind: the dtypes of
+    tensors and arrays, and a number of each class. A tensor stands for its only element."""
+    if type(data) in _NUMBERS:
+        kinds.setdefault(type(data), data)
+        return data
+    if is_sequence(data):
+        return [_plain(data[index], kinds) for index in range(len(data))]
+    foreign = is_foreign(data)
+    if not foreign and not isinstance(data, (Tensor, np.ndarray)):
+        kinds.setdefault(type(data), data)
+        return data
+    array = data._array if isinstance(data, Tensor) else foreign_array(data) if foreign else data
+    if not isinstance(data, np.ndarray):
+        if array.size != 1:
+            raise ValueError(
+                "only one element tensors can be converted to Python scalars, and a sequence holds one of shape "
+                f"{list(array.shape)}; use mt.stack"
+            )
+        array = array.reshape(())
+    dtype = dtype_of(array)
+    kinds[dtype] = dtype
+    return array.astype(np.float32) if dtype is bfloat16 else array
+
+
+def _kind(number: Any) -> DType:
+    if isinstance(number, DType):
+        return number
+    return dtype_of(np.asarray(number)) if isinstance(number, np.generic) else scalar_dtype(number)

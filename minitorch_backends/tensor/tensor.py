@@ -1,0 +1,382 @@
+"""The tensor: a NumPy array with a place in the recorded graph.
+
+Operations are not defined here: `@op` installs them as methods. A tensor knows its array, its node, the version of its
+memory, and how it converts to and from the world outside.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dispatch import instrumentation
+from .dtypes import DType, canonical, dtype_of, scalar_dtype
+from .size import Size
+
+__all__ = ["Parameter", "State", "Tensor", "adopt", "as_array", "is_foreign", "kind_of", "not_a_tensor", "sharing"]
+
+
+class State:
+    """What few tensors need: an accumulated gradient, and a count of how often writes have rewritten their history.
+
+    Attributes:
+        base: for a view, the tensor whose memory and history it shares; None for others. (See `autograd.views.View`.)
+        hooked_leaf: the node with hooks of a leaf that requires no gradient at present; unset for others.
+    """
+
+    __slots__ = ("grad", "hooked_leaf", "rewrites")
+
+    base: Any = None
+    hooked_leaf: Any
+
+    def __init__(self) -> None:
+        self.grad: Tensor | None = None
+        self.rewrites = 0
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype that records what is done to it when it requires gradients.
+
+    Make tensors with `mt.tensor(data)` and the other factories. The constructor is torch's: `Tensor(2, 3)` has these
+    sizes and undefined elements, `Tensor(sequence)` has the default dtype whatever it holds, `Tensor(tensor)` shares
+    its memory.
+    """
+
+    __slots__ = ("__weakref__", "_array", "_node", "_state", "_cell")
+
+    __array_priority__ = 1000
+
+    _array: np.ndarray
+    _node: Any
+    _state: State | None
+    _cell: Any  # [version] (see `autograd.cells`), None while it is 0 and nobody shares it, or an `InferenceCell`
+
+    if TYPE_CHECKING:  # what `@op` and `autograd` install, for type checkers
+
+        def __getattr__(self, name: str) -> Any: ...
+        def _binary(self, other: Any) -> Tensor: ...
+        def _unary(self) -> Tensor: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _binary
+        __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _binary
+        __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _binary
+        __lt__ = __le__ = __gt__ = __ge__ = __getitem__ = _binary
+        __eq__ = __ne__ = _binary  # type: ignore[assignment]
+        __neg__ = __pos__ = __abs__ = __invert__ = _unary
+
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+    def __init__(self, *sizes: Any, data: Any = None, device: Any = None) -> None:
+        from .from_data import construct
+
+        self._node = self._state = self._cell = None
+        construct(self, sizes if data is None else (*sizes, data), device)
+        if instrumentation.born is not None:
+            instrumentation.born(self)
+
+    # What it is
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._array.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self._array.shape[self._wrapped(dim)]
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self._array)
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self._array.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._array.size
+
+    nelement = numel
+
+    @property
+    def itemsize(self) -> int:
+        return self._array.itemsize
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self._array.nbytes
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements (not bytes), or that of one dimension."""
+        strides = tuple(stride // self._array.itemsize for stride in self._array.strides)
+        return strides if dim is None else strides[self._wrapped(dim)]
+
+    def _wrapped(self, dim: Any) -> int:
+        """`dim`, once it is known to exist; raises IndexError otherwise."""
+        ndim = self._array.ndim
+        if not hasattr(dim, "__index__") or isinstance(dim, type):
+            raise TypeError(f"a dimension must be an int, not {type(dim).__name__} {dim!r}")
+        if not -ndim <= dim < ndim:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {dim})"
+            )
+        return dim
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in row-major order without gaps."""
+        return self._array.flags.c_contiguous
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._array.ctypes.data
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def is_cpu(self) -> bool:
+        return True
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    # Its place in the graph
+
+    @property
+    def state(self) -> State:
+        """The rarely needed part, made when it is first asked for."""
+        if self._state is None:
+            self._state = State()
+        return self._state
+
+    # Out into the world
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself, sharing its memory. Raises RuntimeError for a tensor that requires gradients, unless with
+        `force`."""
+        if self.requires_grad and not force:
+            raise RuntimeError(
+                "can't call numpy() on a Tensor that requires grad, since writes to the array would go unrecorded; "
+                "use tensor.detach().numpy(), or numpy(force=True)"
+            )
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """Return the result of a NumPy function as a tensor. Booleans stay booleans; torch converts them to uint8."""
+        return adopt(canonical(np.asarray(array)))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The memory, for `from_dlpack` of another library. Raises BufferError for what the protocol cannot carry
+        there.
+        """
+        if self.requires_grad:
+            raise BufferError(
+                "can't export tensors that require gradients, since writes would go unrecorded; use tensor.detach()"
+            )
+        if min(self._array.strides, default=0) < 0:
+            raise BufferError(
+                f"can't export strides {list(self.stride())}, since consumers expect no negative ones; use contiguous()"
+            )
+        from .dlpack import exported
+
+        return exported(self._array, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def item(self) -> Any:
+        """The value of a tensor of one element as a Python number."""
+        if self._array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {self._array.size} elements cannot be converted to a number; expected exactly one "
+                "element, "
+                "use tolist() for more"
+            )
+        return self.tolist() if self._array.ndim == 0 else self._array.reshape(()).tolist()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers, or one number for a 0-dim tensor."""
+        array = self._array
+        return (array.astype(np.float32) if self.dtype.name == "bfloat16" else array).tolist()
+
+    def _real_item(self) -> Any:
+        """`item` of a number that has no imaginary part, without it."""
+        value = self.item()
+        if not isinstance(value, complex):
+            return value
+        if value.imag:
+            raise RuntimeError(f"{value} has an imaginary part, and no real number can stand for it; use .real")
+        return value.real
+
+    def __float__(self) -> float:
+        return float(self._real_item())
+
+    def __int__(self) -> int:
+        return int(self._real_item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self._array.size != 1:
+            raise RuntimeError(
+                f"the truth value of a Tensor with {self._array.size} elements is ambiguous; expected exactly one, "
+                "use any() or all()"
+            )
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.category > 1 or self._array.size != 1:
+            raise TypeError(
+                "only integer tensors of a single element can be converted to an index, and got "
+                f"{self.dtype!r}{list(self.shape)}"
+            )
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if self._array.ndim == 0:
+            raise TypeError("len() of a 0-d tensor; expected at least one dimension")
+        return self._array.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self._array.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor; expected at least one dimension")
+        return iter(self.unbind(0))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(self.eq(value).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __format__(self, spec: str) -> str:
+        return (
+            format(self.item(), spec)
+            if self._array.ndim == 0 and type(self) is Tensor
+            else object.__format__(self, spec)
+        )
+
+    def __repr__(self) -> str:
+        from .printing import text_of
+
+        return text_of(self)
+
+    def __reduce__(self) -> tuple:
+        """Without the graph: what requires a gradient becomes a leaf that does."""
+        return _rebuild, (type(self), self._array, self.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "only leaf tensors can be deep-copied, since a graph cannot; use tensor.detach().clone()"
+            )
+        from .copying import deep_copy
+
+        result = deep_copy(self, memo)
+        if self._state is not None and self._state.grad is not None:
+            result.state.grad = copy.deepcopy(self._state.grad, memo)
+        return result
+
+
+class Parameter(Tensor):
+    """A tensor that a module learns: a leaf that requires gradients, sharing the memory of the tensor it is made
+    from.
+    """
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """Without its gradient, as in torch."""
+        from .copying import deep_copy
+
+        return deep_copy(self, memo)
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        if data is None:
+            data = Tensor()
+        if not isinstance(data, Tensor):
+            raise AttributeError(f"Parameter(): data must be a Tensor, got {kind_of(data)}; use mt.tensor(data) first")
+        if data._cell is None:
+            data._cell = [0]
+        self._array, self._cell, self._node, self._state = data._array, data._cell, None, None
+        self.requires_grad_(requires_grad)
+
+
+def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
+    tensor = object.__new__(cls)
+    tensor._array, tensor._node, tensor._state, tensor._cell = canonical(array), None, None, None
+    if instrumentation.born is not None:
+        instrumentation.born(tensor)
+    return tensor.requires_grad_(requires_grad)
+
+
+def adopt(array: np.ndarray, node: Any = None) -> Tensor:
+    """A tensor around `array` that comes from `node`."""
+    tensor = object.__new__(Tensor)
+    tensor._array, tensor._node, tensor._state, tensor._cell = array, node, None, None
+    if instrumentation.born is not None:
+        instrumentation.born(tensor)
+    return tensor
+
+
+def sharing(tensor: Tensor, array: np.ndarray) -> Tensor:
+    """A tensor around `array`, memory of `tensor`: writes to either count for both."""
+    if tensor._cell is None:
+        tensor._cell = [0]
+    alias = object.__new__(Tensor)
+    alias._array, alias._node, alias._state, alias._cell = array, None, None, tensor._cell
+    return alias
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is an array or a tensor of another library than NumPy and this one."""
+    if isinstance(value, (Tensor, np.ndarray, np.generic, type)):
+        return False
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def kind_of(value: Any) -> str:
+    """The name of a value's type for messages: "int", or "torch.Tensor" for another library's."""
+    kind = type(value)
+    library = f"{kind.__module__.partition('.')[0]}." if isinstance(value, np.ndarray) or is_foreign(value) else ""
+    return library + kind.__name__
+
+
+def not_a_tensor(name: str, argument: str, value: Any, expected: str = "a Tensor") -> TypeError:
+    """What to raise for an argument of the function `name` that must be a tensor; another library's is named."""
+    if "." in (kind := kind_of(value)):
+        wanted = re.sub(r"\b(a )?Tensor\b", f"a {__name__.partition('.')[0]} Tensor", expected)
+        return TypeError(f"{name}(): argument {argument!r} must be {wanted}, got {kind}; use mt.as_tensor")
+    return TypeError(f"{name}(): argument {argument!r} must be {expected}, not {kind}")
+
+
+def as_array(value: Any) -> np.ndarray:
+    """The array of a tensor, an array itself, or a 0-dim array of torch's type for a Python number."""
+    if isinstance(value, Tensor):
+        return value._array
+    return value if type(value) is np.ndarray else np.asarray(value, scalar_dtype(value).dtype)
