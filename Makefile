@@ -21,13 +21,8 @@ lint: $(VENV)/installed-dev
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
 
-# mypy cannot follow the mapping of kernels/ to minitorch_backends.kernels: a tree of links has the installed layout.
 types: $(VENV)/installed-dev
-	rm -rf build/types
-	mkdir -p build/types/minitorch_backends
-	ln -s "$(CURDIR)"/minitorch_backends/* "$(CURDIR)/kernels" build/types/minitorch_backends/
-	cd build/types && "$(CURDIR)/$(VENV_PYTHON)" -m mypy --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/.mypy_cache" -p minitorch_backends
+	$(VENV_PYTHON) -m mypy -p minitorch_backends
 
 parity: $(VENV)/installed-bench,test ## Agreement with torch, which .venv does not have unless you put it there
 	@$(VENV_PYTHON) -c "import torch" 2>/dev/null || { echo "make parity compares with torch, which is not installed;" \
@@ -49,7 +44,7 @@ $(VENV)/created:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/installed-%: pyproject.toml setup.py constraints.txt | $(VENV)/created
+$(VENV)/installed-%: pyproject.toml constraints.txt | $(VENV)/created
 	@echo "Installing minitorch-backends[$*] into $(VENV) (the first time takes about a minute) ..."
 	@$(VENV_PYTHON) -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[$*]"
 	@touch $@

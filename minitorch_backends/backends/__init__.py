@@ -7,6 +7,7 @@ act on the current thread or task only, and put back what they changed.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 from ..compat.verbose import read_environment as read_verbose_environment
 from ..flags import (
@@ -88,3 +89,8 @@ small_families.install(sys.modules[__name__])
 Group.install(sys.modules[__name__], "")
 read_environment(MEANINGS)
 read_verbose_environment()
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The families that `small_families` installs have no modules that mypy could read."""

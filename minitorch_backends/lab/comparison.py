@@ -51,8 +51,8 @@ class Comparison:
 
     def __init__(self, first: Run, second: Run) -> None:
         self.first, self.second = first, second
-        keys = [[_key(entry) for entry in run.log] for run in (first, second)]
-        self.calls = [self._call(a, b) for a, b in align(*keys, _Similarity(first, second))]
+        keys, others = ([_key(entry) for entry in run.log] for run in (first, second))
+        self.calls = [self._call(a, b) for a, b in align(keys, others, _Similarity(first, second))]
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -90,6 +90,6 @@ def _settings(flags: Mapping[str, Iterable[Any]] | Iterable[Flags] | None) -> li
         if isinstance(setting, Snapshot):
             found.append((setting.as_dict(), setting))
         else:
-            with backends.flags(**setting):  # type: ignore[attr-defined]
+            with backends.flags(**setting):
                 found.append((dict(setting), backends.snapshot()))
     return found

@@ -181,7 +181,9 @@ class _Writer:
     def __call__(self, call: Call) -> None:
         several = call.result if isinstance(call.result, tuple) else (call.result,)
         arrays = [np.ascontiguousarray(each).reshape(each.shape) for each in several if isinstance(each, np.ndarray)]
-        described = [{"shape": each.shape, "dtype": each.dtype.name, "hash": _hash(each)} for each in arrays]
+        described: list[dict[str, Any]] = [
+            {"shape": each.shape, "dtype": each.dtype.name, "hash": _hash(each)} for each in arrays
+        ]
         sketches = []
         if self._kind != "hashes":
             for array, entry in zip(arrays, described, strict=True):
@@ -210,7 +212,7 @@ class _Writer:
 
 
 def _hash(array: np.ndarray) -> str:
-    return hashlib.blake2b(array.reshape(-1).view(np.uint8), digest_size=16).hexdigest()
+    return hashlib.blake2b(array.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
 
 
 def _as_numpy_has(array: np.ndarray) -> np.ndarray:
