@@ -23,16 +23,24 @@ surpassing the FP32 theoretical peak performance", arXiv 2203.03341.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 __all__ = [
     "ALIASES",
     "OF_HALF",
+    "OPERANDS",
     "PRECISIONS",
     "PRODUCT_BOUND",
     "ROUNDINGS",
     "ExpectedError",
+    "Operand",
     "Precision",
+    "ProductBound",
+    "acting_rounding",
+    "add",
+    "arithmetic",
+    "is_exact",
     "named",
     "predicted_error",
     "without_alias",
@@ -54,19 +62,76 @@ _MEAN_SQUARE_BINADE = 0.5429
 _MEAN_BINADE = 0.7225
 
 
+_LEAST_FP32 = -126
+
+
+class Operand(NamedTuple):
+    """A format of operands."""
+
+    significand: int
+    """Bits of the significand, the hidden one included."""
+    least: int
+    """The least exponent of normal numbers."""
+    greatest: float
+    """The greatest finite number."""
+    rounding: str = "rne"
+    """How numbers are rounded to it, a key of `ROUNDINGS`."""
+
+    @property
+    def has_range_of_fp32(self) -> bool:
+        return self.least == _LEAST_FP32
+
+
+def _with_range_of_fp32(significand: int, rounding: str = "rne") -> Operand:
+    return Operand(significand, _LEAST_FP32, (2 - 2.0 ** (1 - significand)) * 2.0**127, rounding)
+
+
+OPERANDS = {
+    "fp32": _with_range_of_fp32(24),
+    "fp16": Operand(11, -14, 65504.0),
+    "bf16": _with_range_of_fp32(8),
+    "tf32": _with_range_of_fp32(11, "rna"),
+    "e4m3": Operand(4, -6, 448.0),
+    "e5m2": Operand(3, -14, 57344.0),
+    "e4m3fnuz": Operand(4, -7, 240.0),
+    "e5m2fnuz": Operand(3, -15, 57344.0),
+}
+"""Formats of operands, of precisions and of the matrix units of devices."""
+
+
 class Precision(NamedTuple):
     """One row of `PRECISIONS`."""
 
     name: str
-    significand: int
-    """Bits of each part's significand, the hidden one included."""
+    operand: str
+    """The format of each part, a key of `OPERANDS`."""
     parts: int
     terms: tuple[tuple[int, int], ...]
     """Pairs (part of a, part of b) whose products are summed, in this order: small ones first, (0, 0) last."""
-    rounding: str
-    """How a part is rounded, a key of `ROUNDINGS`."""
     meaning: str
     """One sentence for tables and messages."""
+    units: tuple[str, ...] = ()
+    """Capabilities (`cpu.LEVELS`) with an instruction for its products, whose loops take it where they are faster."""
+
+    @property
+    def significand(self) -> int:
+        """Bits of each part's significand, the hidden one included."""
+        return OPERANDS[self.operand].significand
+
+    @property
+    def rounding(self) -> str:
+        """How a part is rounded, a key of `ROUNDINGS`."""
+        return OPERANDS[self.operand].rounding
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the products of all float32 operands are exact."""
+        return self.exact_split and len(self.terms) == self.parts**2
+
+    @property
+    def bf16_parts(self) -> int:
+        """How many bf16 parts hold an operand."""
+        return -(-min(24, self.significand * self.parts) // 8)
 
     @property
     def exact_split(self) -> bool:
@@ -105,26 +170,89 @@ _THREE = ((1, 0), (0, 1), (0, 0))
 _SIX = ((1, 1), (2, 0), (0, 2), *_THREE)
 _NINE = ((2, 2), (2, 1), (1, 2), *_SIX)
 
-PRECISIONS: dict[str, Precision] = {
-    row.name: row
-    for row in (
-        Precision("bf16", 8, 1, _ONE, "rne", "operands rounded to bfloat16"),
-        Precision("fp16", 11, 1, _ONE, "rne", "operands rounded to float16: 11 bits, at most 65504, steps of 2**-24"),
-        Precision("bf16x3", 8, 2, _THREE, "rne", "operands split in 2 bfloat16 parts, the leading 3 products"),
-        Precision("tf32", 11, 1, _ONE, "rna", "operands rounded to TF32: fp32's range, 11 bits"),
-        Precision("tf32x3", 11, 2, _THREE, "rna", "operands split in 2 TF32 parts, the leading 3 products"),
-        Precision("bf16x6", 8, 3, _SIX, "rne", "operands split in 3 bfloat16 parts, the leading 6 products"),
-        Precision("bf16x9", 8, 3, _NINE, "rne", "operands split in 3 bfloat16 parts, all 9 products: exact ones"),
-        Precision("ieee", 24, 1, _ONE, "rne", "fp32 arithmetic"),
-    )
-}
+_TILES, _PAIRS = ("amx",), ("amx", "avx512_bf16")
+
+PRECISIONS: dict[str, Precision] = {}
 """Every precision by name, the fastest on hardware that has it first."""
+
+
+class ProductBound(Mapping[str, float]):
+    """The largest relative error of one product, or `least` where that is more, for each precision of the moment."""
+
+    def __init__(self, least: float = 0.0) -> None:
+        self._least = least
+
+    def __getitem__(self, name: str) -> float:
+        return max(self._least, PRECISIONS[name].product_error)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(PRECISIONS)
+
+    def __len__(self) -> int:
+        return len(PRECISIONS)
+
+
+PRODUCT_BOUND = ProductBound()
+"""The bound of kernels that sum products."""
+
+_ARITHMETIC: dict[str, str] = {}
+
+
+def add(row: Precision, *, before: str | None = None) -> None:
+    """Add a row to `PRECISIONS`, in front of a slower precision or at the end: all kernels and flags take its name.
+
+    Raises ValueError for a name that is taken, an unknown operand, parts and terms that do not fit, and split operands
+    of less than fp32's range.
+    """
+    if row.name in PRECISIONS or row.name in ALIASES:
+        raise ValueError(f"add(): the name must be new, got {row.name!r}")
+    if row.operand not in OPERANDS:
+        raise ValueError(f"add(): operand must be one of {', '.join(OPERANDS)}, got {row.operand!r}")
+    if not 1 <= row.parts <= 3 or (row.parts > 1 and not OPERANDS[row.operand].has_range_of_fp32):
+        raise ValueError(f"add(): parts must be 1, or 2 or 3 of a format with fp32's range, got {row.parts}")
+    if row.terms[-1:] != _ONE or not {part for term in row.terms for part in term} <= set(range(row.parts)):
+        raise ValueError(f"add(): terms must be pairs of parts below {row.parts}, (0, 0) last, got {row.terms}")
+    slower = [] if before is None else list(PRECISIONS)[list(PRECISIONS).index(named(before).name) :]
+    alike = (each.name for each in PRECISIONS.values() if _multiply_alike(each, row))
+    _ARITHMETIC[row.name] = next(alike, row.name)
+    PRECISIONS[row.name] = row
+    for name in slower:
+        PRECISIONS[name] = PRECISIONS.pop(name)
+
+
+def _multiply_alike(row: Precision, other: Precision) -> bool:
+    return (row.operand, row.parts, set(row.terms)) == (other.operand, other.parts, set(other.terms))
+
+
+def arithmetic(name: str) -> str:
+    """The first precision with the operands, parts and terms of a precision, by whose name kernels have their loops."""
+    return _ARITHMETIC.get(name, name)
+
+
+def is_exact(name: str) -> bool:
+    """Whether a precision multiplies float32 values as they are."""
+    return name in PRECISIONS and PRECISIONS[name].is_exact
+
+
+def acting_rounding(name: str, rounding: str | None) -> str | None:
+    """The rounding that a call asks for, where operands of a precision can be rounded in several ways; else None."""
+    return rounding if arithmetic(name) == "tf32" else None
+
+
+for _row in (
+    Precision("bf16", "bf16", 1, _ONE, "operands rounded to bfloat16", _PAIRS),
+    Precision("fp16", "fp16", 1, _ONE, "operands rounded to float16: 11 bits, at most 65504, steps of 2**-24", _TILES),
+    Precision("bf16x3", "bf16", 2, _THREE, "operands split in 2 bfloat16 parts, the leading 3 products", _PAIRS),
+    Precision("tf32", "tf32", 1, _ONE, "operands rounded to TF32: fp32's range, 11 bits", _TILES),
+    Precision("tf32x3", "tf32", 2, _THREE, "operands split in 2 TF32 parts, the leading 3 products", _TILES),
+    Precision("bf16x6", "bf16", 3, _SIX, "operands split in 3 bfloat16 parts, the leading 6 products", _TILES),
+    Precision("bf16x9", "bf16", 3, _NINE, "operands split in 3 bfloat16 parts, all 9 products: exact ones", _TILES),
+    Precision("ieee", "fp32", 1, _ONE, "fp32 arithmetic", _TILES),
+):
+    add(_row)
 
 OF_HALF = {"bfloat16": "bf16", "float16": "fp16"}
 """The precision of float32 products that holds all values of a half type, by the type's name."""
-
-PRODUCT_BOUND = {name: row.product_error for name, row in PRECISIONS.items()}
-"""The largest relative error of one product, for each precision: the bound of kernels that sum products."""
 
 
 def named(name: str) -> Precision:
@@ -164,7 +292,7 @@ def predicted_error(
     from statistics import NormalDist
 
     row, length = named(precision), min(chain, k)
-    operands = k * row.product_variance(rounding if row.name == "tf32" else None)
+    operands = k * row.product_variance(acting_rounding(row.name, rounding))
     steps = length / 2 + (k / length) / 2 if k else 0.0  # mean square of the partial sums, per product
     accumulation = k * steps * _MEAN_SQUARE_BINADE * 2.0**-46 / 12
     sigma = math.sqrt(operands + accumulation)

@@ -237,7 +237,7 @@ class Kernel:
     def __init__(self, name: str, *, reference: Callable[..., Any], bound: Mapping[str, float]) -> None:
         self.name = name
         self.reference = reference
-        self.bound = dict(bound)
+        self.bound = bound
         self.describe: Callable[[Call], dict[str, Any]] = _options
         self.implementations: dict[str, Implementation] = {}
         self._decisions: dict[tuple, tuple[Callable[..., Any] | None, bool, Decision]] = {}

@@ -24,8 +24,6 @@ _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)
 _QUIET = np.uint32(0x00400000)
 _LEAST_NORMAL = np.uint32(0x00800000)
-_FP16_LARGEST = np.uint32(0x477FE000)
-_FP16_LEAST_NORMAL = np.uint32(0x38800000)
 
 
 def _rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.uint32, np.uint32]:
@@ -33,6 +31,13 @@ def _rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.
     shift = 24 - significand
     bias, odd = {"rna": (1 << (shift - 1), 0), "rne": ((1 << (shift - 1)) - 1, 1), "rz": (0, 0)}[rounding]
     return np.uint32(shift), np.uint32(bias), np.uint32(odd)
+
+
+def _range_constants(operand: precisions.Operand) -> tuple[np.uint32, np.uint32, np.uint32]:
+    """The arguments (greatest, least_normal, fixed) with which `_round_narrow` rounds to a format."""
+    fixed = 2.0 ** (operand.least + 1 - operand.significand + 23)
+    greatest, least_normal, fixed = np.float32([operand.greatest, 2.0**operand.least, fixed]).view(np.uint32)
+    return greatest, least_normal, fixed
 
 
 @njit
@@ -64,15 +69,16 @@ def _round_significand(bits, shift, bias, odd):
 
 
 @njit
-def _round_fp16(bits):
-    """The bits of a float32 rounded to float16, ties to even: 11 bits, steps of 2**-24 below 2**-14, Inf from 65520."""
+def _round_narrow(bits, shift, bias, odd, greatest, least_normal, fixed):
+    """The same for a format of fewer exponents than float32, ties to even, from the bits of its greatest and its least
+    normal number and of the number whose unit in the last place is that of its subnormals. Inf is beyond the greatest.
+    """
     magnitude = np.uint32(bits & _MAGNITUDE)
-    normal = _round_significand(magnitude, np.uint32(13), np.uint32(0xFFF), np.uint32(1))
-    normal = _INFINITY if _FP16_LARGEST < normal < _INFINITY else normal
-    # 2**-24 is the unit in the last place of a half: this addition rounds to it.
-    half = np.float32(0.5)
-    fixed = _bits(np.float32(_value(magnitude) + half) - half)
-    return np.uint32((fixed if magnitude < _FP16_LEAST_NORMAL else normal) | np.uint32(bits & _SIGN))
+    normal = _round_significand(magnitude, shift, bias, odd)
+    normal = _INFINITY if greatest < normal < _INFINITY else normal
+    point = _value(fixed)
+    subnormal = _bits(np.float32(_value(magnitude) + point) - point)  # rounds to that unit
+    return np.uint32((subnormal if magnitude < least_normal else normal) | np.uint32(bits & _SIGN))
 
 
 @njit
@@ -116,10 +122,10 @@ def _round_array(source, out, shift, bias, odd):
 
 
 @njit
-def _round_array_fp16(source, out):
+def _round_array_narrow(source, out, shift, bias, odd, greatest, least_normal, fixed):
     bits, rounded = source.view(np.uint32), out.view(np.uint32)
     for i in range(bits.size):
-        rounded[i] = _round_fp16(bits[i])
+        rounded[i] = _round_narrow(bits[i], shift, bias, odd, greatest, least_normal, fixed)
 
 
 @njit
@@ -168,7 +174,8 @@ def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> 
 
     Arguments:
         array: float32, any shape and strides.
-        precision: "bf16", "fp16", "tf32", or "ieee", which rounds nothing and returns `array` itself.
+        precision: one of operands in one part: "bf16", "fp16", "tf32", or "ieee", which rounds nothing and returns
+            `array` itself.
         rounding: "rna", "rne" or "rz", for tf32, which defaults to "rna"; the others round ties to even.
     Returns:
         a new float32 array. Magnitudes that round beyond the format's largest become Inf.
@@ -176,14 +183,16 @@ def round_to(array: np.ndarray, precision: str, rounding: str | None = None) -> 
     row = precisions.named(precision)
     if row.parts != 1:
         raise ValueError(f"{precision!r} has operands of {row.parts} parts; use split(array, {precision!r})")
-    if row.name == "ieee":
+    operand = precisions.OPERANDS[row.operand]
+    if operand.significand == 24:
         return array
-    if row.name == "fp16":
-        return _run(_round_array_fp16, array, 1)[0]
-    way = (rounding or row.rounding) if row.name == "tf32" else row.rounding
+    way = precisions.acting_rounding(row.name, rounding) or operand.rounding
     if way not in precisions.ROUNDINGS:
         raise ValueError(f"{way!r} is not a rounding; expected one of {', '.join(precisions.ROUNDINGS)}")
-    return _run(_round_array, array, 1, *_rounding_constants(row.significand, way))[0]
+    constants = _rounding_constants(operand.significand, way)
+    if operand.has_range_of_fp32:
+        return _run(_round_array, array, 1, *constants)[0]
+    return _run(_round_array_narrow, array, 1, *constants, *_range_constants(operand))[0]
 
 
 def split(array: np.ndarray, precision: str) -> tuple[np.ndarray, ...]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from minitorch_backends import flags
+from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 
 from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES
 
@@ -33,7 +34,23 @@ def departures() -> str:
     return "\n".join(f"* {sentence}" for sentence in sentences)
 
 
-PARTS = {"flags": flag_table, "departures": departures}
+_UNITS = {"amx": "AMX", "avx512_bf16": "AVX512_BF16"}
+
+
+def precision_table() -> str:
+    """The table of precisions, from their rows."""
+    lines = ["| name | what it means | a part | products | largest error | rms error | faster by |", "|" + "---|" * 7]
+    for name, row in PRECISIONS.items():
+        error = predicted_error(name, 4096).sigma / 64
+        largest = "exact" if row.is_exact else f"{row.product_error:.1e}"
+        units = ", ".join(_UNITS[unit] for unit in row.units)
+        part = f"{row.significand} bits, {row.rounding}"
+        cells = f"`{name}`", row.meaning, part, f"{len(row.terms)}", largest, f"{error:.1e}", units
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+PARTS = {"flags": flag_table, "precisions": precision_table, "departures": departures}
 
 
 def generated(text: str) -> str:

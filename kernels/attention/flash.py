@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..gemm.compiled import EXACT, ISAS, computed_by_panels, passed_over, working_dtype
+from ..gemm.compiled import ISAS, computed_by_panels, passed_over, working_dtype
 from ..gemm.workspace import DATA_FOLLOWS_HEADER, HEADER, address_of, empty, return_workspace, take_workspace
-from ..precision import OF_HALF
+from ..precision import OF_HALF, is_exact
 from ..registry import ArraySpec, Refused
 from . import few
 from .plain import Attended
@@ -64,7 +64,7 @@ def unit_for(dtype: np.dtype, precision: str) -> tuple[str, str] | None:
     Exact products are left to vector units: tiles would need eight terms, and three parts of each weight.
     """
     wanted = OF_HALF.get(dtype.name, precision)
-    for isa in ISAS[1:] if wanted in EXACT else ISAS:
+    for isa in ISAS[1:] if is_exact(wanted) else ISAS:
         inner = computed_by_panels(isa, working_dtype(dtype), wanted)
         if inner is not None and passed_over(isa) is None:
             return isa, inner

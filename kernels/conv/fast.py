@@ -113,13 +113,13 @@ def _packed_bytes(x: ArraySpec, channels: int, item: int) -> int:
 
 def workspace_direct(x: ArraySpec, weight: ArraySpec, *_: ArraySpec, precision: str = "ieee", **keywords: Any) -> int:
     """About what a convolution on tiles takes: all activations packed, and two megabytes of sums."""
-    parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
+    parts = precisions.PRECISIONS[precision].bf16_parts if x.dtype == np.float32 else 1
     return parts * _packed_bytes(x, x.shape[1], 2) + _SUMS_BYTES
 
 
 def _value_bytes(x: ArraySpec, precision: str) -> int:
     """Bytes of what an implicit product reads for each value."""
-    return max(4, x.dtype.itemsize) * (2 if precision == "bf16x3" and x.dtype == np.float32 else 1)
+    return max(4, x.dtype.itemsize) * (2 if computed_by_panels(vector_isa(), x.dtype, precision) == "bf16x3" else 1)
 
 
 def workspace_implicit(x: ArraySpec, *_: ArraySpec, precision: str = "ieee", **__: Any) -> int:
@@ -129,7 +129,7 @@ def workspace_implicit(x: ArraySpec, *_: ArraySpec, precision: str = "ieee", **_
 
 def workspace_weight_direct(x: ArraySpec, g: ArraySpec, *, precision: str = "ieee", **keywords: Any) -> int:
     """About what a weight's gradient on tiles takes: both operands in lines, and again for the product, x twice."""
-    parts = {"bf16": 1, "bf16x3": 2, "tf32": 2, "fp16": 2}.get(precision, 3) if x.dtype == np.float32 else 1
+    parts = precisions.PRECISIONS[precision].bf16_parts if x.dtype == np.float32 else 1
     return parts * (3 * _packed_bytes(x, x.shape[1], 2) + 2 * _packed_bytes(g, g.shape[1], 2)) + _SUMS_BYTES
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..gemm.compiled import computed_by_panels, isa_of_parts
+from ..precision import acting_rounding
 from .geometry import Task
 from .shapes import Steps, steps
 
@@ -52,7 +53,7 @@ class Setting(NamedTuple):
         """What loops for these instructions compute, and how they round: a key of `packing.CONVERSIONS`."""
         inner = computed_by_panels(isa, dtype, self.precision)
         assert inner is not None
-        return inner, self.rounding if inner == "tf32" else None
+        return inner, acting_rounding(inner, self.rounding)
 
     def conversion_to_parts(self, dtype: np.dtype) -> tuple[str, str | None]:
         """`conversion` for loops over bf16 parts."""

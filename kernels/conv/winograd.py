@@ -13,6 +13,7 @@ that are as good as float32's, and F(2x2) those down to bf16x3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,13 +21,15 @@ import numpy as np
 
 from .. import threading
 from ..gemm.blas import dot
+from ..precision import PRODUCT_BOUND
 from ..registry import ArraySpec, Refused
 from .shapes import steps
 
 __all__ = ["conv", "conv_refuses", "conv_workspace", "input_gradient", "input_gradient_refuses",
            "input_gradient_workspace"]  # fmt: skip
 
-_PRECISIONS = {4: ("ieee", "bf16x9", "bf16x6", "tf32x3", "bf16x3"), 6: ("ieee", "bf16x9", "bf16x6", "tf32x3")}
+_MOST_ERROR = {4: 2.0**-14, 6: 2.0**-20}
+"""Of one product, for tiles of 4 x 4 and of 6 x 6, whose transforms amplify it."""
 
 
 def _refusal(tile: int, x: ArraySpec, weight: ArraySpec, keywords: dict[str, Any]) -> str | None:
@@ -42,8 +45,9 @@ def _refusal(tile: int, x: ArraySpec, weight: ArraySpec, keywords: dict[str, Any
     if 0 in x.shape or 0 in weight.shape:
         return f"transforms no empty arrays, {list(x.shape)} and {list(weight.shape)}"
     precision = keywords.get("precision", "ieee")
-    if precision not in _PRECISIONS[tile]:
-        return f"would amplify the error of {precision}; takes {', '.join(_PRECISIONS[tile])}"
+    if PRODUCT_BOUND.get(precision, math.inf) > _MOST_ERROR[tile]:
+        taken = ", ".join(name for name, error in PRODUCT_BOUND.items() if error <= _MOST_ERROR[tile])
+        return f"would amplify the error of {precision}; takes {taken}"
     return None
 
 

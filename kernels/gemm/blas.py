@@ -1,8 +1,8 @@
 """Matrix products by NumPy: through its BLAS with operands rounded or split in front, and the definition.
 
-Each part of a meets the leading parts of b, as many as `terms` says, and the sum of those is exact in fp32. So the sum
-over the terms is one of a_i @ (b_0 + ... + b_j) over i: as many BLAS products as parts, 2 and 3 in place of 3 and 6.
-All nine terms sum to the exact product, which fp32 arithmetic accumulates anyway: bf16x9 is the fp32 product.
+Each part of a meets some parts of b, which `terms` says, and the sum of those is exact in fp32. So the sum over the
+terms is one of a_i @ (b_0 + ... + b_j) over i: as many BLAS products as parts, 2 and 3 in place of 3 and 6. All nine
+terms sum to the exact product, which fp32 arithmetic accumulates anyway: bf16x9 is the fp32 product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..precision import PRECISIONS, ROUNDINGS
+from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..quiet import restore, silence
 from ..registry import ArraySpec
 from .complexes import as_real
@@ -33,7 +33,6 @@ __all__ = [
 
 _FLOAT32, _COMPLEX64 = np.dtype(np.float32), np.dtype(np.complex64)
 _BLAS_DTYPES = frozenset(np.dtype(name) for name in ("float32", "float64", "complex64", "complex128"))
-_EXACT_PRODUCTS = frozenset({"ieee", "bf16x9"})
 
 
 def _is_half(dtype: np.dtype) -> bool:
@@ -47,7 +46,7 @@ def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str =
         raise ValueError(f"{precision!r} is not a precision of matmul; expected one of {', '.join(PRECISIONS)}")
     if rounding not in ROUNDINGS:
         raise ValueError(f"{rounding!r} is not a rounding of tf32; expected one of {', '.join(ROUNDINGS)}")
-    if a.dtype == _COMPLEX64 and precision not in _EXACT_PRODUCTS:
+    if a.dtype == _COMPLEX64 and not is_exact(precision):
         return f"BLAS rounds no complex numbers to {precision}"
     if a.dtype in _BLAS_DTYPES or _is_half(a.dtype):
         return None
@@ -61,7 +60,7 @@ def matmul(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee", rounding: s
     try:
         if a.dtype != _FLOAT32 and _is_half(a.dtype):
             return _product(a.astype(_FLOAT32), b.astype(_FLOAT32)).astype(a.dtype)
-        if precision in _EXACT_PRODUCTS or a.dtype != _FLOAT32:
+        if is_exact(precision) or a.dtype != _FLOAT32:
             return _product(a, b)
         return _reduced(a, b, precision, rounding)
     finally:
@@ -72,7 +71,7 @@ def specialise(
     a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str = "rna"
 ) -> Callable[..., np.ndarray] | None:
     """For exact products that `matmul` passes on to BLAS as they are, of matrices or of batches: straight there."""
-    exact = precision in _EXACT_PRODUCTS or a.dtype != _FLOAT32
+    exact = is_exact(precision) or a.dtype != _FLOAT32
     one_number = 1 in (math.prod(a.shape), math.prod(b.shape))
     if not exact or a.dtype not in _BLAS_DTYPES or one_number or b.ndim < a.ndim:
         return None
@@ -147,19 +146,29 @@ def _for_blas(x: np.ndarray) -> np.ndarray:
 
 def _parts(x: np.ndarray, precision: str, rounding: str) -> tuple[np.ndarray, ...]:
     """The operands that stand for a float32 array at a precision, largest first."""
-    if precision == "ieee":
+    if is_exact(precision) and PRECISIONS[precision].parts == 1:
         return (x,)
     from ..rounding import round_to, split
 
-    return (round_to(x, precision, rounding),) if precision == "tf32" else split(x, precision)
+    one_part = PRECISIONS[precision].parts == 1
+    return (round_to(x, precision, rounding),) if one_part else split(x, precision)
 
 
 def _reduced(a: np.ndarray, b: np.ndarray, precision: str, rounding: str) -> np.ndarray:
     """The float32 product at a precision that rounds its operands, or that leaves terms out."""
-    parts_of_a = _parts(a, precision, rounding)
-    sums_of_b = list(itertools.accumulate(_parts(b, precision, rounding), np.add))
-    *smaller, leading = [_product(x, y) for x, y in zip(reversed(parts_of_a), sums_of_b, strict=True)]
+    parts_of_a, parts_of_b = _parts(a, precision, rounding), _parts(b, precision, rounding)
+    *smaller, leading = [
+        _product(parts_of_a[i], functools.reduce(np.add, [parts_of_b[j] for j in others]))
+        for i, others in _meetings(precision)
+    ]
     return _add_finite(leading, smaller)
+
+
+@functools.cache
+def _meetings(precision: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """For each part of a, small ones first, the parts of b that it meets."""
+    terms = sorted(PRECISIONS[precision].terms, key=lambda term: (-term[0], term[1]))
+    return tuple((i, tuple(j for _, j in group)) for i, group in itertools.groupby(terms, key=lambda term: term[0]))
 
 
 def _add_finite(leading: np.ndarray, smaller: list[np.ndarray]) -> np.ndarray:
@@ -185,7 +194,7 @@ def matmul_by_definition(a: np.ndarray, b: np.ndarray, *, precision: str = "ieee
             x, y = _parts(a, precision, rounding), _parts(b, precision, rounding)
             *smaller, leading = [_in_double(x[i], y[j]) for i, j in PRECISIONS[precision].terms]
             return _add_finite(leading, smaller).astype(_FLOAT32)
-        if a.dtype == _COMPLEX64 and precision not in _EXACT_PRODUCTS:
+        if a.dtype == _COMPLEX64 and not is_exact(precision):
             return as_real(matmul_by_definition, a, b, precision=precision, rounding=rounding)
         if a.dtype == _COMPLEX64 or _is_half(a.dtype):
             return _in_double(a, b).astype(a.dtype)

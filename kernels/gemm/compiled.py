@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .product import Packed
 
 __all__ = [
-    "EXACT",
     "ISAS",
     "OF_PARTS",
     "computed",
@@ -41,59 +40,55 @@ __all__ = [
 ISAS = ("amx", "avx512_bf16", "avx512", "avx2", "portable")
 """Capabilities that have loops of their own, best first; those of the last are vectors of any CPU."""
 
-_BY_TILES = {
-    "bf16": "bf16",
-    "fp16": "fp16",
-    "tf32": "tf32",
-    "bf16x3": "bf16x3",
-    "bf16x6": "bf16x6",
-    "tf32x3": "tf32x3",
-    "bf16x9": "bf16x9",
-    "ieee": "bf16x9",
-}
-"""What tiles compute for each precision. (tf32x3 is six products of the three bf16 parts that hold its two parts, which
-lose less than its own three products do.) Of the nine of bf16x9, which are the exact products of float32 values and
-what ieee sums, tiles leave out that of the last parts (`tiles.Tiles8`)."""
-
-_BY_PAIRS = {"bf16": "bf16", "bf16x3": "bf16x3"}
-"""What products of pairs compute. They do twice the products of vectors, so that up to three terms are a gain."""
-
-_BY_VECTORS = {
-    "bf16": "bf16",
-    "fp16": "fp16",
-    "tf32": "tf32",
-    "tf32x3": "tf32x3",
-    "bf16x6": "ieee",
-    "bf16x9": "ieee",
-    "ieee": "ieee",
-}
-"""What vector units compute: float32 sums of products of the rounded operands. For splits that leave out no more
-products than these sums round away it is the product of the sums of the parts, which leaves out none: of three bf16
-parts the operands themselves, of two tf32 parts operands that are rounded to them. In milliseconds at 2048 cubed 55 as
-ieee, where BLAS takes 134 for tf32x3 and 203 for bf16x6, by parts."""
-
-_BY_ISA = {"amx": _BY_TILES, "avx512_bf16": _BY_PAIRS}
-
-OF_PARTS = tuple(_BY_ISA)
+OF_PARTS = ("amx", "avx512_bf16")
 """Those that multiply bf16 parts, whose speed depends on how many products of them a precision takes."""
+
+
+_ROUNDED_AWAY = 2.0**-22
+"""Products that a split leaves out, relative to all, up to which float32 sums round more away."""
+
+_ROUNDED = ("bf16", "fp16", "tf32", "tf32x3")
+"""Operands that vector units are given rounded: tf32x3 to the sum of both parts, of which no product is left out."""
+
+
+def _by_parts(row: precisions.Precision) -> str:
+    """What products of bf16 parts compute for a precision. Exact ones are the nine of bf16x9, of which tiles leave out
+    that of the last parts (`tiles.Tiles8`). (tf32x3 is six products of the three bf16 parts that hold its two parts,
+    which lose less than its own three products do.) Pairs do twice the products of vectors, so that up to three terms
+    are a gain."""
+    return "bf16x9" if row.is_exact else precisions.arithmetic(row.name)
+
+
+def _by_vectors(row: precisions.Precision) -> str | None:
+    """What vector units compute: float32 sums of products of the rounded operands.
+
+    For splits that leave out no more products than these sums round away it is the product of the sums of the parts,
+    which leaves out none: of three bf16 parts the operands themselves, of two tf32 parts operands that are rounded to
+    them. In milliseconds at 2048 cubed 55 as ieee, where BLAS takes 134 for tf32x3 and 203 for bf16x6, by parts.
+    """
+    if row.exact_split and row.product_error < _ROUNDED_AWAY:
+        return "ieee"
+    name = precisions.arithmetic(row.name)
+    return name if name in _ROUNDED else None
 
 
 def computed(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The precision that loops which read one number for each value compute for a dtype at a precision, those of tiles
     any number of parts; None if they do not."""
-    if isa == "portable" and "fp16" in (precision, precisions.OF_HALF.get(dtype.name)) and not cpu.converts_half():
+    of_half = precisions.OF_HALF.get(dtype.name)
+    row = precisions.PRECISIONS.get(of_half or precision)
+    if row is None or (isa == "portable" and row.operand == "fp16" and not cpu.converts_half()):
         return None
-    if dtype == np.float32:
-        return _BY_ISA.get(isa, _BY_VECTORS).get(precision)
-    if dtype.name in precisions.OF_HALF:
-        return _BY_ISA[isa].get(precisions.OF_HALF[dtype.name]) if isa in _BY_ISA else "ieee"
-    return "ieee" if dtype == np.float64 and isa not in _BY_ISA else None
+    if dtype == np.float32 or (of_half and isa in OF_PARTS):
+        return _by_vectors(row) if isa not in OF_PARTS else _by_parts(row) if isa in row.units else None
+    return "ieee" if isa not in OF_PARTS and (of_half or dtype == np.float64) else None
 
 
 def computed_by_panels(isa: str, dtype: np.dtype, precision: str) -> str | None:
     """The same for products of packed panels, which on vector units also have room for both parts of bf16x3. What that
     leaves out a result shows, so that its three products are summed: at 2048 cubed in 113 ms, by BLAS in 130."""
-    return "bf16x3" if precision == "bf16x3" and dtype == np.float32 else computed(isa, dtype, precision)
+    in_two = dtype == np.float32 and precisions.arithmetic(precision) == "bf16x3"
+    return "bf16x3" if in_two else computed(isa, dtype, precision)
 
 
 def isa_of_parts() -> str:
@@ -127,13 +122,9 @@ def passed_over(isa: str) -> str | None:
     return cpu.refusal(isa)
 
 
-EXACT = ("ieee", "bf16x9")
-"""Precisions of float32 whose products are exact, which BLAS does as they are."""
-
-
 def is_exact(dtype: np.dtype, precision: str) -> bool:
     """Whether operands of a dtype are multiplied as they are, which BLAS does too."""
-    return precision in EXACT if dtype == np.float32 else dtype == np.float64
+    return precisions.is_exact(precision) if dtype == np.float32 else dtype == np.float64
 
 
 _LEAST_PRODUCTS = {"amx": 16_000_000, "avx512": 1_000_000, "avx2": 1_000_000}
@@ -270,7 +261,7 @@ def pack(b: np.ndarray, precision: str = "ieee", rounding: str = "rna") -> Packe
             f"pack: precision={precision!r} with rounding={rounding!r}; expected one of {known[0]}, and of {known[1]}"
         )
     # Of each packed value, exact products by tiles read six bytes and those by vectors four.
-    for isa in ISAS[1:] if precision in EXACT else ISAS:
+    for isa in ISAS[1:] if precisions.is_exact(precision) else ISAS:
         inner = computed_by_panels(isa, b.dtype, precision)
         if passed_over(isa) is None and inner is not None and b.size:
             return Packed(b, isa, inner, rounding, precision)

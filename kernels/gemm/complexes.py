@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..precision import is_exact
 from ..registry import ArraySpec, unobserved
 from ..shapes import broadcast_shapes
-from .compiled import EXACT
 
 __all__ = ["as_real", "matmul", "refuses"]
 
@@ -24,7 +24,7 @@ def refuses(a: ArraySpec, b: ArraySpec, precision: str = "ieee", rounding: str =
     """Why products of real arrays do not make up this one."""
     if a.dtype != np.complex64:
         return f"multiplies complex64, and not {a.dtype.name}"
-    if precision in EXACT:
+    if is_exact(precision):
         return "leaves exact products to BLAS, which takes b as it is"
     return None
 

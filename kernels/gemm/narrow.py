@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import cpu
-from ..precision import PRECISIONS, ROUNDINGS
+from ..precision import PRECISIONS, ROUNDINGS, is_exact
 from ..registry import ArraySpec
 from ..shapes import broadcast_shapes
-from .compiled import EXACT, computed
+from .compiled import computed
 
 if TYPE_CHECKING:
     from .plans import Plan
@@ -48,7 +48,7 @@ def refuses(isa: str) -> Callable[..., str | None]:
         if a.dtype == np.float32:
             if computed(isa, a.dtype, precision) != "ieee":
                 return f"rounds no operands for {precision}"
-            if precision not in EXACT and cpu.refusal("amx") is None:
+            if not is_exact(precision) and cpu.refusal("amx") is None:
                 return f"leaves {precision} to tiles"
         elif a.dtype != np.float64:
             return f"has no loops for {a.dtype.name}"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import cpu
+from ..precision import acting_rounding
 from ..registry import Refused
 from . import loops, pairs, tiles, vectors
 from .microkernels import Affine, Less, Plain
@@ -137,7 +138,7 @@ def kernel_of_parts(isa: str, precision: str) -> Any:
 def plan_for(isa: str, precision: str, rounding: str, size: int) -> Plan:
     """The plan of an instruction set and a precision; `size` is 8 for float64 and 4 for all others."""
     integers = precision == "integer"
-    conversion = CONVERSIONS["ieee" if integers else precision, rounding if precision == "tf32" else None]
+    conversion = CONVERSIONS["ieee" if integers else precision, acting_rounding(precision, rounding)]
     if isa in _SCHEMES_OF_PARTS:
         scheme = _SCHEMES_OF_PARTS[isa][precision]
         panels = [TilePanel(operand, conversion) for operand in (OfA(), OfB())]

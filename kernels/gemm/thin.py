@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import cpu, threading
-from ..precision import PRECISIONS, ROUNDINGS
+from ..precision import PRECISIONS, ROUNDINGS, acting_rounding
 from ..quiet import restore, silence
 from ..registry import ArraySpec, Refused
 from ..shapes import broadcast_shapes
@@ -151,7 +151,7 @@ def rows_times(few: np.ndarray, matrix: np.ndarray, isa: str, precision: str, ro
     """Few rows (..., m, k) times a matrix (..., k, n) for each of a batch, as they are summed: in float32, or float64
     for matrices of it. Raises `Refused` for those that are not contiguous in a direction."""
     (m, k), n, strides = few.shape[-2:], matrix.shape[-1], matrix.strides[-2:]
-    code = _code(isa, m, matrix.dtype, strides, precision, rounding if precision == "tf32" else None)
+    code = _code(isa, m, matrix.dtype, strides, precision, acting_rounding(precision, rounding))
     units, places = 1, matrix
     if matrix.ndim > 2:
         from .product import addresses
@@ -237,7 +237,7 @@ def _code(isa: str, m: int, dtype: np.dtype, strides: tuple[int, int], precision
     assert inner is not None
     table = ROWS_ALONG_K if along_k and inner == "ieee" else ROWS
     rows = next(rows for most, rows in table[isa].items() if m <= most)
-    tags = ELEMENTS[dtype.name], CONVERSIONS[inner, rounding if inner == "tf32" else None]
+    tags = ELEMENTS[dtype.name], CONVERSIONS[inner, acting_rounding(inner, rounding)]
     kind = AddRows if not along_k else TurnRows if rows.strip else SumRows
     leaf, at_once = kind(*tags, rows), rows.vectors * 64 // working.itemsize
     parts = 2 if inner == "bf16x3" else 1

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..precision import PRODUCT_BOUND
+from ..precision import ProductBound
 from ..registry import Call, Kernel, unobserved
 
 __all__ = [
@@ -175,7 +175,7 @@ class LDL(NamedTuple):
     report: Report | None = None
 
 
-_ROUNDOFF = {name: max(bound, 2.0**-24) for name, bound in PRODUCT_BOUND.items()}
+_ROUNDOFF = ProductBound(least=2.0**-24)
 
 
 def _describe(call: Call) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..gemm import matmul
 from ..gemm.workspace import address_of, empty, return_workspace, take_workspace
+from ..precision import is_exact
 from ..registry import ArraySpec, unobserved
 from ..threading import pool
 from . import contract
@@ -221,7 +222,7 @@ def lu_solve(
 
 def lowered(precision: str, refine: bool) -> bool:
     """Whether factors are of low precision and solutions are to be refined."""
-    return refine and precision not in ("ieee", "bf16x9")
+    return refine and not is_exact(precision)
 
 
 def _of_blocks(n: int) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from ..gemm import loops, plans, ranges
 from ..gemm.workspace import address_of, return_workspace, take_workspace
 from ..jit import subroutine
+from ..precision import is_exact
 from ..registry import Refused
 from ..threading import pool
 from .groups import tag_of
@@ -205,9 +206,9 @@ def multiply_packed(p, m, n, k, packed_a, b, b_row, b_column, c, c_row):
 
 def _isa(dtype: np.dtype, precision: str) -> tuple[str, str]:
     """The instruction set whose leaves are taken, and what they compute."""
-    from ..gemm.compiled import EXACT, ISAS, computed_by_panels, passed_over
+    from ..gemm.compiled import ISAS, computed_by_panels, passed_over
 
-    for isa in ISAS if dtype == np.float32 and precision not in EXACT else ISAS[1:]:
+    for isa in ISAS if dtype == np.float32 and not is_exact(precision) else ISAS[1:]:
         inner = computed_by_panels(isa, dtype, precision)
         if passed_over(isa) is None and inner is not None:
             return isa, inner

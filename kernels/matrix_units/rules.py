@@ -14,27 +14,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..precision import OPERANDS as FORMATS
+from ..precision import Operand
+
 __all__ = ["OPERANDS", "Aligned", "Exact", "Halves", "Operand", "Rule", "Tree", "TwoStage", "store"]
 
 _LEAST_FP32 = -126
 
 
-class Operand(NamedTuple):
-    """A format of operands: bits of the significand with the hidden one, and the least exponent of normal numbers."""
-
-    significand: int
-    least: int
-
-
-OPERANDS = {
-    "fp16": Operand(11, -14),
-    "bf16": Operand(8, -126),
-    "tf32": Operand(11, -126),
-    "e4m3": Operand(4, -6),
-    "e5m2": Operand(3, -14),
-    "e4m3fnuz": Operand(4, -7),
-    "e5m2fnuz": Operand(3, -15),
-}
+OPERANDS = {name: operand for name, operand in FORMATS.items() if name != "fp32"}
+"""The formats that units multiply."""
 
 
 def powers(x: np.ndarray, least: int) -> np.ndarray:

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..gemm import matmul
-from ..gemm.compiled import EXACT
-from ..precision import PRODUCT_BOUND
+from ..precision import PRODUCT_BOUND, is_exact
 from ..registry import ArraySpec, Kernel, unobserved
 from . import exact
 from .sequences import by_loop, by_steps, gradient_of, sequence_of
@@ -49,7 +48,7 @@ Microseconds of a step on a Zen 3, forward and backward, here and by steps, of L
 def _refuses(*specs: ArraySpec, precision: str = "ieee", **_: str) -> str | None:
     """Why the loop does not make the products."""
     (_, rows, _), weight = specs[0].shape, specs[1]
-    if precision not in EXACT:
+    if not is_exact(precision):
         return f"multiplies exactly, and {precision} was asked for"
     size = math.prod(weight.shape) * weight.dtype.itemsize
     if size > _MOST_BYTES or size * rows > _MOST_IN_ALL:

@@ -32,8 +32,6 @@ FAMILIES: dict[str, dict[str, str]] = {
 KINDS = tuple(dict.fromkeys(kind for family in FAMILIES.values() for kind in family))
 """The kinds of products whose precision flags govern."""
 
-_FASTEST_FIRST = tuple(PRECISIONS)
-
 in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
 """Whether this thread or task is inside a backward pass."""
 
@@ -94,7 +92,8 @@ def _permitted(state: State, product: str) -> Choice:
     if not opinions:
         allows = f"no {emulated + ' ' if emulated else ''}{'other ' if vetoes else ''}flag allows less than ieee"
         return Choice("ieee", "".join(vetoes) + allows + _of_worker())
-    return min(opinions, key=lambda opinion: _FASTEST_FIRST.index(opinion.precision))
+    fastest_first = list(PRECISIONS)
+    return min(opinions, key=lambda opinion: fastest_first.index(opinion.precision))
 
 
 def _of_worker() -> str:
@@ -121,7 +120,7 @@ def _veto(state: State, family: str, precision: str) -> str | None:
     """What takes a family's permission away, as text, or None."""
     if precision == "ieee":
         return None
-    if family == "cuda" and precision.startswith("tf32") and state.read("cuda.tf32_veto"):
+    if family == "cuda" and PRECISIONS[precision].operand == "tf32" and state.read("cuda.tf32_veto"):
         return "cuda.tf32_veto = True"
     if family == "mkldnn" and not state.read("mkldnn.enabled"):
         return "mkldnn.enabled = False"

@@ -5,15 +5,33 @@ Rows of a group stand in the order of torch's `flags()` and `set_flags()` of tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ..flags import NO_OPINION, Flag, Order, ReadOnly, State, Whole
+from ..flags import NO_OPINION, Flag, Names, Order, ReadOnly, State, Whole
 from ..kernels.precision import ALIASES, PRECISIONS, ROUNDINGS
 from .libraries import ATTENTION_KERNELS, BLAS_NAMES, LINALG_NAMES, ROCM_FA_NAMES
 from .strategies import STRATEGIES, checked
 
-GENERIC_PRECISIONS = (NO_OPINION, *reversed(PRECISIONS))
-CUDA_PRECISIONS = tuple(name for name in GENERIC_PRECISIONS if name != "bf16")
+
+class _Names(Sequence[str | None]):
+    """Some names, and those of the precisions of the moment, the slowest first, without one."""
+
+    def __init__(self, *first: str, without: str | None = None) -> None:
+        self._first, self._without = first, without
+
+    def _listed(self) -> tuple[str, ...]:
+        return (*self._first, *(name for name in reversed(PRECISIONS) if name != self._without))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._listed()[index]
+
+    def __len__(self) -> int:
+        return len(self._listed())
+
+
+GENERIC_PRECISIONS = Names(_Names(NO_OPINION))
+CUDA_PRECISIONS = Names(_Names(NO_OPINION, without="bf16"))
 """As on a GPU, whose fp32 products never run as one bf16 pass; an inherited "bf16" is no opinion there."""
 
 XLA_PRECISIONS = {"default": "bf16", "high": "bf16x3", "highest": "bf16x6"}
@@ -58,7 +76,7 @@ Flag(
 Flag(
     "backward_precision",
     "live",
-    ("live", "recorded", *GENERIC_PRECISIONS[1:]),
+    Names(_Names("live", "recorded")),
     "precision of float32 products in backward: that of the flags then, that of the forward pass, or this one",
     aliases=ALIASES,
 )

@@ -8,7 +8,7 @@ task. Writes are slow and total: everything is validated, then one reference is 
 state in force.
 """
 
-from .choices import Order, Whole
+from .choices import Names, Order, Whole
 from .environment import read_environment, set_by
 from .groups import Group
 from .rows import NO_OPINION, Flag, ReadOnly, nearest, public_name, read_only, rows
@@ -20,6 +20,7 @@ __all__ = [
     "NO_OPINION",
     "Flag",
     "Group",
+    "Names",
     "Order",
     "ReadOnly",
     "Resolved",

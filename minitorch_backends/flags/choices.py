@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,9 +11,9 @@ __all__ = ["Choices", "Names", "Order", "Truth", "Whole"]
 
 @dataclass(frozen=True)
 class Names:
-    """One of some names; None may be among them."""
+    """One of some names; None may be among them. A sequence that grows makes a list that grows."""
 
-    names: tuple[str | None, ...]
+    names: Sequence[str | None]
 
     kind: ClassVar[type] = str
 
@@ -25,7 +26,7 @@ class Names:
 
     @property
     def examples(self) -> tuple:
-        return self.names
+        return tuple(self.names)
 
     def parsed(self, text: str) -> Any:
         return None if None in self.names and text.lower() == "none" else text

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from minitorch_backends.kernels import cpu, threading
 from minitorch_backends.kernels.gemm import exact_matmul, matmul, thin
-from minitorch_backends.kernels.gemm.compiled import EXACT
 from minitorch_backends.kernels.gemm.linear import gains_by_keeping
 from minitorch_backends.kernels.precision import PRECISIONS, ROUNDINGS
 from minitorch_backends.kernels.registry import ArraySpec, Refused
@@ -188,7 +187,7 @@ def test_who_multiplies_few_rows():
     matrix, expected = np.zeros((1000, 1000), np.float32), f"{usable[0]}_rows" if usable else "blas"
     for precision, row in PRECISIONS.items():
         first = matmul.decide(matrix[:1], matrix, precision=precision).candidates[0].name
-        splits = row.parts > 1 and precision not in EXACT
+        splits = row.parts > 1 and not row.is_exact
         assert first == ("portable" if splits and not usable else expected), precision
     if not usable:
         assert matmul.decide(matrix[:4], matrix).candidates[0].name == "blas"
