@@ -36,8 +36,8 @@ def _rounding_constants(significand: int, rounding: str) -> tuple[np.uint32, np.
 def _range_constants(operand: precisions.Operand) -> tuple[np.uint32, np.uint32, np.uint32]:
     """The arguments (greatest, least_normal, fixed) with which `_round_narrow` rounds to a format."""
     fixed = 2.0 ** (operand.least + 1 - operand.significand + 23)
-    greatest, least_normal, fixed = np.float32([operand.greatest, 2.0**operand.least, fixed]).view(np.uint32)
-    return greatest, least_normal, fixed
+    bits = np.array([operand.greatest, 2.0**operand.least, fixed], np.float32).view(np.uint32)
+    return bits[0], bits[1], bits[2]
 
 
 @njit
