@@ -246,7 +246,7 @@ def test_values_are_broadcast_and_converted() -> None:
         ((0, -4), ANYTHING, IndexError, "index -4 is out of bounds for dimension 1 with size 3"),
         ((..., 3), ANYTHING, IndexError, "index 3 is out of bounds for dimension 1 with size 3"),
         ((0, 0, 0), ANYTHING, IndexError, r"too many indices for tensor of dimension 2.*\[2, 3\]"),
-        ((..., 0, ...), ANYTHING, IndexError, "one ellipsis"),
+        ((..., 0, ..., 0), ANYTHING, IndexError, "one ellipsis"),
         ([0, 2], ANYTHING, IndexError, "index 2 is out of bounds for dimension 0 with size 2"),
         ((slice(None), [1, 3]), ANYTHING, IndexError, "index 3 is out of bounds for dimension 1 with size 3"),
         (([0, 1], [0, 1, 2]), ANYTHING, IndexError, r"shapes \[2\], \[3\]"),
@@ -255,7 +255,7 @@ def test_values_are_broadcast_and_converted() -> None:
         (1.0, ANYTHING, IndexError, "got 1.0 of type float"),
         ("a", ANYTHING, TypeError, "'a'"),
         ({}, ANYTHING, IndexError, "type dict"),
-        ([0.5], ANYTHING, IndexError, r"mt.float32; use .bool\(\) for a mask"),
+        ([0.5], ANYTHING, IndexError, r"mt.float32; use .long\(\) for positions"),
         ([True, False, True], ANYTHING, IndexError, r"mask \[3\] at index 0 .* \[2, 3\] at dimension 0"),
         (0, mt.ones(4), RuntimeError, r"\[3\].*\[4\]"),
         ([0], mt.ones(4), RuntimeError, r"value tensor of shape \[4\] cannot be broadcast"),
@@ -506,6 +506,48 @@ def test_one_value_of_another_type_beside_a_mask() -> None:
     x = mt.zeros(2, 2)
     x[mt.tensor([True, False]), 0] = mt.tensor(3)
     assert x.tolist() == [[3.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("index", [(..., ...), (..., 0, ...), (..., None, ...), (0, ..., ...)])
+def test_further_ellipses_select_nothing(index: Any) -> None:
+    first = index.index(...)
+    plain = tuple(each for place, each in enumerate(index) if each is not ... or place == first)
+    x = mt.arange(6.0).reshape(2, 3)
+    assert x[index].tolist() == x.numpy()[plain].tolist()
+    x[index] = -1.0
+    assert (x[index] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda i: mt.arange(6.0)[i.short()], IndexError, "long, int, byte or bool"),
+        (lambda i: mt.arange(6.0).index_put((i.short(),), mt.ones(2)), IndexError, "long, int, byte or bool"),
+        (lambda i: mt.zeros(6, dtype=mt.int64).__setitem__(i, mt.tensor(1.5)), RuntimeError, "dtypes match"),
+        (
+            lambda i: mt.arange(6.0).gather(0, i.short()),
+            RuntimeError,
+            r"int32 or mt.int64, got mt.int16",
+        ),
+        (lambda i: mt.arange(6.0).index_add(0, i.byte(), mt.ones(2)), RuntimeError, "index must be"),
+        (lambda i: mt.arange(6.0).index_copy(0, i.int(), mt.ones(2)), RuntimeError, "index must be .*mt.int64, got"),
+        (lambda i: mt.arange(6.0).index_fill(0, i.int(), 1.0), IndexError, "index must be .*mt.int64, got mt.int32"),
+        (lambda i: mt.arange(6.0).take(i.int()), RuntimeError, r"take\(\): index must be .*mt.int64, got mt.int32"),
+        (lambda i: mt.arange(6.0).take_along_dim(i.int(), 0), RuntimeError, "indices must be .*mt.int64, got"),
+        (lambda i: mt.arange(6.0).tensor_split(i.int()), RuntimeError, "indices_or_sections must be .*mt.int64"),
+        (lambda i: mt.ones(2).repeat_interleave(i.short()), RuntimeError, "repeats must be non-negative integers"),
+        (lambda i: mt.nn.functional.embedding(i.short(), mt.ones(2, 2)), RuntimeError, r"embedding\(\): input must be"),
+        (lambda i: mt.nn.functional.one_hot(i.int()), RuntimeError, r"one_hot\(\): input must be .*mt.int64"),
+        (
+            lambda i: mt.nn.functional.nll_loss(mt.ones(2, 3), i.int()),
+            RuntimeError,
+            "mt.int64 or mt.uint8",
+        ),
+    ],
+)
+def test_dtypes_of_positions(call: Any, error: type, says: str) -> None:
+    with pytest.raises(error, match=says):
+        call(mt.tensor([0, 1]))
 
 
 def test_empty_arrays_are_indices() -> None:

@@ -84,7 +84,7 @@ def test_margin_losses_refuse() -> None:
     for target, options, error, says in (
         (labels[:2], {}, RuntimeError, "target"),
         (mt.tensor([0, 1, 4]), {}, RuntimeError, "target must be from 0 to 3, got 4"),
-        (labels.int(), {}, RuntimeError, "target must be of mt.int64"),
+        (labels.int(), {}, RuntimeError, "target must be a tensor of mt.int64"),
         (labels, {"p": 3}, ValueError, "p must be 1 or 2"),
         (labels, {"weight": mt.ones(3)}, RuntimeError, r"weight must have shape \[4\]"),
         (labels, {"weight": mt.ones(1, 4)}, ValueError, "weight must have 1 dimension"),

@@ -276,6 +276,8 @@ def test_parameters_have_torchs_names_and_range() -> None:
     [
         (lambda: nn.LSTM(3, 0), ValueError, "hidden_size must be greater than zero, and got 0"),
         (lambda: nn.LSTM(3, 4, 0), ValueError, "num_layers must be greater than zero"),
+        (lambda: nn.LSTM(3, 4, 2**40), RuntimeError, r"LSTM\(\): num_layers must be at most \d+ in"),
+        (lambda: nn.Transformer(2, 1, 2**40), RuntimeError, r"TransformerEncoder\(\): num_layers must be at most"),
         (lambda: nn.RNN(3, 4, nonlinearity="gelu"), ValueError, "expected 'tanh' or 'relu'"),
         (lambda: nn.RNNCell(3, 4, nonlinearity="gelu"), ValueError, "expected 'tanh' or 'relu'"),
         (lambda: nn.GRU(3, 4, dropout=2), ValueError, "a probability, and got 2"),

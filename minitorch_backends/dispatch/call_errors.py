@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
+from .registry import registry
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -32,6 +33,7 @@ __all__ = [
     "is_deliberate",
     "mismatched",
     "name_bad_arguments",
+    "name_caller",
     "numeric_parameters",
     "refuse_other_than_bool",
     "refuse_other_than_tensor",
@@ -92,6 +94,20 @@ def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any
     return value.item() if isinstance(value, (Tensor, np.ndarray)) else value
 
 
+def name_caller(error: Exception, name: str) -> None:
+    """Make a message of an op that users cannot call name the function that they called."""
+    text = error.args[0] if error.args else None
+    if isinstance(text, str) and (found := re.match(r"\w+(?=\(\))", text)):
+        inner = registry.get(found[0])
+        if inner is not None and not _is_public(inner.public, found[0]):
+            error.args = (name + text[found.end() :], *error.args[1:])
+
+
+def _is_public(function: Callable[..., Any], name: str) -> bool:
+    """Whether users can call a declared function, as a method or from its module."""
+    return hasattr(Tensor, name) or name in getattr(sys.modules[function.__module__], "__all__", ())
+
+
 def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of the public surface name the argument that is wrong, as ops and composites do."""
 
@@ -102,6 +118,7 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if mistake := call_error(error, public.__name__, function, args, named):
                 raise mistake from error
+            name_caller(error, public.__name__)
             raise
 
     return public
@@ -244,7 +261,8 @@ def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exc
     size, parameter, value = max(found, key=lambda each: each[0])
     text = reprlib.repr(value)
     if size >= 2**63:
-        return ValueError(f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {text}")
+        kind = OverflowError if "to float" in str(error) else ValueError
+        return kind(f"{name}(): argument {parameter!r} must hold integers of at most 64 bits, got {text}")
     return RuntimeError(
         f"{name}(): argument {parameter!r} must be smaller, got {text}; a result of this size cannot be computed"
     )

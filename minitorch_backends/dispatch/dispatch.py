@@ -250,10 +250,10 @@ class Op:
     def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
         """What to raise for an error of the forward: the sentence about a mistaken argument, torch's error with the
         sizes where NumPy has refused to broadcast, or the error itself."""
-        if mistake := explained(error, self.name, self.forward, given):
+        if mistake := explained(error, self.called, self.forward, given):
             return mistake
         broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
-        return (isinstance(error, ValueError) and broadcasts and mismatched(self.name, arrays)) or error
+        return (isinstance(error, ValueError) and broadcasts and mismatched(self.called, arrays)) or error
 
     # Recording
 

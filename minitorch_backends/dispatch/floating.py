@@ -42,7 +42,7 @@ def floating_composite(
             if not isinstance(input, Tensor):
                 raise not_a_tensor(name, first, input)
             if EVERY_CATEGORY[dtype_of(input._array).category] not in takes + also:
-                raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
+                raise NotImplementedError(f"{name}() is not implemented for {input.dtype!r}; expected {kinds} tensors")
             return function(*args, **named)
 
         options: dict[str, Any] = {"takes": takes, "widen": widen, "product": product, "tested_as": tested_as}

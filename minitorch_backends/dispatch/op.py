@@ -22,7 +22,7 @@ from typing import Any
 
 from ..autograd.half_types import rounding_once
 from ..tensor.tensor import Tensor
-from .call_errors import argument_errors, call_error, numeric_parameters, scalar
+from .call_errors import argument_errors, call_error, name_caller, numeric_parameters, scalar
 from .closures import binary, unary, writing
 from .dispatch import Array, Arrays, Op
 from .mutation import refuse_unfit
@@ -105,6 +105,7 @@ def composite(
             except Exception as error:
                 if mistake := call_error(error, public_name, function, args, named):
                     raise mistake from error
+                name_caller(error, public_name)
                 raise
 
         installed = function if takes_out else public

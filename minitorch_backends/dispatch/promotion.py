@@ -8,7 +8,7 @@ import numpy as np
 
 from ..tensor.casting import converted
 from ..tensor.dtypes import INTEGER, DType, bfloat16, default_floating, dtype_of, float16, result_dtype, scalar_dtype
-from ..tensor.tensor import Tensor, as_array, not_a_tensor
+from ..tensor.tensor import Tensor, as_array, not_a_tensor, refuse_wide_integer
 
 __all__ = ["CATEGORIES", "EVERY_CATEGORY", "array_of", "arrays_of", "common"]
 
@@ -34,7 +34,7 @@ def arrays_of(op: Any, values: list[Any]) -> tuple[list[Any], DType | None]:
     if op.promote and not op.listed and op.only_tensors is not None and not any(map(_is_array, values)):
         raise _no_tensor(op, 0, values[0])
     if not op.booleans and any(map(_is_boolean, values)):
-        raise RuntimeError(f"{op.called}() is not implemented for booleans; use ^, logical_not or logical_xor")
+        raise NotImplementedError(f"{op.called}() is not implemented for booleans; use ^, logical_not or logical_xor")
     flags = op.promoted * len(values) if op.listed else op.promoted
     dtype = common(op, [value for value, flag in zip(values, flags, strict=True) if flag]) if True in flags else None
     arrays = [array_of(op, index, value, dtype if flags[index] else None) for index, value in enumerate(values)]
@@ -67,7 +67,9 @@ def _refuse_dtypes(op: Any, arrays: list[Any]) -> None:
     for array in arrays:
         if array is not None and EVERY_CATEGORY[dtype_of(array).category] not in op.takes:
             names = ", ".join(CATEGORIES[letter] for letter in op.takes)
-            raise RuntimeError(f"{op.called}() is not implemented for {dtype_of(array)!r}; expected {names} tensors")
+            raise NotImplementedError(
+                f"{op.called}() is not implemented for {dtype_of(array)!r}; expected {names} tensors"
+            )
 
 
 def common(op: Any, values: list[Any]) -> DType | None:
@@ -90,12 +92,13 @@ def array_of(op: Any, index: int, value: Any, dtype: DType | None) -> np.ndarray
     elif type(value) is _ndarray:
         array = value
     elif dtype is not None and isinstance(value, _NUMBERS) and not op.must_be_tensor(index):
+        refuse_wide_integer(op.called, op.inputs[index], value)
         if op.scalar is not None and (dtype.category == INTEGER or op.promoted.count(True) == 1):
             return op.scalar(value, dtype, index)
         if dtype.category == INTEGER and not -(2**63) <= int(value) < 2**63:  # type: ignore[arg-type]
             if op.compares:
                 return np.asarray(float(int(value)))  # type: ignore[arg-type]
-            raise RuntimeError(f"{op.called}(): {value} has more than 64 bits; expected an integer that int64 holds")
+            raise RuntimeError(f"{op.called}(): {op.inputs[index]} must be an integer that int64 holds, got {value}")
         return converted(np.asarray(value), _computed(op, dtype))
     else:
         if value is None and op.inputs[0 if op.listed else index] in op.defaults:

@@ -11,6 +11,7 @@ from ..dispatch.call_errors import warn_caller
 from ..ops.creation import empty, zeros
 from ..ops.recurrent import gru_layer, lstm_layer, recurrent_product, rnn_layer
 from ..ops.views.join import cat, stack
+from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from . import functional as F
 from . import init
@@ -185,6 +186,8 @@ class _Layers(_Recurrent):
                 f"{type(self).__name__}: dropout is between layers, so that dropout={dropout} does nothing for "
                 "num_layers=1"
             )
+        numbers = self._gates * hidden_size * (hidden_size + min(input_size, hidden_size))
+        refuse_beyond_memory(type(self).__name__, "num_layers", num_layers, self._directions * numbers * 4)
         for layer, suffix in self._suffixes():
             self._add(suffix, input_size if layer == 0 else hidden_size * self._directions, device, dtype)
         self.reset_parameters()

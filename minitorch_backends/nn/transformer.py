@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.creation import full
+from ..tensor.size import refuse_beyond_memory
 from ..tensor.tensor import Tensor
 from . import functional as F
 from . import init
@@ -147,6 +148,8 @@ class _Stack(Module):
     """Copies of a layer, one after the other, and a normalisation behind the last one."""
 
     def _stack(self, layer: Module, num_layers: int, norm: Module | None) -> None:
+        size = sum(each._array.nbytes for each in layer.parameters())
+        refuse_beyond_memory(type(self).__name__, "num_layers", num_layers, size)
         self.layers = ModuleList([copy.deepcopy(layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 

@@ -25,6 +25,7 @@ from ..tensor.dtypes import (
     default_floating,
     dtype_of,
     get_default_dtype,
+    int32,
     int64,
     scalar_dtype,
     to_dtype,
@@ -32,7 +33,7 @@ from ..tensor.dtypes import (
 from ..tensor.factory_options import dtype_or_default, factory, finish, refuse_device
 from ..tensor.from_data import array_from, foreign_array
 from ..tensor.size import repeats
-from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor
+from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
 from .dims import addressable, clamp_diagonal, shape_of
 
 __all__ = [
@@ -174,6 +175,7 @@ def _value(fill_value: Any, dtype: Any) -> np.ndarray:
     """A number, or a 0-dim tensor, in the type that was asked for or in its own."""
     if isinstance(fill_value, (tuple, list)):
         raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
+    refuse_wide_integer("full", "fill_value", fill_value)
     array = fill_value._array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
     if array.ndim or array.dtype.kind not in "biufc":
         raise TypeError(f"fill_value must be a number, got {kind_of(fill_value)}")
@@ -230,11 +232,11 @@ def empty_like(input: Tensor, *, dtype: Any = None) -> np.ndarray:
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> np.ndarray:
     """`fill_value` in the shape and layout of `input`, and in its dtype unless another is given."""
 
-    def make(array: np.ndarray, dtype: Any, order: Any) -> np.ndarray:
+    def full_like(array: np.ndarray, dtype: Any, order: Any) -> np.ndarray:
         value = _value(fill_value, array.dtype if dtype is None else dtype)
         return np.full_like(array, value, value.dtype, order=order)
 
-    return _like(input, dtype, make)
+    return _like(input, dtype, full_like)
 
 
 @factory()
@@ -329,9 +331,12 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
 
 def _triangle(row: int, col: int, offset: int, below: bool, dtype: Any) -> np.ndarray:
     """The indices of one of the parts into which a diagonal divides a matrix; the diagonal is in the part below it."""
+    wanted = int64 if dtype is None else to_dtype(dtype)
+    if wanted not in (int32, int64):
+        raise NotImplementedError(f"the indices of a triangle are not implemented for {wanted!r}; use mt.int64")
     rows, columns = addressable(shape_given((row, col), None))
     places = (np.tri(rows, columns, clamp_diagonal(offset, rows, columns), bool) == below).nonzero()
-    return fitted(np.stack(places), int64 if dtype is None else to_dtype(dtype))
+    return fitted(np.stack(places), wanted)
 
 
 @factory(takes_out=False)

@@ -7,6 +7,7 @@ from operator import index
 from typing import Any
 
 from ..tensor.size import addressable
+from ..tensor.tensor import kind_of
 
 __all__ = ["addressable", "clamp_diagonal", "existing_dim", "integer", "shape_of", "wrap_dim", "wrap_dims"]
 
@@ -19,7 +20,7 @@ def integer(name: str, argument: str, value: Any, least: int = -(2**63), most: i
     try:
         found = index(value)
     except TypeError:
-        raise TypeError(f"{name}(): argument {argument!r} must be int, not {type(value).__name__}") from None
+        raise TypeError(f"{name}(): argument {argument!r} must be int, not {kind_of(value)}") from None
     if least <= found <= most:
         return found
     raise RuntimeError(f"{name}(): argument {argument!r} must be an integer from {least} to {most}, got {found}")
@@ -38,7 +39,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
     try:
         dim = index(dim)
     except TypeError:
-        raise TypeError(f"a dimension must be an int, not {type(dim).__name__} {dim!r}") from None
+        raise TypeError(f"a dimension must be an int, not {kind_of(dim)} {dim!r}") from None
     if -limit <= dim < limit:
         return dim + (limit if dim < 0 else 0)
     raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")

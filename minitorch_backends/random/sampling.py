@@ -190,6 +190,8 @@ def bernoulli(
     Raises RuntimeError unless they are in [0, 1].
     """
     refuse_other_than_tensor("bernoulli", "input", input)
+    if p is None and not input.is_floating_point():
+        raise NotImplementedError(f"bernoulli() is not implemented for {input.dtype!r}; expected floating tensors")
     chances = input._array if p is None else np.broadcast_to(np.float64(p), input._array.shape)
     if not ((chances >= 0) & (chances <= 1)).all():
         raise RuntimeError(f"bernoulli expects probabilities in [0, 1], and got {chances.min()} to {chances.max()}")

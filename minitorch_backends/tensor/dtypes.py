@@ -157,7 +157,9 @@ def to_dtype(dtype: Any) -> DType:
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except (TypeError, ValueError):
-        name = f"{type(dtype).__name__} {dtype!r}"
+        name, same = f"{type(dtype).__name__} {dtype!r}", repr(dtype).rpartition(".")[2]
+        if same in dtypes:  # torch.float32, for example
+            raise TypeError(f"dtype must be a minitorch_backends dtype, got {dtype!r}; use mt.{same}") from None
     if name not in dtypes:
         raise TypeError(f"tensors do not hold elements of type {name}; expected one of {', '.join(dtypes)}")
     found = dtypes[name]

@@ -47,8 +47,9 @@ def foreign_array(data: Any) -> np.ndarray:
 
     bfloat16, which NumPy does not know, comes over DLPack. Raises TypeError for what cannot be read.
     """
-    if hasattr(data, "detach"):
-        data = data.detach()
+    for plainer in ("detach", "resolve_conj", "resolve_neg"):  # of torch's tensors
+        if hasattr(data, plainer):
+            data = getattr(data, plainer)()
     failure: Exception | None = None
     if hasattr(data, "__array__"):
         try:
@@ -95,7 +96,7 @@ def construct(tensor: Any, data: tuple[Any, ...], device: Any) -> None:
 
 
 def _is_size(value: Any) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray))
+    return hasattr(value, "__index__") and not isinstance(value, (bool, np.ndarray)) and not is_foreign(value)
 
 
 def array_from(data: Any, dtype: Any) -> np.ndarray:

@@ -49,13 +49,13 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
     """The type of the sum of two tensors or numbers: numbers, and tensors without dimensions, yield to tensors with
     some unless they are of a higher category."""
     groups: tuple[list[DType], ...] = ([], [], [])
-    for each in (tensor1, tensor2):
+    for name, each in (("tensor1", tensor1), ("tensor2", tensor2)):
         if isinstance(each, Tensor):
             groups[0 if each.ndim else 1].append(each.dtype)
         elif isinstance(each, (bool, int, float, complex)):
             groups[2].append(scalar_dtype(each))
         else:
-            raise TypeError(f"result_type(): expected tensors or numbers, and got {type(each).__name__}")
+            raise not_a_tensor("result_type", name, each, "a Tensor or a number")
     return result_dtype(*map(tuple, groups))
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Size", "addressable", "repeats"]
+__all__ = ["Size", "addressable", "refuse_beyond_memory", "repeats"]
 
 _MOST = 2**58
 """More elements than this, of at most 16 bytes each, cannot be addressed."""
+
+
+_OBJECTS = 4096
+"""Bytes of the Python objects of one part of a model, at least."""
 
 
 class Size(tuple):
@@ -53,3 +58,11 @@ def addressable(shape: Sequence[int]) -> Sequence[int]:
     if math.prod(size for size in shape if size) > _MOST:
         raise RuntimeError(f"a tensor of shape {list(shape)} has more elements than memory has addresses")
     return shape
+
+
+def refuse_beyond_memory(name: str, argument: str, count: int, bytes_each: int) -> None:
+    """Raise RuntimeError for more parts, of so many bytes and their objects, than this machine's memory holds."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**62
+    most = memory // (bytes_each + _OBJECTS)
+    if count > most:
+        raise RuntimeError(f"{name}(): {argument} must be at most {most} in this machine's memory, got {count}")

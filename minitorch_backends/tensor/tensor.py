@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import reprlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -373,6 +374,13 @@ def not_a_tensor(name: str, argument: str, value: Any, expected: str = "a Tensor
         wanted = re.sub(r"\b(a )?Tensor\b", f"a {__name__.partition('.')[0]} Tensor", expected)
         return TypeError(f"{name}(): argument {argument!r} must be {wanted}, got {kind}; use mt.as_tensor")
     return TypeError(f"{name}(): argument {argument!r} must be {expected}, not {kind}")
+
+
+def refuse_wide_integer(name: str, argument: str, value: Any) -> None:
+    """Raise OverflowError, as torch does, for a Python int of more than 64 bits given to the function `name`."""
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        text = reprlib.repr(value)
+        raise OverflowError(f"{name}(): {argument} must be an integer of at most 64 bits, got {text}; use a float")
 
 
 def as_array(value: Any) -> np.ndarray:

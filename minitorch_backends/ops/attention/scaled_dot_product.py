@@ -240,7 +240,7 @@ def _check(
     if min(query.ndim, key.ndim, value.ndim) < least:
         raise RuntimeError(f"query, key and value must be at least {least}-D, and their shapes are {shapes}")
     if query.dtype.category != FLOATING:
-        raise RuntimeError(
+        raise NotImplementedError(
             f"scaled_dot_product_attention() is not implemented for {query.dtype!r}; expected floating tensors"
         )
     if not query.dtype == key.dtype == value.dtype:

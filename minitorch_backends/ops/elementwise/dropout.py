@@ -44,7 +44,9 @@ def _check(name: str, input: Tensor, p: float, training: bool) -> None:
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if training and 0 < p < 1 and input.dtype.category < FLOATING:
-        raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected floating or complex tensors")
+        raise NotImplementedError(
+            f"{name}() is not implemented for {input.dtype!r}; expected floating or complex tensors"
+        )
 
 
 def _kept(shape: tuple[int, ...], p: float) -> np.ndarray:
@@ -85,7 +87,7 @@ def _of_channels(input: Tensor, dims: int, p: float, training: bool) -> Tensor:
         if dims == 1:
             raise RuntimeError(expected)
         warn_caller(f"{expected}; other numbers are deprecated, use dropout()")
-        if training and len(shape) < 2:
+        if training and 0 < p < 1 and len(shape) < 2:
             raise RuntimeError(f"{name}(): input must have at least 2 dimensions, got {len(shape)}")
         channels = 2
     return _dropped(name, input, p, training, (*shape[:channels], *(1,) * (len(shape) - channels)))

@@ -261,7 +261,7 @@ def copysign(input: Array, other: Array):
 def heaviside(input: Array, values: Array):
     """0 where `input` is negative, 1 where it is positive, `values`, of its dtype, where it is 0, NaN where it is."""
     if input.dtype != values.dtype:
-        raise RuntimeError(
+        raise NotImplementedError(
             f"heaviside is not implemented for tensors with different dtypes, and got {input.dtype} and {values.dtype}"
         )
     step = np.where(input == 0, values, (input > 0).astype(input.dtype))

@@ -157,7 +157,7 @@ def istft(
     RuntimeError where squared windows do not cover the signal.
     """
     if not input.is_complex():
-        raise RuntimeError(
+        raise NotImplementedError(
             f"istft() is not implemented for {input.dtype!r}; expected what stft returns, complex tensors"
         )
     if input.ndim not in (2, 3) or not input.numel():

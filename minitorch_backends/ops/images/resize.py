@@ -184,7 +184,7 @@ def interpolate(
     """
     of_bytes = input.dtype is uint8
     if not (of_bytes or input.is_floating_point()):
-        raise RuntimeError(
+        raise NotImplementedError(
             f"interpolate() is not implemented for {input.dtype!r}; input must be a floating or uint8 tensor"
         )
     _check(input, mode, align_corners, antialias)

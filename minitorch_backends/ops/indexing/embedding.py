@@ -11,16 +11,17 @@ from ...autograd.modes import no_grad
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
 from ..dims import addressable
 from .accumulate import add_rows
+from .index_parts import refuse_index_dtype
 
 __all__ = ["embedding", "one_hot"]
 
 
 def _check_range(indices: np.ndarray, count: int) -> None:
-    if indices.dtype.kind not in "iu":
-        raise RuntimeError(f"embedding takes integers as indices, and got {indices.dtype}; use .long()")
+    refuse_index_dtype("embedding", "input", indices)
     if indices.size and (indices.min() < 0 or indices.max() >= count):
         wrong = indices[(indices < 0) | (indices >= count)].flat[0]
         raise IndexError(f"index {wrong} is out of range; expected rows of the weight, 0 to {count - 1}")
@@ -84,6 +85,7 @@ def _of_rows(
 
 
 @op(
+    called="embedding",
     method=False,
     widen=False,
     weight=_of_rows,
@@ -157,6 +159,7 @@ def one_hot(input: Array, num_classes: int = -1):
 
     `num_classes` is by default as large as the largest number needs. Raises RuntimeError for numbers that are no class.
     """
+    refuse_index_dtype("one_hot", "input", input, (int64,))
     if num_classes < -1 or num_classes == 0:
         raise RuntimeError(f"one_hot: num_classes should be positive, or -1 to infer it, and got {num_classes}")
     if num_classes == -1:

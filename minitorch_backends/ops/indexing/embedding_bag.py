@@ -14,6 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
 from .embedding import embedding, embedding_sums
 from .index import look_up
+from .index_parts import refuse_index_dtype
 
 __all__ = ["embedding_bag"]
 
@@ -34,8 +35,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
         given = "None" if offsets is None else f"shape {list(offsets.shape)}"
         raise ValueError(f"embedding_bag(): offsets must be a vector for an input of 1 dimension, got {given}")
     starts, size = offsets._array, input._array.size
-    if starts.dtype.kind != "i":
-        raise RuntimeError(f"embedding_bag(): offsets must be integers, got {offsets.dtype!r}; use .long()")
+    refuse_index_dtype("embedding_bag", "offsets", starts)
     if include_last_offset and not starts.size:
         raise RuntimeError("embedding_bag(): offsets must not be empty where include_last_offset=True")
     if starts.size and (starts[0] != 0 or starts[-1] > size or (np.diff(starts) < 0).any()):
@@ -70,11 +70,10 @@ def _check(weight: Tensor, input: Tensor, mode: str, scaled: bool, per_sample_we
     if weight.ndim != 2:
         raise ValueError(f"embedding_bag(): weight must have 2 dimensions, got shape {list(weight.shape)}")
     if not weight.is_floating_point():
-        raise RuntimeError(f"embedding_bag() is not implemented for {weight.dtype!r}; expected floating weights")
+        raise NotImplementedError(f"embedding_bag() is not implemented for {weight.dtype!r}; expected floating weights")
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"embedding_bag(): mode must be 'sum', 'mean' or 'max', got {mode!r}")
-    if input._array.dtype.kind not in "iu":
-        raise RuntimeError(f"embedding_bag(): input must be of integers, got {input.dtype!r}; use .long()")
+    refuse_index_dtype("embedding_bag", "input", input._array)
     if mode == "max" and scaled:
         raise ValueError("embedding_bag(): scale_grad_by_freq must be False for mode='max'")
     if per_sample_weights is None:

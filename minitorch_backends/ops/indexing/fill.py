@@ -12,7 +12,7 @@ from ...dispatch.samples import between, gapped, sample
 from ...kernels.elementwise import chosen
 from ...tensor.casting import converted, fitted, fitted_number
 from ...tensor.dtypes import DType, dtype_of
-from ...tensor.tensor import Tensor, adopt, kind_of
+from ...tensor.tensor import Tensor, adopt, kind_of, refuse_wide_integer
 
 __all__ = ["masked_fill"]
 
@@ -43,6 +43,7 @@ def number_as(value: Any, like: Tensor, name: str, finite: bool = True) -> Tenso
     """
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise TypeError(f"can't assign a {kind_of(value)} to a {like.dtype!r} tensor; use mt.tensor({name})")
+    refuse_wide_integer("fill", name, value)
     made = fitted_number if finite else fitted
     return adopt(made(np.asarray(value), dtype_of(like._array)))
 

@@ -211,6 +211,12 @@ def _is_mask(key: Any, shape: tuple[int, ...]) -> bool:
     return type(key) is Tensor and bool(shape) and key._array.shape == shape and key._array.dtype.kind == "b"
 
 
+def _holds_mask(key: Any) -> bool:
+    """Whether a part of an index is a mask."""
+    parts = key if type(key) is tuple else (key,)
+    return any(np.asarray(each).dtype == bool for each in parts if isinstance(each, (Tensor, np.ndarray, list)))
+
+
 def _getitem(self: Tensor, key: Any) -> Tensor:
     """The elements at an index: a view for ints, slices, None and Ellipsis, a copy where there are tensors, arrays or
     lists.
@@ -253,7 +259,8 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     if arrays is None:
         view.copy_(value)
     else:
-        value = value.to(view.dtype) if value._array.size == 1 else value
+        if value._array.size == 1 and value.dtype is not view.dtype and _holds_mask(key):
+            value = value.to(view.dtype)
         view.index_assign_(value, kept(arrays, view, value))
 
 

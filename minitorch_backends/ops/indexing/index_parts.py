@@ -13,11 +13,11 @@ import numpy as np
 
 from ...dispatch.call_errors import warn_caller
 from ...kernels.shapes import broadcast_shapes
-from ...tensor.dtypes import dtype_of
+from ...tensor.dtypes import DType, dtype_of, int32, int64
 from ...tensor.from_data import array_from, foreign_array, is_sequence
-from ...tensor.tensor import Tensor, is_foreign
+from ...tensor.tensor import Tensor, is_foreign, kind_of
 
-__all__ = ["index_arrays", "parsed", "plain", "refusal"]
+__all__ = ["index_arrays", "parsed", "plain", "refusal", "refuse_index_dtype"]
 
 ALL = slice(None)
 
@@ -34,7 +34,7 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
     """
     if type(index) is Tensor and index._array.ndim:
         array = index._array
-        if array.dtype.kind == "i" and shape:
+        if array.dtype.kind == "i" and array.itemsize >= 4 and shape:
             return None, (array,)
         if array.dtype.kind == "b" and array.shape == shape[: array.ndim]:
             return None, array.nonzero()
@@ -51,7 +51,8 @@ def parsed(index: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, 
                 return _mixed(items, shape)
         elif not (kind is int or item is None or item is Ellipsis):
             return _mixed(items, shape)
-    return (items if Ellipsis in items else (*items, Ellipsis)), None
+    ellipses = items.count(Ellipsis)
+    return ((*items, Ellipsis) if not ellipses else items if ellipses == 1 else _with_one_ellipsis(items)), None
 
 
 _LONGEST_TUPLE = 32
@@ -63,9 +64,16 @@ def _selects_alone(item: Any) -> bool:
     return item is None or item is Ellipsis or isinstance(item, (slice, Tensor, np.ndarray)) or is_sequence(item)
 
 
+def _with_one_ellipsis(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index without the ellipses, after a first one, that only None and ellipses follow: they select nothing."""
+    first = next((place for place, each in enumerate(items) if each is Ellipsis), len(items))
+    last = max((place for place, each in enumerate(items) if each is not None and each is not Ellipsis), default=-1)
+    return tuple(each for place, each in enumerate(items) if each is not Ellipsis or not first < place > last)
+
+
 def _mixed(items: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]:
     """`parsed` for indices that hold something other than ints, plain slices, None and Ellipsis."""
-    items = tuple(_item(each) for each in items)
+    items = _with_one_ellipsis(tuple(_item(each) for each in items))
     if not any(each is Ellipsis for each in items):
         items = (*items, Ellipsis)
     missing = len(shape) - sum(_consumed(each) for each in items)
@@ -121,10 +129,11 @@ def _item(item: Any) -> Any:
     if array.dtype == np.uint8:
         warn_caller("indexing with dtype mt.uint8 is now deprecated, please use a dtype mt.bool instead.")
         array = array != 0
-    if array.dtype.kind not in "bi":
+    short = isinstance(item, Tensor) and array.ndim and array.dtype.kind == "i" and array.itemsize < 4
+    if array.dtype.kind not in "bi" or short:
         raise IndexError(
-            f"tensors used as indices must be of a signed integer type or bool, and got {dtype_of(array)!r}; use "
-            ".bool() for a mask, .long() for positions"
+            f"tensors used as indices must be long, int, byte or bool tensors, got {dtype_of(array)!r}; use "
+            ".long() for positions, .bool() for a mask"
         )
     return int(array) if array.ndim == 0 and array.dtype.kind == "i" else array
 
@@ -155,6 +164,19 @@ def _positions(item: np.ndarray, position: int, source: int, shape: tuple[int, .
     return item.nonzero()
 
 
+def refuse_index_dtype(
+    name: str,
+    argument: str,
+    array: np.ndarray,
+    expected: tuple[DType, ...] = (int32, int64),
+    error: type[Exception] = RuntimeError,
+) -> None:
+    """Raise `error` for positions, or classes, of another dtype than the expected ones, which are torch's."""
+    if (found := dtype_of(array)) not in expected:
+        kinds = " or ".join(map(repr, expected))
+        raise error(f"{name}(): {argument} must be a tensor of {kinds}, got {found!r}; use {argument}.long()")
+
+
 _NONE = np.empty(0, np.int64)
 
 
@@ -174,7 +196,7 @@ def index_arrays(indices: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
             arrays.append(ALL)
             continue
         if not isinstance(each, (Tensor, np.ndarray)):
-            raise TypeError(f"indices is a tuple of Tensors, and element {position} is {type(each).__name__}")
+            raise TypeError(f"indices must be a tuple of Tensors, got {kind_of(each)} at {position}; use mt.as_tensor")
         item = _item(each)
         if isinstance(item, np.ndarray) and not item.ndim and item.dtype == bool:
             switches.append(bool(item))

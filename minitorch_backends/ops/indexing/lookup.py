@@ -16,7 +16,7 @@ from ..views.broadcasting import broadcast_shapes, broadcast_tensors
 from ..views.shape import ravel, reshape
 from .fill import number_as
 from .index import read, read_where
-from .index_parts import index_arrays
+from .index_parts import index_arrays, refuse_index_dtype
 from .writes import assigning, at_least_vector, checked_positions
 
 __all__ = [
@@ -122,7 +122,7 @@ def _copy_reference(input: np.ndarray, dim: int, index: np.ndarray, source: np.n
 @assigning(reference=_copy_reference, samples=_write_samples())
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """A copy with `source` written to the positions `index` of dimension `dim`. Raises as `index_add` does."""
-    places = places_along("index_copy", input, dim, index, error=IndexError)
+    places = places_along("index_copy", input, dim, index, error=IndexError, dtypes=(int64,))
     refuse_source("index_copy", input, dim, index, source)
     return source, places, False
 
@@ -147,6 +147,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         raise RuntimeError(
             f"index_fill only supports a 0-dimensional value tensor, but got one of shape {list(value.shape)}"
         )
+    if isinstance(index, Tensor):
+        refuse_index_dtype("index_fill", "index", index._array, (int64,), IndexError)
     places = places_along("index_fill", input, dim, index, error=IndexError, from_end=True)
     if not isinstance(value, Tensor):
         return number_as(value, input, "value"), places, False
@@ -196,8 +198,7 @@ def _take_samples() -> Any:
 @composite(reference=np.take, samples=_take_samples)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at positions in the flattened tensor, in the shape of `index`. Raises IndexError out of bounds."""
-    if index._array.dtype.kind != "i":
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype!r}; use index.long()")
+    refuse_index_dtype("take", "index", index._array, (int64,))
     return read(ravel(input), (index._array,))
 
 
@@ -220,8 +221,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
     Raises IndexError for positions out of bounds and for another number of elements, RuntimeError for other dtypes.
     """
-    if index.dtype is not int64:
-        raise RuntimeError(f"put(): index must be a tensor of mt.int64, got {index.dtype!r}; use index.long()")
+    refuse_index_dtype("put", "index", index._array, (int64,))
     if source.dtype is not input.dtype:
         raise RuntimeError(f"put(): source must be of the input's dtype {input.dtype!r}, got {source.dtype!r}")
     if index._array.size != source._array.size:

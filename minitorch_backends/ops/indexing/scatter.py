@@ -8,6 +8,7 @@ import numpy as np
 
 from ...dispatch.op import composite
 from ...dispatch.samples import between, gapped, sample
+from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
 from ..dims import wrap_dim
 from ..views.broadcasting import broadcast_shapes
@@ -15,6 +16,7 @@ from ..views.shape import expand, ravel, reshape
 from ..views.slices import getitem
 from .fill import number_as
 from .index import read
+from .index_parts import refuse_index_dtype
 from .writes import assigning, at_least_vector, checked_positions
 
 __all__ = ["gather", "scatter", "scatter_add", "take_along_dim"]
@@ -194,6 +196,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     Without `dim`, the flattened tensor is looked up at the flattened indices. Raises RuntimeError for shapes that do
     not fit and for indices out of bounds.
     """
+    refuse_index_dtype("take_along_dim", "indices", indices._array, (int64,))
     if dim is None:
         return take_along_dim(ravel(input), ravel(indices), 0)
     ndim = input._array.ndim
@@ -211,6 +214,4 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     )
     input = expand(input, (*others[:dim], size, *others[dim + 1 :]))
     wanted = np.broadcast_to(indices._array, (*others[:dim], indices._array.shape[dim], *others[dim + 1 :]))
-    return gather(
-        input, dim, adopt(np.where(wanted < 0, wanted + size, wanted) if wanted.dtype.kind == "i" else wanted)
-    )
+    return gather(input, dim, adopt(np.where(wanted < 0, wanted + size, wanted)))

@@ -144,7 +144,7 @@ def combine_at(input: Array, src: Array, places: Array, reduce, include_self=Tru
     """A copy of `input` in which each element becomes the sum, the product or the mean of the elements of `src` that go
     to its place in the flattened tensor, and with `include_self` of itself."""
     if input.dtype.kind == "b" and reduce == "mean":
-        raise RuntimeError("scatter_reduce(): the mean is not implemented for booleans; use sum")
+        raise NotImplementedError("scatter_reduce(): the mean is not implemented for booleans; use sum")
     out = _start(input, places, include_self, 1 if reduce == "prod" else 0)
     flat, at, values = out.reshape(-1), places.reshape(-1), src.reshape(-1)
     if reduce == "prod":
@@ -286,7 +286,7 @@ def index_reduce(
     """
     _refuse("index_reduce", input, source, reduce, ("prod", "mean", "amax", "amin"), "source")
     if input.dtype.category in (0, COMPLEX):
-        raise RuntimeError(f"index_reduce() is not implemented for {input.dtype!r}; use scatter_reduce")
+        raise NotImplementedError(f"index_reduce() is not implemented for {input.dtype!r}; use scatter_reduce")
     along = places_along("index_reduce", input, dim, index, error=IndexError)
     refuse_source("index_reduce", input, dim, index, source)
     shape = input._array.shape or (1,)

@@ -179,7 +179,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     arrays = [each._array if isinstance(each, Tensor) else np.asarray(each) for each in (elements, test_elements)]
     for each in arrays:
         if each.dtype.kind in "bc":
-            raise RuntimeError(f"isin() is not implemented for {each.dtype}; expected integer or floating tensors")
+            raise NotImplementedError(
+                f"isin() is not implemented for {each.dtype}; expected integer or floating tensors"
+            )
     first, second = (each.astype(np.float32) if each.dtype.kind == "V" else each for each in arrays)
     return adopt(np.isin(first, second, invert=invert))
 
@@ -199,7 +201,7 @@ def _distinct_samples() -> Iterator[Sample]:
 
 def _refuse_complex(name: str, input: Tensor) -> None:
     if input.is_complex():
-        raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected real tensors")
+        raise NotImplementedError(f"{name}() is not implemented for {input.dtype!r}; expected real tensors")
 
 
 def _chosen(made: Any, return_inverse: bool, return_counts: bool) -> Any:

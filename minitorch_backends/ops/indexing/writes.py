@@ -10,9 +10,11 @@ import numpy as np
 
 from ...dispatch.call_errors import install
 from ...dispatch.op import composite
+from ...tensor.dtypes import DType, int32, int64
 from ...tensor.tensor import Tensor, not_a_tensor
 from ..views.shape import reshape
 from .index import index_assign, index_multiply, kept
+from .index_parts import refuse_index_dtype
 
 __all__ = ["assigning", "at_least_vector", "checked_positions"]
 
@@ -64,17 +66,17 @@ def assigning(
 
 
 def checked_positions(
-    name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError, from_end: bool = False
-) -> np.ndarray:
+    name: str, given: Any, size: int, dim: int, error: type[Exception] = RuntimeError, from_end: bool = False,
+    dtypes: tuple[DType, ...] = (int32, int64),
+) -> np.ndarray:  # fmt: skip
     """An index tensor as an array, in which negative positions count from the end if they may.
 
-    Raises RuntimeError for other dtypes than integers, `error` for positions out of bounds.
+    Raises RuntimeError for other dtypes than `dtypes`, `error` for positions out of bounds.
     """
     if not isinstance(given, Tensor):
         raise not_a_tensor(name, "index", given)
     positions = given._array
-    if positions.dtype.kind != "i":
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, and got {given.dtype!r}; use index.long()")
+    refuse_index_dtype(name, "index", positions, dtypes)
     if from_end:
         positions = np.where((positions < 0) & (positions >= -size), positions + size, positions)
     # Read as unsigned, negative positions are larger than any size.

@@ -57,7 +57,7 @@ def tensor_argument(function: str, name: str, value: Any) -> Tensor:
 def of_floating(function: str, A: Tensor, name: str = "A") -> Tensor:
     """Raise RuntimeError unless the tensor is floating or complex."""
     if tensor_argument(function, name, A)._array.dtype.kind not in "fcV":
-        raise RuntimeError(
+        raise NotImplementedError(
             f"linalg.{function}() is not implemented for {A.dtype!r}; expected a floating point or complex tensor, "
             "convert it with .to(dtype)"
         )
@@ -67,7 +67,7 @@ def of_floating(function: str, A: Tensor, name: str = "A") -> Tensor:
 def of_numbers(function: str, x: Tensor, name: str) -> None:
     """Raise RuntimeError for a boolean tensor."""
     if tensor_argument(function, name, x)._array.dtype.kind == "b":
-        raise RuntimeError(f"linalg.{function}() is not implemented for {x.dtype!r}; convert it with .to(dtype)")
+        raise NotImplementedError(f"linalg.{function}() is not implemented for {x.dtype!r}; convert it with .to(dtype)")
 
 
 def of_matrices(function: str, A: Any, name: str = "A") -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...autograd.half_types import rounding_once
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt
@@ -62,12 +63,22 @@ def _vecdot_reference(x: Any, y: Any, *, dim: int = -1) -> Any:
     return np.sum(np.atleast_1d(np.conj(x) * y), axis=dim)
 
 
-@declared(widen=True, reference=_vecdot_reference, samples=_vecdot_samples)
+@rounding_once
+def _inner_products(x: Tensor, y: Tensor, dim: int) -> Tensor:
+    return ((x.conj() if x.is_complex() else x) * y).sum(dim)
+
+
+@declared(reference=_vecdot_reference, samples=_vecdot_samples)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The inner products of vectors along `dim`, the first conjugated; the other dimensions broadcast."""
+    """The inner products of vectors along `dim`, the first conjugated; the other dimensions broadcast.
+
+    Raises RuntimeError for vectors of two dtypes.
+    """
     of_floating("vecdot", x, "x")
     of_floating("vecdot", y, "y")
-    return ((x.conj() if x.is_complex() else x) * y).sum(dim)
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"linalg.vecdot(): y must be of the dtype of x, {x.dtype!r}, got {y.dtype!r}; convert one")
+    return _inner_products(x, y, dim)
 
 
 def _vander_reference(x: Any, *, N: int | None = None) -> Any:

@@ -13,8 +13,10 @@ from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels.gathering import gathered, scattered
 from ...kernels.sums import sum as sum_over
+from ...tensor.dtypes import int64, uint8
 from ...tensor.tensor import Tensor
 from ..dims import integer
+from ..indexing.index_parts import refuse_index_dtype
 from ..norm.softmax import log_softmax, log_softmax_forward
 from .pointwise import reduced, reduced_array
 
@@ -170,10 +172,7 @@ def _check(name: str, input: Tensor, target: Tensor, weight: Tensor | None, igno
             f"{name}: expected a target of shape {list(expected)} for an input of shape {list(shape)}, "
             f"and got {list(target.shape)}"
         )
-    if target.dtype.category != 1:
-        raise RuntimeError(
-            f"{name}: expected integer class numbers as target, and got {target.dtype!r}; use target.long()"
-        )
+    refuse_index_dtype(name, "target", target._array, (int64, uint8))
     return dim
 
 

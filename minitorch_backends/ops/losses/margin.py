@@ -9,9 +9,11 @@ import numpy as np
 
 from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
+from ...tensor.dtypes import int64
 from ...tensor.tensor import Tensor, adopt
 from ..elementwise.activations import logsigmoid, relu
 from ..indexing.index import read
+from ..indexing.index_parts import refuse_index_dtype
 from .pointwise import reduced, reduced_array, refuse_reduction
 
 __all__ = ["multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"]
@@ -30,8 +32,7 @@ def _rows(name: str, input: Tensor, target: Tensor, labels: bool) -> tuple[Tenso
             f"{name}(): input must have shape (classes) or (batch, classes), target {'that' if labels else '(batch)'}; "
             f"got {list(shape)} and {list(given)}"
         )
-    if target._array.dtype != np.int64:
-        raise RuntimeError(f"{name}(): target must be of mt.int64, got {target.dtype!r}; use target.long()")
+    refuse_index_dtype(name, "target", target._array, (int64,))
     classes, least = scores._array.shape[-1], -1 if labels else 0
     if (wrong := (target._array < least) | (target._array >= classes)).any():
         raise RuntimeError(

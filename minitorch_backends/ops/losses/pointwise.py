@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from ...autograd.half_types import rounding_once
 from ...dispatch.call_errors import warn_caller
 from ...dispatch.floating import floating_composite
 from ...dispatch.op import Array, op
@@ -104,7 +106,9 @@ def _reduce_weighted(name: str, loss: Tensor, weight: Tensor | None, reduction: 
 def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
     """input - target, one of which must be floating; booleans count as 0 and 1."""
     if not (input.is_floating_point() or target.is_floating_point()):
-        raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected a floating input or target")
+        raise NotImplementedError(
+            f"{name}() is not implemented for {input.dtype!r}; expected a floating input or target"
+        )
     return input - (target.to(input.dtype) if target.dtype is bool_ else target)
 
 
@@ -240,8 +244,13 @@ def binary_cross_entropy_terms(input: Array, target: Array):
     return (target - 1) * contrary - target * certain
 
 
+@functools.partial(rounding_once, typed_by=("input",))
+def _cross_entropies(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    loss = binary_cross_entropy_terms(input, target)
+    return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
+
+
 @floating_composite(
-    widen=("input", "target"),
     reference=_bce_reference,
     samples=compared(0.1, 0.9, 0.1, 0.9, {"weight": between(0.5, 2, 5)}),
 )
@@ -250,12 +259,17 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(target log(input) + (1 - target) log(1 - input)) for probabilities, times `weight`.
 
-    Logarithms are at least -100. Raises ValueError for different sizes, RuntimeError for inputs outside [0, 1].
+    Logarithms are at least -100. Raises ValueError for different sizes, RuntimeError for inputs outside [0, 1] and for
+    targets of another dtype.
     """
     _refuse_broadcast("binary_cross_entropy", input, target)
     _refuse_wider("binary_cross_entropy", input, weight, "weight")
-    loss = binary_cross_entropy_terms(input, target)
-    return reduced(loss if weight is None else loss * weight.to(loss.dtype), reduction)
+    if target.dtype is not input.dtype:
+        raise RuntimeError(
+            f"binary_cross_entropy(): target must be of the input's dtype {input.dtype!r}, got {target.dtype!r}; use "
+            "target.to(input.dtype)"
+        )
+    return _cross_entropies(input, target, weight, reduction)
 
 
 def _refuse_broadcast(name: str, input: Tensor, target: Tensor) -> None:
@@ -383,6 +397,8 @@ def gaussian_nll_loss(
     for negative variances, and for sizes that do not go together.
     """
     spread = var if isinstance(var, Tensor) else input.detach() * 0 + var
+    if not spread.is_floating_point():
+        raise RuntimeError(f"gaussian_nll_loss(): var must be a floating tensor, got {spread.dtype!r}; use var.float()")
     size, given = input._array.shape, spread._array.shape
     if given != size and given == size[:-1]:
         spread = spread.unsqueeze(-1)

@@ -131,7 +131,7 @@ def median_of_all(input: Array, ignore_nan=False):
     values = input[~np.isnan(input)] if ignore_nan and input.dtype.kind == "f" else input
     if not values.size:
         if input.dtype.kind in "iu":
-            raise RuntimeError(f"median() of no elements is not implemented for {input.dtype}; use float()")
+            raise NotImplementedError(f"median() of no elements is not implemented for {input.dtype}; use float()")
         return np.array(math.nan, input.dtype)
     middle, last = (values.size - 1) // 2, values.size - 1
     found = np.partition(values, [middle, last], None)

@@ -199,7 +199,7 @@ def mean(input: Array, dim=None, keepdim=False, *, dtype=None):
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """`sum` of the elements that are not NaN. Raises RuntimeError for complex numbers."""
     if input.is_complex():
-        raise RuntimeError(f"nansum() is not implemented for {input.dtype!r}; expected real tensors")
+        raise NotImplementedError(f"nansum() is not implemented for {input.dtype!r}; expected real tensors")
     return sum(input.where(~isnan(input), 0), dim, keepdim, dtype=dtype)
 
 
@@ -207,7 +207,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """`mean` of the elements that are not NaN. Raises RuntimeError for other than floating types."""
     if not input.is_floating_point():
-        raise RuntimeError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
+        raise NotImplementedError(f"nanmean() is not implemented for {input.dtype!r}; expected floating tensors")
     if dtype is not None and to_dtype(dtype).category < FLOATING:
         raise RuntimeError(f"nanmean(): dtype must be floating point or complex, and got {dtype!r}; use mt.float32")
     wanted = input.dtype if dtype is None else to_dtype(dtype)

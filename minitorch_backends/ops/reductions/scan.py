@@ -267,7 +267,6 @@ def _log_cum_sum_exp_gradient(g: Tensor, input: Tensor, out: Tensor, dim: int) -
 
 @op(
     input=_log_cum_sum_exp_gradient,
-    promote="float",
     takes="fc",
     reference=lambda input, dim: np.log(np.cumsum(np.exp(np.atleast_1d(input)), axis=dim)).reshape(input.shape),
     samples=_one_dim(),

@@ -45,7 +45,7 @@ def _quantile_reference(
 
 def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, skip_nan: bool) -> Tensor:
     if input.dtype.category != FLOATING:
-        raise RuntimeError(f"{name}() is not implemented for {input.dtype!r}; expected floating tensors")
+        raise NotImplementedError(f"{name}() is not implemented for {input.dtype!r}; expected floating tensors")
     if how not in _INTERPOLATIONS:
         raise RuntimeError(f"{name}(): interpolation must be one of {', '.join(_INTERPOLATIONS)}, and got {how!r}")
     if not input.numel():
@@ -239,7 +239,9 @@ def _covariances(
     input: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor | None, precision: str | None
 ) -> Tensor:
     if input._array.dtype.kind == "b":
-        raise RuntimeError(f"cov() is not implemented for {input.dtype!r}; expected integer, floating, complex tensors")
+        raise NotImplementedError(
+            f"cov() is not implemented for {input.dtype!r}; expected integer, floating, complex tensors"
+        )
     input = input.to(get_default_dtype()) if input.dtype.category < FLOATING else input
     rows = input.reshape(1, -1) if input.ndim < 2 else input
     dtype = rows.dtype.to_real()
@@ -315,7 +317,9 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) 
     if x is not None and dx is not None:
         raise TypeError(f"{name}(): expected x or dx, and got both")
     if any(each is not None and each.dtype is bool_ for each in (y, x)):
-        raise RuntimeError(f"{name}() is not implemented for mt.bool; expected integer, floating, complex tensors")
+        raise NotImplementedError(
+            f"{name}() is not implemented for mt.bool; expected integer, floating, complex tensors"
+        )
     if not y.ndim:
         raise IndexError(f"{name}(): expected y of at least one dimension, and got a 0-dim tensor; use reshape(1)")
     dim = wrap_dim(dim, y.ndim)

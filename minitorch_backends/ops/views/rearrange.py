@@ -184,7 +184,13 @@ def repeat_interleave(
         result = flatten(wide, dim, dim + 1)
         return clone(result) if result._cell is input._cell else result
     counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, size) or (counts < 0).any():
+    if (
+        counts.dtype.kind != "i"
+        or counts.itemsize < 4
+        or counts.ndim > 1
+        or counts.size not in (1, size)
+        or (counts < 0).any()
+    ):
         raise RuntimeError(
             f"repeats must be non-negative integers, one or {size} (the size of dim {dim}), and got "
             f"{counts.dtype}{list(counts.shape)}"

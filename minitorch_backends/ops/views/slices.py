@@ -10,10 +10,10 @@ import numpy as np
 
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import between, gapped, sample, shaped
-from ...tensor.dtypes import INTEGER
+from ...tensor.dtypes import INTEGER, int64
 from ...tensor.tensor import Tensor
 from ..dims import clamp_diagonal, integer, wrap_dim
-from ..indexing.index_parts import refusal
+from ..indexing.index_parts import refusal, refuse_index_dtype
 from .view_replay import view_embed
 
 __all__ = [
@@ -328,6 +328,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, and got a 0-dim one; use reshape(1)")
     size = input._array.shape[wrap_dim(dim, input._array.ndim)]
     if isinstance(indices_or_sections, Tensor):
+        refuse_index_dtype("tensor_split", "indices_or_sections", indices_or_sections._array, (int64,))
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, (tuple, list)):
         indices = [integer("tensor_split", "indices_or_sections", each) for each in indices_or_sections]
