@@ -33,9 +33,9 @@ def product(dtype: Any = mt.float32) -> Observation:
     return observed(lambda: a @ b)
 
 
-def gradient() -> Observation:
+def gradient(of: Any = mt.Tensor.requires_grad_) -> Observation:
     a, b = factors()
-    b.requires_grad_()
+    b = of(b)
     with backends.flags(fp32_precision="bf16"):
         loss = (a @ b).sum()
 
@@ -164,6 +164,8 @@ FLIPS: dict[str, list[Flip]] = {
         Flip("live", "tf32", observe=gradient),
         Flip("recorded", "tf32", observe=gradient),
     ],
+    "input_gradient_precision": [Flip("ieee", "tf32", observe=gradient)],
+    "weight_gradient_precision": [Flip("ieee", "tf32", observe=lambda: gradient(mt.nn.Parameter))],
     "float32_matmul_precision": [Flip("highest", "high"), Flip("highest", "medium"), Flip("high", "medium")],
     "tf32_rounding": [
         Flip(*pair, {"fp32_precision": "tf32"}) for pair in (("rna", "rz"), ("rna", "rne"), ("rne", "rz"))

@@ -17,7 +17,8 @@ import pytest
 
 import minitorch_backends as mt
 from minitorch_backends import lab
-from minitorch_backends.lab.measures import distances, logit_distances
+from minitorch_backends.lab.measures import distances
+from minitorch_backends.lab.metrics import embedding, logits, regression
 
 from .sweep_functions import FLAGS, OVER, dies, effective, fails, slow, sums
 
@@ -245,11 +246,18 @@ def test_measures():
     }  # fmt: skip
     with pytest.raises(ValueError, match="the reference must return what the function returns"):
         distances({"": np.zeros(3)}, truth)
-    logits, other = np.array([[0.0, np.log(3)], [1.0, 0.0]]), np.array([[np.log(3), 0.0], [1.0, 0.0]])
-    found = logit_distances({"": logits}, {"": other}, top=1)
+    scores, other = np.array([[0.0, np.log(3)], [1.0, 0.0]]), np.array([[np.log(3), 0.0], [1.0, 0.0]])
+    found = logits({"": scores}, {"": other}, top=1)
     assert found["flips"] == found["top1"] == 0.5
     assert found["kl"] == pytest.approx(0.5 * (0.75 * np.log(3) - 0.25 * np.log(3)))
     assert found["log_probability_error"] == pytest.approx(np.log(3))
+    assert found["margin"] == pytest.approx(1)  # the difference of the logits changed by twice itself
+    vectors, turned = np.array([[3.0, 0.0], [2.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 3.0], [2.0, 1.0], [0.0, 1.0]])
+    found = embedding({"": vectors}, {"": turned})
+    assert found["cosine_distance"] == pytest.approx(1)
+    assert found["nearest_changed"] == pytest.approx(2 / 3)
+    found = regression({"": np.array([1.0, 5.0])}, {"": np.array([2.0, 4.0])})
+    assert found == {"rmse": 1.0, "max_abs": 1.0, "bias": 0.0, "unexplained": 1.0}
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), [
@@ -257,7 +265,7 @@ def test_measures():
     ({"over": {"n": [mt.float32]}}, "values of parameter 'n' must be numbers, strings, None"),
     ({"timing": "alone"}, "timing must be 'shared' or 'exclusive', got 'alone'"),
     ({"reference": "float32"}, "reference must be 'float64', 'ieee', a function or None, got 'float32'"),
-    ({"metric": "accuracy"}, "metric must be 'logits', a function or None, got 'accuracy'"),
+    ({"metric": "accuracy"}, "metric must be .*'regression', a function or None, got 'accuracy'"),
     ({"executor": 0}, "executor must be .*, got 0"),
     ({"flags": {"fp32_precision": "tf32"}}, r"flags\['fp32_precision'\] must be a list of values, got 'tf32'"),
 ])  # fmt: skip

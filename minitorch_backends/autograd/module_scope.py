@@ -1,4 +1,4 @@
-"""Which module of a model computes, forward or backward, while kernel calls are recorded.
+"""Which module of a model computes, forward or backward, while kernel calls are recorded; and scopes by its name.
 
 Nodes are numbered in the order in which they are made. So which module made one is known from the numbers at which
 modules began and ended, and nothing is kept with a node, nor done otherwise than without a record.
@@ -7,18 +7,21 @@ modules began and ended, and nothing is kept with a node, nor done otherwise tha
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from ..flags.scopes import Scope
 from ..kernels.locks import lock
 from .nodes import Node, next_sequence
 
-__all__ = ["computing_for", "current_module", "entered", "follow_modules", "following", "is_followed"]
+__all__ = [
+    "ModuleScopes", "computing_for", "current_module", "entered", "follow_modules", "following", "is_followed",
+]  # fmt: skip
 
 following = 0
-"""How many blocks, in all threads, follow modules: what a call of a module looks at."""
+"""How many blocks, in all threads, follow modules or give them scopes: what a call of a module looks at."""
 
 _lock = lock()
 
@@ -77,22 +80,65 @@ def _named(name: str | None) -> Iterator[None]:
         _module.reset(token)
 
 
+class ModuleScopes:
+    """A level of scopes that modules run in while they are called, by their names.
+
+    Attributes:
+        scope_of: the scope of a name, or None.
+        owner: the scope that entered this level.
+    """
+
+    __slots__ = ("owner", "parent", "scope_of")
+
+    def __init__(self, owner: Scope, scope_of: Callable[[str], Scope | None], parent: ModuleScopes | None) -> None:
+        self.owner, self.scope_of, self.parent = owner, scope_of, parent
+
+    @staticmethod
+    def enter(owner: Scope, scope_of: Callable[[str], Scope | None]) -> None:
+        """Give scopes to the modules that this thread or task calls, inside those of outer levels."""
+        _scopes.set(ModuleScopes(owner, scope_of, _scopes.get()))
+        _count(1)
+
+    @staticmethod
+    def leave(owner: Scope) -> None:
+        """Drop the innermost level that `owner` entered, and those above it, whose exits were lost."""
+        level = _scopes.get()
+        while level is not None and level.owner is not owner:
+            level = level.parent
+        if level is not None:
+            _scopes.set(level.parent)
+        _count(-1)
+
+    def of(self, name: str) -> ExitStack:
+        """The scopes of a module in all levels, outer ones first, entered."""
+        entered = ExitStack() if self.parent is None else self.parent.of(name)
+        scope = self.scope_of(name)
+        if scope is not None:
+            entered.enter_context(scope)
+        return entered
+
+
+_scopes: ContextVar[ModuleScopes | None] = ContextVar("module_scopes", default=None)
+
+
 @contextmanager
 def entered(module: Any) -> Iterator[None]:
-    """Have a module compute while the block runs."""
-    trail = _trail.get()
-    if trail is None:
+    """Have a module compute while the block runs, in the scopes of its name."""
+    trail, scopes = _trail.get(), _scopes.get()
+    if trail is None and scopes is None:
         yield
         return
     running, before = _running.get(), _module.get()
     name = _name_of(module, running)
     token = _running.set((*running, (name, module)))
-    trail.note(name)
+    if trail is not None:
+        trail.note(name)
     try:
-        with _named(name):
+        with _named(name), nullcontext() if scopes is None else scopes.of(name):
             yield
     finally:
-        trail.note(before)
+        if trail is not None:
+            trail.note(before)
         _running.reset(token)
 
 

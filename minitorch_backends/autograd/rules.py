@@ -8,7 +8,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .nodes import show_saved, unpack
+from ..backends.precision_policy import GradientPrecisions
+from ..tensor.tensor import Parameter
+from .nodes import Leaf, Node, show_saved, unpack
 
 __all__ = ["Rule", "compiled", "fields_of_result", "rule_of"]
 
@@ -72,7 +74,7 @@ def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     for index, rule in enumerate(op.rules[:1] if all_at_once else op.rules):
         if rule is None:
             continue
-        call = f"rules[{index}]({', '.join(_fetch(op, *source) for source in rule[1])})"
+        call = f"rules[{index}]({', '.join(_fetch(op, index, *source) for source in rule[1])})"
         if all_at_once:
             lines.append(f"    for edge, value, like in zip(edges, {call}, likes, strict=True):")
             lines.append("        if edge is not None: flow.deliver(edge, value, like, g)")
@@ -82,6 +84,7 @@ def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     show_saved((*op.inputs, "out", *op.metadata_names))
     recomputed = getattr(op, "recomputed", None)
     namespace = {
+        "precision": _precision,
         "unpack": unpack,
         "recomputed": recomputed,
         "rules": [None if rule is None else rule[0] for rule in op.rules],
@@ -90,10 +93,23 @@ def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
     return namespace["propagate"]  # type: ignore[return-value]
 
 
-def _fetch(op: Any, name: str, source: str, index: int) -> str:
-    """The expression that gives one argument of a rule."""
+def _precision(node: Node, index: int) -> Any:
+    """The precision that a node has kept for the gradient of one input: a parameter's, or another's."""
+    kept = node.metadata["precision"]
+    if type(kept) is not GradientPrecisions:
+        return kept
+    edge = node.edges[index]
+    while type(edge) is Node and edge.op.view and len(edge.edges) == 1:  # the weight of a layer may be transposed
+        edge = edge.edges[0]
+    return kept.weight if type(edge) is Leaf and isinstance(edge.variable, Parameter) else kept.input
+
+
+def _fetch(op: Any, of_input: int, name: str, source: str, index: int) -> str:
+    """The expression that gives one argument of the rule of an input."""
     if source == "g":
         return "g"
+    if source == "metadata" and name == "precision":
+        return f"precision(node, {of_input})"
     if source == "metadata":
         return f"node.metadata[{name!r}]"
     if source == "saved":

@@ -16,7 +16,7 @@ from ..flags import NO_OPINION, State, current
 from ..kernels.precision import PRECISIONS
 from .table import XLA_PRECISIONS
 
-__all__ = ["FAMILIES", "KINDS", "Choice", "Recorded", "chosen", "precision_of", "recorded"]
+__all__ = ["FAMILIES", "KINDS", "Choice", "GradientPrecisions", "Recorded", "chosen", "precision_of", "recorded"]
 
 FAMILIES: dict[str, dict[str, str]] = {
     "cuda": {
@@ -127,36 +127,80 @@ def _veto(state: State, family: str, precision: str) -> str | None:
     return None
 
 
-# The precision of the forward pass, kept for backward
+# The precisions of gradients, kept from the forward pass
 
 
 class Recorded(str):
-    """A precision that a node of the graph has kept from the forward pass, with who decided there."""
+    """A precision that a node of the graph has kept for its gradients, with who decided in the forward pass.
 
-    __slots__ = ("decided_by",)
+    Attributes:
+        holds_always: whether it holds whatever `backward_precision` is when the gradients are computed.
+    """
+
+    __slots__ = ("decided_by", "holds_always")
 
     decided_by: str
+    holds_always: bool
+
+
+class GradientPrecisions(NamedTuple):
+    """What a node has kept where the gradients of inputs and of parameters differ; None asks the flags."""
+
+    input: Recorded | None
+    weight: Recorded | None
 
 
 def recorded(metadata: dict[str, Any], product: str) -> dict[str, Any]:
-    """What a node keeps of the arguments of an op with a `precision`: under `backward_precision = "recorded"`, the
-    precision in force in place of None.
+    """The metadata that a node keeps of an op with a `precision` that the call did not name.
+
+    The precision becomes that in force, under `backward_precision = "recorded"`, or those of the flags
+    `input_gradient_precision` and `weight_gradient_precision`.
     """
-    if metadata["precision"] is not None or current().read("backward_precision") != "recorded":
+    if metadata["precision"] is not None:
         return metadata
-    choice = precision_of(product)
-    kept = Recorded(choice.precision)
-    kept.decided_by = choice.decided_by
-    return {**metadata, "precision": kept}
+    state = current()
+    key = "recorded", product
+    if key not in state.derived:
+        state.derived[key] = _to_record(state, product)
+    kept = state.derived[key]
+    return metadata if kept is None else {**metadata, "precision": kept}
 
 
-def chosen(precision: str | None, product: str) -> Choice:
+def _to_record(state: State, product: str) -> Recorded | GradientPrecisions | None:
+    of_forward = None
+    if state.read("backward_precision") == "recorded":
+        of_forward = _recorded(*precision_of(product), holds_always=False)
+    named = [state.read(f"{name}_gradient_precision") for name in GradientPrecisions._fields]
+    if named == [NO_OPINION, NO_OPINION]:
+        return of_forward
+    kept = [
+        of_forward if value == NO_OPINION
+        else _recorded(value, f"{name}_gradient_precision = {value!r} in the forward pass", holds_always=True)
+        for name, value in zip(GradientPrecisions._fields, named, strict=True)
+    ]  # fmt: skip
+    return GradientPrecisions(*kept)
+
+
+def _recorded(precision: str, decided_by: str, holds_always: bool) -> Recorded:
+    kept = Recorded(precision)
+    kept.decided_by, kept.holds_always = decided_by, holds_always
+    return kept
+
+
+def chosen(precision: str | GradientPrecisions | None, product: str) -> Choice:
     """The precision of one call: the one that the call names, the recorded one of a gradient, or the flags'.
 
-    A name is returned as it is. A recorded precision holds while `backward_precision` is still "recorded".
+    A name is returned as it is. A recorded precision of the forward pass holds while `backward_precision` is still
+    "recorded". Where the gradients of inputs and parameters differ, but are computed by one call, that of inputs holds.
     """
-    if precision is None or (type(precision) is Recorded and current().read("backward_precision") != "recorded"):
+    if type(precision) is GradientPrecisions:
+        precision = precision.input
+    if precision is None:
         return precision_of(product)
-    if type(precision) is Recorded:
-        return Choice(str(precision), f"backward_precision = 'recorded': in the forward pass, {precision.decided_by}")
-    return Choice(precision, f"precision={precision!r} of the call")
+    if type(precision) is not Recorded:
+        return Choice(precision, f"precision={precision!r} of the call")  # type: ignore[arg-type]
+    if precision.holds_always:
+        return Choice(str(precision), precision.decided_by)
+    if current().read("backward_precision") != "recorded":
+        return precision_of(product)
+    return Choice(str(precision), f"backward_precision = 'recorded': in the forward pass, {precision.decided_by}")

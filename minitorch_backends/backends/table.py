@@ -80,6 +80,15 @@ Flag(
     "precision of float32 products in backward: that of the flags then, that of the forward pass, or this one",
     aliases=ALIASES,
 )
+for _name, _differentiated in (("input", "what comes in"), ("weight", "parameters")):
+    Flag(
+        f"{_name}_gradient_precision",
+        NO_OPINION,
+        GENERIC_PRECISIONS,
+        f"precision of the products in the gradients of {_differentiated}, of ops that are recorded while it is set; "
+        "none obeys backward_precision",
+        aliases=ALIASES,
+    )
 Flag(
     "float32_matmul_precision",
     "highest",

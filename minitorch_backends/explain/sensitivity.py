@@ -15,6 +15,7 @@ from ..autograd.module_scope import current_module
 from ..backends import Snapshot, snapshot
 from ..backends.precision_policy import FAMILIES
 from ..flags import rows
+from ..flags.scopes import Scope
 from ..kernels.precision import named as known_precision
 from ..kernels.registry import Call, kernels
 from ..nn.module import Module
@@ -22,9 +23,9 @@ from ..nn.utils import run_under
 from ..tensor.tensor import Tensor
 from .records import Log, Record, aligned, record, recording
 
-__all__ = ["LayerError", "Sensitivity", "sensitivity"]
+__all__ = ["PRECISION_FLAGS", "LayerError", "Sensitivity", "acted_on", "alone", "layers_of", "sensitivity"]
 
-_PRECISIONS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
+PRECISION_FLAGS = {path for path in rows if path.endswith("fp32_precision")} | {*FAMILIES["xla"].values(), "emulate"}
 """The flags that have a say in the precision of a product, of which `fp32_precision` alone is set here."""
 
 _HEADER = ("module", "precision", "calls", "local error", "error of answers", "flips")
@@ -93,8 +94,7 @@ def sensitivity(
     wanted = [known_precision(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)]
     with record() as log:
         answers = _answers(model(*inputs, **named))
-    held = {name for name, _ in model.named_modules()}
-    layers = list(dict.fromkeys(each.module for each in log if each.module in held and _acted_on(each)))
+    layers = layers_of(model, log)
     if not layers:
         raise ValueError(f"sensitivity: no precision acts in this {type(model).__name__} for these inputs")
     again = _answers(model(*inputs, **named))
@@ -105,13 +105,21 @@ def sensitivity(
         for layer in (*layers, None):
             if progress is not None:
                 progress(f"{'all of it' if layer is None else layer or type(model).__name__} at {precision}")
-            with _alone(model, layer, layers, precision), recording(_measures(layer, precision)) as log:
+            lowered = alone(model, layer, layers, _at(precision))
+            with lowered, recording(_measures(layer, precision)) as log:
                 changed = _answers(model(*inputs, **named))
             found.append(_row(layer, precision, log, answers, changed))
     return found
 
 
-def _acted_on(call: Record | Call) -> bool:
+def layers_of(model: Module, log: Log) -> list[str]:
+    """The names of the modules that made the recorded calls on which precisions act, in the order of these calls."""
+    held = {name for name, _ in model.named_modules()}
+    return list(dict.fromkeys(each.module for each in log if each.module in held and acted_on(each)))
+
+
+def acted_on(call: Record | Call) -> bool:
+    """Whether a precision acts on a call."""
     return not {"float32", "complex64"}.isdisjoint(call.dtypes) and kernels[call.kernel].bound.keys() != {"ieee"}
 
 
@@ -119,20 +127,24 @@ def _measures(layer: str | None, precision: str) -> Callable[[Call], bool]:
     """Which calls are compared with float64: those of the layer, or of all layers for None, at the precision."""
 
     def measured(call: Call) -> bool:
-        lowered = call.keywords.get("precision", "ieee") == precision and _acted_on(call)
+        lowered = call.keywords.get("precision", "ieee") == precision and acted_on(call)
         return lowered and (layer is None or current_module() == layer)
 
     return measured
 
 
+def _at(precision: str) -> Snapshot:
+    """The flags in force, with one precision for all products."""
+    kept = [(path, value) for path, value in snapshot().values if path not in PRECISION_FLAGS]
+    return Snapshot([*kept, ("fp32_precision", precision)])
+
+
 @contextmanager
-def _alone(model: Module, layer: str | None, layers: Iterable[str | None], precision: str) -> Iterator[None]:
-    """Have one layer run at a precision, and the layers inside it as they did; or the whole model, for None."""
+def alone(model: Module, layer: str | None, layers: Iterable[str], scope: Scope) -> Iterator[None]:
+    """Have one layer run in a scope, and the layers inside it as they did; or the whole model, for None."""
     before = snapshot()
-    kept = [(path, value) for path, value in before.values if path not in _PRECISIONS]
-    lowered = Snapshot([*kept, ("fp32_precision", precision)])
     with ExitStack() as scopes:
-        scopes.enter_context(run_under(model, lowered, *([glob.escape(layer)] if layer else [])))
+        scopes.enter_context(run_under(model, scope, *([glob.escape(layer)] if layer else [])))
         for other in layers if layer is not None else ():
             if other and other != layer and other.startswith(f"{layer}." if layer else ""):
                 scopes.enter_context(run_under(model, before, glob.escape(other)))
@@ -152,7 +164,7 @@ def _row(
     layer: str | None, precision: str, log: Log, answers: Sequence[np.ndarray], changed: Sequence[np.ndarray]
 ) -> LayerError:
     own = [each for each in log if layer is None or each.module == layer]
-    lowered = [dict(each.options) for each in own if each.precision == precision and _acted_on(each)]
+    lowered = [dict(each.options) for each in own if each.precision == precision and acted_on(each)]
     local = max((options.get("relative_error", 0.0) for options in lowered), default=0.0)
     distance, size = (
         float(np.sqrt(sum(np.linalg.norm(each) ** 2 for each in arrays)))

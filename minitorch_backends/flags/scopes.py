@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = ["Scope"]
@@ -30,6 +30,10 @@ class Scope:
 
     def __exit__(self, *exception: object) -> None:
         raise NotImplementedError
+
+    def by_module(self, names: Iterable[str]) -> dict[str, Scope]:
+        """The scopes of the modules of a model, by those of their names that have one: this scope for all of it."""
+        return {"": self}
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return `function` wrapped so that its body runs inside this scope."""

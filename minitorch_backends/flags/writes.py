@@ -64,15 +64,19 @@ def _reach(level: Override | None, path: str) -> str:
 
 
 class Flags(Scope):
-    """Overrides the named flags for the current thread or task while a block runs, and nothing else."""
+    """Overrides the named flags for the current thread or task while a block runs, and nothing else.
 
-    __slots__ = ("_stored",)
+    Attributes:
+        stored: the values by path.
+    """
+
+    __slots__ = ("stored",)
 
     def __init__(self, stored: dict[str, Any]) -> None:
-        self._stored = stored
+        self.stored = stored
 
     def __enter__(self) -> Any:
-        override.set(Override(override.get(), self._stored, self))
+        override.set(Override(override.get(), self.stored, self))
 
     def __exit__(self, *exception: object) -> None:
         leave(self)

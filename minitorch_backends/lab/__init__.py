@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from .comparison import Comparison, compare
 from .pareto import Pareto
+from .policy import Policy, Rule
 from .runs import Run, capture
 from .sweeps import Sweep, sweep
 
-__all__ = ["Comparison", "Pareto", "Run", "Sweep", "capture", "compare", "sweep"]
+__all__ = ["Comparison", "Pareto", "Policy", "Rule", "Run", "Sweep", "capture", "compare", "sweep"]

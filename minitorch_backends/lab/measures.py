@@ -9,7 +9,7 @@ import numpy as np
 
 from ..tensor.tensor import Tensor
 
-__all__ = ["arrays_of", "as_reals", "distances", "logit_distances"]
+__all__ = ["arrays_of", "as_reals", "distances", "relative_error"]
 
 
 def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
@@ -24,7 +24,7 @@ def arrays_of(answer: Any, name: str = "") -> dict[str, np.ndarray]:
     else:
         value = answer.detach().numpy() if isinstance(answer, Tensor) else answer
         if not isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
-            raise TypeError(f"a sweep's function must return tensors, arrays or numbers, got {type(answer).__name__}")
+            raise TypeError(f"expected tensors, arrays or numbers as answers, got {type(answer).__name__}")
         return {name: np.asarray(value)}
     found: dict[str, np.ndarray] = {}
     for key, part in parts:
@@ -51,6 +51,15 @@ def distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> di
     }
 
 
+def relative_error(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray]) -> float:
+    """The norm of the difference of all arrays together over that of the truth's; infinite next to zeros."""
+    pairs = [(as_reals(answer[name]), as_reals(value)) for name, value in truth.items()]
+    off, size = (float(np.sqrt(sum(float(each @ each) for each in vectors))) for vectors in (
+        [x - y for x, y in pairs], [y for _, y in pairs]
+    ))  # fmt: skip
+    return off / size if size else float("inf") if off else 0.0
+
+
 def as_reals(x: np.ndarray) -> np.ndarray:
     """The numbers of an array in a row, in float64, real and imaginary parts of complex ones in turn."""
     x = x.astype(np.complex128).view(np.float64) if x.dtype.kind == "c" else x.astype(np.float64)
@@ -69,20 +78,3 @@ def _ulps(x: np.ndarray, y: np.ndarray) -> float:
     exponents = np.maximum(np.frexp(true)[1] - 1, least)
     with np.errstate(invalid="ignore"):
         return float((np.abs(wide - true) / np.ldexp(1.0, exponents + 1 - bits)).max(initial=0.0))
-
-
-def logit_distances(answer: dict[str, np.ndarray], truth: dict[str, np.ndarray], top: int = 5) -> dict[str, float]:
-    """Of logits (..., classes): `flips`, the share of rows whose greatest changed; `top5`, the mean share of the five
-    greatest that stay; `kl` and `log_probability_error`, the mean divergence and the greatest change of a logarithm of
-    a probability, in nats."""
-    (x, y) = (np.concatenate([each.reshape(-1, each.shape[-1]) for each in side.values()]) for side in (answer, truth))
-    x, y = (z.astype(np.float64) - z.max(-1, keepdims=True) for z in (x, y))
-    p, q = (z - np.log(np.exp(z).sum(-1, keepdims=True)) for z in (x, y))
-    best = [np.argsort(-z, axis=-1, kind="stable")[:, :top] for z in (x, y)]
-    shared = [len(set(a) & set(b)) / len(a) for a, b in zip(*(each.tolist() for each in best), strict=True)]
-    return {
-        "flips": float(np.mean(best[0][:, 0] != best[1][:, 0])),
-        f"top{top}": float(np.mean(shared)),
-        "kl": float(np.mean((np.exp(q) * (q - p)).sum(-1))),
-        "log_probability_error": float(np.abs(p - q).max()),
-    }

@@ -14,6 +14,7 @@ from ..explain.records import aligned
 from ..kernels import threading
 from .executors import results
 from .grid import Cell, Flags, cells
+from .metrics import Metric, check_metric
 from .pareto import Pareto, pareto
 from .progress import Progress
 from .store import Store, source_digest
@@ -116,7 +117,7 @@ def sweep(
     flags: Mapping[str, Iterable[Any]] | Iterable[Flags] | None = None,
     seeds: int | Iterable[int] | None = 1,
     reference: str | Callable[..., Any] | None = "float64",
-    metric: str | Callable[..., Mapping[str, float]] | None = None,
+    metric: Metric = None,
     executor: Executor | int | None = None,
     store: str | os.PathLike[str] | None = None,
     fresh: bool = False,
@@ -137,7 +138,8 @@ def sweep(
         seeds: how many repetitions, or their numbers.
         reference: the truth. "float64": the same call with float64 as default dtype, whose random numbers are those of
             the default dtype in force; "ieee": the same call without flags; a function of the same arguments; or None.
-        metric: "logits", or a function of (answer, truth), dicts of arrays, that returns numbers by name.
+        metric: "logits", "embedding", "regression" (see `lab.metrics`), or a function of (answer, truth), dicts of
+            arrays, that returns a number, or numbers by name.
         executor: None for this process, a number of processes, or any executor of `concurrent.futures`: dask's
             `Client(...).get_executor(pure=False)`, mpi4py's `MPIPoolExecutor()`.
         store: a folder that keeps rows; what it has is not run again. `fresh` throws away what it has.
@@ -155,8 +157,7 @@ def sweep(
         raise ValueError(f"sweep(): timing must be 'shared' or 'exclusive', got {timing!r}")
     if isinstance(reference, str) and reference not in ("float64", "ieee"):
         raise ValueError(f"sweep(): reference must be 'float64', 'ieee', a function or None, got {reference!r}")
-    if isinstance(metric, str) and metric != "logits":
-        raise ValueError(f"sweep(): metric must be 'logits', a function or None, got {metric!r}")
+    check_metric("sweep", metric)
     if isinstance(executor, int) and (isinstance(executor, bool) or executor < 1):
         raise ValueError(
             f"sweep(): executor must be a positive number of processes, an Executor or None, got {executor}"

@@ -23,9 +23,11 @@ from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
 from ..random.generator import drawn_as, manual_seed
 from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
+from .flops import flops_of
 from .grid import Cell
 from .machine import machine
-from .measures import arrays_of, distances, logit_distances
+from .measures import arrays_of, distances
+from .metrics import measures_of
 
 __all__ = ["Settings", "run"]
 
@@ -38,7 +40,7 @@ class Settings(NamedTuple):
     Attributes:
         function: pickled.
         reference: "float64", "ieee", None for no reference, or a pickled function.
-        metric: None, "logits", or a pickled function of (answer, truth) that returns a dict of numbers.
+        metric: None, the name of a metric, or a pickled function of (answer, truth).
         entropy: what all seeds follow from.
         repeats: timed calls, after one that is not.
         threads: of each process; None for as many as it has.
@@ -103,7 +105,7 @@ def _measure(settings: Settings, cell: Cell) -> tuple[dict[str, np.ndarray], dic
 
     def note(call: Call) -> None:
         calls[f"{call.kernel}: {call.implementation}"] += 1
-        flops[str(call.keywords.get("precision", "ieee"))] += _flops(call)
+        flops[str(call.keywords.get("precision", "ieee"))] += flops_of(call)
 
     start = time.perf_counter()
     answer = arrays_of(_call(function, settings, cell))
@@ -145,33 +147,12 @@ def _peak() -> Iterator[list[int]]:
             tracemalloc.stop()
 
 
-def _flops(call: Call) -> int:
-    """Count two operations for each multiplication that a call adds up; 0 for kernels other than products."""
-    shapes, of_result = call.shapes, getattr(call.result, "shape", ())
-    if call.kernel in ("matmul", "addmm", "linear", "half_matmul"):
-        return 2 * int(np.prod(of_result, dtype=np.int64)) * (shapes[0][-1] if shapes[0] else 1)
-    if call.kernel == "conv":
-        return 2 * int(np.prod(of_result, dtype=np.int64) * np.prod(shapes[1][1:], dtype=np.int64))
-    if call.kernel == "conv_input_gradient":
-        return 2 * int(np.prod(shapes[0], dtype=np.int64) * np.prod(shapes[1][1:], dtype=np.int64))
-    if call.kernel == "conv_weight_gradient":
-        return 2 * int(np.prod(shapes[1], dtype=np.int64) * np.prod(of_result[1:], dtype=np.int64))
-    if call.kernel == "attention":
-        (*batch, queries, width), keys, of_values = shapes[0], shapes[1][-2], shapes[2][-1]
-        return 2 * int(np.prod(batch, dtype=np.int64)) * queries * keys * (width + of_values)
-    return 0
-
-
 def _errors(settings: Settings, cell: Cell, answer: dict[str, np.ndarray]) -> dict[str, float]:
     if settings.reference is None:
         return {}
     truth = _truth(settings, cell)
-    found = distances(answer, truth)
-    if settings.metric == "logits":
-        found |= logit_distances(answer, truth)
-    elif settings.metric is not None:
-        found |= {name: float(value) for name, value in _unpickle(settings.metric)(answer, truth).items()}
-    return found
+    metric = _unpickle(settings.metric) if isinstance(settings.metric, bytes) else settings.metric
+    return distances(answer, truth) | measures_of(metric, answer, truth)
 
 
 _truths: dict[tuple[str, str], dict[str, np.ndarray]] = {}

@@ -98,8 +98,9 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
     """Have parts of a model run under flags, or another scope, of their own from now on.
 
     Each forward of `module`, or of the modules in it whose dotted names match one of `names` (as file names match
-    "encoder.*.attention"), runs in `scope`: `backends.flags(...)`, a snapshot, `no_grad()`. What is returned takes that
-    back, by `close()` or at the end of a `with` block. A scope inside another goes before it.
+    "encoder.*.attention"), runs in `scope`: `backends.flags(...)`, a snapshot, `no_grad()`. A `lab.Policy` has scopes
+    for modules by their names itself. What is returned takes that back, by `close()` or at the end of a `with` block. A
+    scope inside another goes before it.
 
     Gradients run under the flags in force in `backward()`; `backends.backward_precision = "recorded"` gives them the
     precision of the forward pass. A module whose parameters its owner computes with, without calling it (`out_proj` of
@@ -110,15 +111,20 @@ def run_under(module: Module, scope: Scope, *names: str) -> ExitStack:
     if not isinstance(scope, Scope):
         raise TypeError(f"run_under expects a scope, such as backends.flags(...) or no_grad(), and got {scope!r}")
     known = dict(module.named_modules())
-    chosen = {"": module} if not names else {}
+    chosen = scope.by_module(known) if not names else {}
     for name in names:
-        found = {path: each for path, each in known.items() if fnmatchcase(path, name)}
-        if not found:
-            near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "; named_modules() lists them"
-            raise ValueError(f"no module of this {type(module).__name__} has a name like {name!r}{hint}")
-        chosen |= found
+        chosen |= dict.fromkeys(matching_names("run_under", known, name), scope)
     handles = ExitStack()
-    for each in chosen.values():
-        handles.enter_context(each._add_hook("scopes", scope, prepend=False))
+    for path, each in chosen.items():
+        handles.enter_context(known[path]._add_hook("scopes", each, prepend=False))
     return handles
+
+
+def matching_names(caller: str, known: Iterable[str], glob: str) -> list[str]:
+    """The names of modules that match a glob. Raises ValueError for a glob that matches none."""
+    found = [path for path in known if fnmatchcase(path, glob)]
+    if not found:
+        near = get_close_matches(glob, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "named_modules() lists them"
+        raise ValueError(f"{caller}(): no module has a name like {glob!r}; {hint}")
+    return found

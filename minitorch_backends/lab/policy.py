@@ -1,0 +1,145 @@
+"""Policies: which parts of a model run under which flags, in the forward pass and in each product of gradients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from .. import backends
+from ..autograd.module_scope import ModuleScopes
+from ..explain.sensitivity import PRECISION_FLAGS
+from ..flags.scopes import Scope
+from ..flags.state import UNSET
+from ..flags.writes import Flags
+from ..kernels.precision import named
+from ..nn.utils import matching_names
+
+__all__ = ["PRODUCTS", "Policy", "Rule"]
+
+PRODUCTS = ("forward", "input gradient", "weight gradient")
+"""The three products of a layer: its result, and the gradients of what came in and of its parameters."""
+
+
+class Rule(NamedTuple):
+    """What the modules of one glob run under.
+
+    Attributes:
+        forward: flags of the forward pass; {} for those in force.
+        input_gradient: precision of the gradients of what comes in; None for the flags in force in `backward()`.
+        weight_gradient: precision of the gradients of parameters; None as above.
+    """
+
+    forward: dict[str, Any] = {}  # noqa: RUF012  (a NamedTuple's default, which nothing writes to)
+    input_gradient: str | None = None
+    weight_gradient: str | None = None
+
+    def scope(self) -> Scope:
+        """What the forward of a module runs in. A rule that names a precision unsets the other flags of precision."""
+        gradients = {
+            f"{name}_precision": value
+            for name, value in (("input_gradient", self.input_gradient), ("weight_gradient", self.weight_gradient))
+            if value is not None
+        }
+        stored = backends.flags(**self.forward, **gradients).stored
+        unset = dict.fromkeys(PRECISION_FLAGS, UNSET) if PRECISION_FLAGS & stored.keys() else {}
+        return Flags({**unset, **stored})
+
+    def __str__(self) -> str:
+        parts = [", ".join(f"{name}={value!r}" for name, value in self.forward.items()) or "flags in force"]
+        parts += [
+            f"{product} {value}"
+            for product, value in zip(PRODUCTS[1:], (self.input_gradient, self.weight_gradient), strict=True)
+            if value is not None
+        ]
+        return "; ".join(parts)
+
+
+class Policy(Scope):
+    """Rules by globs of module names; of those that match a module, the last one holds.
+
+    `Policy({"*": "bf16", "head": "ieee"})`. A rule is the name of a precision, which holds for all three products; a
+    dict of flags for the forward pass; or a `Rule`. Names are matched as `nn.utils.run_under` does: "*" matches dots
+    too, and "" is the model itself. A module without a rule runs under what holds for the module that calls it.
+
+    `nn.utils.run_under(model, policy)` applies it to a model from then on. `with policy:` applies it to the models
+    that are called in the block, whose names begin at the outermost module. Gradients have the precision that the rule
+    gave while the forward pass ran, wherever `backward()` is called.
+    """
+
+    __slots__ = ("rules",)
+
+    def __init__(self, rules: Mapping[str, str | Mapping[str, Any] | Rule] | Iterable[tuple[str, Any]] = ()) -> None:
+        self.rules: dict[str, Rule] = {glob: _rule(given) for glob, given in dict(rules).items()}
+        for rule in self.rules.values():
+            rule.scope()  # which raises for flags and values that do not exist
+
+    def rule_of(self, name: str) -> Rule | None:
+        """The rule of a module by its dotted name, or None."""
+        return next((rule for glob, rule in reversed(self.rules.items()) if fnmatchcase(name, glob)), None)
+
+    def by_module(self, names: Iterable[str]) -> dict[str, Scope]:
+        """The scope of each module that has a rule. Raises ValueError for a glob that matches no name."""
+        known = list(names)
+        for glob in self.rules:
+            matching_names("Policy", known, glob)
+        rules = {name: self.rule_of(name) for name in known}
+        return {name: rule.scope() for name, rule in rules.items() if rule is not None}
+
+    def __enter__(self) -> Policy:
+        scopes: dict[str, Scope | None] = {}
+
+        def scope_of(name: str) -> Scope | None:
+            if name not in scopes:
+                rule = self.rule_of(name)
+                scopes[name] = None if rule is None else rule.scope()
+            return scopes[name]
+
+        ModuleScopes.enter(self, scope_of)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        ModuleScopes.leave(self)
+
+    def to_json(self) -> str:
+        """The rules as a JSON object, in their order."""
+        return json.dumps({glob: rule._asdict() for glob, rule in self.rules.items()}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Policy:
+        """What `to_json` wrote. Raises ValueError for other text."""
+        try:
+            return cls({glob: Rule(**rule) for glob, rule in json.loads(text).items()})
+        except (TypeError, AttributeError, json.JSONDecodeError) as error:
+            raise ValueError(f"Policy.from_json(): text must be JSON of to_json(), got {text!r}: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Policy) and list(self.rules.items()) == list(other.rules.items())
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    def __repr__(self) -> str:
+        return f"<Policy of {len(self.rules)} rules>"
+
+    def __str__(self) -> str:
+        width = max(map(len, self.rules), default=0)
+        return "\n".join(f"{glob:{width}}  {rule}" for glob, rule in self.rules.items())
+
+    def torch(self) -> str:
+        """Lines of Python that set the same for a torch model on a GPU, with a comment for what torch cannot do."""
+        from .torch_lines import lines_of
+
+        return "\n".join(lines_of(self))
+
+
+def _rule(given: Any) -> Rule:
+    if isinstance(given, Rule):
+        return given
+    if isinstance(given, str):
+        precision = named(given).name
+        return Rule({"fp32_precision": precision}, precision, precision)
+    if isinstance(given, Mapping):
+        return Rule(dict(given))
+    raise TypeError(f"Policy: a rule must be a precision, a dict of flags or a Rule, got {type(given).__name__}")

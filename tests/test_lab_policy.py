@@ -1,0 +1,100 @@
+"""Policies: what each module's products run at, however the policy is applied, and what torch can do of it."""
+
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import explain, lab, nn
+from minitorch_backends.lab import Policy, Rule
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(2, 4, 3)
+        self.body = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+
+    def forward(self, x):
+        return self.body(self.stem(x).flatten(2).mT)
+
+
+POLICY = Policy({"*": Rule({"fp32_precision": "tf32"}, "bf16", "bf16x3"), "body.1": "fp16", "body.0": Rule({})})
+EXPECTED = {
+    ("stem", "forward"): ["tf32"],
+    ("stem", "backward"): ["bf16x3"],
+    ("body.0", "forward"): ["tf32"],  # its rule names no flag: those of the module that calls it
+    ("body.0", "backward"): ["bf16", "bf16x3"],
+    ("body.1", "forward"): ["fp16"],
+    ("body.1", "backward"): ["fp16", "fp16"],
+}
+
+
+def precisions(log):
+    found = {}
+    for call in log:
+        found.setdefault((call.module, call.direction), []).append(call.precision)
+    return {key: sorted(values) for key, values in found.items()}
+
+
+@pytest.fixture
+def net():
+    mt.manual_seed(0)
+    return Net()
+
+
+def test_scopes_by_module(net):
+    with explain.record() as log:
+        with POLICY:
+            out = net(mt.randn(1, 2, 4, 4))
+        out.sum().backward()  # outside of the block: nodes keep the precisions of their gradients
+    assert precisions(log) == EXPECTED
+    assert mt.backends.input_gradient_precision == "none"
+
+
+def test_run_under_a_policy(net):
+    applied = nn.utils.run_under(net, POLICY)
+    with explain.record() as log:
+        net(mt.randn(1, 2, 4, 4)).sum().backward()
+    assert precisions(log) == EXPECTED
+    applied.close()
+    with explain.record() as log:
+        net(mt.randn(1, 2, 4, 4)).sum().backward()
+    assert {call.precision for call in log} == {"ieee"}
+
+
+def test_a_rule_of_precision_replaces_all_others(net):
+    flags = mt.backends.flags(**{"emulate": "cuda", "cuda.matmul.fp32_precision": "tf32"})
+    with flags, explain.record() as log, Policy({"body.*": "ieee"}):
+        net(mt.randn(1, 2, 4, 4))
+    assert [call.precision for call in log] == ["tf32", "ieee", "ieee"]
+
+
+def test_json_keeps_rules_and_their_order():
+    again = Policy.from_json(POLICY.to_json())
+    assert again == POLICY
+    assert list(again.rules) == ["*", "body.1", "body.0"]
+    assert Policy({"a": "tf32", "b": "bf16"}) != Policy({"b": "bf16", "a": "tf32"})
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda net: Policy({"*": "fp7"}), ValueError, "'fp7' is not a precision"),
+        (lambda net: Policy({"*": 3}), TypeError, "a rule must be a precision, a dict of flags or a Rule, got int"),
+        (lambda net: Policy({"*": {"fp32": 1}}), TypeError, "got 'fp32'"),
+        (lambda net: Policy.from_json("[1]"), ValueError, "text must be JSON of to_json"),
+        (lambda net: nn.utils.run_under(net, Policy({"bodi.1": "tf32"})), ValueError, "did you mean 'body.1'"),
+    ],
+)
+def test_mistakes(net, make, error, sentence):
+    with pytest.raises(error, match=sentence):
+        make(net)
+
+
+def test_lines_of_torch():
+    everywhere = lab.Policy({"*": "tf32"}).torch().splitlines()
+    assert everywhere[1] == 'torch.backends.cuda.matmul.fp32_precision = "tf32"'
+    assert not any(line.startswith("#") for line in everywhere)
+    assert 'torch.autocast("cuda", torch.bfloat16)' in lab.Policy({"*": "bf16"}).torch()
+    apart = POLICY.torch()
+    assert "torch computes all gradients under the flags in force in backward()" in apart
+    compile(apart, "policy", "exec")
