@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import math
 import re
 from typing import Any
 
@@ -81,6 +82,9 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
         lambda: mt.nn.init.normal_(mt.ones(2), std=float("nan")),
         lambda: mt.nn.init.uniform_(mt.ones(2), 0.0, mt.ones(2)),
         lambda: mt.nn.TransformerEncoderLayer(4, 2, 8, activation="none"),
+        lambda: mt.nn.init.trunc_normal_(mt.ones(2, dtype=mt.complex64)),
+        lambda: mt.ones(2, dtype=mt.complex64).exponential_(),
+        lambda: mt.ones(2).exponential_(0.0),
     ]
     for name in ("uniform_", "normal_", "random_", "bernoulli_", "exponential_"):
         draws += [getattr(each, name) for each in (expanded, leaf, fixed)]
@@ -277,6 +281,56 @@ def test_numbers_may_be_tensors_without_dimensions_and_nothing_else(call: Any, e
     for wrong in (mt.ones(3), mt.ones(1, 0), (1.0,), "1", {}):
         with pytest.raises(TypeError, match=r"\(\): argument '\w+' must be number, not (Tensor|tuple|str|dict) "):
             call(x, wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda x: F.interpolate(x[None, None], scale_factor=math.inf), "scale_factor must give sizes of at most 64"),
+        (lambda x: F.interpolate(x[None, None], scale_factor=(1.0, 1e30)), "scale_factor must give sizes of at most"),
+        (lambda x: mt.nn.Upsample(scale_factor=math.nan)(x[None, None]), "scale_factor must give sizes of at most"),
+        (lambda x: F.hardtanh(x.long(), max_val=math.nan), "nan is not in"),
+        (lambda x: F.hardtanh(x.to(mt.int8), -1000, 1000), "-1000 is not in -128 to 127"),
+        (lambda x: mt.histc(x, mt.tensor([4, 3])), "'bins' must be int"),
+        (lambda x: mt.stft(x, True, return_complex=True), "'n_fft' must be int, not bool"),
+        (lambda x: mt.stft(x, 2, 1, True, return_complex=True), "'win_length' must be int, not bool"),
+        (lambda x: x.sum_to_size((True,)), "sizes must be integers"),
+        (lambda x: x.unflatten(0, mt.tensor([1, 2])), "'sizes' must be a tuple of ints, not Tensor"),
+        (lambda x: x.permute("a", "b"), "a dimension must be an int, not str 'a'"),
+        (lambda x: x.hsplit(mt.tensor(1j)), r"must be a tensor of mt\.int64, got mt\.complex64"),
+        (lambda x: mt.rot90(x, 1, np.int64(1)), "'dims' must be a tuple of ints, not int64"),
+        (lambda x: x[mt.Tensor], "only integers, slices"),
+        (lambda x: mt.isin(((1, 2), 3), x), "'elements' must be a Tensor or a number, not tuple"),
+        (lambda x: mt.repeat_interleave(x, ((1, 2), 3)), "'repeats' must be int or Tensor, not tuple"),
+        (lambda x: mt.linalg.pinv(x, rcond=""), "'rcond' must be number, not str ''"),
+        (lambda x: mt.linalg.matrix_rank(x, tol=[1.0, 3]), "'tol' must be number, not list"),
+        (lambda x: mt.searchsorted(x, x, sorter=mt.tensor(0)), r"must have the same size, and got \[2, 3\] and \[\]"),
+        (lambda x: F.affine_grid(x[None], (1, 1, 2.5, 2)), "'size' must be int, not float"),
+        (lambda x: F.affine_grid(x[None], (1, 1, 2, 2**62)), "more elements than memory has addresses"),
+    ],
+)
+def test_numbers_that_are_none_are_refused_in_words(call: Any, says: str) -> None:
+    with pytest.raises((RuntimeError, TypeError, IndexError), match=says):
+        call(mt.ones(2, 3))
+
+
+def test_an_out_of_another_dtype_is_refused_before_weights_are_scaled() -> None:
+    weight = mt.ones(5, 3)
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+        F.embedding(mt.tensor([0, 1]), weight, max_norm=0.5, out=mt.zeros(2, 3).long())
+    assert weight.tolist() == mt.ones(5, 3).tolist()
+
+
+def test_integers_meet_every_number() -> None:
+    """Bounds are cut off to the type of integers, and places among integers are those of the number itself."""
+    x = mt.tensor([0, 5, -3])
+    assert F.hardtanh(x, -1.5, 2.7).tolist() == [0, 2, -1]
+    assert F.hardtanh(x, 0.5, 2.7).tolist() == [0, 2, 0]
+    edges = mt.tensor([1, 3, 3, 7])
+    for number, place in ((3.5, 3), (2.5, 1), (-math.inf, 0), (math.inf, 4), (math.nan, 4), (1e30, 4), (3, 1)):
+        assert mt.searchsorted(edges, number).item() == mt.bucketize(number, edges).item() == place
+    huge = mt.full((2,), math.inf, dtype=mt.bfloat16).nan_to_num(posinf=-(10**30))
+    assert huge.tolist() == mt.full((2,), -1e30, dtype=mt.bfloat16).tolist()
 
 
 def test_a_result_goes_to_one_place() -> None:

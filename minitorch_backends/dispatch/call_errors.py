@@ -196,7 +196,7 @@ def explained(
         kind = expected.get(parameter, Any)
         if not _fits(value, kind):
             return _not_a(name, parameter, _described(kind), value)
-    return _misused(error, name, given) or _too_large(error, name, given)
+    return _misused(error, name, given) or _not_finite(error, name, given) or _too_large(error, name, given)
 
 
 def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:
@@ -243,6 +243,17 @@ def _misused(error: Exception, name: str, given: list[tuple[str, Any]]) -> TypeE
     return None
 
 
+def _not_finite(error: Exception, name: str, given: list[tuple[str, Any]]) -> RuntimeError | None:
+    """The sentence about infinity or NaN where an integer is due."""
+    if not re.search("cannot convert float (infinity|NaN)", str(error)):
+        return None
+    for parameter, value in given:
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(each, (float, np.floating)) and not np.isfinite(each):
+                return RuntimeError(f"{name}(): argument {parameter!r} must be finite, got {value!r}")
+    return None
+
+
 _TOO_LARGE = re.compile(
     r"too big|too large|[Mm]aximum|negative dimensions|greater than|less than|non-negative|overflow"
 )
@@ -270,7 +281,7 @@ def _too_large(error: Exception, name: str, given: list[tuple[str, Any]]) -> Exc
 
 def _integers(value: Any) -> Iterator[int]:
     """The integers in an argument, itself or in a sequence."""
-    if isinstance(value, (int, np.integer)):
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         yield int(value)
     elif isinstance(value, (tuple, list)):
         for each in value:

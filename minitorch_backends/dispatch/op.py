@@ -62,7 +62,7 @@ def composite(
     takes: str = EVERY_CATEGORY,
     inplace: bool = False,
     takes_out: bool = False,
-    stateful: bool = False,
+    stateful: bool | str = False,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     widen: bool | tuple[str, ...] = False,
@@ -74,9 +74,9 @@ def composite(
     """Declare a function of tensors that is made of ops; the arguments are those of `op`.
 
     `takes_out` says that the function takes `out=` itself: to take it for the function costs 0.1 us a call. `stateful`
-    says that the function draws random numbers or updates running statistics, and returns one tensor of its first
-    input's dtype; so a wrong `out` is refused before the call. `widen` says to compute half types in float32 and round
-    the results once, or names the arguments that give the type of these.
+    says that the function draws random numbers or writes to an argument, and returns one tensor of the dtype of its
+    first input, or of the argument that it names; so a wrong `out` is refused before the call. `widen` says to compute
+    half types in float32 and round the results once, or names the arguments that give the type of these.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,8 +86,9 @@ def composite(
             function = rounding_once(function, widen if isinstance(widen, tuple) else ())
         parameters = inspect.signature(function).parameters
         overloads = Overloads(parameters.values(), aliases, deprecated)
-        known, most, first = overloads.known, overloads.most, next(iter(parameters), "")
+        known, most = overloads.known, overloads.most
         kinds, order = numeric_parameters(parameters.values()), list(parameters)
+        typed = stateful if isinstance(stateful, str) else next(iter(parameters), "")
         scalars = [(order.index(each), each, kinds[each]) for each in kinds]
 
         @functools.wraps(function)
@@ -99,8 +100,8 @@ def composite(
                     args, named = _with_scalars(public_name, scalars, args, named)
                 if out is None:
                     return function(*args, **named)
-                input = args[0] if args else named.get(first)
-                dtype = input.dtype if stateful and isinstance(input, Tensor) else None
+                like = dict(zip(order, args, strict=False), **named).get(typed)
+                dtype = like.dtype if stateful and isinstance(like, Tensor) else None
                 return written_out(public_name, lambda: function(*args, **named), out, (*args, *named.values()), dtype)
             except Exception as error:
                 if mistake := call_error(error, public_name, function, args, named):

@@ -108,6 +108,8 @@ def trunc_normal_(
     """Normal values between `a` and `b`, as if others had been drawn again: the inverse of the distribution function,
     of uniform numbers."""
     refuse_unwritable("trunc_normal", tensor)
+    if not tensor.is_floating_point():
+        raise NotImplementedError(f"trunc_normal_(): tensor must be floating, got {tensor.dtype!r}")
     mean, std, a, b = map(float, (mean, std, a, b))
     if not (std > 0 and a <= b):
         raise ValueError(f"trunc_normal_(): std must be positive and a at most b, got std={std}, a={a}, b={b}")

@@ -177,7 +177,7 @@ class Optimizer:
     def _buffers(self, group: dict[str, Any]) -> tuple[str | None, ...]:
         """The names of the tensors in a parameter's state, in the order in which the formula takes them: like the
         parameter, and zero before the first step; None for one that it does without."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no update; define _buffers and _formula, or step")
 
     def _formula(self, group: dict[str, Any], step: int, first: bool) -> Formula:
         """What makes a step of parameters that have made so many; `first` says that the buffers have just been made."""

@@ -320,9 +320,11 @@ def _bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
 
 def _exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Write exponentially distributed numbers of rate `lambd`. Raises RuntimeError unless it is positive."""
+    lambd = float(lambd)
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    _floating("exponential_", self.dtype)
+    if not self.is_floating_point():
+        raise RuntimeError(f"exponential_(): the dtype must be floating, got {self.dtype!r}")
     stream, dtype = chosen(generator), self._array.dtype
     return _fill("exponential", self, lambda: converted(stream.exponential(self._array.shape) / lambd, dtype))
 

@@ -20,6 +20,8 @@ _LEAST_NORMAL, _LEAST = 2.0**-126, 2.0**-149
 
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """A new array of another type, as C converts: no warning for what does not fit, imaginary parts dropped."""
+    if array.dtype.kind == "O":  # integers of more than 64 bits
+        array = array.astype(np.complex128 if dtype.kind == "c" else np.float64)
     if array.dtype.kind == "c" and dtype.kind != "c":
         array = array != 0 if dtype.kind == "b" else array.real
     if dtype.kind == "V" and array.dtype.itemsize >= 4 and array.dtype != np.float32:
@@ -71,7 +73,7 @@ def fitted(array: np.ndarray, dtype: DType) -> np.ndarray:
     kind = array.dtype.kind
     if kind == "c" and dtype.category < COMPLEX:
         raise _overflow(dtype, f"{array.flat[0]} is complex")
-    if dtype.category == INTEGER and kind in "iuf" and array.dtype != dtype.dtype:
+    if dtype.category == INTEGER and kind in "iufO" and array.dtype != dtype.dtype:
         limits = np.iinfo(dtype.dtype)
         low = -limits.max if kind == "i" and not limits.min else limits.min
         outside = ~((array >= low) & (array <= limits.max) & (array < limits.max + 1))  # the last for floats of 2**63

@@ -51,7 +51,7 @@ class Draw(NamedTuple):
 
 
 def _array_of(result: np.ndarray | Draw) -> np.ndarray:
-    return result.numbers() if isinstance(result, Draw) else result
+    return np.asarray(result.numbers() if isinstance(result, Draw) else result)
 
 
 def _option_parameters(takes_out: bool) -> list[inspect.Parameter]:

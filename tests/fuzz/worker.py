@@ -45,8 +45,9 @@ BINDING = re.compile(r"\(\) (missing|takes|got|is missing)")
 
 TYPES = (
     RuntimeError, TypeError, ValueError, IndexError, BufferError, AttributeError, MemoryError, KeyError, AssertionError,
+    OverflowError,
 )  # fmt: skip
-"""The types of errors that calls may raise. (Two functions raise AssertionError, as torch's do.)"""
+"""The types of errors that calls may raise. (AssertionError and OverflowError, where torch's functions raise them.)"""
 
 TOUCHED = 1 << 20
 """The largest result, in elements, that is read to see that its memory is there."""

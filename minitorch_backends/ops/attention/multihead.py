@@ -101,6 +101,13 @@ def multi_head_attention_forward(
     if not batched:
         query, key, value = (each.unsqueeze(1) for each in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    for name, static in (("static_k", static_k), ("static_v", static_v)):
+        if static is not None and (static.ndim != 3 or static.shape[0] != query.shape[1] * num_heads):
+            raise AssertionError(
+                f"expecting {name} of shape [{query.shape[1] * num_heads}, S, E / num_heads], got {list(static.shape)}"
+            )
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError("bias_k and bias_v must be given together, or left out together")
     length = key.shape[0] if static_k is None else static_k.shape[1]
     _check_masks(attn_mask, key_padding_mask, (query.shape[1], num_heads, query.shape[0], length))
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
@@ -138,6 +145,11 @@ def _projected(
 ) -> list[Tensor]:
     """The queries, keys and values of all heads; one product where they are the same tensor."""
     embed = query.shape[-1]
+    for name, packed in (("in_proj_bias", bias), ("in_proj_weight", None if separate else weight)):
+        if packed is not None and (not packed.ndim or packed.shape[0] != 3 * embed):
+            raise RuntimeError(
+                f"multi_head_attention_forward(): {name} must have 3 * {embed} rows, got {list(packed.shape)}"
+            )
     shifts = (None, None, None) if bias is None else bias.split(embed)
     if separate is not None:
         weights = separate

@@ -17,6 +17,8 @@ from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, arrays_like, between, sample, unary_samples
 from ...kernels import elementwise
 from ...kernels.elementwise import LARGE, threaded
+from ...tensor.casting import fitted_number
+from ...tensor.dtypes import dtype_of
 from ...tensor.tensor import Tensor, adopt
 
 __all__ = [
@@ -214,11 +216,12 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     samples=_with_options(-2, 2.5, {"min_val": -0.6, "max_val": 1.7}),
 )
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0):
-    """`input` brought into [min_val, max_val]. The gradient is 0 outside and on the border (`clamp` has 1 there)."""
+    """`input` brought into [min_val, max_val], which integers cut off to their type. The gradient is 0 outside and on
+    the border (`clamp` has 1 there)."""
     if min_val > max_val:
         raise ValueError(f"min_val cannot be larger than max_val, and got {min_val} and {max_val}")
     if input.dtype.kind in "iu":
-        min_val, max_val = math.ceil(min_val), math.floor(max_val)
+        return np.clip(input, *(fitted_number(np.asarray(each), dtype_of(input)) for each in (min_val, max_val)))
     return np.clip(input, min_val, max_val)
 
 

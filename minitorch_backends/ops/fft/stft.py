@@ -12,6 +12,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING
 from ...tensor.tensor import Tensor, adopt
 from ..conv.fold import fold
+from ..dims import integer
 from ..elementwise.complex_numbers import view_as_real
 from ..views.padding import pad
 from .one_dim import fft, ifft, irfft, rfft
@@ -24,7 +25,7 @@ _LEAST_ENVELOPE = 1e-11
 def _window(name: str, window: Tensor | None, n_fft: int, win_length: int, like: Tensor) -> Tensor:
     """The window, with zeros around it up to `n_fft`."""
     if window is not None and window.shape != (win_length,):
-        raise RuntimeError(f"{name}: expected a 1D window tensor of size {win_length}, but got {list(window.shape)}")
+        raise RuntimeError(f"{name}(): expected a 1D window tensor of size {win_length}, but got {list(window.shape)}")
     dtype = like.real.dtype if like.is_complex() else like.dtype
     made = adopt(np.ones(win_length, dtype.dtype)) if window is None else window
     before = (n_fft - win_length) // 2
@@ -32,10 +33,12 @@ def _window(name: str, window: Tensor | None, n_fft: int, win_length: int, like:
 
 
 def _sizes(name: str, n_fft: int, hop_length: int | None, win_length: int | None) -> tuple[int, int]:
-    hop, win = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    n_fft = integer(name, "n_fft", n_fft)
+    hop = n_fft // 4 if hop_length is None else integer(name, "hop_length", hop_length)
+    win = n_fft if win_length is None else integer(name, "win_length", win_length)
     if n_fft <= 0 or hop <= 0 or not 0 < win <= n_fft:
         raise RuntimeError(
-            f"{name}: expected 0 < n_fft, 0 < hop_length and 0 < win_length <= n_fft, and got n_fft={n_fft}, "
+            f"{name}(): expected 0 < n_fft, 0 < hop_length and 0 < win_length <= n_fft, and got n_fft={n_fft}, "
             f"hop_length={hop}, win_length={win}"
         )
     return hop, win
@@ -93,13 +96,13 @@ def stft(
             f"stft() expects a tensor of floating point or complex values, 1D or 2D and not empty, and got "
             f"{input.dtype!r}{list(input.shape)}"
         )
-    hop, win = _sizes("stft()", n_fft, hop_length, win_length)
+    hop, win = _sizes("stft", n_fft, hop_length, win_length)
     real = not (input.is_complex() or (window is not None and window.is_complex()))
     if return_complex is None and real:
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs; pass True")
     if onesided and not real:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
-    taper = _window("stft()", window, n_fft, win, input)
+    taper = _window("stft", window, n_fft, win, input)
     rows = input.reshape(-1, input.shape[-1])
     if center:
         rows = pad(rows, (n_fft // 2, n_fft // 2), pad_mode)
@@ -162,7 +165,7 @@ def istft(
         )
     if input.ndim not in (2, 3) or not input.numel():
         raise RuntimeError(f"istft() expects a tensor of 2 or 3 dimensions, not empty, and got {list(input.shape)}")
-    hop, win = _sizes("istft()", n_fft, hop_length, win_length)
+    hop, win = _sizes("istft", n_fft, hop_length, win_length)
     spectra = input.reshape(-1, *input.shape[-2:])
     half = n_fft // 2 + 1
     one = spectra.shape[1] != n_fft if onesided is None else onesided
@@ -173,7 +176,7 @@ def istft(
         )
     if return_complex and one:
         raise RuntimeError("cannot have onesided input for complex output")
-    taper, norm = _window("istft()", window, n_fft, win, input), "ortho" if normalized else "backward"
+    taper, norm = _window("istft", window, n_fft, win, input), "ortho" if normalized else "backward"
     frames = spectra.transpose(1, 2)
     pieces = ifft(frames, norm=norm) if return_complex else irfft(frames[..., :half], n_fft, norm=norm)
     total, count = n_fft + hop * (frames.shape[1] - 1), frames.shape[1]

@@ -14,6 +14,7 @@ from ...autograd.half_types import widened
 from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
+from ..dims import addressable, integer
 from ..elementwise.activations import hardtanh
 from .resize import cubic_weights
 
@@ -220,6 +221,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
     Raises ValueError for shapes that do not fit.
     """
+    size = addressable([integer("affine_grid", "size", each) for each in size])
     dims = len(size) - 2
     if dims not in (2, 3) or tuple(theta.shape) != (size[0], dims, dims + 1) or min(size[1:]) < 1:
         raise ValueError(

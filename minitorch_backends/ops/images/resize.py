@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...autograd.half_types import widened
+from ...dispatch.call_errors import scalar
 from ...dispatch.floating import floating_composite
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
@@ -89,7 +90,11 @@ def _sizes(input: Tensor, size: Any, scale_factor: Any) -> tuple[tuple[int, ...]
         )
     if size is not None:
         return tuple(map(int, values)), (None,) * len(values)
-    return tuple(math.floor(n * f) for n, f in zip(spatial, values, strict=True)), tuple(map(float, values))
+    factors = [float(scalar("interpolate", "scale_factor", each, (float, int))) for each in values]
+    lengths = [n * factor for n, factor in zip(spatial, factors, strict=True)]
+    if not all(abs(length) < 2**63 for length in lengths):
+        raise RuntimeError(f"interpolate(): scale_factor must give sizes of at most 64 bits, got {scale_factor}")
+    return tuple(map(math.floor, lengths)), tuple(factors)
 
 
 def _check(input: Tensor, mode: str, align_corners: Any, antialias: bool) -> None:

@@ -103,6 +103,7 @@ def embedding_rows(input: Array, weight: Array, padding_idx: int | None = None, 
 
 @composite(
     method=False,
+    stateful="weight",
     reference=lambda input, weight, padding_idx=None: weight[input],
     samples=_rows_samples,
 )

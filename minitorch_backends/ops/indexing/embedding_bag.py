@@ -121,7 +121,7 @@ def _samples() -> Iterator[Sample]:
     yield sample(np.zeros(0, np.int64), weight, np.array([0, 0]), mode="max")
 
 
-@composite(method=False, takes="f", reference=_reference, samples=_samples)
+@composite(method=False, takes="f", stateful="weight", reference=_reference, samples=_samples)
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -118,7 +118,7 @@ def _item(item: Any) -> Any:
     elif is_sequence(item):
         array = array_from(item, None) if len(item) else np.empty(0, np.int64)
         array = array.astype(np.int64) if array.size == 0 else array
-    elif hasattr(item, "__index__"):
+    elif hasattr(kind, "__index__"):
         return as_int(item)
     else:
         error = TypeError if isinstance(item, str) else IndexError

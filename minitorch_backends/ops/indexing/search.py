@@ -70,11 +70,6 @@ def places_in_order(
         )
     if not sorted_sequence.ndim:
         raise RuntimeError("searchsorted(): boundaries tensor should have positive dimension, and got a number")
-    if order is not None and order.shape != sorted_sequence.shape:
-        raise RuntimeError(
-            f"searchsorted(): boundary and sorter must have the same size, and got {list(sorted_sequence.shape)} and "
-            f"{list(order.shape)}"
-        )
     if side is not None and (side not in ("left", "right") or (side == "left" and right)):
         raise RuntimeError(f"searchsorted(): side must be 'left' or 'right', as right says, and got {side!r}, {right}")
     where: Any = "right" if right or side == "right" else "left"
@@ -90,7 +85,21 @@ def places_in_order(
     return out
 
 
-def _refuse_no_places(order: np.ndarray) -> None:
+def _array_of(name: str, argument: str, value: Any) -> np.ndarray:
+    """The array of a tensor or a number. Raises TypeError for others."""
+    if isinstance(value, Tensor):
+        return value._array
+    if not isinstance(value, (bool, int, float, np.generic)):
+        raise not_a_tensor(name, argument, value, "a Tensor or a number")
+    return np.asarray(value)
+
+
+def _refuse_no_places(order: np.ndarray, shape: tuple[int, ...]) -> None:
+    if order.shape != shape:
+        raise RuntimeError(
+            f"searchsorted(): boundary and sorter must have the same size, and got {list(shape)} and "
+            f"{list(order.shape)}"
+        )
     if order.dtype != np.int64:
         raise RuntimeError(f"searchsorted(): sorter must be a tensor of mt.int64, and got {dtype_of(order)!r}")
     if order.size and not 0 <= order.min() <= order.max() < order.shape[-1]:
@@ -113,14 +122,14 @@ def searchsorted(
     """
     if not isinstance(sorted_sequence, Tensor):
         raise not_a_tensor("searchsorted", "sorted_sequence", sorted_sequence)
-    if not isinstance(input, (Tensor, bool, int, float, np.generic)):
-        raise not_a_tensor("searchsorted", "input", input, "a Tensor or a number")
+    values = _array_of("searchsorted", "input", input)
+    if not isinstance(input, Tensor) and not (values.dtype.kind == "f" and not sorted_sequence.is_floating_point()):
+        values = np.asarray(input, sorted_sequence._array.dtype)
     if sorter is not None:
-        _refuse_no_places(sorter._array)
-    values = input if isinstance(input, Tensor) else adopt(np.asarray(input, sorted_sequence._array.dtype))
+        _refuse_no_places(sorter._array, sorted_sequence._array.shape)
     return places_in_order(
         sorted_sequence,
-        values,
+        input if isinstance(input, Tensor) else adopt(values),
         out_int32=out_int32,
         right=right,
         side=side,
@@ -176,7 +185,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """Whether each element is among others, or with `invert` is not; one of both may be a number."""
     if not (isinstance(elements, Tensor) or isinstance(test_elements, Tensor)):
         raise TypeError("isin(): expected a Tensor among elements and test_elements, and got none")
-    arrays = [each._array if isinstance(each, Tensor) else np.asarray(each) for each in (elements, test_elements)]
+    arrays = [_array_of("isin", *each) for each in (("elements", elements), ("test_elements", test_elements))]
     for each in arrays:
         if each.dtype.kind in "bc":
             raise NotImplementedError(

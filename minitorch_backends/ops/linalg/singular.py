@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.modes import derives_from
+from ...dispatch.call_errors import scalar
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
@@ -185,9 +186,11 @@ def _cut(largest: Any, shape: tuple[int, ...], kind: Any, atol: Any, rtol: Any) 
     return np.maximum(0.0 if atol is None else atol, rtol * largest)
 
 
-def _tolerance(value: Any) -> Any:
-    """A tolerance as a number or an array of one for each matrix."""
-    return value._array if isinstance(value, Tensor) else value
+def _tolerance(name: str, argument: str, value: Any) -> Any:
+    """A tolerance as a number or an array of one for each matrix. Raises TypeError for others."""
+    if isinstance(value, Tensor):
+        return value._array
+    return scalar(name, argument, value, (float, int, type(None))) if value is not None else None
 
 
 def _pinv_gradient(g: Tensor, A: Tensor, out: Tensor) -> Tensor:
@@ -251,7 +254,8 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     `svd` does.
     """
     of_matrices("pinv", of_floating("pinv", A))
-    return _pinv(A, _tolerance(atol), _tolerance(rcond if rtol is None else rtol), hermitian)
+    relative = ("rcond", rcond) if rtol is None else ("rtol", rtol)
+    return _pinv(A, _tolerance("pinv", "atol", atol), _tolerance("pinv", *relative), hermitian)
 
 
 # Ranks
@@ -279,8 +283,9 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     rtol is max(m, n) * eps unless an atol is given. A: (..., m, n).
     """
     of_matrices("matrix_rank", of_floating("matrix_rank", A))
-    atol = tol if atol is None else atol
+    absolute = _tolerance("matrix_rank", *(("tol", tol) if atol is None else ("atol", atol)))
+    relative = _tolerance("matrix_rank", "rtol", rtol)
     plain = A.detach()
     sizes = np.abs((eigvalsh(plain) if hermitian else svdvals(plain))._array)
-    cut = _cut(sizes.max(-1, initial=0), A.shape, A._array.dtype, _tolerance(atol), _tolerance(rtol))
+    cut = _cut(sizes.max(-1, initial=0), A.shape, A._array.dtype, absolute, relative)
     return adopt(np.asarray(np.count_nonzero(sizes > np.asarray(cut)[..., None], axis=-1)).astype(np.int64))

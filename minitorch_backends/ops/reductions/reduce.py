@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -153,7 +154,8 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
         if array.shape == size and (size or array.dtype.kind in "fc"):
             return input
         if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not instrumentation.calls:
-            return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes this way
+            with contextlib.suppress(TypeError):  # for sizes that the op refuses in words
+                return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes here
     return _sum_to_size(*args, **named)
 
 

@@ -14,7 +14,7 @@ from ...dispatch.samples import Sample, between, sample
 from ...tensor.dtypes import FLOATING, INTEGER, bool_, get_default_dtype, promote_types
 from ...tensor.from_data import array_from
 from ...tensor.tensor import Tensor, adopt
-from ..dims import addressable, wrap_dim
+from ..dims import addressable, integer, wrap_dim
 from ..matmul.matmul import times
 
 __all__ = [
@@ -183,6 +183,7 @@ def _histogram_reference(input: np.ndarray, bins: int = 100, min: float = 0, max
 def histc(input: Array, bins: int = 100, min: float = 0, max: float = 0):
     """How many elements lie in each of `bins` equal parts of [min, max], in the input's dtype; where both are equal, of
     the range of the elements. What lies outside, and NaN, counts nowhere."""
+    bins = integer("histc", "bins", bins)
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, and got {bins}")
     low, high = float(min), float(max)

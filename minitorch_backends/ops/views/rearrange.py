@@ -66,6 +66,8 @@ def flipud(input: Tensor) -> Tensor:
 )
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A copy, rotated `k` times by 90 degrees in the plane of two dims, from the first towards the second."""
+    if not isinstance(dims, (tuple, list)):
+        raise TypeError(f"rot90(): argument 'dims' must be a tuple of ints, not {type(dims).__name__}")
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims {list(dims)}")
     if input._array.ndim < 2:
@@ -183,7 +185,9 @@ def repeat_interleave(
         wide = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
         result = flatten(wide, dim, dim + 1)
         return clone(result) if result._cell is input._cell else result
-    counts = repeats._array if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if not isinstance(repeats, Tensor):
+        raise not_a_tensor("repeat_interleave", "repeats", repeats, "int or Tensor")
+    counts = repeats._array
     if (
         counts.dtype.kind != "i"
         or counts.itemsize < 4

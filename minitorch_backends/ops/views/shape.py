@@ -339,4 +339,6 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     dim = wrap_dim(dim, len(shape))
     if not shape:
         raise IndexError(f"unflatten: dimension specified as {dim} but tensor has no dimensions; use reshape()")
-    return reshape(input, (*shape[:dim], *resolved(tuple(sizes), shape[dim]), *shape[dim + 1 :]))
+    if not isinstance(sizes, (tuple, list)):
+        raise TypeError(f"unflatten(): argument 'sizes' must be a tuple of ints, not {type(sizes).__name__}")
+    return reshape(input, (*shape[:dim], *resolved(shape_of(sizes), shape[dim]), *shape[dim + 1 :]))

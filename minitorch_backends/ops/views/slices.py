@@ -333,10 +333,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if isinstance(indices_or_sections, (tuple, list)):
         indices = [integer("tensor_split", "indices_or_sections", each) for each in indices_or_sections]
         cuts = [0, *(slice(each).indices(size)[1] for each in indices), size]
-    elif indices_or_sections < 1:
-        raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
     else:
         sections = integer("tensor_split", "indices_or_sections", indices_or_sections, most=MOST_VIEWS)
+        if sections < 1:
+            raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
         smaller, larger = divmod(size, sections)
         cuts = [k * smaller + min(k, larger) for k in range(sections + 1)]
     dim = wrap_dim(dim, input._array.ndim)

@@ -112,11 +112,11 @@ def permute(input: Array, dims):
         raise RuntimeError(
             f"permute: dims {list(dims)} must name each of the {input.ndim} dimensions of {list(input.shape)} once"
         )
-    if not dims or -input.ndim <= min(dims) <= max(dims) < input.ndim:  # NumPy cuts others to 32 bits
-        try:
+    try:
+        if not dims or -input.ndim <= min(dims) <= max(dims) < input.ndim:  # NumPy cuts others to 32 bits
             return input.transpose(dims)
-        except ValueError:
-            pass
+    except (ValueError, TypeError):
+        pass
     return input.transpose(wrap_dims(tuple(dims), input.ndim))
 
 
