@@ -106,7 +106,7 @@ class _Finder:
         others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
         spec = next(filter(None, others), None)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):  # of which each module has one of its own
-            spec.loader.exec_module = first_use()(spec.loader.exec_module)  # type: ignore[method-assign]
+            spec.loader.exec_module = first_use()(spec.loader.exec_module)
         return spec
 
 

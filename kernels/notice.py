@@ -65,7 +65,7 @@ def _current_call() -> tuple[CodeType, int] | None:
     """The place in the user's code from where this package was called."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
 

@@ -52,7 +52,6 @@ from .tensor.dtypes import (
     set_default_dtype,
     uint8,
 )
-from .ops.creation import *
 from .tensor.limits import finfo, iinfo
 from .kernels.gemm import warmup
 from .kernels.threading import get_num_threads, set_num_threads

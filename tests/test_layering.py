@@ -13,33 +13,24 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 PACKAGE = "minitorch_backends"
 
-# A part (a module or folder of the package, or kernels/) may import parts of its own rank and below.
-RANKS = {
-    "flags": 0,
-    "kernels": 0,
-    "backends": 1,
-    "compat": 1,
-    "tensor": 2,
-    "dispatch": 2,
-    "autograd": 2,
-    "ops": 3,
-    "random": 3,
-    "fft": 4,
-    "func": 4,
-    "linalg": 4,
-    "nn": 4,
-    "optim": 4,
-    "profiles": 4,
-    "special": 4,
-    "testing": 4,
-    "utils": 4,
-    "explain": 4,
-    "lab": 5,
-    "cli": 5,
-    "pytest_plugin": 6,
-    "__init__": 7,
-    "__main__": 7,
-}
+# The floors, lowest first. A part (a module or folder of the package, or kernels/) may import parts of its own floor
+# and below. The core shares one floor: a tensor has a node of the graph, a node the op that made it.
+FLOORS = [
+    {"kernels"},
+    {"flags"},
+    {"compat"},
+    {"backends"},
+    {"tensor", "dispatch", "autograd"},
+    {"random"},
+    {"ops"},
+    {"fft", "linalg", "special"},
+    {"nn"},
+    {"func", "optim", "utils", "testing", "profiles"},
+    {"explain"},
+    {"lab", "cli", "interop"},
+    {"pytest_plugin", "__main__", "__init__"},
+]
+RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
 LONGEST_FILE = 420
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends import nn
+from minitorch_backends import manual_seed, nn, randn
 from minitorch_backends.nn import functional as F
-from minitorch_backends.random import manual_seed, randn
 from minitorch_backends.tensor.tensor import Parameter, Tensor
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import minitorch_backends as mt
-from minitorch_backends import nn, optim
+from minitorch_backends import manual_seed, nn, optim, randn
 from minitorch_backends.kernels import updates
 from minitorch_backends.nn import functional as F
-from minitorch_backends.random import manual_seed, randn
 from minitorch_backends.tensor.tensor import Parameter, Tensor
 
 STEPS = 5

@@ -180,12 +180,12 @@ def _prepared(
         if kernel.nr % at_once:
             raise Refused(f"masks are read for {at_once} queries at a time, and the loops here take {kernel.nr}")
         element, by = ELEMENTS[mask[0].name], mask[1]
-        source = Source(AlongK(), Contiguous() if by[3] == mask[0].itemsize else Strided(), element)  # type: ignore[call-arg, arg-type]
+        source = Source(AlongK(), Contiguous() if by[3] == mask[0].itemsize else Strided(), element)
         values |= dict(zip(("mask_batch", "mask_head", "mask_line", "mask_k"), by, strict=True))
         values["mask_scale"], scale = _bits(scale, size), 1.0
     values["unit"] = _bits(scale, size)
     values["leaf"] = leaf_address(
-        forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name], source)  # type: ignore[call-arg, arg-type]
+        forward.AttendTask(kernel, lanes.Weights(plan.b_panel, kernel), ELEMENTS[dtype.name], source)
     )
     values["tasks"], values["scale"] = units * parts, _bits(scale * _LOG2_E, size)
     values["least"], values["greatest"] = (

@@ -74,7 +74,7 @@ def _mapped(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.
                     return _run(leaf, *arrays)
             return _in_passes(by_passes, *arrays)
 
-        call.by_passes = by_passes  # type: ignore[attr-defined]
+        call.by_passes = by_passes
         MAPPED[by_passes.__name__] = call
         return call
 

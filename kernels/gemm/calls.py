@@ -194,7 +194,7 @@ class Multiply(NamedTuple):
 @functools.cache
 def _numpys_new_array() -> int:
     """The address of `PyArray_NewFromDescr`, number 94 of NumPy's C interface."""
-    capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
+    capsule = np._core._multiarray_umath._ARRAY_API
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_int64))[94]

@@ -139,7 +139,7 @@ def specialised(
         quick, checked = ways
         return c if quick(a, b, c) is c else checked(a, b, c)
 
-    multiply.job_of = job_of  # type: ignore[attr-defined]  # for who calls it without Python
+    multiply.job_of = job_of  # for who calls it without Python
     return multiply
 
 

@@ -63,7 +63,7 @@ def _by_rows(tag: str) -> Callable[[Callable[..., np.ndarray]], Callable[..., np
 
 
 def _declared(call: Callable, by_passes: Callable) -> Callable:
-    call.by_passes = by_passes  # type: ignore[attr-defined]
+    call.by_passes = by_passes
     BY_ROWS[call.__name__] = call
     return call
 

@@ -258,5 +258,5 @@ def standardize_gradient(
     return StandardizeGradients(*made)
 
 
-standardize.by_passes = _standardize  # type: ignore[attr-defined]
-standardize_gradient.by_passes = _standardize_gradient  # type: ignore[attr-defined]
+standardize.by_passes = _standardize
+standardize_gradient.by_passes = _standardize_gradient

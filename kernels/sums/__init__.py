@@ -138,7 +138,7 @@ def _leaf(name: str, dtype: np.dtype) -> int:
     from .loops import Reduction
     from .vectors import FUNCTIONS
 
-    return leaf_address(Reduction(FUNCTIONS[name], ELEMENTS[dtype.name]))  # type: ignore[call-arg, arg-type]
+    return leaf_address(Reduction(FUNCTIONS[name], ELEMENTS[dtype.name]))
 
 
 class _Plan(NamedTuple):

@@ -52,7 +52,7 @@ class _Pass(NamedTuple):
     across rows."""
 
     across: bool
-    count: int  # type: ignore[assignment]
+    count: int
     stride: int
     steps: int
     row: int

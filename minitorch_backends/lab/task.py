@@ -21,7 +21,7 @@ from ..backends.precision_policy import precision_of
 from ..kernels import store, threading
 from ..kernels.precision import PRECISIONS
 from ..kernels.registry import Call, observe
-from ..random.generator import drawn_as, manual_seed
+from ..random import drawn_as, manual_seed
 from ..tensor.dtypes import float64, get_default_dtype, set_default_dtype
 from .flops import flops_of
 from .grid import Cell

@@ -6,6 +6,8 @@ A name that is listed in a module's `__all__` and imported here by `*` is a publ
 # ruff: noqa: F401, F403, I001  (sorted by subject)
 
 from . import recurrent
+from .creation import *
+from .sampling import *
 from .elementwise import dropout, polynomials, random_activations
 from .elementwise.arithmetic import *
 from .elementwise.bessel import *

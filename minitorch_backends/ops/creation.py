@@ -24,17 +24,18 @@ from ..tensor.dtypes import (
     canonical,
     default_floating,
     dtype_of,
+    dtype_or_default,
     get_default_dtype,
     int32,
     int64,
     scalar_dtype,
     to_dtype,
 )
-from ..tensor.factory_options import dtype_or_default, factory, finish, refuse_device
-from ..tensor.from_data import array_from, foreign_array
+from ..tensor.from_data import array_from, foreign_array, refuse_device
 from ..tensor.size import repeats
 from ..tensor.tensor import Tensor, adopt, is_foreign, kind_of, not_a_tensor, refuse_wide_integer
 from .dims import addressable, clamp_diagonal, shape_of
+from .factory_options import factory, finish
 
 __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",

@@ -120,6 +120,11 @@ def get_default_dtype() -> DType:
     return _default
 
 
+def dtype_or_default(dtype: Any) -> DType:
+    """The dtype that was asked for, or the default one."""
+    return get_default_dtype() if dtype is None else to_dtype(dtype)
+
+
 def set_default_dtype(d: Any) -> None:
     """Make `d`, a floating type, the one that Python floats give from now on, in the whole process."""
     global _default

@@ -22,7 +22,6 @@ from .dtypes import (
     scalar_dtype,
     to_dtype,
 )
-from .factory_options import refuse_device
 from .size import Size, addressable
 from .tensor import Tensor, is_foreign
 
@@ -30,6 +29,15 @@ __all__ = ["array_from", "construct", "foreign_array", "is_sequence"]
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _SEQUENCES = frozenset({list, tuple, range})
+
+
+def refuse_device(device: Any) -> None:
+    """Raise RuntimeError for a device other than the CPU."""
+    if str(device).partition(":")[0] != "cpu":
+        raise RuntimeError(
+            f"device must be 'cpu', got {device!r}; leave it out, and choose what is "
+            "computed with the flags of mt.backends instead"
+        )
 
 
 def is_sequence(data: Any) -> bool:

@@ -29,7 +29,7 @@ from ...tensor.dtypes import (
     to_dtype,
     uint8,
 )
-from ...tensor.factory_options import refuse_device
+from ...tensor.from_data import refuse_device
 from ...tensor.size import repeats
 from ...tensor.tensor import Tensor, is_foreign, not_a_tensor
 

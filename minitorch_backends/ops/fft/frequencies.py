@@ -9,10 +9,10 @@ import numpy as np
 from ...dispatch.op import composite
 from ...dispatch.samples import between, gapped, sample, shaped
 from ...tensor.casting import converted
-from ...tensor.dtypes import FLOATING
-from ...tensor.factory_options import dtype_or_default, factory
+from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.tensor import Tensor
 from ..dims import existing_dim, integer
+from ..factory_options import factory
 from ..views.rearrange import roll
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...tensor.casting import converted
-from ...tensor.dtypes import FLOATING
-from ...tensor.factory_options import dtype_or_default, factory
+from ...tensor.dtypes import FLOATING, dtype_or_default
 from ...tensor.size import addressable
 from ..dims import integer
+from ..factory_options import factory
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
 

@@ -11,24 +11,11 @@ import numpy as np
 
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.out_argument import written_out
-from .dtypes import DType, get_default_dtype, to_dtype
-from .tensor import Tensor, adopt
+from ..tensor.dtypes import to_dtype
+from ..tensor.from_data import refuse_device
+from ..tensor.tensor import Tensor, adopt
 
-__all__ = ["Draw", "dtype_or_default", "factory", "finish", "refuse_device"]
-
-
-def refuse_device(device: Any) -> None:
-    """Raise RuntimeError for a device other than the CPU."""
-    if str(device).partition(":")[0] != "cpu":
-        raise RuntimeError(
-            f"device must be 'cpu', got {device!r}; leave it out, and choose what is "
-            "computed with the flags of mt.backends instead"
-        )
-
-
-def dtype_or_default(dtype: Any) -> DType:
-    """The dtype that was asked for, or the default one."""
-    return get_default_dtype() if dtype is None else to_dtype(dtype)
+__all__ = ["Draw", "factory", "finish"]
 
 
 def finish(array: np.ndarray, device: Any = None, requires_grad: Any = False) -> Tensor:

@@ -12,15 +12,15 @@ from ..dispatch.call_errors import argument_errors, install, refuse_other_than_t
 from ..dispatch.mutation import refuse_unwritable
 from ..dispatch.out_argument import written_out
 from ..dispatch.overloads import overloaded
-from ..ops.creation import empty_like, shape_given
-from ..ops.dims import addressable, integer
-from ..ops.views.broadcasting import broadcast_shapes
+from ..random import Generator, default_generator
 from ..tensor.casting import converted, fitted
-from ..tensor.dtypes import BOOL, INTEGER, DType, dtype_of, int64, to_dtype
-from ..tensor.factory_options import Draw, dtype_or_default, factory
+from ..tensor.dtypes import BOOL, INTEGER, DType, dtype_of, dtype_or_default, int64, to_dtype
 from ..tensor.limits import finfo
 from ..tensor.tensor import Tensor, adopt
-from .generator import Generator, default_generator
+from .creation import empty_like, shape_given
+from .dims import addressable, integer
+from .factory_options import Draw, factory
+from .views.broadcasting import broadcast_shapes
 
 __all__ = [
     "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like",

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.call_errors import argument_errors
-from ..tensor.dtypes import COMPLEX, DType, to_dtype
-from ..tensor.tensor import Tensor, adopt
+from .dispatch.call_errors import argument_errors
+from .tensor.dtypes import COMPLEX, DType, to_dtype
+from .tensor.tensor import Tensor, adopt
 
 __all__ = [
     "Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state",
