@@ -27,8 +27,8 @@ FLOORS = [
     {"nn"},
     {"func", "optim", "utils", "testing", "profiles"},
     {"explain"},
-    {"lab", "cli", "interop"},
-    {"pytest_plugin", "__main__", "__init__"},
+    {"lab", "interop"},
+    {"pytest_plugin", "cli", "__main__", "__init__"},
 ]
 RANKS = {part: rank for rank, floor in enumerate(FLOORS) for part in floor}
 
@@ -113,7 +113,10 @@ def test_kernels_know_arrays_only():
 def test_third_parties_are_declared():
     allowed = {PACKAGE, "llvmlite", *sys.stdlib_module_names, *declared_dependencies()}  # llvmlite is Numba's own
     others = [found for found in imports() if not found.imported or found.imported[0] not in allowed]
-    optional = {"pytest_plugin": {"pytest"}, "lab": {"matplotlib", "cloudpickle"}}  # by extras of pyproject.toml
+    optional = {
+        "pytest_plugin": {"pytest"},
+        "lab": {"matplotlib", "cloudpickle", "rich"},
+    }  # by extras of pyproject.toml
     strays = [found.place for found in others if found.imported[0] not in optional.get(found.importer[1], set())]
     assert not strays, f"these import what pyproject.toml does not name as a dependency: {strays}"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import platform
+from importlib import metadata
 
 import numpy as np
 
-from ..cli import cpu_name, version
 from ..kernels import cpu
 
-__all__ = ["machine"]
+__all__ = ["cpu_name", "machine", "version"]
 
 
 @functools.cache
@@ -19,3 +19,20 @@ def machine() -> dict[str, str]:
     own, python = version("minitorch-backends"), platform.python_version()
     versions = f"minitorch_backends {own}, numpy {np.__version__}, python {python}"
     return {"host": platform.node(), "cpu": cpu_name(), "capability": cpu.capability(), "versions": versions}
+
+
+def version(distribution: str) -> str:
+    """The version of an installed distribution."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def cpu_name() -> str:
+    """The name that the CPU reports."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

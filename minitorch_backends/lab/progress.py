@@ -4,38 +4,64 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 __all__ = ["Progress"]
 
+_LINE_SECONDS = 10.0
+"""Between lines, where stderr is not a terminal."""
+
 
 class Progress:
-    """`with Progress(name, total, done, show) as bar: bar.advance()`. Shown on a terminal, or where `show` says so."""
+    """`with Progress(name, total, done, show) as bar: bar.advance()`. Shown on a terminal, or where `show` says so.
+
+    A terminal gets a bar, drawn by rich if it is installed; everything else gets lines.
+    """
 
     def __init__(self, name: str, total: int, done: int = 0, show: bool | None = None) -> None:
         self._name, self._total, self._done, self._first = name, total, done, done
-        self._shown = sys.stderr.isatty() if show is None else show
-        self._live = sys.stderr.isatty()
+        on_terminal = sys.stderr.isatty()
+        self._shown = on_terminal if show is None else show
+        self._bar: Any = _bar() if self._shown and on_terminal else None
         self._start = self._last = time.monotonic()
 
     def __enter__(self) -> Progress:
+        if self._bar is not None:
+            self._task = self._bar.add_task(self._name, total=self._total, completed=self._done, rate="", doing="")
+            self._bar.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._shown and self._live and self._done > self._first:
-            sys.stderr.write("\n")
+        if self._bar is not None:
+            self._bar.stop()
 
-    def advance(self) -> None:
-        """Count one more item. Prints at most ten lines a second on a terminal, one every ten seconds elsewhere."""
+    def advance(self, doing: str = "") -> None:
+        """Count one more item; `doing` says what is under way."""
         self._done += 1
         now = time.monotonic()
-        if not self._shown or (now - self._last < (0.1 if self._live else 10.0) and self._done < self._total):
-            return
-        self._last = now
         rate = (self._done - self._first) / max(now - self._start, 1e-9)
-        left = _duration((self._total - self._done) / rate)
-        line = f"{self._name}: {self._done} of {self._total}, {rate:.3g} a second, {left} left"
-        sys.stderr.write(f"\r\x1b[K{line}" if self._live else f"{line}\n")
-        sys.stderr.flush()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, rate=f"{rate:.3g}/s", doing=doing)
+        elif self._shown and (now - self._last >= _LINE_SECONDS or self._done >= self._total):
+            self._last = now
+            left = _duration((self._total - self._done) / rate)
+            sys.stderr.write(f"{self._name}: {self._done} of {self._total}, {rate:.3g} a second, {left} left\n")
+            sys.stderr.flush()
+
+
+def _bar() -> Any:
+    """A bar of rich's, or None without rich."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left {task.fields[doing]}"),
+    )  # fmt: skip
+    return Bar(*columns, console=Console(stderr=True))
 
 
 def _duration(seconds: float) -> str:

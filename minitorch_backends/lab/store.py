@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["Store", "source_digest"]
+__all__ = ["Store", "read_rows", "source_digest"]
 
 _VERSION = 1
 
@@ -29,6 +29,19 @@ def source_digest(function: Callable[..., Any]) -> str:
         code = getattr(function, "__code__", None)
         text = repr((code.co_code, code.co_names, list(map(repr, code.co_consts)))) if code else repr(type(function))
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def read_rows(folder: Path) -> dict[str, dict[str, Any]]:
+    """The whole rows of a store by their keys. Of several of one cell, the one in the file whose name comes first."""
+    rows: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("rows-*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                entry = json.loads(line)
+                rows.setdefault(entry["key"], entry["row"])
+            except (ValueError, KeyError, TypeError):
+                continue  # its writer was killed in the middle of the line
+    return rows
 
 
 class Store:
@@ -68,16 +81,8 @@ class Store:
             raise ValueError(f"sweep(): {str(path)!r} is not the manifest of a store") from None
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """All rows that are whole. Of several of one cell, the one in the file whose name comes first."""
-        rows: dict[str, dict[str, Any]] = {}
-        for path in sorted(self.folder.glob("rows-*.jsonl")):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                try:
-                    entry = json.loads(line)
-                    rows.setdefault(entry["key"], entry["row"])
-                except (ValueError, KeyError, TypeError):
-                    continue  # its writer was killed in the middle of the line
-        return rows
+        """All rows that are whole."""
+        return read_rows(self.folder)
 
     def add(self, key: str, row: dict[str, Any]) -> None:
         """Write a row. It is in the file when this returns, whatever becomes of the process."""

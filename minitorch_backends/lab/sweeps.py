@@ -7,6 +7,7 @@ import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any
 
 from ..autograd.modes import is_grad_enabled
@@ -17,7 +18,7 @@ from .grid import Cell, Flags, cells
 from .metrics import Metric, check_metric
 from .pareto import Pareto, pareto
 from .progress import Progress
-from .store import Store, source_digest
+from .store import Store, read_rows, source_digest
 from .task import Settings
 
 __all__ = ["Sweep", "sweep"]
@@ -37,6 +38,20 @@ class Sweep:
     def __init__(self, name: str, rows: list[dict[str, Any]]) -> None:
         self.name = name
         self.rows = rows
+
+    @classmethod
+    def read(cls, store: str | os.PathLike[str]) -> Sweep:
+        """Read what a store holds, while the sweep runs or later; in the order of parameters, flags and seeds.
+
+        Raises ValueError for a folder that is not a store.
+        """
+        folder = Path(store)
+        if not (folder / "manifest.json").is_file():
+            raise ValueError(f"Sweep.read(): store must be a folder that a sweep was given, got {str(store)!r}")
+        found = cls(folder.name, list(read_rows(folder).values()))
+        names = [*found.parameters(), "flags", "seed"]
+        found.rows.sort(key=lambda row: [_place(row.get(name)) for name in names])
+        return found
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -99,6 +114,12 @@ class Sweep:
         """Names of the parameters: what stands before "flags" in a row."""
         first = list(self.rows[0]) if self.rows else ["flags"]
         return first[: first.index("flags")]
+
+
+def _place(value: Any) -> tuple[bool, float, str]:
+    """Where a value stands among others: numbers in their order, then text in its own."""
+    is_number = isinstance(value, (int, float))
+    return not is_number, value if is_number else 0.0, str(value)
 
 
 def _text(flags: Mapping[str, Any]) -> str:

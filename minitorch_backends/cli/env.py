@@ -1,28 +1,41 @@
-"""The command `minitorch-backends`: what this installation is, and how its flags stand.
-
-minitorch-backends env [--json]
+"""Print versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with the value in
+force and what determines it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
-import sys
-from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
-__all__ = ["cpu_name", "main", "report", "version"]
+from ..lab.machine import cpu_name, version
+from .common import write, write_json
+
+__all__ = ["report"]
+
+HELP = "versions, CPU, threads, BLAS, and every flag with who decided its value"
 
 _DISTRIBUTION = "minitorch-backends"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    found = report()
+    if options.json:
+        write_json(found)
+    else:
+        write(_text(found))
+    return 0
 
 
 def report() -> dict[str, Any]:
     """Versions, CPU, threads, BLAS, compiled code, variables of other libraries, and every flag with its value, its
     effective value and what determines that."""
-    from .backends.foreign_env import effects
+    from ..backends.foreign_env import effects
 
     variables = effects() or {"none": "no variable of Numba, OpenMP or a BLAS is set"}
     return {
@@ -40,18 +53,10 @@ def _versions() -> dict[str, str]:
     return found | {name: version(name) for name in names}
 
 
-def version(distribution: str) -> str:
-    """The version of an installed distribution."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def _machine() -> dict[str, Any]:
-    from . import backends
-    from .kernels import cpu, threading
-    from .kernels.blas_library import blas_library
+    from .. import backends
+    from ..kernels import cpu, threading
+    from ..kernels.blas_library import blas_library
 
     blas = blas_library()
     return {
@@ -65,7 +70,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _compiled_code() -> dict[str, Any]:
-    from .kernels import cpu, store
+    from ..kernels import cpu, store
 
     found = store.contents(f"numba {version('numba')}")
     of_groups = ", ".join(f"{group} {count}" for group, count in found.loadable.items())
@@ -74,15 +79,6 @@ def _compiled_code() -> dict[str, Any]:
         "size": f"{found.size / 1e6:.1f} MB in {found.files} files",
         f"functions for {cpu.capability()}": of_groups or "none yet; mt.warmup() compiles those of products",
     }
-
-
-def cpu_name() -> str:
-    """The name that the CPU reports."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
-            return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def _detected(cpu: Any) -> str:
@@ -98,8 +94,8 @@ def _cap(cpu: Any) -> str:
 
 
 def _flags() -> dict[str, dict[str, Any]]:
-    from . import backends  # noqa: F401  (declares the flags)
-    from .flags import current, rows, set_by
+    from .. import backends  # noqa: F401  (declares the flags)
+    from ..flags import current, rows, set_by
 
     state, found = current(), {}
     for path, row in rows.items():
@@ -129,15 +125,3 @@ def _text(found: dict[str, Any]) -> str:
     for row in cells:
         lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return "\n".join(lines)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments; returns its exit code."""
-    parser = argparse.ArgumentParser(prog=_DISTRIBUTION, description="Tools of minitorch-backends.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    env = commands.add_parser("env", help="versions, CPU, threads, BLAS, and every flag with who decided its value")
-    env.add_argument("--json", action="store_true", help="the same for programs")
-    options = parser.parse_args(arguments)
-    found = report()
-    sys.stdout.write((json.dumps(found, indent=1) if options.json else _text(found)) + "\n")
-    return 0

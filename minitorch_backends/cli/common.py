@@ -1,0 +1,114 @@
+"""What the commands share: the parser, values in arguments, objects in files, and output."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+__all__ = ["Parser", "UsageError", "axes", "checked", "load_object", "positive", "write", "write_json"]
+
+
+class UsageError(Exception):
+    """Wrong input; its text is the sentence that the user reads."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
+    layout = argparse.RawDescriptionHelpFormatter
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+@contextlib.contextmanager
+def checked() -> Iterator[None]:
+    """Report what the library says of wrong arguments, files and missing extras as usage errors."""
+    try:
+        yield
+    except (ValueError, TypeError, ImportError, RuntimeError) as problem:  # of flags, torch's are RuntimeErrors
+        raise UsageError(str(problem)) from None
+    except OSError as problem:
+        raise UsageError(f"cannot use {problem.filename!r}: {problem.strerror}") from None
+
+
+def positive(text: str) -> int:
+    """A number of processes, threads or repetitions."""
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text!r}")
+    return int(text)
+
+
+def axes(option: str, listed: list[str] | None) -> dict[str, list[Any]]:
+    """`NAME=VALUE,VALUE` arguments as lists of values by name."""
+    found: dict[str, list[Any]] = {}
+    for text in listed or ():
+        name, equals, values = text.partition("=")
+        if not name or not equals or not values:
+            raise UsageError(f"{option} must be NAME=VALUE,VALUE,..., got {text!r}")
+        if name in found:
+            raise UsageError(f"{option} names {name!r} twice; list all its values together")
+        found[name] = [_value(each) for each in values.split(",")]
+    return found
+
+
+def _value(text: str) -> Any:
+    """An integer, a finite number, True, False, None, or the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            number = kind(text)
+            return number if math.isfinite(number) else text
+    return text
+
+
+def load_object(target: str) -> Any:
+    """What `FILE:NAME` names; the file is run as a module of its own name.
+
+    The folder of the file goes to the head of `sys.path`, so that it finds its neighbours, and worker processes find
+    it. Raises UsageError in each case that this fails.
+    """
+    file, colon, name = target.rpartition(":")
+    path = Path(file)
+    if not colon or not name.isidentifier() or path.suffix != ".py":
+        raise UsageError(f"the target must be FILE:NAME with FILE a Python file, as study.py:solve, got {target!r}")
+    if not path.is_file():
+        raise UsageError(f"there is no file {file!r}")
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        module = importlib.import_module(path.stem)
+    except Exception as error:
+        raise UsageError(f"{file!r} raised {type(error).__name__}: {error}") from error
+    if Path(module.__file__ or "").resolve() != path.resolve():
+        raise UsageError(f"{path.stem!r} is the name of another module, {module.__file__!r}; rename {file!r}")
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise UsageError(f"{file!r} defines no {name!r}") from None
+
+
+def write(text: str) -> None:
+    """Print a result."""
+    sys.stdout.write(f"{text}\n")
+
+
+def write_json(result: Any) -> None:
+    """Print a result for programs. What JSON lacks becomes text, infinite and undefined numbers among it."""
+    write(json.dumps(_as_json(result), indent=1, allow_nan=False, default=str))
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _as_json(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_as_json(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,38 @@
+"""Compare two runs that lab.capture wrote, call by call, worst first.
+
+  minitorch-backends compare a.run b.run --page difference.html
+
+The exit code is 0 if all results are the same, bit for bit, and 1 if not.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from .common import checked, positive, write
+
+HELP = "compare two captured runs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", metavar="A", help="a run")
+    parser.add_argument("second", metavar="B", help="the run that is compared with it")
+    parser.add_argument("--limit", metavar="N", type=positive, default=20, help="rows that are printed (%(default)s)")
+    parser.add_argument("--page", metavar="PATH", help="write a page of HTML with all calls")
+
+
+def run(options: argparse.Namespace) -> int:
+    from .. import lab
+
+    with checked():
+        found = lab.compare(options.first, options.second)
+        if options.page:
+            found.report(options.page)
+    counts = found.counts()
+    if options.json:
+        write(found.to_json())
+    else:
+        settings = [f"{name}: {a} -> {b}" for name, (a, b) in found.settings().items()]
+        write("\n".join([*settings, ", ".join(f"{count} {status}" for status, count in counts.items())]))
+        write(found.table(options.limit))
+    return int(counts["same"] < len(found.calls))

@@ -1,0 +1,58 @@
+"""Run a function for each combination of parameters, flags and seeds, as lab.sweep does.
+
+  minitorch-backends sweep study.py:solve --over n=64,256 --over condition=1e1,1e4 \\
+      --flag fp32_precision=ieee,tf32,bf16 --seeds 8 --jobs 4 --store runs/solve --page solve.html
+
+The same command goes on where an interrupted one stopped, if it has a store. The exit code is 1 if a row failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from .common import UsageError, axes, checked, load_object, positive, write, write_json
+
+HELP = "run a function over a grid of parameters, flags and seeds"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("target", metavar="FILE:FUNCTION", help="returns a tensor, an array, a number, or a dict of them")
+    add("--over", metavar="NAME=V,V", action="append", help="values of a parameter; may be given again")
+    add("--flag", metavar="NAME=V,V", action="append", help="values of a flag, as fp32_precision=ieee,tf32")
+    add("--seeds", metavar="N", type=positive, default=1, help="repetitions (%(default)s)")
+    add("--reference", choices=("float64", "ieee", "none"), default="float64", help="the truth (%(default)s)")
+    add("--metric", choices=("logits",), help="further measures of answers that are logits")
+    add("--jobs", metavar="N", type=positive, help="worker processes; without it, this process")
+    add("--threads", metavar="N", type=positive, help="threads of each process")
+    add("--store", metavar="DIR", help="keeps the rows; what it has is not run again")
+    add("--fresh", action="store_true", help="throw away what the store has")
+    add("--timing", choices=("shared", "exclusive"), default="shared", help="exclusive: time one cell at a time")
+    add("--repeats", metavar="N", type=positive, default=3, help="calls that are timed (%(default)s)")
+    add("--csv", metavar="PATH", help="write the rows to a file")
+    add("--page", metavar="PATH", help="write a page of HTML")
+
+
+def run(options: argparse.Namespace) -> int:
+    from .. import lab
+
+    function = load_object(options.target)
+    if not callable(function):
+        raise UsageError(f"the target must be a function, got {type(function).__name__}")
+    over, flags = axes("--over", options.over), axes("--flag", options.flag)
+    with checked():
+        found = lab.sweep(
+            function, over=over, flags=flags or None, seeds=options.seeds, executor=options.jobs,
+            reference=None if options.reference == "none" else options.reference, metric=options.metric,
+            threads=options.threads, store=options.store, fresh=options.fresh, timing=options.timing,
+            repeats=options.repeats,
+        )  # fmt: skip
+        if options.csv:
+            found.to_csv(options.csv)
+        if options.page:
+            found.report(options.page)
+    if options.json:
+        write_json(found.rows)
+    else:
+        write(found.table())
+    return int(any(row["exception"] is not None for row in found.rows))
