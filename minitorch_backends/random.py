@@ -8,8 +8,9 @@ torch's.
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -161,6 +162,21 @@ def _restored(state: Tensor) -> Generator:
 default_generator = Generator()
 """What functions draw from when no `generator` is given. It starts with a seed of the operating system's."""
 default_generator.seed()
+
+
+def rewinding(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that raises put the default generator back, so that a call that is refused has drawn nothing."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        before = default_generator.get_state()
+        try:
+            return function(*args, **named)
+        except Exception:
+            default_generator.set_state(before)
+            raise
+
+    return call
 
 
 def manual_seed(seed: int) -> Generator:

@@ -82,6 +82,7 @@ def test_a_failed_draw_leaves_the_generator_alone() -> None:
         lambda: mt.nn.init.normal_(mt.ones(2), std=float("nan")),
         lambda: mt.nn.init.uniform_(mt.ones(2), 0.0, mt.ones(2)),
         lambda: mt.nn.TransformerEncoderLayer(4, 2, 8, activation="none"),
+        lambda: mt.nn.Transformer(4, 2, dim_feedforward=-1),
         lambda: mt.nn.init.trunc_normal_(mt.ones(2, dtype=mt.complex64)),
         lambda: mt.ones(2, dtype=mt.complex64).exponential_(),
         lambda: mt.ones(2).exponential_(0.0),

@@ -124,14 +124,15 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     return public
 
 
-def name_bad_arguments(kind: type) -> None:
-    """Make the constructor that a class of this package defines name the argument that is wrong.
+def name_bad_arguments(kind: type, guard: Callable[..., Any] = lambda constructor: constructor) -> None:
+    """Make the constructor that a class of this package defines, decorated by `guard`, name the argument that is wrong.
 
     What is annotated as a number is checked before the constructor runs: many numbers are first used much later.
     """
     constructor = vars(kind).get("__init__")
     if constructor is None or not kind.__module__.startswith(f"{_PACKAGE}."):
         return
+    constructor = guard(constructor)
     parameters = inspect.signature(constructor).parameters
     order, numeric = tuple(parameters)[1:], numeric_parameters(parameters.values(), _NUMBERS | _INTEGERS)
 

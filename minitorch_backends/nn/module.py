@@ -15,6 +15,7 @@ from ..autograd import module_scope
 from ..autograd.hooks import RemovableHandle
 from ..dispatch.call_errors import name_bad_arguments
 from ..ops.creation import zeros, zeros_like
+from ..random import rewinding
 from ..tensor.dtypes import bfloat16, float16, float32, float64
 from ..tensor.tensor import Parameter, Tensor, kind_of
 from .hooks import ModuleHooks
@@ -37,7 +38,7 @@ class Module:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        name_bad_arguments(cls)
+        name_bad_arguments(cls, rewinding)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""

@@ -63,7 +63,6 @@ class _Layer(Module):
                 d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
             )
 
-        function, _ = _activation_of(activation), Dropout(dropout)  # which refuse before weights are drawn
         self.self_attn = attention()
         if self._parts == 3:
             self.multihead_attn = attention()
@@ -75,7 +74,7 @@ class _Layer(Module):
             setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype))
         for number in range(1, self._parts + 1):
             setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = function
+        self.activation = _activation_of(activation)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))

@@ -66,7 +66,7 @@ def embedding_sums(grad_output: Array, input: Array, count: int, padding_idx: in
     their order.
     """
     width = grad_output.shape[-1]
-    indices, rows = input.reshape(-1), grad_output.reshape(-1, width)
+    indices, rows = input.reshape(-1), grad_output.reshape(input.size, width)
     if padding_idx is not None:
         kept = indices != padding_idx
         indices, rows = indices[kept], rows[kept]
