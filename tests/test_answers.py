@@ -143,14 +143,3 @@ def test_products_for_several_threads_are_not_its_own() -> None:
     for _ in range(3):
         x @ y
     assert _answers(x, y) is None
-    for _ in range(5):
-        mt.einsum("bij,bjk->bik", x, y)
-    assert answers.answer(current(), "bij,bjk->bik", x, y) is None
-
-
-def test_no_equation_is_answered_as_a_product() -> None:
-    a, b = (mt.from_numpy(each) for each in _operands((8, 8), (8, 8)))
-    for _ in range(3):
-        a @ b
-    with pytest.raises(RuntimeError, match="matmul"):
-        mt.einsum("matmul", a, b)

@@ -16,7 +16,7 @@ from ..kernels.registry import planned
 from ..ops.creation import from_numpy
 from ..ops.einsum import einsum_plan
 from ..ops.einsum.plan import Plan
-from ..ops.einsum.programs import KEPT, cache, tally
+from ..ops.einsum.program import KEPT, plan_for
 from .records import as_text
 
 __all__ = ["Answer", "Contractions", "EinsumCache", "einsum", "einsum_cache", "precision_of", "why"]
@@ -130,7 +130,7 @@ def einsum(*args: Any, **options: Any) -> Contractions:
 
 
 class EinsumCache(NamedTuple):
-    """What is known of earlier einsums, in the terms of `functools`: calls that found their plan, calls that made one,
+    """Statistics of the cache of plans, in the terms of `functools`: calls that found their plan, calls that made one,
     how many plans may be kept, and how many are."""
 
     hits: int
@@ -140,5 +140,6 @@ class EinsumCache(NamedTuple):
 
 
 def einsum_cache() -> EinsumCache:
-    """The cache of plans, which are kept by equation, shapes, dtypes and strategy; the oldest goes first."""
-    return EinsumCache(tally.hits, tally.misses, KEPT, len(cache))
+    """The cache of plans, by equation, shapes and strategy; the least recently used goes first."""
+    info = plan_for.cache_info()
+    return EinsumCache(info.hits, info.misses, KEPT, info.currsize)

@@ -1,5 +1,9 @@
-"""einsum: equations, plans, the search for an order, and programs that run on the product kernels."""
+"""Einsum: sums of products of tensors whose dimensions have labels.
 
-from .call import einsum, einsum_path, einsum_plan
+`equation` reads the notation, `paths` orders the contractions and their dimensions, `plan` makes the plan and its
+costs, `program` runs it and records it for gradients, and `api` has the functions that users call.
+"""
+
+from .api import einsum, einsum_path, einsum_plan
 
 __all__ = ["einsum", "einsum_path", "einsum_plan"]

@@ -6,7 +6,6 @@ the dimensions that an ellipsis covers, the last of which is the highest.
 
 from __future__ import annotations
 
-import functools
 import string
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ __all__ = [
     "ELLIPSIS",
     "Equation",
     "Labels",
+    "diagonals_of",
     "equation_of_sublists",
     "label_name",
     "parse",
@@ -57,7 +57,6 @@ def text_of(inputs: Sequence[Sequence[int]], output: Sequence[int]) -> str:
     return ",".join(terms[:-1]) + "->" + terms[-1]
 
 
-@functools.lru_cache(4096)
 def parse(equation: str) -> Equation:
     """Raises RuntimeError, with the 0-based index of what is wrong, for text that is no equation."""
     arrow = equation.find("->")
@@ -212,3 +211,19 @@ def sizes_of(inputs: Sequence[Labels], shapes: Sequence[Shape]) -> dict[int, int
             if sizes.get(label, 1) == 1:
                 sizes[label] = size
     return sizes
+
+
+def diagonals_of(term: Labels) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]]:
+    """Return how a view gives each label of a term one dimension: pairs of dimensions to take diagonals of, and axes.
+
+    The diagonals are taken one after the other. Each moves the common dimension of its pair to the end. The axes then
+    bring the labels to the order of their first places.
+    """
+    pairs, labels = [], list(term)
+    while len(set(labels)) < len(labels):
+        second = next(place for place, label in enumerate(labels) if label in labels[:place])
+        first = labels.index(labels[second])
+        pairs.append((first, second))
+        label = labels[first]
+        labels = [other for place, other in enumerate(labels) if place not in (first, second)] + [label]
+    return tuple(pairs), tuple(labels.index(label) for label in dict.fromkeys(term))

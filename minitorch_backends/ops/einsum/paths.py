@@ -1,20 +1,33 @@
-"""The order of contractions: which two operands meet next, as opt_einsum, cotengra, a function or a list of the user's
-says.
+"""The order of contractions, and of the dimensions in each.
+
+A path says which two operands meet next: as opt_einsum or cotengra finds it, or as a function or a list of the user's
+says. `pair_of` chooses which labels of two operands are batch, rows, columns and sum, and in which order they are read,
+so that as little as possible is copied before the product.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from ...backends.opt_einsum import get_opt_einsum, is_available
 from ...backends.strategies import COTENGRA, Strategy
 from ...flags import current
 from .equation import Labels
 
-__all__ = ["BY_FLAGS", "Path", "find_path", "left_to_right", "pairs_of", "strategy_in_force"]
+__all__ = [
+    "BY_FLAGS",
+    "Pair",
+    "Path",
+    "find_path",
+    "left_to_right",
+    "order_of",
+    "pair_of",
+    "pairs_of",
+    "strategy_in_force",
+]
 
 Path = tuple[tuple[int, ...], ...]
 
@@ -49,7 +62,6 @@ def _symbol(label: int) -> str:
     return chr(0x100 + label)
 
 
-@functools.cache
 def _search(name: str) -> Any:
     """The function that searches; the packages are imported when the first search is made."""
     if name == COTENGRA:
@@ -90,12 +102,108 @@ def pairs_of(path: Path, count: int) -> list[tuple[int, int]]:
 
 
 def strategy_in_force() -> Strategy:
-    """What the flags say for three and more operands: a strategy, or None for strictly left to right."""
+    """The flags' strategy for three and more operands; None contracts them strictly from left to right."""
     state = current()
-    derived: dict[Any, Any] = state.derived
-    if "einsum" not in derived:
-        strategy = state.read("opt_einsum.strategy") if state.read("opt_einsum.enabled") else None
-        if isinstance(strategy, str) and strategy != COTENGRA and not is_available():
-            strategy = None
-        derived["einsum"] = strategy
-    return derived["einsum"]
+    strategy = state.read("opt_einsum.strategy") if state.read("opt_einsum.enabled") else None
+    return None if isinstance(strategy, str) and strategy != COTENGRA and not is_available() else strategy
+
+
+def order_of(strategy: Strategy, count: int) -> Strategy:
+    """The strategy that determines the order of the contractions of `count` operands; two have one order only."""
+    return None if count < 3 else strategy_in_force() if strategy is BY_FLAGS else strategy
+
+
+# Two operands
+
+
+class Pair(NamedTuple):
+    """One contraction of two values.
+
+    A product reads its operands as batch x rows x sum and batch x sum x columns. Without a sum it is a multiplication
+    that broadcasts, and the operands are read in the order of the result.
+
+    Attributes:
+        swapped: whether the second value is the left operand.
+        left, right: the labels of the operands, in the order of their dimensions.
+        batch, rows, summed, columns: the roles of labels; empty for a multiplication.
+        result: the labels of the result, in the order of its dimensions.
+        copies: which operands must be copied, since no strides reach their rows (columns) or sums in that order.
+    """
+
+    swapped: bool
+    left: Labels
+    right: Labels
+    batch: Labels
+    rows: Labels
+    summed: Labels
+    columns: Labels
+    result: Labels
+    copies: tuple[bool, bool]
+
+    @property
+    def kernel(self) -> str:
+        """What the contraction becomes."""
+        if not self.summed:
+            return "multiply" if set(self.left) & set(self.right) else "outer"
+        name = "GEMM" if self.rows and self.columns else "GEMV" if self.rows or self.columns else "dot"
+        return f"batched {name}" if self.batch else name
+
+    def moved(self, sizes: dict[int, int]) -> int:
+        """The number of elements that are copied."""
+        sides = zip((self.left, self.right), self.copies, strict=True)
+        return sum(math.prod(sizes[label] for label in side) for side, copied in sides if copied)
+
+
+def pair_of(
+    left: Labels,
+    right: Labels,
+    kept: set[int],
+    sizes: dict[int, int],
+    output: Labels | None,
+    later: Callable[[Labels], int] | None = None,
+) -> Pair:
+    """The contraction of two values, of whose labels those in `kept` are needed later.
+
+    `output` is the order that the last result must have, None before. Then `later` may give the cost of an order of
+    this result.
+    """
+    common = set(left) & set(right)
+    if common <= kept:
+        result = output if output is not None else _multiplied(left, right, sizes)
+        return Pair(False, left, right, (), (), (), (), result, (False, False))
+    pair = _product(False, left, right, common, kept, sizes)
+    if output is None and later is not None and (cost := later(pair.result)):
+        other = _product(True, right, left, common, kept, sizes)
+        return other if later(other.result) < cost else pair
+    if output is None or pair.result == output:
+        return pair
+    other = _product(True, right, left, common, kept, sizes)
+    if other.result == output or (output and output[-1] in pair.rows and pair.columns):
+        return other
+    return pair
+
+
+def _multiplied(left: Labels, right: Labels, sizes: dict[int, int]) -> Labels:
+    """The order in which the larger operand is read as it lies."""
+    larger, smaller = sorted((left, right), key=lambda term: -math.prod(sizes[label] for label in term))
+    return (*(label for label in smaller if label not in larger), *larger)
+
+
+def _product(
+    swapped: bool, left: Labels, right: Labels, common: set[int], kept: set[int], sizes: dict[int, int]
+) -> Pair:
+    batch = tuple(label for label in left if label in common and label in kept)
+    rows = tuple(label for label in left if label not in common)
+    columns = tuple(label for label in right if label not in common)
+    options = []
+    for term in (left, right):
+        summed = tuple(label for label in term if label in common and label not in kept)
+        copies = not _lies(left, rows, summed), not _lies(right, summed, columns)
+        options.append(Pair(swapped, left, right, batch, rows, summed, columns, (*batch, *rows, *columns), copies))
+    return min(options, key=lambda option: option.moved(sizes))
+
+
+def _lies(term: Labels, *groups: Labels) -> bool:
+    """Whether each group of labels lies in the term without others between, so that strides reach it as one."""
+    text = "".join(map(chr, term))
+    return all("".join(map(chr, group)) in text for group in groups)

@@ -1,4 +1,8 @@
-"""Plans: what an einsum will do, step by step, and what that costs; a function of labels, shapes and strategy alone."""
+"""Plans: the contractions of an einsum, two operands at a time, and their costs. A plan depends on labels, shapes and
+strategy alone.
+
+Each contraction is a product of matrices, batched or not, or a multiplication that broadcasts.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +12,81 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...backends.strategies import Strategy
 from ...kernels.locks import cached_property
-from .equation import Labels, label_name, sizes_of, text_of
-from .layout import Pair, pair_of
-from .paths import Path, find_path, pairs_of, strategy_in_force
+from ...kernels.quiet import restore, silence
+from ..matmul.dispatch import product
+from .equation import Labels, diagonals_of, label_name, sizes_of, text_of
+from .paths import Pair, Path, find_path, pair_of, pairs_of, strategy_in_force
 
-__all__ = ["Measured", "Plan", "Preparation", "Step", "cotangent_labels", "make_plan"]
+__all__ = ["NEVER_REFUSED", "Gradient", "Measured", "Plan", "Preparation", "Step", "View", "in_order"]
 
 Shape = tuple[int, ...]
 
+NEVER_REFUSED = 64 << 20
+"""Bytes up to which a plan runs without a look at the free memory, which takes 20 us."""
+
+_LARGE = NEVER_REFUSED // 16
+"""Elements that take at most `NEVER_REFUSED` bytes in every dtype."""
+
 
 class Preparation(NamedTuple):
-    """What happens to an operand before it meets others: sums over dimensions of its own, and sizes of 1 dropped."""
+    """An operand before it meets others: sums over dimensions that only it has, and dimensions of size 1 dropped."""
 
     summed: tuple[int, ...]
     shape: Shape
     labels: Labels
 
-    def changes(self, shape: Shape) -> bool:
-        return bool(self.summed) or self.shape != shape
 
-
-class Step(NamedTuple):
-    """One contraction of two values, counted as `pairs_of` does.
-
-    Attributes:
-        operands: the two values.
-        pair: how they are contracted.
-        flops: multiplications and additions.
-        size: elements of the result.
+class View(NamedTuple):
+    """How an array is read: its dimensions in another order, then with new dimensions of size 1 or in another shape.
+    None stands for what is not done.
     """
 
-    operands: tuple[int, int]
-    pair: Pair
-    flops: int
-    size: int
+    axes: tuple[int, ...] | None = None
+    ones: tuple[Any, ...] | None = None
+    shape: Shape | None = None
+
+    def __call__(self, array: np.ndarray) -> np.ndarray:
+        if self.axes is not None:
+            array = array.transpose(self.axes)
+        if self.ones is not None:
+            return array[self.ones]
+        return array if self.shape is None else array.reshape(self.shape)
+
+
+class Step:
+    """One contraction of two values, numbered as by `pairs_of`; called with their arrays, of one dtype.
+
+    Attributes:
+        operands: the two values; `left`, `right`: these as the factors of the product.
+        pair: the labels, and the order in which the values are read.
+        flops: multiplications and additions.
+        size: elements of the result.
+        key: what the step does, equal for steps that do the same to their values.
+        multiply: the product of matrices, or the multiplication, of two arrays at a precision.
+        views: how the factors are read and how the product is; None where arrays are taken as they are.
+    """
+
+    def __init__(self, operands: tuple[int, int], pair: Pair, sizes: dict[int, int]) -> None:
+        self.operands, self.pair = operands, pair
+        self.left, self.right = operands[::-1] if pair.swapped else operands
+        self.flops = math.prod(sizes[label] for label in {*pair.left, *pair.right}) * (2 if pair.summed else 1)
+        self.size = math.prod(sizes[label] for label in pair.result)
+        places = {label: place for place, label in enumerate(dict.fromkeys((*pair.left, *pair.right)))}
+        terms = pair.left, pair.right, pair.summed, pair.result
+        self.key = tuple(tuple(places[label] for label in term) for term in terms)
+        self.multiply = product if pair.summed else _multiply
+        self.views = _views(pair, sizes)
+
+    def __call__(self, a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
+        if self.views is None:
+            return self.multiply(a, b, precision)
+        first, second, result = self.views
+        out = self.multiply(a if first is None else first(a), b if second is None else second(b), precision)
+        return out if result is None else result(out)
 
     @property
     def equation(self) -> str:
@@ -57,8 +100,22 @@ class Step(NamedTuple):
         return self.pair.kernel + (f", {copied} transposed" if copied else "")
 
 
+class Gradient(NamedTuple):
+    """The contraction of one operand's gradient, from the result's gradient and the other operands, in this order.
+
+    Attributes:
+        inputs, shapes: the labels and the shapes of these; `output`: the operand's labels that the contraction keeps.
+        shape: the operand's, with sizes of 1 along which the contraction is constant.
+    """
+
+    inputs: tuple[Labels, ...]
+    output: Labels
+    shapes: tuple[Shape, ...]
+    shape: Shape
+
+
 class Measured(NamedTuple):
-    """One execution: wall time of each step and of all, in seconds, and the largest memory held at once, in bytes."""
+    """One execution: seconds in all and of each step, and the largest memory held at once, in bytes."""
 
     seconds: float
     step_seconds: tuple[float, ...]
@@ -71,13 +128,19 @@ class Plan:
     Attributes:
         inputs, output: the labels of the operands' dimensions and of the result's.
         shapes: the operands' shapes; `sizes`: the size of each label.
+        diagonals: for each operand with repeated labels, what `diagonals_of` returns; None for the others.
+        repeats: whether there are such operands.
+        terms, term_shapes: labels and shapes of the operands once their diagonals are taken.
+        axes: the order in which the result shows the dimensions of an only operand that is not summed; else None.
         strategy: what chose the order; `path`: the order, as `numpy.einsum_path` writes it.
-        preparations: for each operand; `steps`: the contractions in order.
+        preparations: for each operand; `prepared`: the places of those that change; `sums`: whether one is summed.
+        steps: the contractions in order; `arrangement`: how the last value is read as the result, or None.
+        kept: the circumstances and intermediates of the last call with `share=True`.
         flops: multiplications and additions of all steps; `naive_flops`: those of one loop over all labels.
         largest_intermediate, peak_elements: elements of the largest result of a step, and of all that live at once at
             the worst moment, copies included and operands not.
-        search_seconds: what finding the order took.
-        measured: the executions by `execute`, the last one last. `warm`: under which circumstances there were some.
+        search_seconds: the time of the search for the order.
+        measured: the executions by `execute`, the last one last. `warm`: the circumstances of these.
     """
 
     def __init__(
@@ -86,17 +149,37 @@ class Plan:
         self.inputs, self.output, self.shapes, self.strategy = inputs, output, shapes, strategy
         self.sizes = sizes_of(inputs, shapes)
         self.result_shape = tuple(self.sizes[label] for label in output)
+        self.diagonals = tuple(None if len(set(term)) == len(term) else diagonals_of(term) for term in inputs)
+        self.repeats = any(self.diagonals)
+        own = [dict(zip(term, shape, strict=True)) for term, shape in zip(inputs, shapes, strict=True)]
+        self.terms, self.term_shapes = tuple(map(tuple, own)), tuple(tuple(sizes.values()) for sizes in own)
+        self.axes: tuple[int, ...] | None = None
+        if len(inputs) == 1 and len(self.terms[0]) == len(output):
+            self.axes = tuple(self.terms[0].index(label) for label in output)
         wide = {label for label, size in self.sizes.items() if size != 1}
         self.core_output = tuple(label for label in output if label in wide)
-        self.preparations = _preparations(inputs, output, shapes)
+        self.preparations = _preparations(self.terms, output, self.term_shapes)
+        pairs = zip(self.preparations, self.term_shapes, strict=True)
+        self.prepared = [place for place, (each, shape) in enumerate(pairs) if each.summed or each.shape != shape]
+        self.sums = any(each.summed for each in self.preparations)
         terms = [preparation.labels for preparation in self.preparations]
         start = time.perf_counter()
         self.path: Path = find_path(terms, self.core_output, self.sizes, strategy)
         self.search_seconds = time.perf_counter() - start
         self.pairs = pairs_of(self.path, len(inputs))
         self.steps = _steps(terms, self.core_output, self.pairs, self.sizes)
+        self.arrangement = self._arrangement()
+        self.is_large = self.peak_elements > _LARGE
+        self.kept: tuple[Any, Any] = None, None
         self.measured: list[Measured] = []
         self.warm: set[tuple] = set()
+
+    def _arrangement(self) -> View | None:
+        last = self.steps[-1].pair.result if self.steps else self.preparations[0].labels
+        axes = in_order(last, self.core_output)
+        if len(self.result_shape) != len(self.core_output):
+            return View(axes, shape=self.result_shape)
+        return None if axes is None else View(axes)
 
     @property
     def equation(self) -> str:
@@ -104,11 +187,8 @@ class Plan:
 
     @cached_property
     def flops(self) -> int:
-        sums = sum(
-            math.prod(shape)
-            for shape, preparation in zip(self.shapes, self.preparations, strict=True)
-            if preparation.summed
-        )
+        pairs = zip(self.term_shapes, self.preparations, strict=True)
+        sums = sum(math.prod(shape) for shape, preparation in pairs if preparation.summed)
         return sums + sum(step.flops for step in self.steps)
 
     @cached_property
@@ -122,11 +202,8 @@ class Plan:
 
     @cached_property
     def peak_elements(self) -> int:
-        held = {
-            index: math.prod(preparation.shape)
-            for index, preparation in enumerate(self.preparations)
-            if preparation.summed
-        }
+        prepared = enumerate(self.preparations)
+        held = {index: math.prod(preparation.shape) for index, preparation in prepared if preparation.summed}
         peak = sum(held.values())
         for value, step in enumerate(self.steps, len(self.inputs)):
             peak = max(peak, sum(held.values()) + step.size + step.pair.moved(self.sizes))
@@ -135,30 +212,26 @@ class Plan:
             held[value] = step.size
         return peak
 
+    @cached_property
+    def gradients(self) -> tuple[Gradient, ...]:
+        """For each operand, with each label once, the contraction that makes its gradient."""
+        return tuple(_gradient(self, place) for place in range(len(self.inputs)))
+
     def cotangents(self) -> tuple[Plan, ...]:
-        """For each operand, the plan by which its gradient is made from the result's, by the same strategy. An explicit
-        path says nothing of other contractions: the flags decide then.
+        """For each operand, the plan of its gradient, by the same strategy. An explicit path holds for its own
+        contraction only: the flags choose the order then.
         """
-        plans = []
-        for operand in range(len(self.inputs)):
-            others = [index for index in range(len(self.inputs)) if index != operand]
-            inputs = (tuple(dict.fromkeys(self.output)), *(self.inputs[index] for index in others))
-            shapes = (self.result_shape, *(self.shapes[index] for index in others))
-            inputs, shapes = _without_repeats(inputs, shapes)
-            own = _without_repeats((self.inputs[operand],), (self.shapes[operand],))
-            output = cotangent_labels(own[0][0], own[1][0], inputs, shapes)
-            strategy = strategy_in_force() if isinstance(self.strategy, tuple) else self.strategy
-            plans.append(Plan(inputs, output, shapes, strategy))
-        return tuple(plans)
+        strategy = strategy_in_force() if isinstance(self.strategy, tuple) else self.strategy
+        return tuple(Plan(each.inputs, each.output, each.shapes, strategy) for each in self.gradients)
 
     def execute(self, *operands: Any, precision: str | None = None) -> Any:
-        """Contract tensors as planned, and append what that took to `measured`; nothing is recorded for gradients.
+        """Contract tensors as planned, and append time and memory to `measured`; nothing is recorded for gradients.
 
         The first execution of operands of these dtypes under the flags in force does so twice and measures the second:
         the first one compiles kernels or loads them, which took 5 s and 47 MB beside the 50 KB of three small matrices.
         Raises RuntimeError for operands of other shapes.
         """
-        from .execute import measured_run
+        from .program import measured_run
 
         return measured_run(self, operands, precision)
 
@@ -166,39 +239,28 @@ class Plan:
         return _text(self)
 
 
-def cotangent_labels(own: Labels, shape: Shape, inputs: Sequence[Labels], shapes: Sequence[Shape]) -> Labels:
-    """The labels that the contraction of a gradient keeps: those of the operand, but for the ones that nothing else
-    has, along which its gradient is constant, and those along which it was broadcast, which are summed.
+def _gradient(plan: Plan, place: int) -> Gradient:
+    """The contraction keeps the operand's labels, but for two kinds. Along a label that nothing else has the gradient
+    is constant; along one that was broadcast it is summed.
     """
-    sizes: dict[int, int] = {}
-    for term, lengths in zip(inputs, shapes, strict=True):
-        for label, size in zip(term, lengths, strict=True):
-            if sizes.get(label, 1) == 1:
-                sizes[label] = size
-    return tuple(
-        label for label, size in zip(own, shape, strict=True) if label in sizes and (size != 1 or sizes[label] == 1)
-    )
+    others = [index for index in range(len(plan.terms)) if index != place]
+    inputs = (plan.output, *(plan.terms[index] for index in others))
+    shapes = (plan.result_shape, *(plan.term_shapes[index] for index in others))
+    sizes = sizes_of(inputs, shapes)
+    own = dict(zip(plan.terms[place], plan.term_shapes[place], strict=True))
+    kept = tuple(label for label, size in own.items() if label in sizes and (size != 1 or sizes[label] == 1))
+    return Gradient(inputs, kept, shapes, tuple(sizes[label] if label in kept else 1 for label in own))
 
 
-def _without_repeats(inputs: Sequence[Labels], shapes: Sequence[Shape]) -> tuple[tuple[Labels, ...], tuple[Shape, ...]]:
-    """The operands once their diagonals are taken: every label once, at its first place."""
-    firsts = [dict(zip(term, shape, strict=True)) for term, shape in zip(inputs, shapes, strict=True)]
-    return tuple(map(tuple, firsts)), tuple(tuple(first.values()) for first in firsts)
-
-
-def _preparations(inputs: Sequence[Labels], output: Labels, shapes: Sequence[Shape]) -> tuple[Preparation, ...]:
+def _preparations(terms: Sequence[Labels], output: Labels, shapes: Sequence[Shape]) -> tuple[Preparation, ...]:
     """Labels that only one operand has, or has in a size other than 1, and that the result lacks, are summed first."""
-    holders = Counter(label for term in inputs for label in dict.fromkeys(term))
-    wide = Counter(
-        label
-        for term, shape in zip(inputs, shapes, strict=True)
-        for label, size in dict(zip(term, shape, strict=True)).items()
-        if size != 1
-    )
+    labelled = [list(zip(term, shape, strict=True)) for term, shape in zip(terms, shapes, strict=True)]
+    holders = Counter(label for term in terms for label in term)
+    wide = Counter(label for operand in labelled for label, size in operand if size != 1)
     prepared = []
-    for term, shape in zip(*_without_repeats(inputs, shapes), strict=True):
+    for operand in labelled:
         summed, kept = [], []
-        for dim, (label, size) in enumerate(zip(term, shape, strict=True)):
+        for dim, (label, size) in enumerate(operand):
             if label not in output and (holders[label] == 1 or (size != 1 and wide[label] == 1)):
                 summed.append(dim)
             elif size != 1:
@@ -221,14 +283,14 @@ def _steps(
         }
 
     def later(result: Labels) -> int:
-        """Elements that the step which takes the next result has to copy for this order of it, where all else is known
-        now."""
+        """Elements that the step which takes the next result has to copy for this order of it; 0 where its other
+        operand is not planned yet."""
         taker = next(pair for pair in pairs if len(terms) + len(steps) in pair)
-        others = [values.get(value) for value in taker if value != len(terms) + len(steps)]
-        if others[0] is None:
+        other = next(values.get(value) for value in taker if value != len(terms) + len(steps))
+        if other is None:
             return 0
         uses.update(result)
-        pair = pair_of(result, others[0], kept_of(result, others[0]), sizes, output if taker == pairs[-1] else None)
+        pair = pair_of(result, other, kept_of(result, other), sizes, output if taker == pairs[-1] else None)
         uses.subtract(result)
         return pair.moved(sizes)
 
@@ -240,25 +302,68 @@ def _steps(
         pair = pair_of(left, right, kept, sizes, output if number == len(pairs) - 1 else None, later)
         uses.update(pair.result)
         values[len(terms) + number] = pair.result
-        loops = math.prod(sizes[label] for label in {*left, *right})
-        size = math.prod(sizes[label] for label in pair.result)
-        steps.append(Step((first, second), pair, loops * (2 if pair.summed else 1), size))
+        steps.append(Step((first, second), pair, sizes))
     return tuple(steps)
 
 
-def make_plan(inputs: Sequence[Labels], output: Labels, shapes: Sequence[Shape], strategy: Strategy) -> Plan:
-    return Plan(tuple(inputs), tuple(output), tuple(map(tuple, shapes)), strategy)
+# Views
 
 
-# What a plan looks like
+def _views(pair: Pair, sizes: dict[int, int]) -> tuple[View | None, View | None, View | None] | None:
+    """How a step reads its factors and its product; None where it takes them as they are."""
+    if not pair.summed:
+        first, second = _broadcast(pair.left, pair.result), _broadcast(pair.right, pair.result)
+        return None if first is second is None else (first, second, None)
+    first = _matrices(pair.left, pair.batch, pair.rows, pair.summed, sizes)
+    second = _matrices(pair.right, pair.batch, pair.summed, pair.columns, sizes)
+    if len(pair.rows) == len(pair.columns) == 1:
+        return None if first is second is None else (first, second, None)
+    return first, second, View(shape=tuple(sizes[label] for label in pair.result))
+
+
+def in_order(term: Labels, order: Labels) -> tuple[int, ...] | None:
+    """The axes that bring a term to an order; None where it has that order."""
+    return None if term == order else tuple(term.index(label) for label in order)
+
+
+def _broadcast(term: Labels, result: Labels) -> View | None:
+    """In the order of the result, with a dimension of size 1 for each label of the result that the term lacks, unless
+    all of these come first."""
+    if term == result[len(result) - len(term) :]:
+        return None
+    ones = tuple(slice(None) if label in term else None for label in result)
+    return View(in_order(term, tuple(label for label in result if label in term)), ones if None in ones else None)
+
+
+def _matrices(term: Labels, batch: Labels, first: Labels, second: Labels, sizes: dict[int, int]) -> View | None:
+    """Batch x first x second."""
+    axes = in_order(term, (*batch, *first, *second))
+    if len(first) == len(second) == 1:
+        return None if axes is None else View(axes)
+    if len(first) <= 1 and len(second) <= 1:
+        kept = (slice(None),) * len(batch)
+        return View(axes, (*kept, *(slice(None) if group else None for group in (first, second))))
+    groups = (math.prod(sizes[label] for label in group) for group in (first, second))
+    return View(axes, None, (*(sizes[label] for label in batch), *groups))
+
+
+def _multiply(a: np.ndarray, b: np.ndarray, precision: str | None) -> np.ndarray:
+    token = silence()
+    try:
+        return np.asarray(np.multiply(a, b))
+    finally:
+        restore(token)
+
+
+# The text of a plan
 
 
 def _text(plan: Plan) -> str:
     rows = [("", "contraction", "flops", "elements", "kernel", "seconds")]
     last = plan.measured[-1] if plan.measured else None
-    for index, (term, preparation) in enumerate(zip(plan.inputs, plan.preparations, strict=True)):
+    for term, shape, preparation in zip(plan.inputs, plan.term_shapes, plan.preparations, strict=True):
         if preparation.summed:
-            size, flops = math.prod(preparation.shape), math.prod(plan.shapes[index])
+            size, flops = math.prod(preparation.shape), math.prod(shape)
             rows.append(("", text_of([term], preparation.labels), f"{flops:,}", f"{size:,}", "sum", ""))
     for number, step in enumerate(plan.steps):
         seconds = f"{last.step_seconds[number]:.3g}" if last else ""

@@ -9,7 +9,7 @@ from ...autograd.half_types import product_precision, rounding_once
 from ...dispatch.floating import floating_composite
 from ...dispatch.samples import Sample, between, sample
 from ...tensor.tensor import Tensor
-from ..einsum.call import einsum
+from ..einsum.api import einsum
 
 __all__ = ["bilinear"]
 

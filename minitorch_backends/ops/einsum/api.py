@@ -1,0 +1,168 @@
+"""einsum as users call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...backends.strategies import Strategy, checked
+from ...dispatch.call_errors import argument_errors
+from ...dispatch.op import composite
+from ...dispatch.out_argument import written_out
+from ...dispatch.samples import Sample, between, sample
+from ...tensor.tensor import Tensor, kind_of
+from .equation import equation_of_sublists, parse, resolve
+from .paths import BY_FLAGS, strategy_in_force
+from .plan import Plan
+from .program import contract, plan_for
+
+__all__ = ["einsum", "einsum_path", "einsum_plan"]
+
+
+def _samples() -> Iterator[Sample]:
+    a, b, c = between(-1, 1, 2, 3), between(-1, 1, 3, 4, seed=1), between(-1, 1, 4, 2, seed=2)
+    square, batch = between(-1, 1, 3, 3, seed=3), between(-1, 1, 2, 3, 4, seed=4)
+    yield sample("ij,jk", a, b)
+    yield sample("ij,jk->ki", c.T, b.T[:, ::-1].T.T)
+    yield sample("ij,jk,kl->il", a, b, c)
+    yield sample("bij,bjk->bik", batch, batch.transpose(0, 2, 1))
+    yield sample("...ij,jk->...ik", batch, c)
+    yield sample("ii->i", square)
+    yield sample("ii", square)
+    yield sample("iij,j->i", between(-1, 1, 3, 3, 2), between(-1, 1, 2))
+    yield sample("ij->ji", a)
+    yield sample("ij->j", a)
+    yield sample("i,j->ij", between(-1, 1, 3), between(-1, 1, 2))
+    yield sample("ij,ij->i", a, a)
+    yield sample(",ij->", between(-1, 1), a)
+    yield sample("", between(-1, 1))
+    yield sample("ij,jk->ik", between(-1, 1, 2, 1), b)
+    yield sample("ij,jk->ik", between(-1, 1, 2, 0), between(-1, 1, 0, 3))
+
+
+def _reference(equation: str, *operands: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum(equation, *operands)).copy()
+
+
+@composite(method=False, takes="ifc", takes_out=True, product="matmul", reference=_reference, samples=_samples)
+def einsum(
+    equation: Any = None,
+    /,
+    *operands: Any,
+    strategy: Any = BY_FLAGS,
+    precision: str | None = None,
+    memory_limit: int | None = None,
+    share: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Sums of products of operands, in Einstein's notation: `einsum("ij,jk->ik", a, b)`.
+
+    Also `einsum(equation, [a, b])` and `einsum(a, [0, 1], b, [1, 2], [0, 2])`. A letter that the result lacks is
+    summed over; one that an operand has twice takes its diagonal; "..." stands for further dimensions, which broadcast
+    as sizes of 1 do. Without "->" the result has the letters that occur once, capitals first. Where nothing is
+    multiplied or summed the result is a view.
+
+    Three and more operands are contracted two at a time, in the order that `backends.opt_einsum.strategy` finds. Sums
+    of products are made by the kernels of matmul, at its precision.
+
+    Arguments:
+        strategy: the order of this one call, as the flag takes it.
+        precision: of its float32 products, as `matmul` takes it.
+        memory_limit: bytes that intermediates may take at once, here and in each gradient; by default
+            `backends.einsum_memory_limit`, or 80 % of the free memory.
+        share: compute contractions that occur more than once among the same tensors only once; under `no_grad` also
+            those of tensors that the last such call had as well, unless they were written to by this library since.
+            The intermediates of that call are kept in memory.
+        out: a tensor that the result is written into.
+
+    Raises RuntimeError for an equation that is malformed or does not fit the operands, before anything is computed;
+    ValueError and TypeError for arguments of wrong values and types.
+    """
+    if strategy is not BY_FLAGS or precision is not None or memory_limit is not None:
+        strategy = _checked(strategy, precision, memory_limit)
+    if out is not None:
+        options = {"strategy": strategy, "precision": precision, "memory_limit": memory_limit, "share": share}
+        return written_out("einsum", lambda: einsum(equation, *operands, **options), out, (equation, *operands))
+    if type(equation) is str and len(operands) > 1:
+        tensors: Sequence[Tensor] = operands
+    else:
+        equation, tensors = _read(equation, operands)
+    try:
+        shapes = tuple([each._array.shape for each in tensors])
+    except AttributeError:
+        raise _not_tensors(tensors) from None
+    order = None if len(shapes) < 3 else strategy_in_force() if strategy is BY_FLAGS else strategy
+    plan = plan_for(equation, shapes, order)
+    return contract(plan, tensors, precision, strategy, memory_limit, share)
+
+
+def _checked(strategy: Any, precision: Any, memory_limit: Any) -> Strategy:
+    """The strategy; raises for options of wrong types or values."""
+    if precision is not None and not isinstance(precision, str):
+        raise TypeError(
+            f"einsum(): argument 'precision' must be str or None, not {type(precision).__name__} {precision!r}"
+        )
+    number = isinstance(memory_limit, (int, float)) and not isinstance(memory_limit, bool)
+    if memory_limit is not None and not (number and memory_limit >= 0):
+        raise ValueError(f"einsum(): memory_limit must be None or a non-negative number of bytes, got {memory_limit!r}")
+    return strategy if strategy is BY_FLAGS else checked(strategy)
+
+
+def _not_tensors(operands: Sequence[Any]) -> TypeError:
+    index, other = next((index, each) for index, each in enumerate(operands) if not isinstance(each, Tensor))
+    return TypeError(f"einsum(): expected Tensor as element {index} of argument 'operands', but got {kind_of(other)}")
+
+
+def _read(equation: Any, operands: tuple) -> tuple[str, Sequence[Any]]:
+    """The equation and the operands of a call in any form."""
+    if not operands:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            f"subscripts list, and got {equation is not None:d} arguments"
+        )
+    if isinstance(equation, Tensor) or _is_shape(equation):
+        output = None if len(operands) % 2 else operands[-1]
+        pairs = (equation, *operands)[: len(operands) + len(operands) % 2]
+        return equation_of_sublists(pairs[1::2], output), pairs[::2]
+    if isinstance(equation, bytes):
+        equation = equation.decode("latin-1")
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum(): argument 'equation' must be str, not {type(equation).__name__}")
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)) and not _is_shape(operands[0]):
+        operands = tuple(operands[0])
+        if not operands:
+            raise ValueError("einsum(): must provide at least one operand, and got an empty list")
+    return str(equation), operands
+
+
+# Plans
+
+
+@argument_errors
+def einsum_plan(equation: Any = None, /, *operands: Any, strategy: Any = BY_FLAGS) -> Plan:
+    """The plan of `einsum` of operands in any form of its call, where a shape may stand for an operand:
+    `einsum_plan("ij,jk,kl", (8, 9), (9, 4), (4, 2), strategy="greedy")`. Computes nothing.
+
+    Its text shows each contraction, its cost and its kernel. `execute(*operands)` adds the time and memory that it
+    took, and `cotangents()` gives the plans of the gradients. Raises what `einsum` does.
+    """
+    text, given = _read(equation, operands)
+    try:
+        shapes = tuple(each if _is_shape(each) else each._array.shape for each in given)
+    except AttributeError:
+        raise _not_tensors(given) from None
+    inputs, output = resolve(parse(text), shapes)
+    return Plan(inputs, output, shapes, strategy_in_force() if strategy is BY_FLAGS else checked(strategy))
+
+
+def _is_shape(operand: Any) -> bool:
+    return isinstance(operand, tuple) and all(type(size) is int for size in operand)
+
+
+@argument_errors
+def einsum_path(equation: Any = None, /, *operands: Any, strategy: Any = BY_FLAGS) -> tuple[list[Any], str]:
+    """The path and the description of `einsum_plan`, in the form of `numpy.einsum_path`."""
+    plan = einsum_plan(equation, *operands, strategy=strategy)
+    return ["einsum_path", *plan.path], repr(plan)
