@@ -312,7 +312,7 @@ def _with_implicit_dim(function: Callable[..., Tensor]) -> Callable[..., Tensor]
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__, call.__module__ = function.__doc__, __name__
-    return call
+    return argument_errors(call)
 
 
 log_softmax = _with_implicit_dim(_log_softmax)

@@ -160,6 +160,8 @@ def to_dtype(dtype: Any) -> DType:
     if isinstance(dtype, type) and dtype in (bool, int, float, complex):
         return {bool: bool_, int: int64, float: float64, complex: complex128}[dtype]
     try:
+        if isinstance(dtype, np.generic):  # a number, of which NumPy takes the type
+            raise TypeError
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     except (TypeError, ValueError):
         name, same = f"{type(dtype).__name__} {dtype!r}", repr(dtype).rpartition(".")[2]

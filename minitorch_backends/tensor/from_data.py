@@ -138,7 +138,7 @@ def array_from(data: Any, dtype: Any) -> np.ndarray:
     if wanted is None:
         wanted = result_dtype(tuple(map(_kind, kinds.values()))) if kinds else scalar_dtype(0.0)
     elif array.dtype.kind == "c" and wanted.category < COMPLEX:
-        raise TypeError(f"data must be real numbers for {wanted!r}, got {array.flat[0]}; use a complex dtype")
+        raise TypeError(f"data must hold real numbers for {wanted!r}, got {array.flat[0]}; use a complex dtype")
     return fitted(array, wanted)
 
 

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from ...dispatch.call_errors import name_bad_arguments
-from ...tensor.tensor import Tensor
+from ...tensor.tensor import Tensor, kind_of
 from ..optimizer import Optimizer
 
 __all__ = ["LRScheduler", "assign", "for_each_group", "groups_of", "number", "whole"]
@@ -124,7 +124,7 @@ def _state_of(value: Any) -> Any:
 def groups_of(optimizer: Optimizer) -> list[dict[str, Any]]:
     """The groups of an optimiser. Raises TypeError for what is none."""
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer; a scheduler sets the rates of one")
+        raise TypeError(f"argument 'optimizer' must be an Optimizer, got {kind_of(optimizer)}")
     return optimizer.param_groups
 
 
