@@ -1,22 +1,28 @@
 """A plugin of pytest: no test leaves a flag changed, and a suite runs as on a GPU, a TPU or oneDNN.
 
     pytest --minitorch-emulate=cuda
+    pytest --minitorch-closest=20
 
 It is active wherever this package is installed. A test that ends with other flags than it began with is an error at
 its teardown, and the flags are put back. What fixtures of a wider scope set counts as the beginning, and what a test's
-own fixtures set and put back is no change. NumPy's floating-point warnings in this package are ignored, as they are
-where it is imported. `pytest -p no:minitorch_backends` switches it off.
+own fixtures set and put back is no change. The second option lists the calls of `testing.assert_close` that had the
+least room, which fail first at a lower precision or on another CPU; with an emulated family ten are listed. NumPy's
+floating-point warnings in this package are ignored, as they are where it is imported. `pytest -p no:minitorch_backends`
+switches it off.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minitorch_backends import backends
+from minitorch_backends import backends, testing
 from minitorch_backends.flags import Snapshot, assign, rows
 from minitorch_backends.flags.state import override
 
@@ -25,7 +31,15 @@ __all__ = ["QUIET"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     families = [family for family in rows["emulate"].choices.examples if family]
-    parser.getgroup("minitorch-backends").addoption(
+    group = parser.getgroup("minitorch-backends")
+    group.addoption(
+        "--minitorch-closest",
+        type=int,
+        metavar="N",
+        default=None,
+        help="list the N calls of assert_close that had the least room (10 with --minitorch-emulate, else 0)",
+    )
+    group.addoption(
         "--minitorch-emulate",
         choices=families,
         default=None,
@@ -39,7 +53,11 @@ QUIET = "ignore::RuntimeWarning:minitorch_backends"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", QUIET)
-    family = config.getoption("--minitorch-emulate")
+    family, count = config.getoption("--minitorch-emulate"), config.getoption("--minitorch-closest")
+    if count is None:
+        count = 0 if family is None else 10
+    if count > 0:
+        config.pluginmanager.register(_Closest(count, config.rootpath))
     if family is None:
         return
     variable = rows["emulate"].environment
@@ -85,3 +103,48 @@ def _minitorch_flags_stay_as_they_were() -> Iterator[None]:
     pytest.fail(
         f"the test left flags changed: {changes}; use `with backends.flags(...)`, or restore a snapshot", pytrace=False
     )
+
+
+class _Closest:
+    """Collect how much of its tolerance each `assert_close` takes; reports bring it from processes of pytest-xdist."""
+
+    def __init__(self, count: int, root: Path) -> None:
+        self._count, self._root = count, root
+        self._found: dict[str, tuple[float, str]] = {}
+        self._all: list[tuple[float, str, str, str]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+        self._found = {}
+        testing.observers.append(self._observe)
+        try:
+            return (yield)
+        finally:
+            testing.observers.remove(self._observe)
+
+    def _observe(self, share: float, rule: str) -> None:
+        frame = sys._getframe()
+        while frame.f_back is not None and frame.f_code.co_filename in (__file__, testing.__file__):
+            frame = frame.f_back
+        place = f"{os.path.relpath(frame.f_code.co_filename, self._root)}:{frame.f_lineno}"
+        if share > self._found.get(place, (0.0, ""))[0]:
+            self._found[place] = share, rule.removeprefix(", ")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        report = yield
+        if call.when == "call":
+            report.minitorch_closest = [[share, place, rule] for place, (share, rule) in self._found.items()]
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for share, place, rule in getattr(report, "minitorch_closest", ()):
+            self._all.append((share, place, report.nodeid.rpartition("::")[2], rule))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        worst = sorted(self._all, key=lambda each: -each[0])[: self._count]
+        if worst:
+            terminalreporter.section("assert_close with the least room: share of the tolerance that is used")
+        for share, place, test, rule in worst:
+            used = f"{share:8.1%}" if math.isfinite(share) else "     inf"
+            terminalreporter.line("  ".join(filter(None, (used, place, test, rule))))

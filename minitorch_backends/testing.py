@@ -26,6 +26,10 @@ _TOLERANCES = {
 }
 """Relative and absolute ones, torch's; 0 for other types. Of two types the larger ones."""
 
+observers: list[Callable[[float, str], None]] = []
+"""Called for each pair of arrays that `assert_close` compares: with the share of the tolerance that their difference
+takes, more than 1 where they are not close, and what the tolerance is that of."""
+
 _MARGIN = 2.0
 """Times the largest error that is expected of normal operands."""
 
@@ -155,6 +159,8 @@ def _difference(
         close = same | (
             np.isfinite(y) & (distance <= limits.atol + limits.rtol * size) & (not exact or limits.atol > 0)
         )
+        for observer in observers:
+            observer(_share(np.where(same, 0.0, distance), limits.atol + limits.rtol * size), limits.why)
         if close.all():
             return None
         relative = np.divide(distance, size)
@@ -166,6 +172,12 @@ def _difference(
         if name == "absolute":
             lines[-1] += f" There {a[place]} was found, and {b[place]} expected."
     return "\n".join(lines)
+
+
+def _share(distance: np.ndarray, tolerance: np.ndarray) -> float:
+    """The greatest share of the tolerance that a difference takes; infinite where that is not a number."""
+    shares = np.divide(distance, tolerance, out=np.zeros_like(distance), where=distance != 0)
+    return float(np.where(np.isnan(shares), np.inf, shares).max(initial=0.0))
 
 
 def _at(place: tuple[Any, ...]) -> str:

@@ -144,6 +144,42 @@ def test_without_the_option_nothing_is_emulated(tmp_path: Path) -> None:
     assert run_suite(tmp_path, kept, MINITORCH_EMULATE="xla").returncode == 0
 
 
+ROOM = """
+import pytest
+import minitorch_backends as mt
+from minitorch_backends.testing import assert_close
+
+@pytest.mark.parametrize("used", [0.25, 0.75])
+def test_numbers(used):
+    assert_close(1.0 + used, 1.0, rtol=0.0, atol=1.0)
+    assert_close(1.0, 1.0)
+
+def test_products():
+    exact = mt.full((2, 2), 4.0)
+    assert_close([exact, exact + 0.01, mt.ones(2)], [exact, exact, mt.ones(2)], k=4)
+
+def test_that_fails():
+    assert_close(mt.ones(2), mt.tensor([1.0, float("nan")]))
+"""
+
+
+@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "1")])
+def test_assertions_with_the_least_room_are_listed(processes: tuple[str, ...], tmp_path: Path) -> None:
+    done = run_suite(tmp_path, ROOM, "--minitorch-closest=3", *processes)
+    _, _, summary = done.stdout.partition("assert_close with the least room: share of the tolerance that is used")
+    lines = [line.split()[:3] for line in summary.splitlines()[1:4]]
+    assert lines == [
+        ["inf", "test_suite.py:16", "test_that_fails"],
+        ["75.0%", "test_suite.py:8", "test_numbers[0.75]"],
+        ["25.0%", "test_suite.py:8", "test_numbers[0.25]"],
+    ]
+
+
+def test_an_emulated_family_lists_what_had_the_least_room(tmp_path: Path) -> None:
+    done = run_suite(tmp_path, ROOM, "--minitorch-emulate=xla", "-k", "products")
+    assert "test_suite.py:13  test_products  as expected of sums of 4 products at bf16" in done.stdout
+
+
 def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
     done = run_suite(tmp_path, "", "--minitorch-emulate=rocm")
     assert done.returncode == 4
