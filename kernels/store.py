@@ -5,8 +5,9 @@ package that the function and the tags among its arguments import from (directly
 is compiled for. So no index lists the files, nothing is ever rewritten, processes that save at the same time need no
 lock, and an edit of one module leaves the code of others valid.
 
-The files hold machine code. They are read only from folders in which no other user than root can write, and each
-begins with a checksum over its name and its content: what is damaged, or was put under another name, is compiled again.
+The files hold machine code. They are read only from folders in which no other user than root can write (one of mode
+770 only where its group has no other members), and each begins with a checksum over its name and its content: what is
+damaged, or was put under another name, is compiled again.
 """
 
 from __future__ import annotations
@@ -82,15 +83,20 @@ def _danger(path: Path, found: os.stat_result, sticky: bool = False) -> str | No
 
 @functools.cache
 def _is_private_group(group: int) -> bool:
-    """Whether a group is root's, or the user's alone, as many systems make one with each user."""
+    """Whether nobody but the user and root is in a group, as in that which many systems make with each user.
+
+    A group of others cannot be told from their having no entry in the system's tables; so a group without one is not
+    private.
+    """
     import grp
     import pwd
 
     try:
-        user, members = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+        members = set(grp.getgrgid(group).gr_mem)
     except KeyError:
-        return group == 0
-    return group == 0 or (group == user.pw_gid and members.gr_name == user.pw_name and not members.gr_mem)
+        return False
+    users = [each for each in pwd.getpwall() if each.pw_gid == group or each.pw_name in members]
+    return all(each.pw_uid in (0, os.geteuid()) for each in users) and members <= {each.pw_name for each in users}
 
 
 @functools.cache

@@ -422,3 +422,53 @@ def test_errors_of_functions_of_the_users_are_theirs() -> None:
     """They are not taken for mistaken arguments."""
     with pytest.raises(AttributeError, match="'int' object has no attribute 'shape'"):
         mt.func.vjp(lambda x: (3).shape, mt.ones(2))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("recurrent_product", lambda x: (x, mt.ones(2, 4))),
+        ("rnn_layer", lambda x: (x, mt.ones(2, 2), mt.ones(2, 2), mt.ones(2))),
+        ("fold_windows", lambda x: (x, (2,), (1,), (0,), (1,), (5,))),
+        ("gather_flat", lambda x: (x, mt.tensor([5]), 1)),
+        ("unpool", lambda x: (x, mt.tensor([5]), (1,))),
+        ("affine", lambda x: (x, mt.ones(2), mt.ones(2))),
+        ("euclidean_distances", lambda x: (mt.ones(()), mt.ones(()))),
+    ],
+)
+def test_ops_called_directly_say_which_shapes_do_not_fit(name: str, arguments: Any) -> None:
+    with pytest.raises((RuntimeError, TypeError), match=rf"^{name}\(\)"):
+        registry[name].public(*arguments(mt.ones(1, 2, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("call", "function"),
+    [
+        (lambda x: mt.nn.functional.embedding(x, mt.ones(2, 2)), "embedding"),
+        (lambda x: mt.index_put(mt.ones(2), (mt.tensor([0]),), x), "index_put"),
+        (mt.sort, "sort"),
+        (mt.nonzero, "nonzero"),
+        (mt.var_mean, "var_mean"),
+        (mt.std, "std"),
+        (mt.unique, "unique"),
+        (lambda x: mt.nn.functional.pad(x, (1, 1)), "pad"),
+        (lambda x: mt.full_like(x, 1), "full_like"),
+    ],
+)
+def test_messages_name_the_function_that_was_called(call: Any, function: str) -> None:
+    class Foreign:
+        __array__ = np.zeros(2).__array__
+
+    with pytest.raises(TypeError, match=rf"^{function}\(\): argument '\w+' must be .* got "):
+        call(Foreign())
+
+
+def test_dtypes_of_another_library_are_named() -> None:
+    class DType:
+        def __repr__(self) -> str:
+            return "torch.float32"
+
+    with pytest.raises(TypeError, match=r"minitorch_backends dtype, got torch\.float32; use mt\.float32"):
+        mt.ones(2).to(dtype=DType())
+    with pytest.raises(ValueError, match=r"got 'long'; use 'torch\.FloatTensor'"):
+        mt.ones(2).type("long")

@@ -279,8 +279,9 @@ def test_precision_of_names_the_kind_that_acts_in_an_op() -> None:
     ("names", "kind"),
     [
         ("matmul linear nn.functional.linear einsum scaled_dot_product_attention linalg.solve solve cdist", "matmul"),
-        ("conv conv2d nn.functional.conv1d conv_transpose3d", "conv"),
-        ("rnn lstm gru nn.LSTM", "rnn"),
+        ("attention nn.Linear nn.Bilinear nn.MultiheadAttention", "matmul"),
+        ("conv conv2d nn.functional.conv1d conv_transpose3d nn.Conv2d nn.ConvTranspose1d", "conv"),
+        ("rnn lstm gru nn.LSTM rnn_tanh rnn_relu lstm_cell nn.GRUCell", "rnn"),
     ],
 )
 def test_precision_of_takes_public_names(names: str, kind: str) -> None:

@@ -147,7 +147,7 @@ def test_state_dicts_are_as_torch_makes_them() -> None:
     assert state._metadata == {path: {"version": version} for path, version in versions.items()}  # type: ignore[attr-defined]
     assert str(model.load_state_dict(state)) == "<All keys matched successfully>"
     partly = model.load_state_dict({}, strict=False)
-    assert str(partly).startswith("IncompatibleKeys(missing_keys=['0.weight', '0.bias', '1.0.weight'")
+    assert str(partly).startswith("_IncompatibleKeys(missing_keys=['0.weight', '0.bias', '1.0.weight'")
     given: OrderedDict[str, mt.Tensor] = OrderedDict()
     assert model.state_dict(destination=given, prefix="net.", keep_vars=True) is given
     assert given["net.0.weight"] is model[0].weight

@@ -38,6 +38,7 @@ __all__ = [
     "refuse_other_than_bool",
     "refuse_other_than_tensor",
     "scalar",
+    "unfit",
     "warn_caller",
 ]
 
@@ -94,13 +95,18 @@ def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any
     return value.item() if isinstance(value, (Tensor, np.ndarray)) else value
 
 
-def name_caller(error: Exception, name: str) -> None:
-    """Make a message of an op that users cannot call name the function that they called."""
+def name_caller(error: Exception, name: str, function: Callable[..., Any]) -> None:
+    """Make a message name the function that the user called, not the op inside: one that users cannot call, or whose
+    argument the function has too."""
     text = error.args[0] if error.args else None
-    if isinstance(text, str) and (found := re.match(r"\w+(?=\(\))", text)):
-        inner = registry.get(found[0])
-        if inner is not None and not _is_public(inner.public, found[0]):
-            error.args = (name + text[found.end() :], *error.args[1:])
+    found = re.match(r"(\w+)\(\)(?:: argument '(\w+)')?", text) if isinstance(text, str) else None
+    inner = registry.get(found[1]) if found else None
+    if (
+        found
+        and inner
+        and (found[2] in inspect.signature(function).parameters or not _is_public(inner.public, found[1]))
+    ):
+        error.args = (name + text[found.end(1) :], *error.args[1:])  # type: ignore[index]
 
 
 def _is_public(function: Callable[..., Any], name: str) -> bool:
@@ -118,7 +124,7 @@ def argument_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             if mistake := call_error(error, public.__name__, function, args, named):
                 raise mistake from error
-            name_caller(error, public.__name__)
+            name_caller(error, public.__name__, function)
             raise
 
     return public
@@ -189,6 +195,8 @@ def explained(
 
     Return None if no argument is at fault, or if this package or the user's code raised `error` on purpose.
     """
+    if getattr(error, "unexplained", False):
+        error = error.__cause__  # type: ignore[assignment]
     if not _is_failure(error):
         return None
     given = list(given)
@@ -198,6 +206,20 @@ def explained(
         if not _fits(value, kind):
             return _not_a(name, parameter, _described(kind), value)
     return _misused(error, name, given) or _not_finite(error, name, given) or _too_large(error, name, given)
+
+
+def unfit(error: Exception, name: str, arrays: Iterable[Any]) -> Exception | None:
+    """The sentence about the shapes of inputs on which an operation failed with `error`; None for other errors.
+
+    It is marked as unexplained: a function that called the op may find the argument that is wrong.
+    """
+    if not isinstance(error, (ValueError, IndexError, TypeError)) or not _is_failure(error):
+        return None
+    shapes = " and ".join(str(list(np.shape(array))) for array in arrays if array is not None)
+    text = f"{name}(): inputs of shape {shapes} fit neither each other nor the other arguments: {error}"
+    refusal = TypeError(text) if isinstance(error, TypeError) else RuntimeError(text)
+    refusal.unexplained = True  # type: ignore[union-attr]
+    return refusal
 
 
 def _not_a(name: str, parameter: str, expectation: str, value: Any) -> TypeError:

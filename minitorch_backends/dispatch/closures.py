@@ -79,7 +79,7 @@ def unary(op: Any) -> Callable[..., Any]:
             except Exception as error:
                 if not metadata.keys() <= known:
                     return general(input, *rest, **named)
-                if (refusal := op.refusal(error, (), metadata.items())) is error:
+                if (refusal := op.refusal(error, (x,), metadata.items())) is error:
                     raise
                 raise refusal from error
         else:
@@ -157,7 +157,7 @@ def binary(op: Any) -> Callable[..., Any]:
                 if not usual:
                     return general(*_given(input, other))
                 out = forward(x, y)
-        except ValueError as error:
+        except (ValueError, IndexError, TypeError) as error:
             raise op.refusal(error, (x, y), ()) from None
         if type(out) is not _ndarray:
             out = _asarray(out)

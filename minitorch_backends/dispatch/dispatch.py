@@ -22,7 +22,7 @@ from ..tensor.casting import converted
 from ..tensor.dtypes import FLOATING, DType, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from . import instrumentation
-from .call_errors import explained, mismatched, numeric_parameters, scalar
+from .call_errors import explained, mismatched, numeric_parameters, scalar, unfit
 from .mutation import refuse_unwritable, write
 from .out_argument import written_out
 from .overloads import Overloads
@@ -249,11 +249,13 @@ class Op:
 
     def refusal(self, error: Exception, arrays: Sequence[Any], given: Iterable[tuple[str, Any]]) -> Exception:
         """What to raise for an error of the forward: the sentence about a mistaken argument, torch's error with the
-        sizes where NumPy has refused to broadcast, or the error itself."""
+        sizes where NumPy has refused to broadcast, the one about shapes for other failures, or the error itself."""
         if mistake := explained(error, self.called, self.forward, given):
             return mistake
         broadcasts = self.promote or self.ufunc or "broadcast" in str(error)
-        return (isinstance(error, ValueError) and broadcasts and mismatched(self.called, arrays)) or error
+        if isinstance(error, ValueError) and broadcasts and (mistake := mismatched(self.called, arrays)):
+            return mistake
+        return unfit(error, self.called, arrays) or error
 
     # Recording
 

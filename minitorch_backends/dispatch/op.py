@@ -106,7 +106,7 @@ def composite(
             except Exception as error:
                 if mistake := call_error(error, public_name, function, args, named):
                     raise mistake from error
-                name_caller(error, public_name)
+                name_caller(error, public_name, function)
                 raise
 
         installed = function if takes_out else public

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
@@ -100,10 +101,15 @@ def precision_of(name: str) -> Choice:
 
 
 def _declaration(name: str) -> Any:
-    """Return the op or composite of a public name, or None."""
+    """Return the op or composite of a public name of a function, layer or cell, or None."""
     last = name.rpartition(".")[2]
-    names = name, name.replace(".", "_"), last, f"linalg_{name}", f"fft_{name}", f"{last.lower()}_layer"
-    return next(filter(None, map(registry.get, names)), None)
+    lower = last.lower()
+    layer = re.sub(r"_?(cell|tanh|relu)$", "", lower) + "_layer"
+    names = name, name.replace(".", "_"), last, f"linalg_{name}", f"fft_{name}", layer, f"scaled_dot_product_{lower}"
+    if found := next(filter(None, map(registry.get, names)), None):
+        return found
+    joined = lower.replace("_", "")  # of modules: nn.Linear, nn.ConvTranspose2d, nn.MultiheadAttention
+    return next((each for key, each in registry.items() if key.replace("_", "") in (joined, f"{joined}forward")), None)
 
 
 def _nearest(name: str) -> str:

@@ -1,12 +1,15 @@
 """Compiled code that is kept between processes: what a file depends on, where files lie, what is never run."""
 
+import grp
 import os
+import pwd
 import re
 import subprocess
 import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pytest
@@ -56,6 +59,7 @@ def test_a_second_process_compiles_nothing_and_writes_nothing(tmp_path):
 DIGESTS = """
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from minitorch_backends.kernels import cpu, rounding, store
 for level in cpu.LEVELS:
     for asked in "01":
@@ -243,6 +247,25 @@ def test_a_folder_that_others_can_write_to_is_not_read(tmp_path):
     assert round_in(inner)[0::2] == ((1, 0), ""), "no other user can replace `inner` in a sticky folder"
     folder.chmod(0o777)
     refused(inner, "other users can write to .*shared")
+
+
+@pytest.mark.parametrize(
+    ("members", "primary", "private"),
+    [([], [], True), (["me", "root"], ["me"], True), (["other"], [], False), ([], ["me", "other"], False)],
+)
+def test_a_group_is_private_where_nobody_else_is_in_it(members, primary, private, monkeypatch):
+    uids = {"root": 0, "me": os.geteuid(), "other": 4321}
+    users = [
+        SimpleNamespace(pw_name=name, pw_uid=uid, pw_gid=77 if name in primary else 1) for name, uid in uids.items()
+    ]
+    monkeypatch.setattr(grp, "getgrgid", lambda group: SimpleNamespace(gr_mem=members))
+    monkeypatch.setattr(pwd, "getpwall", lambda: users)
+    assert store._is_private_group.__wrapped__(77) is private
+
+
+def test_a_group_that_the_system_does_not_know_is_not_private(monkeypatch):
+    monkeypatch.setattr(grp, "getgrgid", {}.__getitem__)
+    assert not store._is_private_group.__wrapped__(77)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")

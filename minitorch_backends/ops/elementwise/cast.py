@@ -165,6 +165,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     which may be given by such a name. Raises ValueError for an unknown name."""
     if dtype is None:
         return next(name for name, each in _TYPES.items() if each is self.dtype)
+    if isinstance(dtype, str) and dtype not in _TYPES and dtype not in dtypes:
+        raise ValueError(f"type(): dtype must be a dtype or the name of a type, got {dtype!r}; use 'torch.FloatTensor'")
     return to(self, _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
