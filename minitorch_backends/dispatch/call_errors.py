@@ -7,20 +7,19 @@ import dis
 import functools
 import inspect
 import itertools
-import operator
 import re
 import reprlib
 import sys
 import types
-import typing
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from ..tensor.tensor import Tensor, is_foreign, not_a_tensor
+from .parameter_types import described, expected_types, fits
 from .registry import registry
 
 _PACKAGE = __name__.partition(".")[0]
@@ -90,7 +89,7 @@ def scalar(name: str, argument: str, value: Any, kinds: tuple[type, ...]) -> Any
     if bool in kinds:
         refuse_other_than_bool(name, argument, value)
         return bool(value)
-    if value is None or not _fits(value, complex if complex in kinds else float):
+    if value is None or not fits(value, complex if complex in kinds else float):
         raise _not_a(name, argument, "number", value)
     return value.item() if isinstance(value, (Tensor, np.ndarray)) else value
 
@@ -106,7 +105,7 @@ def name_caller(error: Exception, name: str, function: Callable[..., Any]) -> No
         and inner
         and (found[2] in inspect.signature(function).parameters or not _is_public(inner.public, found[1]))
     ):
-        error.args = (name + text[found.end(1) :], *error.args[1:])  # type: ignore[index]
+        error.args = (f"{name}{str(text)[found.end(1) :]}", *error.args[1:])
 
 
 def _is_public(function: Callable[..., Any], name: str) -> bool:
@@ -200,11 +199,11 @@ def explained(
     if not _is_failure(error):
         return None
     given = list(given)
-    expected = _expectations(function)
+    expected = expected_types(function)
     for parameter, value in given:
         kind = expected.get(parameter, Any)
-        if not _fits(value, kind):
-            return _not_a(name, parameter, _described(kind), value)
+        if not fits(value, kind):
+            return _not_a(name, parameter, described(kind), value)
     return _misused(error, name, given) or _not_finite(error, name, given) or _too_large(error, name, given)
 
 
@@ -358,68 +357,3 @@ def _is_failure(error: Exception) -> bool:
         if (package := _module(traceback).partition(".")[0]) not in _LIBRARIES:
             return package == _PACKAGE
     return False
-
-
-@functools.cache
-def _expectations(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of the parameters: annotated, or for those without annotation that of a default that is a number or
-    text."""
-    function = inspect.unwrap(function)
-    try:
-        hints = typing.get_type_hints(function)
-    except NameError:  # one that only type checkers import
-        hints = {}
-    kinds = {bool: bool, int: complex, float: complex, str: str}
-    implied = {name: kinds.get(type(each.default)) for name, each in inspect.signature(function).parameters.items()}
-    found = implied | {name: kind for name, kind in hints.items() if kind is not Any}
-    return {name: kind for name, kind in found.items() if kind is not None}
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of an annotated type. Types that cannot be decided here fit."""
-    origin, members = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        return any(_fits(value, member) for member in members)
-    if origin in (tuple, list, Sequence):
-        return isinstance(value, (tuple, list)) and all(_fits(each, members[0]) for each in value if members)
-    if kind in _CONVERSIONS:
-        return (
-            not isinstance(value, (str, bytes))
-            and not getattr(value, "ndim", 0)
-            and _converts(value, _CONVERSIONS[kind])
-        )
-    if kind is bool:
-        return isinstance(value, (bool, np.bool_))
-    if kind is np.ndarray:  # `Array`
-        return isinstance(value, Tensor)
-    if origin is Callable:
-        return callable(value)
-    return isinstance(value, kind) if isinstance(kind, type) and kind is not Any else True
-
-
-_CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: operator.index, float: float, complex: complex}
-
-
-def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
-    """Whether a value is one number of a type."""
-    try:
-        conversion(value)
-    except OverflowError:
-        return True
-    except Exception:
-        return False
-    return True
-
-
-_WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", float: "number", complex: "number", type(None): "None"}
-
-
-def _described(kind: Any) -> str:
-    origin, members = typing.get_origin(kind), typing.get_args(kind)
-    if origin is Callable:
-        return "callable"
-    if origin in (types.UnionType, typing.Union):
-        return " or ".join(map(_described, members))
-    if origin in (tuple, list, Sequence):
-        return f"a sequence of ({_described(members[0])})" if members else "a sequence"
-    return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))

@@ -1,0 +1,83 @@
+"""The types that the parameters of a function are annotated with, and whether values are of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..tensor.tensor import Tensor
+
+__all__ = ["described", "expected_types", "fits"]
+
+
+@functools.cache
+def expected_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the parameters: annotated, or for those without annotation that of a default that is a number or
+    text."""
+    function = inspect.unwrap(function)
+    try:
+        hints = typing.get_type_hints(function)
+    except NameError:  # one that only type checkers import
+        hints = {}
+    kinds = {bool: bool, int: complex, float: complex, str: str}
+    implied = {name: kinds.get(type(each.default)) for name, each in inspect.signature(function).parameters.items()}
+    found = implied | {name: kind for name, kind in hints.items() if kind is not Any}
+    return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of an annotated type. Types that cannot be decided here fit."""
+    origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        return any(fits(value, member) for member in members)
+    if origin in (tuple, list, Sequence):
+        return isinstance(value, (tuple, list)) and all(fits(each, members[0]) for each in value if members)
+    if kind in _CONVERSIONS:
+        return (
+            not isinstance(value, (str, bytes))
+            and not getattr(value, "ndim", 0)
+            and _converts(value, _CONVERSIONS[kind])
+        )
+    if kind is bool:
+        return isinstance(value, (bool, np.bool_))
+    if kind is np.ndarray:  # `Array`
+        return isinstance(value, Tensor)
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, kind) if isinstance(kind, type) and kind is not Any else True
+
+
+_CONVERSIONS: dict[Any, Callable[[Any], Any]] = {int: operator.index, float: float, complex: complex}
+
+
+def _converts(value: Any, conversion: Callable[[Any], Any]) -> bool:
+    """Whether a value is one number of a type."""
+    try:
+        conversion(value)
+    except OverflowError:
+        return True
+    except Exception:
+        return False
+    return True
+
+
+_WORDS = {Tensor: "Tensor", np.ndarray: "Tensor", float: "number", complex: "number", type(None): "None"}
+
+
+def described(kind: Any) -> str:
+    """The words for an annotated type."""
+    origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Callable:
+        return "callable"
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(map(described, members))
+    if origin in (tuple, list, Sequence):
+        return f"a sequence of ({described(members[0])})" if members else "a sequence"
+    return _WORDS.get(kind) or str(getattr(kind, "__name__", kind))
