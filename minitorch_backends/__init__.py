@@ -14,7 +14,7 @@ from .kernels.blas_environment import stop_spinning
 
 stop_spinning()
 
-from . import autograd, backends, explain, fft, func, linalg, nn, optim, profiles, special, testing, utils
+from . import autograd, backends, explain, fft, func, interop, linalg, nn, optim, profiles, special, testing, utils
 from .autograd import (
     enable_grad,
     inference_mode,

@@ -17,7 +17,8 @@ from ..kernels.locks import lock
 from .nodes import Node, next_sequence
 
 __all__ = [
-    "ModuleScopes", "computing_for", "current_module", "entered", "follow_modules", "following", "is_followed",
+    "ModuleScopes", "as_module", "computing_for", "current_module", "entered", "follow_modules", "following",
+    "is_followed",
 ]  # fmt: skip
 
 following = 0
@@ -72,7 +73,8 @@ def current_module() -> str | None:
 
 
 @contextmanager
-def _named(name: str | None) -> Iterator[None]:
+def as_module(name: str | None) -> Iterator[None]:
+    """Have the module of this name compute while the block runs."""
     token = _module.set(name)
     try:
         yield
@@ -134,7 +136,7 @@ def entered(module: Any) -> Iterator[None]:
     if trail is not None:
         trail.note(name)
     try:
-        with _named(name), nullcontext() if scopes is None else scopes.of(name):
+        with as_module(name), nullcontext() if scopes is None else scopes.of(name):
             yield
     finally:
         if trail is not None:
@@ -158,4 +160,4 @@ def computing_for(node: Node) -> AbstractContextManager[None]:
     if trail is None:
         return nullcontext()
     place = bisect_right(trail.numbers, node.sequence)
-    return _named(trail.names[place - 1] if place else None)
+    return as_module(trail.names[place - 1] if place else None)

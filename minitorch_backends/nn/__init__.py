@@ -3,6 +3,7 @@
 from ..tensor.tensor import Parameter as Parameter
 from . import attention as attention
 from . import functional as functional
+from . import grad as grad
 from . import init as init
 from . import utils as utils
 from .container import *  # noqa: F403

@@ -29,7 +29,7 @@ def _projected(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return (result if bias is None else result + bias).unflatten(0, input.shape[:2])
 
 
-class _Weights(NamedTuple):
+class LayerWeights(NamedTuple):
     """The parameters of one layer in one direction, in torch's order."""
 
     weight_ih: Tensor
@@ -41,6 +41,25 @@ class _Weights(NamedTuple):
     def bias(self) -> Tensor | None:
         """The sum of both."""
         return None if self.bias_ih is None or self.bias_hh is None else self.bias_ih + self.bias_hh
+
+
+def rnn_sequence(input: Tensor, of: LayerWeights, before: States, nonlinearity: str = "tanh") -> tuple[Tensor, States]:
+    """One layer of an `RNN` in one direction: the states of every step, and those after the last one."""
+    output = rnn_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before, nonlinearity)
+    return output, (output[-1],)
+
+
+def lstm_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
+    """As `rnn_sequence`, of an `LSTM`."""
+    made = lstm_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before)
+    return made.output, (made.output[-1], made.cells[-1])
+
+
+def gru_sequence(input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
+    """As `rnn_sequence`, of a `GRU`."""
+    inner = zeros(len(of.weight_hh), dtype=of.weight_hh.dtype) if of.bias_hh is None else of.bias_hh
+    output = gru_layer(_projected(input, of.weight_ih, of.bias_ih), of.weight_hh, inner, *before).output
+    return output, (output[-1],)
 
 
 class _Recurrent(Module):
@@ -56,17 +75,17 @@ class _Recurrent(Module):
         """The parameters of one layer in one direction, under torch's names."""
         rows = self._gates * self.hidden_size
         shapes: list[tuple[int, ...]] = [(rows, input_size), (rows, self.hidden_size), (rows,), (rows,)]
-        for name, shape in zip(_Weights._fields, shapes if self.bias else shapes[:2], strict=False):
+        for name, shape in zip(LayerWeights._fields, shapes if self.bias else shapes[:2], strict=False):
             setattr(self, name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
 
     def _one(self, input: Tensor, suffix: str, before: States) -> tuple[Tensor, States]:
         """One layer in one direction over an input (length, batch, size): the states of every step, and those after the
         last one."""
-        of = _Weights._make(getattr(self, name + suffix, None) for name in _Weights._fields)
+        of = LayerWeights._make(getattr(self, name + suffix, None) for name in LayerWeights._fields)
         self._check_parameters(of, input, *before)
         return self._layer(input, of, before)
 
-    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
+    def _layer(self, input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
         raise NotImplementedError
 
     def reset_parameters(self) -> None:
@@ -100,7 +119,7 @@ class _Recurrent(Module):
             raise RuntimeError(f"{type(self).__name__}: expected hx to be {wanted}, and got {got}")
         return states
 
-    def _check_parameters(self, of: _Weights, *others: Tensor) -> None:
+    def _check_parameters(self, of: LayerWeights, *others: Tensor) -> None:
         name, rows = type(self).__name__, self._gates * self.hidden_size
         for each in (*others, *of):
             if each is not None and each.dtype is not of.weight_hh.dtype:
@@ -127,26 +146,22 @@ class _Elman(_Recurrent):
             raise ValueError(f"Unknown nonlinearity {nonlinearity!r}; expected 'tanh' or 'relu'")
         self.nonlinearity = nonlinearity
 
-    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
-        output = rnn_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before, self.nonlinearity)
-        return output, (output[-1],)
+    def _layer(self, input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
+        return rnn_sequence(input, of, before, self.nonlinearity)
 
 
 class _LongShortTerm(_Recurrent):
     _gates, _states = 4, 2
 
-    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
-        made = lstm_layer(_projected(input, of.weight_ih, of.bias), of.weight_hh, *before)
-        return made.output, (made.output[-1], made.cells[-1])
+    def _layer(self, input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
+        return lstm_sequence(input, of, before)
 
 
 class _Gated(_Recurrent):
     _gates = 3
 
-    def _layer(self, input: Tensor, of: _Weights, before: States) -> tuple[Tensor, States]:
-        inner = zeros(len(of.weight_hh), dtype=of.weight_hh.dtype) if of.bias_hh is None else of.bias_hh
-        output = gru_layer(_projected(input, of.weight_ih, of.bias_ih), of.weight_hh, inner, *before).output
-        return output, (output[-1],)
+    def _layer(self, input: Tensor, of: LayerWeights, before: States) -> tuple[Tensor, States]:
+        return gru_sequence(input, of, before)
 
 
 # Layers
@@ -210,7 +225,7 @@ class _Layers(_Recurrent):
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The parameters of each layer and direction."""
-        names = _Weights._fields if self.bias else _Weights._fields[:2]
+        names = LayerWeights._fields if self.bias else LayerWeights._fields[:2]
         return [[getattr(self, name + suffix) for name in names] for _, suffix in self._suffixes()]
 
     def flatten_parameters(self) -> None:

@@ -1,0 +1,64 @@
+"""Scaled dot product attention as torch's CPU kernel has it, and its backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...nn import grad as nn_grad
+from ...ops import stack
+from ...tensor.tensor import Tensor
+from .memory import to_ours, to_torch
+from .table import runs
+
+_TERMS = 2
+"""The largest score of a row and the sum of exp(score - largest), which follow the log-sum-exps in their memory."""
+
+
+@runs("_scaled_dot_product_flash_attention_for_cpu")
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, torch.Tensor]:
+    """The output and the log-sum-exps. Their two terms follow in the same memory, because the backward of our kernels
+    needs them apart, and torch keeps one tensor for it."""
+    grouped = query.shape[-3] != key.shape[-3]
+    found = nn_grad.scaled_dot_product_attention_forward(query, key, value, attn_mask, is_causal, scale, grouped)
+    return found.output, to_torch(stack([found.logsumexp, *found.statistics]))[0]
+
+
+@runs("_scaled_dot_product_flash_attention_for_cpu_backward", converted=False)
+def _attention_backward(
+    grad_out: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    statistics = _terms(logsumexp)
+    mask = None if attn_mask is None else to_ours(attn_mask)
+    tensors = map(to_ours, (grad_out, query, key, value, out, statistics))
+    grouped = query.shape[-3] != key.shape[-3]
+    return nn_grad.scaled_dot_product_attention_backward(*tensors, mask, is_causal, scale, grouped)
+
+
+def _terms(logsumexp: torch.Tensor) -> torch.Tensor:
+    """The terms behind log-sum-exps; the latter, where another program has made or copied them."""
+    size, start = logsumexp.numel(), logsumexp.storage_offset()
+    behind = logsumexp.untyped_storage().nbytes() == (1 + _TERMS) * size * logsumexp.itemsize
+    if not (behind and start == 0 and logsumexp.is_contiguous()):
+        return logsumexp
+    return logsumexp.as_strided((_TERMS, *logsumexp.shape), (size, *logsumexp.stride()), size)

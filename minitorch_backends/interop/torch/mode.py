@@ -1,0 +1,177 @@
+"""The modes of torch in which products run on our kernels."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ... import backends
+from ...autograd.modes import grad_mode, no_grad
+from ...autograd.module_scope import as_module
+from ...flags import current, snapshot
+from ...linalg import LinAlgError
+from . import attention, convolutions, linalg, products, whole_calls  # noqa: F401  (they fill the table)
+from .left import Left, LeftProductWarning
+from .memory import to_ours, to_torch
+from .modules import Timeline, follow_torch_modules, next_node_number
+from .operands import NO_FLAG, tensors_in, why_not
+from .table import Entry, entry_of
+from .whole_calls import WHOLE_CALLS
+
+__all__ = ["Emulation", "emulate"]
+
+
+class _Dispatch(TorchDispatchMode):
+    """Below torch's autograd: computes the operators of the table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: dict[Any, Entry] = {}
+        self.ran: Counter[str] = Counter()
+        self.left: Counter[tuple[str, str]] = Counter()
+        self.modules, self.flags = Timeline(), Timeline()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        entry = self.entries.get(func)
+        if entry is None:
+            entry = self.entries[func] = _entry(func)
+        kwargs = kwargs or {}
+        if entry.function is not None:
+            tensors = list(tensors_in((*args, *kwargs.values())))
+            why = why_not(tensors)
+            if why is None:
+                self.ran[str(func)] += 1
+                with self._as_in_forward(tensors):
+                    return _computed(entry, args, kwargs)
+            self.left[str(func), why] += 1
+        elif entry.composite:  # as they arrive in inference mode
+            with self:
+                found = func.decompose(*args, **kwargs)
+            if found is not NotImplemented:
+                return found
+        elif entry.product:
+            why = why_not(list(tensors_in((*args, *kwargs.values()))))
+            self.left[str(func), why or "there is no implementation of this operator here"] += 1
+        return func(*args, **kwargs)
+
+    def _as_in_forward(self, tensors: list[torch.Tensor]) -> AbstractContextManager[Any]:
+        """The context of a call: that of the forward pass whose gradients it computes, if it computes gradients."""
+        node: Any = torch._C._current_autograd_node()
+        recorded = current().read("backward_precision") == "recorded"
+        if node is None:
+            if recorded and torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+                self.flags.note(next_node_number() - 1, snapshot())
+            return no_grad()
+        return _backward(self.modules.at(node._sequence_nr()), self.flags.at(node._sequence_nr()) if recorded else None)
+
+
+@contextmanager
+def _backward(module: str | None, flags: Any) -> Iterator[None]:
+    """Compute as a backward pass of ours does, for a module and under flags of the forward pass."""
+    token = grad_mode.set(grad_mode.get().of_pass(False))
+    try:
+        with as_module(module), flags or nullcontext():
+            yield
+    finally:
+        grad_mode.reset(token)
+
+
+def _entry(func: Any) -> Entry:
+    if isinstance(func, torch._ops.OpOverload):
+        return entry_of(func)
+    return Entry(None, False, (), False, False, False)  # a higher-order operator
+
+
+def _ours(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return to_ours(value)
+    return [_ours(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _computed(entry: Entry, args: tuple, kwargs: dict) -> Any:
+    """Compute an operator of the table, and write the result where `out=` and in-place forms have it."""
+    outputs = [kwargs[name] for name in entry.outputs]
+    given = {name: value for name, value in kwargs.items() if name not in entry.outputs}
+    if entry.converted:
+        positional, given = [_ours(each) for each in args], {name: _ours(value) for name, value in given.items()}
+    else:
+        positional = list(args)
+    try:
+        found = to_torch(entry.function(*positional, **given))  # type: ignore[misc]
+    except LinAlgError as error:
+        raise torch.linalg.LinAlgError(*error.args) from None
+    if entry.in_place:
+        return args[0].copy_(found)
+    if not outputs:
+        return found
+    for out, each in zip(outputs, found if isinstance(found, tuple) else (found,), strict=True):
+        if out.shape != each.shape:
+            out.resize_(each.shape)
+        out.copy_(each)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+class _WholeCalls(TorchFunctionMode):
+    """Above torch's autograd: takes the calls that torch would take apart."""
+
+    def __init__(self, ran: Counter[str]) -> None:
+        super().__init__()
+        self.ran = ran
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        take: Callable[..., Any] | None = WHOLE_CALLS.get(func)
+        if take is not None:
+            found = take(func, args, kwargs or {})
+            if found is not NotImplemented:
+                self.ran[f"torch.{func.__name__}"] += 1
+                return found
+        return func(*args, **(kwargs or {}))
+
+
+class Emulation:
+    """What `emulate` computes: which products ran here, and which stayed with torch."""
+
+    def __init__(self) -> None:
+        self._dispatch = _Dispatch()
+
+    @property
+    def ran(self) -> dict[str, int]:
+        """How many calls of each operator ran on our kernels."""
+        return dict(self._dispatch.ran)
+
+    @property
+    def left(self) -> list[Left]:
+        """The products that torch computed itself, and why."""
+        return [Left(op, count, why) for (op, why), count in self._dispatch.left.items()]
+
+
+@contextmanager
+def emulate(**flags: Any) -> Iterator[Emulation]:
+    """Run the products of torch's tensors on our kernels while the block runs, under `flags` as `backends.flags` takes
+    them, or those in force.
+
+    Taken are matrix products, convolutions, attention, recurrent layers, einsum and linear algebra of CPU tensors of
+    float32, complex64, bfloat16 and float16, forward and backward. The block acts on its own thread alone. `explain`
+    sees the calls, with the names of torch's modules. What `torch.compile` made runs uncompiled inside.
+
+    At the end of the block one `LeftProductWarning` names the products on which flags act, and which torch computed
+    itself.
+    """
+    emulation = Emulation()
+    with ExitStack() as scopes:
+        scopes.enter_context(backends.flags(**flags))
+        scopes.enter_context(follow_torch_modules(emulation._dispatch.modules))
+        scopes.enter_context(_WholeCalls(emulation._dispatch.ran))
+        scopes.enter_context(emulation._dispatch)
+        yield emulation
+    left = [each for each in emulation.left if not each.why.startswith(NO_FLAG)]
+    if left:
+        listed = "; ".join(map(str, left))
+        warnings.warn(f"emulate(): torch computed these products itself: {listed}", LeftProductWarning, stacklevel=3)

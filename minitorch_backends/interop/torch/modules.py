@@ -1,0 +1,72 @@
+"""Names of torch's modules while kernel calls are recorded, in forward and backward passes.
+
+Torch numbers the nodes of its graph in the order in which they are made. So a list of the numbers at which something
+changed, the module that computes or the flags in force, tells what held when a node was made.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from torch.autograd import _get_sequence_nr as next_node_number
+from torch.nn.modules import module as torch_module
+
+from ...autograd import module_scope
+
+__all__ = ["Timeline", "follow_torch_modules", "next_node_number"]
+
+
+class Timeline:
+    """Values, each with the number of the first node that was made while it held."""
+
+    __slots__ = ("numbers", "values")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.values: list[Any] = []
+
+    def note(self, number: int, value: Any) -> None:
+        self.numbers.append(number)
+        self.values.append(value)
+
+    def at(self, number: int) -> Any:
+        """The value that held when the node of this number was made; None before the first."""
+        place = bisect_right(self.numbers, number)
+        return self.values[place - 1] if place else None
+
+
+@contextmanager
+def follow_torch_modules(names: Timeline) -> Iterator[None]:
+    """Have torch's modules that this thread calls be modules to `explain` and to policies, as ours are, and note in
+    `names` which one makes the nodes of torch's graph.
+
+    Hooks of torch are the whole process's; they do nothing in other threads.
+    """
+    thread = threading.get_ident()
+    running: list[tuple[Any, AbstractContextManager[None]]] = []
+
+    def enter(module: Any, _: Any) -> None:
+        if module_scope.following and threading.get_ident() == thread:
+            scope = module_scope.entered(module)
+            scope.__enter__()
+            running.append((module, scope))
+            names.note(next_node_number(), module_scope.current_module())
+
+    def leave(module: Any, *_: Any) -> None:
+        if running and running[-1][0] is module and threading.get_ident() == thread:
+            running.pop()[1].__exit__(None, None, None)
+            names.note(next_node_number(), module_scope.current_module())
+
+    hooks = [
+        torch_module.register_module_forward_pre_hook(enter),
+        torch_module.register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

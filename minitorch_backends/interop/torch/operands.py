@@ -1,0 +1,46 @@
+"""Which of torch's tensors our kernels take as operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+__all__ = ["NO_FLAG", "tensors_in", "why_not"]
+
+_ACTED_ON = frozenset({torch.float32, torch.complex64, torch.bfloat16, torch.float16})
+"""Types whose products have a precision, or an accumulation, that flags choose."""
+
+_PLAIN_TYPES = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+"""Types whose memory is all that there is to a tensor; subclasses may mean something else by it."""
+
+NO_FLAG = "no flag acts on products of "
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among arguments, those in lists included."""
+    for each in values:
+        if isinstance(each, torch.Tensor):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from tensors_in(each)
+
+
+def why_not(tensors: Iterable[torch.Tensor]) -> str | None:
+    """Why our kernels do not take these tensors as operands of one product; None where they do."""
+    dtypes = set()
+    for each in tensors:
+        if type(each) not in _PLAIN_TYPES:
+            return f"{type(each).__name__}, a subclass of Tensor, has an implementation of its own"
+        if each.device.type != "cpu":
+            return f"only products of CPU tensors run here, got device {each.device}"
+        if each.layout is not torch.strided:
+            return f"only products of strided tensors run here, got {each.layout}"
+        if each.is_floating_point() or each.is_complex():
+            dtypes.add(each.dtype)
+    if len(dtypes) > 1:
+        return f"operands have several types, {', '.join(sorted(map(str, dtypes)))}"
+    if not dtypes <= _ACTED_ON or not dtypes:
+        return f"{NO_FLAG}{', '.join(map(str, dtypes)) or 'integers'}"
+    return None

@@ -1,0 +1,116 @@
+"""Functions of ours as single nodes of torch's graph, whose gradients our engine computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ...autograd import no_grad, set_grad_enabled
+from ...autograd.api import grad
+from ...ops.creation import zeros_like
+from ...tensor.tensor import Tensor
+from .memory import to_ours, to_torch
+
+__all__ = ["recorded"]
+
+Function = Callable[..., Any]
+"""Of tensors of ours, to one or several of them."""
+
+
+def recorded(function: Function, *tensors: torch.Tensor) -> Any:
+    """`function` of torch's tensors, differentiable to any order, by vmap and by torch.func.
+
+    The function is given tensors of ours, and returns one or a tuple.
+    """
+    differentiated = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+    transformed = torch._C._functorch.peek_interpreter_stack() is not None
+    found = _Recorded.apply(_Call(function, differentiated or transformed), *tensors)
+    return found if len(found) > 1 else found[0]
+
+
+class _Call:
+    """One call of a function, with the graph that our engine keeps of it."""
+
+    __slots__ = ("function", "leaves", "outputs", "recording")
+
+    def __init__(self, function: Function, recording: bool) -> None:
+        self.function, self.recording = function, recording
+        self.leaves: list[Tensor] = []
+        self.outputs: tuple[Tensor, ...] = ()
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        self.leaves = [to_ours(each) for each in tensors]
+        for leaf in self.leaves if self.recording else ():
+            leaf.requires_grad_()
+        with set_grad_enabled(self.recording):
+            found = self.function(*self.leaves)
+        self.outputs = found if isinstance(found, tuple) else (found,)
+        return tuple(to_torch(each.detach()) for each in self.outputs)
+
+    def gradients(self, needed: Sequence[bool], grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """The gradients of the inputs, from the graph at hand."""
+        reached = [(out, to_ours(g)) for out, g in zip(self.outputs, grads, strict=True) if g is not None]
+        wanted = [leaf for leaf, need in zip(self.leaves, needed, strict=True) if need]
+        outputs, given = zip(*reached, strict=True)
+        found = iter(grad(list(outputs), wanted, list(given), retain_graph=True, allow_unused=True))
+        return [to_torch(next(found)) if need else None for need in needed]
+
+
+class _Recorded(torch.autograd.Function):
+    @staticmethod
+    def forward(call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return call.run(tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.call = inputs[0]
+        ctx.save_for_backward(*inputs[1:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple:
+        tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]  # torch checks here that nobody wrote to them
+        if all(each is None for each in grads):
+            return (None,) * (1 + len(tensors))
+        if not torch.is_grad_enabled():
+            with no_grad():
+                return None, *ctx.call.gradients(needed, grads)
+        return None, *_differentiable(ctx.call.function, tensors, needed, grads)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, call: _Call, *tensors: torch.Tensor) -> tuple:
+        """One call after another: the function takes no further batch dimension."""
+        rows = [
+            _Recorded.apply(
+                _Call(call.function, call.recording),
+                *(
+                    each if dim is None else each.select(dim, place)
+                    for each, dim in zip(tensors, in_dims[1:], strict=True)
+                ),
+            )
+            for place in range(info.batch_size)
+        ]
+        outputs = tuple(torch.stack(each) for each in zip(*rows, strict=True))
+        return outputs, (0,) * len(outputs)
+
+
+def _differentiable(
+    function: Function, tensors: Sequence[torch.Tensor], needed: Sequence[bool], grads: Sequence[torch.Tensor | None]
+) -> list[torch.Tensor | None]:
+    """The gradients as a function that is recorded in its turn, because they are to be differentiated again."""
+    arrived = [g is not None for g in grads]
+
+    def gradients(*given: Tensor) -> tuple[Tensor, ...]:
+        inputs, cotangents = given[: len(tensors)], given[len(tensors) :]
+        found = function(*inputs)
+        outputs = found if isinstance(found, tuple) else (found,)
+        wanted = [each for each, need in zip(inputs, needed, strict=True) if need]
+        reached = [out for out, here in zip(outputs, arrived, strict=True) if here]
+        found = grad(reached, wanted, list(cotangents), create_graph=True, allow_unused=True)
+        return tuple(zeros_like(each) if g is None else g for g, each in zip(found, wanted, strict=True))
+
+    found = recorded(gradients, *tensors, *(g for g in grads if g is not None))
+    several = iter(found if isinstance(found, tuple) else (found,))
+    return [next(several) if need else None for need in needed]

@@ -1,0 +1,78 @@
+"""The table of torch's operators that run on our kernels, with their in-place and `out=` forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from .left import is_product
+
+__all__ = ["Entry", "entry_of", "runs"]
+
+
+class _Handler(NamedTuple):
+    """What computes an operator, and whether it takes tensors of ours; else it takes torch's."""
+
+    function: Callable[..., Any]
+    converted: bool
+
+
+_HANDLERS: dict[str, _Handler] = {}
+"""By the name of the operator, with that of the overload where its default is another."""
+
+
+def runs(*names: str, converted: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare what computes the operators of these names: a function that takes tensors of ours in the places of
+    torch's, unless not `converted`, and returns tensors of ours in a tuple where torch has several."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            _HANDLERS[name] = _Handler(function, converted)
+        return function
+
+    return declare
+
+
+class Entry(NamedTuple):
+    """What there is to know of an operator.
+
+    Attributes:
+        function: computes it; None where torch does.
+        converted: whether the function takes tensors of ours.
+        outputs: the names of the `out=` arguments.
+        in_place: whether the first argument takes the result.
+        composite: whether torch makes it of other operators, which can be taken one by one.
+        product: whether it multiplies matrices, as far as its name tells.
+    """
+
+    function: Callable[..., Any] | None
+    converted: bool
+    outputs: tuple[str, ...]
+    in_place: bool
+    composite: bool
+    product: bool
+
+
+def entry_of(operator: torch._ops.OpOverload) -> Entry:
+    """The entry of an operator. In-place and `out=` forms are computed as the functional form is, if their other
+    arguments are the same."""
+    schema = operator._schema
+    name = schema.name.split("::")[1] if schema.name.startswith("aten::") else schema.name
+    written = [each for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    outputs = tuple(each.name for each in written if each.kwarg_only)
+    in_place = bool(written) and not outputs
+    base = name.removesuffix("_") if in_place else name
+    found = _HANDLERS.get(f"{base}.{operator._overloadname}")
+    if found is None and base in _HANDLERS and _read(operator) == _read(getattr(torch.ops.aten, base).default):
+        found = _HANDLERS[base]
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
+    function, converted = found or (None, False)
+    return Entry(function, converted, outputs, in_place, composite, is_product(name.split("::")[-1]))
+
+
+def _read(operator: torch._ops.OpOverload) -> list[tuple[str, str]]:
+    """The names and types of the arguments that an operator reads."""
+    arguments = operator._schema.arguments
+    return [(each.name, str(each.type)) for each in arguments if not (each.kwarg_only and each.alias_info)]

@@ -1,0 +1,37 @@
+"""Calls that torch would take apart above its dispatcher, and that our kernels take whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...ops import einsum
+from .operands import tensors_in, why_not
+from .recorded import recorded
+from .recurrent import CELLS, LAYERS
+
+__all__ = ["WHOLE_CALLS"]
+
+
+def _einsum(func: Any, args: tuple, kwargs: dict) -> Any:
+    """Three and more operands, whose order of contraction `backends.opt_einsum` chooses. Torch's own products of the
+    pairs would run here for two."""
+    operands = list(tensors_in(args))
+    if len(operands) < 3 or kwargs or why_not(operands) is not None:
+        return NotImplemented
+    return recorded(lambda *ours: einsum(*_with(args, iter(ours))), *operands)
+
+
+def _with(values: Any, ours: Any) -> list[Any]:
+    """Arguments with the next of our tensors in the place of each of torch's."""
+    return [
+        next(ours) if isinstance(each, torch.Tensor) else _with(each, ours) if isinstance(each, (list, tuple)) else each
+        for each in values
+    ]
+
+
+WHOLE_CALLS: dict[Any, Callable[..., Any]] = {torch.einsum: _einsum, **LAYERS, **CELLS}
+"""By torch's function what takes its calls: with the function, the arguments and those by name. It returns
+NotImplemented for calls that stay with torch."""
