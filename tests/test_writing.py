@@ -1,4 +1,4 @@
-"""In-place forms: the short way of `closures.writing` does what the general path does."""
+"""In-place forms: the generated twin does what the definition does."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -29,7 +29,7 @@ _ONE_OWNER = 2
 def fitted(value: Tensor, shape: tuple[int, ...], dtype: np.dtype, create_graph: bool) -> Tensor:
     """A gradient brought to the shape and dtype of what it is the gradient of: summed where the forward broadcast."""
     array = value._array
-    quick = not create_graph and not instrumentation.calls and array.dtype is dtype and dtype in _QUICK
+    quick = not create_graph and not instrumentation.is_observed() and array.dtype is dtype and dtype in _QUICK
     if quick and array.ndim and array.shape[1:] == shape:
         return adopt(np.asarray(sum_over(array, 0)))
     if array.shape != shape:

@@ -45,7 +45,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 def _put(wanted: _Diagnosis) -> None:
     global _current
     with _lock:
-        instrumentation.count_calls(wanted.enabled - _current.enabled)
+        instrumentation.observe_calls(wanted.enabled - _current.enabled)
         _current = wanted
 
 

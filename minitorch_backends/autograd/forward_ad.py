@@ -66,7 +66,7 @@ def _count_blocks(change: int) -> None:
     global _blocks
     with _lock:
         _blocks += change
-        instrumentation.count_calls(change)
+        instrumentation.observe_calls(change)
         instrumentation.duals = _Duals if _blocks else None
     count_blocks(change)
 

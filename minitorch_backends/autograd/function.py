@@ -237,7 +237,7 @@ class Function(metaclass=_FunctionMeta):
         # Before the node, which comes after those of views that are made anew here.
         edges = tuple(history(x) if isinstance(x, Tensor) else None for x in inputs)
         ctx = cls._node_type(inputs)
-        if instrumentation.calls:
+        if instrumentation.is_observed():
             note_call(ctx)
         tangents = None if instrumentation.duals is None else instrumentation.duals.of_inputs(inputs)
         with no_grad(), _NOTHING if tangents is None else instrumentation.duals.suspended():

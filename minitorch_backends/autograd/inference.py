@@ -68,7 +68,7 @@ def _count_blocks(change: int) -> None:
     global _blocks
     with _lock:
         _blocks += change
-        instrumentation.born = _mark if _blocks else None
+        instrumentation.observe_births(_mark if _blocks else None)
 
 
 _plain: Any = InferenceCell(None)

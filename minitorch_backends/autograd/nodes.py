@@ -31,6 +31,7 @@ __all__ = [
     "place",
     "rewrites",
     "save",
+    "save_operand",
     "unpack",
 ]
 
@@ -243,6 +244,13 @@ def save(tensor: Tensor, edge: Node | None) -> Any:
         return (tensor._array, edge, cell, cell[0])
     except RuntimeError:
         raise cell.refusal(tensor) from None
+
+
+def save_operand(value: Any, edge: Node | None, array: np.ndarray | None) -> Any:
+    """What a node keeps of an input that may also be a Python number, of which `array` was made, or None."""
+    if isinstance(value, Tensor):
+        return save(value, edge)
+    return None if value is None else (array, None, [0], 0)
 
 
 def unpack(node: Node, name: str, create_graph: bool) -> Any:

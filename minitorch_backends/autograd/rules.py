@@ -1,6 +1,4 @@
-"""Gradient rules: what their parameter names ask for, and one compiled function for an op that fetches and applies
-them.
-"""
+"""Gradient rules, and what their parameter names ask for."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ from typing import Any
 
 from ..backends.precision_policy import GradientPrecisions
 from ..tensor.tensor import Parameter
-from .nodes import Leaf, Node, show_saved, unpack
+from .nodes import Leaf, Node
 
-__all__ = ["Rule", "compiled", "fields_of_result", "rule_of"]
+__all__ = ["Rule", "fields_of_result", "precision_for", "rule_of"]
 
 Rule = tuple[Callable[..., Any], tuple[tuple[str, str, int], ...]]
 """A gradient rule, and for each of its parameters the name, the kind of source, and which input.
@@ -55,45 +53,7 @@ def _source(op: Any, name: str) -> tuple[str, int]:
     )
 
 
-def compiled(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
-    """The function (node, edges, g, flow) that applies an op's rules and delivers what they give to the nodes of the
-    inputs. `edges` are the node's, or None in place of those that the pass has no use for.
-
-    It is written out as text, for mul:
-
-        def propagate(node, edges, g, flow):
-            likes = node.likes
-            if edges[0] is not None:
-                flow.deliver(edges[0], rules[0](g, unpack(node, 'other', flow.create_graph)), likes[0], g)
-            if edges[1] is not None:
-                flow.deliver(edges[1], rules[1](g, unpack(node, 'input', flow.create_graph)), likes[1], g)
-
-    since a loop over inputs and sources would take longer than most rules of small tensors.
-    """
-    lines, all_at_once = ["def propagate(node, edges, g, flow):", "    likes = node.likes"], op.listed or op.joint
-    for index, rule in enumerate(op.rules[:1] if all_at_once else op.rules):
-        if rule is None:
-            continue
-        call = f"rules[{index}]({', '.join(_fetch(op, index, *source) for source in rule[1])})"
-        if all_at_once:
-            lines.append(f"    for edge, value, like in zip(edges, {call}, likes, strict=True):")
-            lines.append("        if edge is not None: flow.deliver(edge, value, like, g)")
-        else:
-            lines.append(f"    if edges[{index}] is not None:")
-            lines.append(f"        flow.deliver(edges[{index}], {call}, likes[{index}], g)")
-    show_saved((*op.inputs, "out", *op.metadata_names))
-    recomputed = getattr(op, "recomputed", None)
-    namespace = {
-        "precision": _precision,
-        "unpack": unpack,
-        "recomputed": recomputed,
-        "rules": [None if rule is None else rule[0] for rule in op.rules],
-    }
-    exec("\n".join(lines), namespace)
-    return namespace["propagate"]  # type: ignore[return-value]
-
-
-def _precision(node: Node, index: int) -> Any:
+def precision_for(node: Node, index: int) -> Any:
     """The precision that a node has kept for the gradient of one input: a parameter's, or another's."""
     kept = node.metadata["precision"]
     if type(kept) is not GradientPrecisions:
@@ -102,21 +62,3 @@ def _precision(node: Node, index: int) -> Any:
     while type(edge) is Node and edge.op.view and len(edge.edges) == 1:  # the weight of a layer may be transposed
         edge = edge.edges[0]
     return kept.weight if type(edge) is Leaf and isinstance(edge.variable, Parameter) else kept.input
-
-
-def _fetch(op: Any, of_input: int, name: str, source: str, index: int) -> str:
-    """The expression that gives one argument of the rule of an input."""
-    if source == "g":
-        return "g"
-    if source == "metadata" and name == "precision":
-        return f"precision(node, {of_input})"
-    if source == "metadata":
-        return f"node.metadata[{name!r}]"
-    if source == "saved":
-        return f"unpack(node, {name!r}, flow.create_graph)"
-    if source == "recomputed":
-        return "recomputed(node, flow.create_graph)"
-    if source == "result":
-        return f"unpack(node, 'out', flow.create_graph)[{index}]"
-    which = _LIKES.index(source)
-    return f"[like[{which}] for like in likes]" if op.listed else f"likes[{index}][{which}]"

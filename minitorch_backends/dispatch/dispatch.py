@@ -12,8 +12,8 @@ import numpy as np
 from ..autograd.anomaly_mode import note_call
 from ..autograd.half_types import with_wide_rules
 from ..autograd.modes import grad_mode
-from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save
-from ..autograd.rules import compiled, fields_of_result, rule_of
+from ..autograd.nodes import SELF, Node, Output, history, next_sequence, save, save_operand
+from ..autograd.rules import fields_of_result, rule_of
 from ..autograd.views import View, made_view
 from ..backends.precision_policy import recorded
 from ..kernels.elementwise import in_rows, is_half
@@ -23,6 +23,7 @@ from ..tensor.dtypes import FLOATING, DType, dtype_of
 from ..tensor.tensor import Tensor, adopt
 from . import instrumentation
 from .call_errors import explained, mismatched, numeric_parameters, scalar, unfit
+from .codegen import backward_step
 from .mutation import refuse_unwritable, write
 from .out_argument import written_out
 from .overloads import Overloads
@@ -44,7 +45,7 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 class Op:
-    """A declared op. Calling it runs the general path, which is the readable definition of what its fast closure does.
+    """A declared op. Calling it runs the general path: the readable definition of what its generated function does.
 
     An op has either inputs that are tensors, or one input that is a sequence of tensors (`listed`). `numbers` says that
     the second of two may be a Python number, which gradient rules then see as it is; `joint`, that one rule has the
@@ -134,8 +135,8 @@ class Op:
         return tuple(i for i, name in enumerate(self.inputs) if name in wanted), "out" in wanted or results
 
     def propagate(self, node: Node, edges: tuple, g: Any, flow: Any) -> None:
-        """Apply the rules and deliver what they give; `autograd.rules.compiled` replaces this at the first use."""
-        self.propagate = compiled(self)  # type: ignore[assignment, method-assign]
+        """Apply the rules and deliver what they give; the generated step replaces this at the first use."""
+        self.propagate = backward_step(self)  # type: ignore[assignment, method-assign]
         self.propagate(node, edges, g, flow)
 
     # Calling
@@ -290,7 +291,7 @@ class Op:
         if self.product is not None and "precision" in metadata:
             metadata = recorded(metadata, self.product)
         node.likes, node.metadata, node.saved = tuple(map(self._like, values)), metadata, {}
-        if instrumentation.calls:
+        if instrumentation.is_observed():
             note_call(node)
         saves = self.plans[self.mask(node)][0]
         if self.listed and saves:
@@ -298,7 +299,7 @@ class Op:
         elif saves:
             for index in saves:
                 number = index == 1 and self.numbers and type(values[1]) in (float, int)
-                kept = values[1] if number else _saved(values[index], edges[index], arrays[index])
+                kept = values[1] if number else save_operand(values[index], edges[index], arrays[index])
                 node.saved[self.inputs[index]] = kept
         return node
 
@@ -343,12 +344,6 @@ def _is_half(value: Any) -> bool:
 
 def _edge(value: Any) -> Node | None:
     return history(value) if isinstance(value, Tensor) else None
-
-
-def _saved(value: Any, edge: Node | None, array: Any) -> Any:
-    if isinstance(value, Tensor):
-        return save(value, edge)
-    return None if value is None else (array, None, [0], 0)
 
 
 def _attach(tensor: Tensor, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""What every op looks at on its fast path, so that what is rare costs nothing else; `autograd` writes it."""
+"""Instrumentation that every op checks with one integer, so that what is rare costs nothing; `autograd` sets it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,56 @@ from typing import Any
 
 from ..kernels.locks import lock
 
-__all__ = ["born", "calls", "count_calls", "counted", "duals", "went_backward"]
+__all__ = [
+    "active",
+    "counted",
+    "duals",
+    "is_observed",
+    "note_birth",
+    "observe_births",
+    "observe_calls",
+    "went_backward",
+]
 
-born: Callable[[Any], None] | None = None
-"""What is called with every new tensor while some thread is in inference mode."""
-
-calls = 0
-"""How many reasons there are, in all threads, to take the general path of every op: diagnosis, dual tensors, growth."""
+active = 0
+"""0 while nothing is active in any thread. The lowest bit: some thread is in inference mode, and new tensors go to
+`note_birth`. The rest: twice the number of observers of calls; while there is one, every op runs its definition."""
 
 _lock = lock()
 
 
-def count_calls(change: int) -> None:
-    """Add to, or take from, the reasons to take the general path."""
-    global calls
+def is_observed() -> bool:
+    """Whether something observes calls: anomaly detection, forward mode, a growth limit, kept originals."""
+    return active > 1
+
+
+def observe_calls(change: int) -> None:
+    """Add to, or take from, the number of observers of calls."""
+    global active
     with _lock:
-        calls += change
+        active += 2 * change
+
+
+def _ignore(tensor: Any) -> None:
+    pass
+
+
+note_birth: Callable[[Any], None] = _ignore
+"""Called with every new tensor while `active` is not 0."""
+
+
+def observe_births(mark: Callable[[Any], None] | None) -> None:
+    """Have `mark` called with every new tensor; None ends that."""
+    global active, note_birth
+    with _lock:
+        note_birth, active = mark or _ignore, active & -2 | (mark is not None)
 
 
 duals: Any = None
 """Forward mode, while some thread computes with dual tensors."""
 
 counted: Callable[[Any], None] | None = None
-"""What is called with every new node while `autograd.graph.set_growth_limit` watches."""
+"""Called with every new node while `autograd.graph.set_growth_limit` has set one."""
 
 went_backward: Callable[[], None] | None = None
-"""What is called after every backward pass meanwhile."""
+"""Called after every backward pass meanwhile."""

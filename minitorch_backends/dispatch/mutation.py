@@ -50,7 +50,7 @@ def bump(tensor: Tensor) -> None:
     elif type(cell) is InferenceCell:
         return
     cell[0] += 1
-    if instrumentation.calls:
+    if instrumentation.is_observed():
         line = site()
         if line is not None:
             details(cell).sites.append((cell[0], line))
@@ -115,7 +115,7 @@ def _keep_value(node: Node, name: str, target: np.ndarray) -> None:
 
 def is_plain(tensor: Tensor) -> bool:
     """Whether a write needs no record and is seen by nobody: to a tensor without history that is no view."""
-    rare = instrumentation.calls or instrumentation.duals is not None or type(tensor._cell) is InferenceCell
+    rare = instrumentation.is_observed() or instrumentation.duals is not None or type(tensor._cell) is InferenceCell
     return tensor._node is None and tensor._state is None and not rare
 
 

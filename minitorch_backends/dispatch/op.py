@@ -23,14 +23,13 @@ from typing import Any
 from ..autograd.half_types import rounding_once
 from ..tensor.tensor import Tensor
 from .call_errors import argument_errors, call_error, name_caller, numeric_parameters, scalar
-from .closures import binary, unary, writing
+from .codegen import call, inplace_call
 from .dispatch import Array, Arrays, Op
 from .mutation import refuse_unfit
 from .out_argument import written_out
 from .overloads import Overloads
 from .promotion import EVERY_CATEGORY
 from .registry import registry
-from .written import written
 
 __all__ = ["Array", "Arrays", "Composite", "Op", "composite", "op"]
 
@@ -182,7 +181,6 @@ def op(
     reference: Callable[..., Any] | None = None,
     samples: Callable[..., Any] | None = None,
     tested_as: Callable[..., Any] | None = None,
-    closure: Callable[[Op], Callable[..., Any]] | None = None,
     aliases: dict[str, str] | None = None,
     deprecated: tuple[str, ...] = (),
     **rules: Callable[..., Any],
@@ -219,8 +217,6 @@ def op(
             tests.
         tested_as: makes of the op, of its reference, and of torch's function what the tests compare and differentiate,
             where that is not the function itself: one of Hermitian matrices only, or up to the signs of vectors.
-        closure: makes what users call, in place of the closures for one and two inputs and of the function
-            that is written out for the op.
         aliases: keywords of torch's other overloads, and the parameters that they stand for.
         deprecated: positional orders of more arguments than the op has by position, which torch deprecates:
             "input, alpha, other".
@@ -253,7 +249,7 @@ def op(
         }
         declared = Op(_on_copy(forward) if mutates else forward, rules, options)
         registry[declared.name] = declared
-        public = functools.wraps(forward)((closure or _closure)(declared))
+        public = functools.wraps(forward)(call(declared))
         public.__name__ = public.__qualname__ = declared.name
         public.op, public.overloads, declared.public = declared, declared.overloads, public  # type: ignore[attr-defined]
         _install(declared, public, inplace, method, operators)
@@ -275,27 +271,11 @@ def _on_copy(writer: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
-def _closure(declared: Op) -> Any:
-    """What users call, equal to the general path: a closure specialised for one or two inputs, or one for any."""
-    simple = (
-        not declared.listed
-        and not declared.view
-        and declared.writer is None
-        and declared.order[: len(declared.inputs)] == declared.inputs
-    )
-    floating = simple and "f" in declared.takes
-    if simple and len(declared.inputs) == 1 and declared.variadic is None and (floating or declared.takes == "c"):
-        return unary(declared)
-    if floating and len(declared.inputs) == 2 and all(name in declared.defaults for name in declared.metadata_names):
-        return binary(declared)
-    return written(declared)
-
-
 def _install(declared: Op, public: Any, inplace: bool, method: bool | str, operators: tuple[str, ...]) -> None:
     if method:
         setattr(Tensor, declared.name if method is True else method, public)
     if inplace:
-        write_into = _install_inplace(declared.name, writing(declared), public)
+        write_into = _install_inplace(declared.name, inplace_call(declared), public)
     for special in operators:
         if not hasattr(operator, "__" + special[3:]):  # `__invert__` and `__rshift__` are not forms of another operator
             setattr(Tensor, special, public)

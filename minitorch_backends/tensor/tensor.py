@@ -76,8 +76,8 @@ class Tensor:
 
         self._node = self._state = self._cell = None
         construct(self, sizes if data is None else (*sizes, data), device)
-        if instrumentation.born is not None:
-            instrumentation.born(self)
+        if instrumentation.active:
+            instrumentation.note_birth(self)
 
     # What it is
 
@@ -331,8 +331,8 @@ class Parameter(Tensor):
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Any:
     tensor = object.__new__(cls)
     tensor._array, tensor._node, tensor._state, tensor._cell = canonical(array), None, None, None
-    if instrumentation.born is not None:
-        instrumentation.born(tensor)
+    if instrumentation.active:
+        instrumentation.note_birth(tensor)
     return tensor.requires_grad_(requires_grad)
 
 
@@ -340,8 +340,8 @@ def adopt(array: np.ndarray, node: Any = None) -> Tensor:
     """A tensor around `array` that comes from `node`."""
     tensor = object.__new__(Tensor)
     tensor._array, tensor._node, tensor._state, tensor._cell = array, node, None, None
-    if instrumentation.born is not None:
-        instrumentation.born(tensor)
+    if instrumentation.active:
+        instrumentation.note_birth(tensor)
     return tensor
 
 

@@ -87,7 +87,7 @@ def set_growth_limit(nodes: int | None) -> None:
     if nodes is not None and nodes < 1:
         raise ValueError(f"set_growth_limit takes at least 1 node, and got {nodes}")
     with _lock:
-        instrumentation.count_calls((nodes is not None) - (_limit is not None))
+        instrumentation.observe_calls((nodes is not None) - (_limit is not None))
         _limit = nodes
         instrumentation.counted = None if nodes is None else _count
         instrumentation.went_backward = None if nodes is None else _forget

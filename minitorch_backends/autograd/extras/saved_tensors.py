@@ -50,8 +50,9 @@ def count_blocks(change: int) -> None:
         _blocks += change
         nodes.pack = _packed if _blocks else None
         nodes.packed_before = True
-        if not _blocks:
+        if not _blocks and nodes.keep_originals is not None:
             nodes.keep_originals = None
+            instrumentation.observe_calls(-1)
 
 
 class _Hooking(Scope):
@@ -263,6 +264,9 @@ class allow_mutation_on_saved_tensors(_Hooking):
 
     def __enter__(self) -> _Originals:
         super().__enter__()
-        nodes.keep_originals = _keep_originals
+        with _lock:
+            if nodes.keep_originals is None:
+                nodes.keep_originals = _keep_originals
+                instrumentation.observe_calls(1)
         level: Any = _level.get()
         return level.pack

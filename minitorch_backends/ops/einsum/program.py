@@ -253,7 +253,7 @@ def contract(
         arrays.append(each._array)
         if each._node is not None:
             followed = True
-    if share or instrumentation.calls or (followed and _mode().records):
+    if share or instrumentation.is_observed() or (followed and _mode().records):
         return _recorded(plan, tensors, operands, precision, strategy, memory_limit, share)
     return adopt(run(plan, arrays, precision, memory_limit))
 

@@ -55,7 +55,7 @@ def _keep(calls: dict[Any, Any], key: Any, call: Any) -> None:
 def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -> Tensor | None:
     """The transform along one dim, or the last two, of a tensor of which nothing is recorded, by the usual arguments,
     in half the time of the op or less; None where there is more to do. What they mean is found once."""
-    if norm is not None or type(input) is not Tensor or input._node is not None or instrumentation.calls:
+    if norm is not None or type(input) is not Tensor or input._node is not None or instrumentation.is_observed():
         return None
     x, key = input._array, None
     if (type(dim) is int and (n is None or type(n) is int)) or (dim is LAST_TWO and n is None):

@@ -1,26 +1,23 @@
 """Matrix products. All of them end in one function, `product`, which asks the flags for the precision and calls the
-kernel, but small ones that `answers` knows.
+kernel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from ...autograd.half_types import widened
-from ...dispatch import closures, instrumentation
-from ...dispatch.op import Array, Op, composite, op
+from ...dispatch import instrumentation
+from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
 from ...flags import current
-from ...kernels import registry
 from ...kernels.elementwise import is_half
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of, promote_types
 from ...tensor.tensor import Tensor, adopt, not_a_tensor
-from . import answers
 from .dispatch import product
 
 __all__ = ["bmm", "dot", "matmul", "mm", "mv", "outer", "vdot"]
@@ -96,7 +93,7 @@ def _is_plain(g: Tensor, factor: Tensor) -> bool:
     gradient, in half the time of views and ops."""
     x, y = g._array, factor._array
     plain = g._node is None and factor._node is None and x.ndim == 2 and y.ndim == 2
-    return plain and x.dtype is y.dtype and x.dtype.kind == "f" and not instrumentation.calls
+    return plain and x.dtype is y.dtype and x.dtype.kind == "f" and not instrumentation.is_observed()
 
 
 def times(a: Tensor, b: Tensor, precision: str | None) -> Tensor:
@@ -136,31 +133,7 @@ def _vectors() -> Iterator[Sample]:
 # The ops
 
 
-def _answered(declared: Op) -> Callable[..., Any]:
-    """The closure of two inputs, which is asked what the table does not answer."""
-    general, absent, names = closures.binary(declared), closures.ABSENT, answers.MATMUL
-    of_flags = names[None]
-
-    def call(input: Any = absent, other: Any = absent, /, *rest: Any, **named: Any) -> Any:
-        if (
-            not (rest or registry.observing or instrumentation.calls)
-            and other is not absent
-            and instrumentation.born is None
-        ):
-            name = of_flags
-            if named:
-                precision = named.get("precision") if len(named) == 1 else None
-                name = names.get(precision) if type(precision) is str else None
-            found = None if name is None else answers.answer(current(), name, input, other)
-            if found is not None:
-                return found
-        return general(input, other, *rest, **named)
-
-    return call
-
-
 @op(
-    closure=_answered,
     operators=("__matmul__", "__rmatmul__"),
     takes="ifc",
     widen=False,

@@ -40,7 +40,7 @@ def _affine(
     bias = adopt(_constant(0, like, dtype)) if bias is None else _shaped(bias, like)
     w, b = weight._array, bias._array
     followed = derives_from(input) or derives_from(weight) or derives_from(bias)
-    if followed or instrumentation.calls or w.dtype is not dtype or b.dtype is not dtype:
+    if followed or instrumentation.is_observed() or w.dtype is not dtype or b.dtype is not dtype:
         return standardize(input, weight, bias, dim, eps, statistics)
     token = silence()
     try:  # nothing is recorded: the op's forward alone, which takes a third of the time for small inputs

@@ -153,7 +153,7 @@ def sum_to_size(*args: Any, **named: Any) -> Tensor:
         size = args[1] if len(args) == 2 and type(args[1]) is tuple else shape_of(args[1:])
         if array.shape == size and (size or array.dtype.kind in "fc"):
             return input
-        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not instrumentation.calls:
+        if input._node is None and array.dtype.kind == "f" and array.itemsize > 2 and not instrumentation.is_observed():
             with contextlib.suppress(TypeError):  # for sizes that the op refuses in words
                 return adopt(np.asarray(_summed_to(array, size)))  # every backward pass through a broadcast comes here
     return _sum_to_size(*args, **named)

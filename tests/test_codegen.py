@@ -1,4 +1,4 @@
-"""The closures that users call are equal to the general path: values, dtypes, errors, and all that is recorded."""
+"""The generated functions equal the definition, `Op.apply`: values, dtypes, errors, and all that is recorded."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,10 +20,10 @@ from .calls import arrays_in, is_composite, mapped, samples_of, tensors
 ERRORS = (RuntimeError, TypeError, ValueError, IndexError)
 
 
-def with_closures() -> list[str]:
-    """The ops that users call directly: those for which a closure may have been made."""
-    ops = [(name, op) for name, op in registry.items() if isinstance(op, Op)]
-    return [name for name, op in ops if getattr(op.public, "op", None) is op]
+OPS = [name for name, op in registry.items() if isinstance(op, Op) and getattr(op.public, "op", None) is op]
+IN_PLACE = [name for name in OPS if getattr(vars(Tensor).get(f"{name}_"), "__wrapped__", None) is registry[name].public]
+
+every_op = pytest.mark.parametrize("name", OPS)
 
 
 class Recorded(NamedTuple):
@@ -109,11 +109,8 @@ def assert_same(name: str, call: Sample) -> None:
     assert direct == general
 
 
-every_closure = pytest.mark.parametrize("name", with_closures())
-
-
-@every_closure
-def test_closure_equals_the_general_path_over_the_samples(name: str) -> None:
+@every_op
+def test_call_equals_the_definition_over_the_samples(name: str) -> None:
     for call in samples_of(name):
         for dtype in (mt.float32, mt.float64, mt.float16, mt.int64, mt.complex64) if arrays_in(call) else (mt.float32,):
             for requires_grad in (False, True) if dtype.category > 1 else (False,):
@@ -121,6 +118,24 @@ def test_closure_equals_the_general_path_over_the_samples(name: str) -> None:
                 assert_same(name, made)
                 with mt.no_grad():
                     assert_same(name, made)
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_call_equals_the_definition_over_the_samples(name: str) -> None:
+    """Also where the target is recorded: the result of an op on a leaf."""
+    op = registry[name]
+
+    def written(write: Callable[..., Any], call: Sample) -> Any:
+        target = call.args[0] * 1
+        return outcome(lambda: write((target, *call.args[1:]), call.kwargs, target))
+
+    for call in samples_of(name):
+        for dtype in (mt.float32, mt.float64, mt.float16, mt.int64):
+            made = tensors(call, dtype, dtype is mt.float32)
+            for recording in (False, True) if isinstance(made.args[0], Tensor) else ():
+                with mt.set_grad_enabled(recording):
+                    direct = written(lambda args, named, into: getattr(into, f"{name}_")(*args[1:], **named), made)
+                    assert direct == written(op.apply, made)
 
 
 floats = st.sampled_from([mt.float32, mt.float32, mt.float64, mt.float16, mt.int64])
@@ -156,9 +171,9 @@ def operands(draw: Any) -> Any:
 
 
 @settings(max_examples=15)
-@every_closure
+@every_op
 @given(data=st.data(), recording=st.booleans())
-def test_closure_equals_the_general_path_for_any_operands(name: str, data: Any, recording: bool) -> None:
+def test_call_equals_the_definition_for_any_operands(name: str, data: Any, recording: bool) -> None:
     """Operands of every kind in the places of the inputs, in one call of a sample, by position or by name."""
     op = registry[name]
     call = data.draw(st.sampled_from(samples_of(name)))

@@ -1,0 +1,212 @@
+"""The one fast path: for every op, functions generated at their first use, from one template.
+
+`Op.apply` defines what a call does: bind the arguments, promote the inputs, run the forward, record a node. The
+generated function does the same without loops, for usual calls: tensors that need no conversion, arguments that Python
+itself can bind, no active instrumentation. It leaves everything else, and every error, to the definition. A property
+test holds the two equal, node by node, over all ops. What `template` writes for `exp`:
+
+    def exp(input=_absent, *_surplus, **_named):
+        if _surplus or _named or (_active := _instrumentation.active) > 1:
+            return _definition((input,), _surplus, _named)
+        while True:  # left by `break`
+            _kind = _type(input)
+            if _kind is _Tensor or _kind is _Parameter:
+                _0, _n0 = input._array, input._node
+                _dtype = _0.dtype
+                if _dtype is not _float32 and _dtype not in _allowed: break
+            else: break
+            _token = _silence()
+            try:
+                if (_dtype is _float32 or _dtype is _float64): _out = _ufunc(_0)
+                else: _out = _forward(_0)
+            except _Exception: break
+            finally: _restore(_token)
+            ...  # `_tensor`, around `_out`
+            if _n0 is not None and _mode().records and _out.dtype.kind not in 'biu':
+                if input._state is not None: _n0 = _history(input)
+                if _n0 is not None:
+                    ...  # a node, with what the rules ask to save
+            return _tensor
+        return _definition((input,), _surplus, {})
+
+The in-place twin differs in its end: it writes to the first input, where nothing is to be recorded. The step of the
+backward pass is generated too, since a loop over inputs would take longer than most rules of small tensors.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import os
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.inference import InferenceCell
+from ..autograd.modes import grad_mode
+from ..autograd.nodes import SELF, Node, history, next_sequence, save, save_operand, show_saved, unpack
+from ..autograd.rules import precision_for
+from ..autograd.views import View, made_view
+from ..backends.precision_policy import recorded as with_recorded_precision
+from ..kernels.elementwise import in_rows, is_half, least_of
+from ..kernels.quiet import restore, silence
+from ..tensor.casting import converted
+from ..tensor.tensor import Parameter, Tensor
+from . import instrumentation
+from .promotion import array_of, common
+from .template import Template, backward_text
+
+__all__ = ["backward_step", "call", "inplace_call"]
+
+# Sums and products that overflow give Inf without a warning, as in torch. To silence NumPy around each of them, as is
+# done for ops that may leave their domain (`op(warns=True)`), would take half as long as the call.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"minitorch_backends\.")
+
+_ABSENT: Any = object()
+"""Stands for an argument that a call leaves out."""
+
+_MOST_EXACT = 1 << 53
+"""Integers up to here are float64 numbers. NumPy makes larger ones float64 before they are float32, rounded twice."""
+
+_NAMESPACE = {
+    "__name__": __name__,
+    "_absent": _ABSENT,
+    "_exact": _MOST_EXACT,
+    "_float32": np.dtype(np.float32),
+    "_float64": np.dtype(np.float64),
+    "_type": type,
+    "_len": len,
+    "_list": list,
+    "_tuple": tuple,
+    "_any": any,
+    "_isinstance": isinstance,
+    "_Exception": Exception,
+    "_sequences": (list, tuple),
+    "_numbers": (float, int),
+    "_Tensor": Tensor,
+    "_Parameter": Parameter,
+    "_Node": Node,
+    "_View": View,
+    "_InferenceCell": InferenceCell,
+    "_SELF": SELF,
+    "_new": object.__new__,
+    "_ndarray": np.ndarray,
+    "_asarray": np.asarray,
+    "_instrumentation": instrumentation,
+    "_mode": grad_mode.get,
+    "_silence": silence,
+    "_restore": restore,
+    "_in_rows": in_rows,
+    "_is_half": is_half,
+    "_history": history,
+    "_save": save,
+    "_save_operand": save_operand,
+    "_made_view": made_view,
+    "_next_sequence": next_sequence,
+    "_with_recorded_precision": with_recorded_precision,
+    "_rounded": lambda value, dtype: float(converted(np.asarray(value), dtype)),
+}
+"""What the text of every call refers to."""
+
+
+def call(op: Any) -> Callable[..., Any]:
+    """The function that users call for an op."""
+
+    def compiled() -> types.FunctionType:
+        template = Template(op)
+        return _compiled(template.call(op.name), op.name, _namespace(op, template, in_place=False))
+
+    return _at_first_use(op.name, compiled)
+
+
+def inplace_call(op: Any) -> Callable[..., Tensor]:
+    """The in-place twin of an op, which writes its result into the first input."""
+    name = f"{op.name}_"
+    if op.listed or op.view or op.writer is not None or op.order[: len(op.inputs)] != op.inputs:
+        return lambda self, *args, **named: op.apply((self, *args), named, self)
+
+    def compiled() -> types.FunctionType:
+        template = Template(op)
+        return _compiled(template.inplace_call(name), name, _namespace(op, template, in_place=True))
+
+    return _at_first_use(name, compiled)
+
+
+def backward_step(op: Any) -> Callable[[Any, tuple, Any, Any], None]:
+    """The function (node, edges, g, flow) that applies an op's rules to the gradient `g` of its result."""
+    name = f"{op.name}_backward"
+    show_saved((*op.inputs, "out", *op.metadata_names))
+    rules = [None if rule is None else rule[0] for rule in op.rules]
+    names = {"rules": rules, "unpack": unpack, "precision_for": precision_for, "__name__": __name__}
+    return _compiled(backward_text(op, name), name, names | {"recomputed": getattr(op, "recomputed", None)})
+
+
+def _namespace(op: Any, template: Template, in_place: bool) -> dict[str, Any]:
+    return _NAMESPACE | {
+        "_op": op,
+        "_forward": op.forward,
+        "_ufunc": op.ufunc,
+        "_large": template.large,
+        "_least": math.inf if template.large is None else least_of(op.ufunc),
+        "_allowed": template.allowed,
+        "_results": op.viewed if op.view else op.wrapped,
+        "_record": op.record,
+        "_alone": lambda index, value: array_of(op, index, value, common(op, [value])),
+        "_definition": _definition(op, template.keywords, in_place),
+        **{f"_default_{name}": default for name, default in op.defaults.items()},
+        **{f"_kinds_{name}": kinds for name, kinds in op.scalars.items()},
+    }
+
+
+def _definition(op: Any, keywords: list[str], in_place: bool) -> Callable[[tuple, tuple, dict[str, Any]], Any]:
+    """`Op.apply` of the arguments as they came: those in the op's order and then `keywords`, surplus positional ones,
+    and those of unknown names."""
+    order = [name for name in op.order if name != op.variadic]
+
+    def apply(values: tuple, surplus: tuple, named: dict[str, Any]) -> Any:
+        args: list[Any] = []
+        for index, value in enumerate(values):
+            if value is _ABSENT:
+                continue
+            if index == len(args) < len(order):
+                args.append(value)
+            else:
+                named[(*order, *keywords)[index]] = value
+        return op.apply((*args, *surplus), named, values[0] if in_place else None)
+
+    return apply
+
+
+def _compiled(text: str, name: str, namespace: dict[str, Any]) -> Any:
+    """The function that a text defines. Tracebacks show its lines; its file counts as one of this package."""
+    filename = os.path.join(os.path.dirname(__file__), f"<generated {name}>")
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    exec(compile(text, filename, "exec"), namespace)
+    return namespace[name]
+
+
+def _before_first_use(*args: Any, **named: Any) -> Any:
+    return _compile_and_call(args, named)  # type: ignore[name-defined]  # noqa: F821  (see `_at_first_use`)
+
+
+def _at_first_use(name: str, compiled: Callable[[], types.FunctionType]) -> Any:
+    """A function whose code is compiled at its first call: that of all ops would take half a second at import.
+
+    The code is replaced and not the function, which others refer to by then, and through which each call would take
+    longer. Defaults are set first: another thread may call meanwhile.
+    """
+    namespace: dict[str, Any] = {}
+    function = types.FunctionType(_before_first_use.__code__, namespace, name)
+
+    def compile_and_call(args: tuple, named: dict[str, Any]) -> Any:
+        made = compiled()
+        namespace.update(made.__globals__)
+        function.__kwdefaults__, function.__defaults__ = made.__kwdefaults__, made.__defaults__
+        function.__code__ = made.__code__
+        return function(*args, **named)
+
+    namespace["_compile_and_call"] = compile_and_call
+    return function

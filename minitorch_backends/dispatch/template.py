@@ -1,0 +1,360 @@
+"""The text of an op's generated functions; `codegen` compiles it. Names that begin with `_` are in its namespace.
+
+A piece of text is indented as it stands in the function. Inputs are arrays `_0`, `_1` ... with nodes `_n0`, `_n1` ...;
+`break` leaves a call to the definition, `Op.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..kernels.elementwise import is_half, threaded
+from ..tensor.dtypes import FLOATING, INTEGER, dtypes
+
+__all__ = ["Template", "backward_text"]
+
+_FLOAT32 = np.dtype(np.float32)
+_REAL = "(_dtype is _float32 or _dtype is _float64)"
+
+
+class Template:
+    """The text of an op's call and of its in-place twin.
+
+    Attributes:
+        keywords: the parameters by keyword only.
+        allowed: the dtypes of arrays that the forward takes as they are; the definition widens the others.
+        ufunc: what computes the forward of float32 and float64, where the arguments in `usual` are left out.
+        large: what computes large arrays by several threads, also of half types.
+        recorded: the inputs that have a gradient rule.
+        tensors: the inputs that are tensors in every call that is not left to the definition.
+    """
+
+    def __init__(self, op: Any) -> None:
+        self.op, self.inputs, indices = op, op.inputs, range(len(op.inputs))
+        self.keywords = [name for name in (*op.inputs, *op.metadata_names) if name not in op.order]
+        self.arrays = ["_arrays"] if op.listed else [f"_{index}" for index in indices]
+        self.recorded = [index for index in indices if op.rules[index] is not None]
+        self.leading = op.promoted.index(True) if True in op.promoted else None
+        self.tensors = [i for i in indices if self.inputs[i] not in op.defaults and not self._may_be_number(i)]
+        self.metadata = f"{{{', '.join(f'{name!r}: {name}' for name in op.metadata_names)}}}"
+        self.allowed = _allowed(op)
+        optional = [name for name in op.metadata_names if name in op.defaults]
+        one_dtype = all(op.promoted) or len(op.inputs) == 1
+        takes_ufunc = one_dtype and len(optional) == len(op.metadata_names) and "f" in op.takes
+        self.ufunc = op.ufunc if takes_ufunc else None
+        self.usual = " and ".join(f"{name} is _absent" for name in optional)
+        self.large = threaded(op.ufunc) if self.ufunc is not None and len(op.inputs) < 3 else None
+
+    def _may_be_number(self, index: int) -> bool:
+        """Whether an input may be a Python number here."""
+        op = self.op
+        if not op.promoted[index] or op.must_be_tensor(index):
+            return False
+        return index != self.leading or op.promoted.count(True) == 1 < len(op.inputs)
+
+    # The functions
+
+    def call(self, name: str) -> str:
+        quiet = self.op.warns and not self.op.view
+        return self._function(name, *self._guarded(quiet, self._computation(" " * 12)), *self._result())
+
+    def inplace_call(self, name: str) -> str:
+        first, others = self.inputs[0], [f"_n{index}" for index in self.recorded if index]
+        recorded = " or ".join(f"{node} is not None" for node in ["_n0", *others])
+        check = f"""\
+        if ({recorded}) and _mode().records: break
+        if _type({first}._cell) is _InferenceCell or not _0.flags.c_contiguous: break"""
+        count = f"""\
+        _cell = {first}._cell
+        if _cell is None: {first}._cell = [1]
+        else: _cell[0] += 1
+        return {first}"""
+        return self._function(name, check, *self._guarded(self.op.warns, self._overwriting()), count)
+
+    def _function(self, name: str, *body: str) -> str:
+        op, rest = self.op, self.op.variadic
+        order = [each for each in op.order if each != rest]
+        left_out, keywords = [f"{each}=_absent" for each in order], [f"{each}=_absent" for each in self.keywords]
+        values = f"({', '.join((*order, *self.keywords))},)"
+        surplus = "_surplus" if rest is None else "not _surplus or _surplus[0] is None"
+        text = f"""\
+def {name}({", ".join((*left_out, "*_surplus", *keywords, "**_named"))}):
+    if {surplus} or _named or (_active := _instrumentation.active) > 1:
+        return _definition({values}, _surplus, _named)"""
+        if rest is not None:
+            listed = "_len(_surplus) == 1 and _isinstance(_surplus[0], _sequences)"
+            text += f"\n    {rest} = _tuple(_surplus[0]) if {listed} else _surplus"
+        if self.ufunc is not None and self.usual:
+            text += f"\n    _usual = {self.usual}"
+        operands = self._sequence() if op.listed else self._operands()
+        end = f"    return _definition({values}, _surplus, {{}})"
+        return "\n".join([text, "    while True:", *self._defaults(), *operands, *body, end])
+
+    # Arguments
+
+    def _defaults(self) -> Iterator[str]:
+        op = self.op
+        for name in (*op.order, *self.keywords):
+            if name == op.variadic:
+                continue
+            if name in op.defaults:
+                yield f"        if {name} is _absent: {name} = _default_{name}"
+            elif name in op.metadata_names:
+                yield f"        if {name} is _absent: break"
+            if name in op.scalars:
+                yield f"        elif _type({name}) not in _kinds_{name}: break"
+
+    def _sequence(self) -> Iterator[str]:
+        """The arrays of an op that takes a sequence of tensors."""
+        name = self.inputs[0]
+        yield f"""\
+        if _type({name}) not in _sequences: break
+        _arrays, _all, _dtype, _n0 = [], False, None, None
+        for _each in {name}:
+            _kind = _type(_each)
+            if _kind is not _Tensor and _kind is not _Parameter: break
+            _array = _each._array
+            if _array.dtype is not _dtype:
+                if {"_dtype is not None or " if self.op.promoted[0] else ""}_array.dtype not in _allowed: break
+                _dtype = _array.dtype
+            _arrays.append(_array)
+            if _n0 is None: _n0 = _each._node
+        else: _all = True
+        if not _all: break"""
+
+    def _operands(self) -> Iterator[str]:
+        op = self.op
+        for index, name in enumerate(self.inputs):
+            array, node = f"_{index}", f"_n{index}"
+            yield f"""\
+        _kind = _type({name})
+        if _kind is _Tensor or _kind is _Parameter:
+            {array}, {node} = {name}._array, {name}._node"""
+            if op.promoted[index] and index != self.leading:
+                yield f"            if {array}.dtype is not _dtype: break"
+            else:
+                dtype = "_dtype" if index == self.leading or len(self.inputs) == 1 else "_other_dtype"
+                first = f"{dtype} is not _float32 and " if _FLOAT32 in self.allowed else ""
+                large = "" if self.large is None else f" and ({array}.size < _least or not _is_half({dtype}))"
+                yield f"            {dtype} = {array}.dtype"
+                yield f"            if {first}{dtype} not in _allowed{large}: break"
+            if name in op.defaults:
+                yield f"        elif {name} is None: {array} = {node} = {'_dtype = ' * (index == self.leading)}None"
+            if self._may_be_number(index):
+                number = f"_kind is float or (_kind is int and -_exact <= {name} <= _exact)"
+                when, value = self._number(index, name)
+                yield f"        elif ({number}){when}: {array}, {node} = {value}, None"
+            yield "        else: break"
+
+    def _number(self, index: int, name: str) -> tuple[str, str]:
+        """A further condition for a Python number, and the expression that stands for it."""
+        op = self.op
+        if index == self.leading:
+            return "", f"_alone({index}, {name})"
+        if not (index == 1 and op.numbers):
+            return f" and {_REAL}", f"_asarray({name}, _dtype)"
+        if self.large is None:
+            return f" and {_REAL}", name
+        rounded = f"_rounded({name}, _dtype) if _dtype.itemsize == 2 else {name}" if op.rounds else name
+        return f" and ({_REAL} or _is_half(_dtype))", rounded
+
+    # Computation
+
+    def _guarded(self, quiet: bool, lines: Iterator[str]) -> Iterator[str]:
+        """Errors are left to the definition, which words them."""
+        if quiet:
+            yield "        _token = _silence()"
+        yield "        try:"
+        yield from lines
+        yield "        except _Exception: break"
+        if quiet:
+            yield "        finally: _restore(_token)"
+
+    def _computation(self, indent: str) -> Iterator[str]:
+        operands, usual = ", ".join(self.arrays), "_usual and " if self.usual else ""
+        if self.ufunc is None:
+            yield indent + self._forward()
+            return
+        by_ufunc = f"if {usual}{_REAL}: _out = _ufunc({operands})"
+        if self.large is None:
+            yield indent + by_ufunc
+        else:
+            yield f"{indent}_out = _large({operands}) if {usual}_0.size >= _least else None"
+            yield f"{indent}if _out is not None: pass"
+            yield f"{indent}el{by_ufunc}"
+            yield f"{indent}elif _dtype not in _allowed: break"
+        yield f"{indent}else: {self._forward()}"
+
+    def _forward(self) -> str:
+        op, places = self.op, dict(zip(self.inputs, self.arrays, strict=True))
+        if op.numbers:
+            places[self.inputs[1]] = "_1 if _type(_1) is _ndarray else _asarray(_1, _dtype)"
+        given = [places.get(name, name) for name in op.order]
+        given += [f"{name}={places.get(name, name)}" for name in self.keywords]
+        return f"_out = _forward({', '.join(given)})"
+
+    def _overwriting(self) -> Iterator[str]:
+        """The result, in the memory of the first input."""
+        operands, usual, indent = ", ".join(self.arrays), "_usual and " if self.usual else "", " " * 12
+        if isinstance(self.ufunc, np.ufunc):
+            by_ufunc = f"if {usual}{_REAL}: _ufunc({operands}, _0)"
+            if self.large is None:
+                yield f"            {by_ufunc}"
+            else:
+                same = "".join(f" and (_type({x}) is not _ndarray or {x}.shape == _0.shape)" for x in self.arrays[1:])
+                yield f"""\
+            if {usual}_0.size >= _least{same} and _large({operands}, out=_0) is not None: pass
+            el{by_ufunc}
+            elif _dtype not in _allowed: break"""
+            yield "            else:"
+            indent += "    "
+            yield indent + self._forward()
+        else:
+            yield from self._computation(indent)
+        yield f"{indent}if _type(_out) is not _ndarray or _out.shape != _0.shape or _out.dtype is not _0.dtype: break"
+        yield f"{indent}_0[...] = _out"
+
+    # The result, and its record
+
+    def _result(self) -> Iterator[str]:
+        op, tensors = self.op, f"[{', '.join(self.inputs)}]"
+        arrays = f"[{', '.join(self.arrays)}]"
+        call = f"_list({self.inputs[0]}), _arrays" if op.listed else f"{tensors}, {arrays}"
+        yield f"""\
+        if _type(_out) is not _ndarray:
+            if _isinstance(_out, _tuple): return _results({call}, {self.metadata}, _out)
+            _out = _asarray(_out)"""
+        if op.row_major:
+            yield "        elif not _out.flags.c_contiguous: _out = _in_rows(_out)"
+        if op.view:
+            yield f"        _tensor = _made_view(_op, {self.metadata}, {self.inputs[0]}, _out, None)"
+        else:
+            yield """\
+        _tensor = _new(_Tensor)
+        _tensor._array = _out
+        _tensor._node = _tensor._state = _tensor._cell = None
+        if _active: _instrumentation.note_birth(_tensor)"""
+        if self.recorded:
+            yield from self._recording(f"{call}, {self.metadata}, _tensor")
+        yield "        return _tensor"
+
+    def _recording(self, call: str) -> Iterator[str]:
+        """A node for the result, where an input with a rule needs a gradient."""
+        op, several = self.op, len(self.recorded) > 1
+        needed = " or ".join(f"_n{index} is not None" for index in self.recorded)
+        yield f"        if {f'({needed})' if several else needed} and _mode().records and _out.dtype.kind not in 'biu':"
+        if op.half_variant is not None and (self.large is not None or any(map(is_half, self.allowed))):
+            yield f"""\
+            if {self._any_half()}:
+                _record({call})
+                return _tensor"""
+        if op.listed:
+            yield f"            _edges = _tuple([_history(_each) for _each in {self.inputs[0]}])"
+            yield "            if _any(_edges):"
+        else:
+            for index in self.recorded:
+                known, name = f"_n{index} is not None and " if several else "", self.inputs[index]
+                yield f"            if {known}{name}._state is not None: _n{index} = _history({name})"
+            yield f"            if {needed}:"
+        edges = [f"_n{index}" if index in self.recorded else "None" for index in range(len(self.inputs))]
+        metadata = self.metadata
+        if op.product is not None and "precision" in op.metadata_names:
+            metadata = f"_with_recorded_precision({metadata}, {op.product!r})"
+        yield f"""\
+                _node = _tensor._node = _new(_Node)
+                _node.op, _node.outputs, _node.sequence = _op, (), _next_sequence()
+                _node.edges = {"_edges" if op.listed else f"({', '.join(edges)},)"}
+                _node.likes = {self._likes()}
+                _node.metadata = {metadata}
+                _node.saved = _entries = {{}}"""
+        for index, name in enumerate(self.inputs):
+            yield from self._saving(name, self._entry(name, index, edges[index]))
+        yield from self._saving("out", "_save(_tensor, _SELF)")
+        if op.view:
+            yield "                if _type(_tensor._state) is _View: _tensor._state.node = _node"
+
+    def _any_half(self) -> str:
+        """The condition that an input is of a half type."""
+        if self.op.listed:
+            return "_any([_each.dtype.itemsize == 2 for _each in _arrays])"
+        asked = [i for i, promoted in enumerate(self.op.promoted) if not promoted or i == self.leading]
+        given = ["" if index in self.tensors else f"_{index} is not None and " for index in asked]
+        return " or ".join(f"{test}_{index}.dtype.itemsize == 2" for test, index in zip(given, asked, strict=True))
+
+    def _likes(self) -> str:
+        fields = ("shape", "dtype", "strides") if self.op.strided else ("shape", "dtype")
+        if self.op.listed:
+            return f"_tuple([({', '.join(f'_each.{field}' for field in fields)}) for _each in _arrays])"
+        likes = [f"({', '.join(f'_{index}.{field}' for field in fields)})" for index in range(len(self.inputs))]
+        for index, name in enumerate(self.inputs):
+            if index not in self.tensors:
+                likes[index] += f" if _isinstance({name}, _Tensor) else None"
+        return f"({', '.join(likes)},)"
+
+    def _saving(self, name: str, entry: str) -> Iterator[str]:
+        """What saves an input or the result, where a rule asks for it whose input needs a gradient."""
+        rules = {index: self.op.rules[index][1] for index in self.recorded}
+        asking = [index for index, arguments in rules.items() if (name, "saved") in [each[:2] for each in arguments]]
+        if asking:
+            when = " or ".join(f"_n{index} is not None" for index in asking)
+            yield f"                {f'if {when}: ' if asking != self.recorded else ''}_entries[{name!r}] = {entry}"
+
+    def _entry(self, name: str, index: int, edge: str) -> str:
+        if self.op.listed:
+            return f"[_save(_each, _edge) for _each, _edge in zip({name}, _edges)]"
+        if index in self.tensors:
+            return f"_save({name}, {edge})"
+        entry = f"_save_operand({name}, {edge}, _{index})"
+        return f"{name} if _type({name}) in _numbers else {entry}" if index == 1 and self.op.numbers else entry
+
+
+def _allowed(op: Any) -> frozenset[np.dtype]:
+    least = FLOATING if op.promote == "float" else 0 if op.booleans else INTEGER
+    taken = [each for each in dtypes.values() if "bifc"[each.category] in op.takes and each.category >= least]
+    return frozenset(each.dtype for each in taken if not (op.widen and is_half(each.dtype)))
+
+
+def backward_text(op: Any, name: str) -> str:
+    """The text of the function (node, edges, g, flow) that applies an op's rules and delivers the gradients to the
+    nodes of the inputs. `edges` are the node's, or None in place of those that the pass does not need. For mul:
+
+    def mul_backward(node, edges, g, flow):
+        likes = node.likes
+        if edges[0] is not None:
+            flow.deliver(edges[0], rules[0](g, unpack(node, 'other', flow.create_graph)), likes[0], g)
+        if edges[1] is not None:
+            flow.deliver(edges[1], rules[1](g, unpack(node, 'input', flow.create_graph)), likes[1], g)
+    """
+    lines, all_at_once = [f"def {name}(node, edges, g, flow):", "    likes = node.likes"], op.listed or op.joint
+    for index, rule in enumerate(op.rules[:1] if all_at_once else op.rules):
+        if rule is None:
+            continue
+        gradient = f"rules[{index}]({', '.join(_fetch(op, index, *source) for source in rule[1])})"
+        if all_at_once:
+            lines.append(f"    for edge, value, like in zip(edges, {gradient}, likes, strict=True):")
+            lines.append("        if edge is not None: flow.deliver(edge, value, like, g)")
+        else:
+            lines.append(f"    if edges[{index}] is not None:")
+            lines.append(f"        flow.deliver(edges[{index}], {gradient}, likes[{index}], g)")
+    return "\n".join(lines)
+
+
+def _fetch(op: Any, of_input: int, name: str, source: str, index: int) -> str:
+    """The expression that gives one argument of the rule of an input."""
+    if source == "g":
+        return "g"
+    if source == "metadata" and name == "precision":
+        return f"precision_for(node, {of_input})"
+    if source == "metadata":
+        return f"node.metadata[{name!r}]"
+    if source == "saved":
+        return f"unpack(node, {name!r}, flow.create_graph)"
+    if source == "recomputed":
+        return "recomputed(node, flow.create_graph)"
+    if source == "result":
+        return f"unpack(node, 'out', flow.create_graph)[{index}]"
+    which = ("shape", "dtype", "strides").index(source)
+    return f"[like[{which}] for like in likes]" if op.listed else f"likes[{index}][{which}]"
