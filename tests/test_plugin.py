@@ -165,7 +165,7 @@ def test_that_fails():
 
 @pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "1")])
 def test_assertions_with_the_least_room_are_listed(processes: tuple[str, ...], tmp_path: Path) -> None:
-    done = run_suite(tmp_path, ROOM, "--minitorch-closest=3", *processes)
+    done = run_suite(tmp_path, ROOM, "--minitorch-closest=3", "-k", "not products", *processes)
     _, _, summary = done.stdout.partition("assert_close with the least room: share of the tolerance that is used")
     lines = [line.split()[:3] for line in summary.splitlines()[1:4]]
     assert lines == [
