@@ -1,4 +1,4 @@
-"""The rule of permission: which precision a float32 or complex64 product runs at, and which flag decided.
+"""Which precision a product runs at, which flag decided, and how its kernel is called: `resolve`.
 
 Every family of flags keeps its own tree. A flag is a permission: a product runs at the fastest precision that any
 family has been explicitly set to allow, and at ieee when none has. A default that nobody set permits nothing, unless
@@ -9,14 +9,26 @@ they were set.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..flags import NO_OPINION, State, current
-from ..kernels.precision import PRECISIONS
+import numpy as np
+
+from ..flags import NO_OPINION, State, current, per_state
+from ..kernels.precision import PRECISIONS, acting_rounding, named
 from .table import XLA_PRECISIONS
 
-__all__ = ["FAMILIES", "KINDS", "Choice", "GradientPrecisions", "Recorded", "chosen", "precision_of", "recorded"]
+__all__ = [
+    "FAMILIES",
+    "KINDS",
+    "Call",
+    "Choice",
+    "GradientPrecisions",
+    "Recorded",
+    "precision_of",
+    "recorded",
+    "resolve",
+]
 
 FAMILIES: dict[str, dict[str, str]] = {
     "cuda": {
@@ -32,6 +44,36 @@ FAMILIES: dict[str, dict[str, str]] = {
 KINDS = tuple(dict.fromkeys(kind for family in FAMILIES.values() for kind in family))
 """The kinds of products whose precision flags govern."""
 
+
+class _Product(NamedTuple):
+    """What the flags say about a kind of product.
+
+    Attributes:
+        governed_by: the kind whose precision flags it obeys.
+        dtypes: types whose values are rounded.
+        asks_blas: whether `cuda.blas_library` may have BLAS asked first.
+        rounds_sums: the flags by half type that have sums rounded on the way, and what they are called.
+    """
+
+    governed_by: str
+    dtypes: tuple[np.dtype, ...] = (np.dtype(np.float32), np.dtype(np.complex64))
+    asks_blas: bool = False
+    rounds_sums: bool = False
+
+
+_REAL = (np.dtype(np.float32),)
+
+_PRODUCTS = {
+    "matmul": _Product("matmul", asks_blas=True, rounds_sums=True),
+    "conv": _Product("conv"),
+    "rnn": _Product("rnn", asks_blas=True, rounds_sums=True),
+    "recurrence": _Product("rnn", asks_blas=True),
+    "attention": _Product("matmul", _REAL),
+    "linalg": _Product("matmul", _REAL),
+}
+"""Kinds of products: matrix products, convolutions, the products of recurrences and whole recurrences, attention, and
+the products inside of linear algebra."""
+
 in_backward: Callable[[], bool] = lambda: False  # noqa: E731  (autograd puts its own function here)
 """Whether this thread or task is inside a backward pass."""
 
@@ -43,45 +85,126 @@ class Choice(NamedTuple):
     decided_by: str
 
 
-class _ByDirection(NamedTuple):
-    """The choices of a kind of product where `backward_precision` names a precision."""
+class Call(NamedTuple):
+    """How the flags have a kernel called.
 
-    forward: Choice
-    backward: Choice
-
-
-def precision_of(product: str) -> Choice:
-    """The precision at which a float32 or complex64 product ("matmul", "conv", "rnn") runs here and now, and the flag
-    that decided.
-
-    The dispatcher calls this very function. Raises ValueError for a product that no family knows.
+    Attributes:
+        choice: the precision, and who decided.
+        keywords: of the kernel, none at ieee; `sums` in place of a precision for half products whose sums are rounded.
+        decided_by: who decided on all of them.
     """
-    state = current()
-    choice: Choice | _ByDirection | None = state.derived.get(product)
-    if choice is None:
-        choice = state.derived[product] = _decide(state, product)
-    if type(choice) is _ByDirection:
-        return choice.backward if in_backward() else choice.forward
-    return choice  # type: ignore[return-value]
+
+    choice: Choice
+    keywords: Mapping[str, Any]
+    decided_by: str
 
 
-def _decide(state: State, product: str) -> Choice | _ByDirection:
-    forward = _permitted(state, product)
-    backward = state.read("backward_precision")
-    if backward in PRECISIONS:
-        return _ByDirection(forward, Choice(backward, f"backward_precision = {backward!r}"))
-    return forward
+_EXACT = Choice("ieee", "precision flags act on float32 and complex64 products only")
 
 
-def _permitted(state: State, product: str) -> Choice:
+def resolve(kind: str, dtype: np.dtype, precision: str | GradientPrecisions | None = None) -> Call:
+    """How a product of a kind (a key of `_PRODUCTS`) of arrays of a dtype runs here and now.
+
+    `precision` is that of the call, or what a node has recorded for its gradients, or None for that of the flags. What
+    `backward_precision` recorded holds while that is still "recorded". Where the gradients of inputs and parameters
+    differ, but are computed by one call, that of inputs holds. All kernels are called so, and `explain` answers from
+    it. Raises ValueError for an unknown kind or precision.
+    """
+    if type(precision) is GradientPrecisions:
+        precision = precision.input
+    if type(precision) is not Recorded:
+        return _resolve(kind, dtype, precision, in_backward())  # type: ignore[arg-type]
+    if not precision.holds_always and current().read("backward_precision") != "recorded":
+        return _resolve(kind, dtype, None, in_backward())
+    call = _resolve(kind, dtype, str(precision), False)
+    return call if call.choice is _EXACT else _of_forward(call, precision)
+
+
+def _of_forward(call: Call, recorded: Recorded) -> Call:
+    """The call at a recorded precision, with who decided in the forward pass."""
+    decided_by = recorded.decided_by
+    if not recorded.holds_always:
+        decided_by = f"backward_precision = 'recorded': in the forward pass, {decided_by}"
+    further = call.decided_by.removeprefix(call.choice.decided_by)
+    return Call(Choice(call.choice.precision, decided_by), call.keywords, decided_by + further)
+
+
+@per_state()
+def _resolve(state: State, kind: str, dtype: np.dtype, precision: str | None, backward: bool) -> Call:
+    product = _product(kind)
+    choice = _choose(state, product.governed_by, precision, backward)
+    sums = _half_sums(state, dtype.name) if product.rounds_sums else None
+    if sums is not None:
+        return Call(sums, {"sums": sums.precision}, sums.decided_by)
+    choice = choice if dtype in product.dtypes else _EXACT
+    keywords: dict[str, Any] = {}
+    decided_by = choice.decided_by
+    if choice.precision != "ieee":
+        keywords["precision"] = choice.precision
+    rounding = acting_rounding(choice.precision, state.read("tf32_rounding"))
+    if rounding is not None:
+        keywords["rounding"] = rounding
+    if product.asks_blas and state.read("cuda.blas_library") == "cublaslt":
+        keywords["prefer"], decided_by = "blas", decided_by + "; cuda.blas_library = 'cublaslt'"
+    return Call(choice, keywords, decided_by)
+
+
+def _product(kind: str) -> _Product:
+    if kind not in _PRODUCTS:
+        raise ValueError(f"no precision flag governs {kind!r}; expected one of {', '.join(KINDS)}")
+    return _PRODUCTS[kind]
+
+
+def _choose(state: State, kind: str, precision: str | None, backward: bool) -> Choice:
+    """The precision that a call names, or else the flags."""
+    if precision is not None:
+        try:
+            name = named(precision).name
+        except ValueError:
+            known = ", ".join(map(repr, PRECISIONS))
+            raise ValueError(
+                f"precision={precision!r} is unknown; expected None (ask the flags) or one of {known}"
+            ) from None
+        return Choice(name, f"precision={name!r} of the call")
+    in_gradients = state.read("backward_precision")
+    if backward and in_gradients in PRECISIONS:
+        return Choice(in_gradients, f"backward_precision = {in_gradients!r}")
+    return _permitted(state, kind)
+
+
+def precision_of(kind: str) -> Choice:
+    """The precision at which a float32 product of a kind runs here and now, and the flag that decided.
+
+    Raises ValueError for a kind that no family knows.
+    """
+    return resolve(kind, _REAL[0]).choice
+
+
+_REDUCTIONS = {"float16": "cuda.matmul.fp16_reduction", "bfloat16": "cuda.matmul.bf16_reduction"}
+
+
+def _half_sums(state: State, dtype: str) -> Choice | None:
+    """Where the flags let the sums of half products be rounded on the way, and who decided; None for nowhere."""
+    if dtype not in _REDUCTIONS or state.read("emulate") not in (None, "cuda"):
+        return None
+    if dtype == "float16" and state.read("cuda.matmul.allow_fp16_accumulation"):
+        return Choice("half", "cuda.matmul.allow_fp16_accumulation = True")
+    value, decided_by = state.resolve(_REDUCTIONS[dtype])
+    if value != "reduced" or (decided_by is None and state.read("emulate") is None):
+        return None
+    return Choice("parts", f"{decided_by} = 'reduced'" if decided_by else "emulate = 'cuda', whose default it is")
+
+
+# The rule of permission
+
+
+def _permitted(state: State, kind: str) -> Choice:
     emulated = state.read("emulate")
     families = [emulated] if emulated else list(FAMILIES)
     opinions, vetoes = [], []
     for family in families:
         flags = FAMILIES[family]
-        if product not in flags:
-            raise ValueError(f"no precision flag governs {product!r}; expected one of {', '.join(KINDS)}")
-        opinion = _opinion(state, flags[product], emulated)
+        opinion = _opinion(state, flags[kind], emulated)
         if opinion is None:
             continue
         veto = _veto(state, family, opinion.precision)
@@ -158,15 +281,12 @@ def recorded(metadata: dict[str, Any], product: str) -> dict[str, Any]:
     """
     if metadata["precision"] is not None:
         return metadata
-    state = current()
-    key = "recorded", product
-    if key not in state.derived:
-        state.derived[key] = _to_record(state, product)
-    kept = state.derived[key]
+    kept = _to_record(product, in_backward())
     return metadata if kept is None else {**metadata, "precision": kept}
 
 
-def _to_record(state: State, product: str) -> Recorded | GradientPrecisions | None:
+@per_state()
+def _to_record(state: State, product: str, _: bool) -> Recorded | GradientPrecisions | None:
     of_forward = None
     if state.read("backward_precision") == "recorded":
         of_forward = _recorded(*precision_of(product), holds_always=False)
@@ -185,22 +305,3 @@ def _recorded(precision: str, decided_by: str, holds_always: bool) -> Recorded:
     kept = Recorded(precision)
     kept.decided_by, kept.holds_always = decided_by, holds_always
     return kept
-
-
-def chosen(precision: str | GradientPrecisions | None, product: str) -> Choice:
-    """The precision of one call: the one that the call names, the recorded one of a gradient, or the flags'.
-
-    A name is returned as it is. A recorded precision of the forward pass holds while `backward_precision` is still
-    "recorded". Where the gradients of inputs and parameters differ, but are computed by one call, that of inputs holds.
-    """
-    if type(precision) is GradientPrecisions:
-        precision = precision.input
-    if precision is None:
-        return precision_of(product)
-    if type(precision) is not Recorded:
-        return Choice(precision, f"precision={precision!r} of the call")  # type: ignore[arg-type]
-    if precision.holds_always:
-        return Choice(str(precision), precision.decided_by)
-    if current().read("backward_precision") != "recorded":
-        return precision_of(product)
-    return Choice(str(precision), f"backward_precision = 'recorded': in the forward pass, {precision.decided_by}")

@@ -23,6 +23,9 @@ class _Names(Sequence[str | None]):
     def _listed(self) -> tuple[str, ...]:
         return (*self._first, *(name for name in reversed(PRECISIONS) if name != self._without))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._first or (name in PRECISIONS and name != self._without)
+
     def __getitem__(self, index: Any) -> Any:
         return self._listed()[index]
 

@@ -13,7 +13,7 @@ from .environment import read_environment, set_by
 from .groups import Group
 from .rows import NO_OPINION, Flag, ReadOnly, nearest, public_name, read_only, rows
 from .snapshots import Snapshot, restore, snapshot
-from .state import Resolved, State, current
+from .state import Resolved, State, current, per_state
 from .writes import assign, disable_global_flags, flags_frozen, guard
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "flags_frozen",
     "guard",
     "nearest",
+    "per_state",
     "public_name",
     "read_environment",
     "read_only",

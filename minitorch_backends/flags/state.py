@@ -1,18 +1,18 @@
 """The values of flags: one immutable state for the process, and overrides of the current thread or task above it.
 
-Reads are a lookup in the state in force, which keeps what has been derived from it, and is itself kept for a while.
+Reads are a lookup in the state in force, which memoises functions of it (`per_state`) and is itself kept for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from ..kernels.locks import lock
 from .rows import NO_OPINION, rows
 
-__all__ = ["UNSET", "Override", "Resolved", "State", "current", "override", "reader", "store"]
+__all__ = ["UNSET", "Override", "Resolved", "State", "current", "override", "per_state", "reader", "store"]
 
 
 class _Unset:
@@ -36,13 +36,13 @@ class Resolved(NamedTuple):
 
 
 class State:
-    """An immutable assignment of stored values to paths, with what has been derived from it so far."""
+    """An immutable assignment of stored values to paths, with the results of functions of it."""
 
-    __slots__ = ("derived", "effective", "stored")
+    __slots__ = ("effective", "memos", "stored")
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self.stored = stored
-        self.derived: dict[Any, Any] = {}
+        self.memos: dict[PerState, dict[Any, Any]] = {}
         self.effective: dict[str, Any] = {}
 
     def read(self, path: str) -> Any:
@@ -73,8 +73,8 @@ class State:
 
 
 _STATES_KEPT = 64
-"""Assignments that are remembered with what was derived from them. Who switches a flag back and forth, or opens the
-same block again, would otherwise pay for every decision anew: with the first product of 16 x 16 190 us and not 5."""
+"""Assignments that are remembered with the results of functions of them. Switching a flag back and forth would
+otherwise make every decision anew: with the first product of 16 x 16 190 us and not 5."""
 
 _states: dict[tuple, State] = {}
 
@@ -128,6 +128,56 @@ def current() -> State:
     """The state in force in this thread or task."""
     level = override.get()
     return _process if level is None else level.state()
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class PerState(Generic[_Arguments, _Result]):
+    """A pure function of the flags and of further arguments, whose results the state of the flags memoises."""
+
+    __slots__ = ("_function", "_key", "_most")
+
+    def __init__(
+        self,
+        function: Callable[Concatenate[State, _Arguments], _Result],
+        key: Callable[_Arguments, Hashable] | None,
+        most: int,
+    ) -> None:
+        self._function, self._key, self._most = function, key, most
+
+    def __call__(self, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        """The result for the state in force."""
+        level = override.get()
+        state = _process if level is None else level.state()
+        key = arguments if self._key is None else self._key(*arguments)
+        try:
+            return state.memos[self][key]
+        except KeyError:
+            pass
+        result = self._function(state, *arguments, **named)
+        memo = state.memos.setdefault(self, {})
+        if len(memo) >= self._most:
+            memo.clear()
+        memo[key] = result
+        return result
+
+    def remembered(self, *arguments: _Arguments.args, **_: _Arguments.kwargs) -> _Result | None:
+        """The result of an earlier call with these arguments in the state in force, or None."""
+        memo = current().memos.get(self)
+        return None if memo is None else memo.get(arguments if self._key is None else self._key(*arguments))
+
+
+def per_state(
+    *, key: Callable[_Arguments, Hashable] | None = None, most: int = 512
+) -> Callable[[Callable[Concatenate[State, _Arguments], _Result]], PerState[_Arguments, _Result]]:
+    """Decorate a pure function of (state, *arguments): it is called without the state, and each state memoises it.
+
+    `key` gives what arguments are told apart by, where they are not hashable or hold more than the result depends on.
+    Beyond `most` results a state forgets them. Arguments are positional.
+    """
+    return lambda function: PerState(function, key, most)
 
 
 def store(values: Mapping[str, Any], others_stay: bool = True) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.modes import derives
+from ..backends.precision_policy import resolve
 from ..dispatch.op import Array, op
 from ..dispatch.samples import Sample, between, sample
 from ..kernels.recurrence import exact
@@ -23,7 +24,7 @@ from ..kernels.registry import Kernel
 from ..tensor.casting import converted
 from ..tensor.tensor import Tensor, adopt
 from .gradients import counts, zero
-from .matmul.dispatch import call_of, product
+from .matmul.dispatch import product
 from .matmul.matmul import refuse_mixed
 from .views.join import cat, stack
 
@@ -71,10 +72,10 @@ def _run(cell: str, *arrays: np.ndarray, precision: str | None, of: Kernel = ker
     for each in arrays:
         refuse_mixed(each, arrays[1])
     dtype = arrays[1].dtype
-    decided_by, keywords = call_of(dtype, precision, _KIND)
+    call = resolve("recurrence", dtype, precision)
     if dtype.itemsize > 2:
-        return of(*arrays, cell=cell, decided_by=decided_by, **keywords)
-    wide = of(*[converted(each, _FLOAT32) for each in arrays], cell=cell, decided_by=decided_by, **keywords)
+        return of(*arrays, cell=cell, decided_by=call.decided_by, **call.keywords)
+    wide = of(*[converted(x, _FLOAT32) for x in arrays], cell=cell, decided_by=call.decided_by, **call.keywords)
     return tuple(converted(each, dtype) for each in wide)
 
 

@@ -12,12 +12,12 @@ from ...autograd.function import Function
 from ...autograd.modes import derives, is_grad_enabled, no_grad
 from ...backends import precision_policy
 from ...backends.attention import SWITCHES, SDPAParams, selected
-from ...backends.precision_policy import chosen, recorded
+from ...backends.precision_policy import recorded, resolve
 from ...dispatch import instrumentation
 from ...dispatch.call_errors import refuse_other_than_bool
 from ...dispatch.op import composite
 from ...dispatch.samples import Sample, between, sample
-from ...flags import current
+from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.attention import attention as kernel
 from ...kernels.attention import attention_gradient as gradient_kernel
@@ -26,7 +26,6 @@ from ...kernels.registry import ArraySpec, Refused
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import FLOATING, dtype_of
 from ...tensor.tensor import Tensor, adopt, kind_of
-from ..matmul.dispatch import EXACT
 from .composed import composed, gradients
 
 __all__ = ["scaled_dot_product_attention"]
@@ -158,11 +157,6 @@ class _Known(NamedTuple):
     run: Callable[..., Any] | None
 
 
-_KNOWN = "attention"
-_KNOWN_AT_MOST = 4096
-"""Signatures that one state of the flags remembers."""
-
-
 def _straight(
     query: Any, key: Any, value: Any, mask: Any, causal: bool, scale: float | None, gqa: bool
 ) -> Tensor | None:
@@ -176,9 +170,8 @@ def _straight(
         return None
     if mask is not None and (type(mask) is not Tensor or mask._node is not None):
         return None
-    known = current().derived.get(_KNOWN)
-    found = known and known.get(_signature(query, key, value, mask, causal, scale, gqa))
-    if not found or found.run is None:
+    found = _known.remembered(query, key, value, mask, causal, scale, gqa)
+    if found is None or found.run is None:
         return None
     arrays = [query._array, key._array, value._array]
     if mask is not None:
@@ -197,24 +190,18 @@ def _signature(
     return q.shape, k.shape, v.shape, q.dtype, k.dtype, v.dtype, added, causal, scale, gqa
 
 
+@per_state(key=_signature, most=4096)
 def _known(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None, gqa: bool
-) -> _Known:
-    """That of a call, checked: it is remembered with the state of the flags, since finding it takes 30 us."""
-    known = current().derived.setdefault(_KNOWN, {})
-    signature = _signature(query, key, value, mask, causal, scale, gqa)
-    found = known.get(signature)
-    if found is None:
-        _check(query, key, value, mask, 0.0, causal, gqa)
-        name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
-        dtype = query._array.dtype
-        keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
-        specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]
-        run = kernel.first(*specs, prefer=name, **keywords)
-        found = _Known(name, keywords, decided_by, run)
-        if len(known) < _KNOWN_AT_MOST:
-            known[signature] = found
-    return found
+    _: State, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float | None,
+    gqa: bool,
+) -> _Known:  # fmt: skip
+    """That of a call, checked: finding it takes 30 us."""
+    _check(query, key, value, mask, 0.0, causal, gqa)
+    name = selected(SDPAParams(query, key, value, mask, 0.0, causal, gqa, scale))
+    dtype = query._array.dtype
+    keywords, decided_by = _options(dtype, _scale(query, scale), causal, None)
+    specs = [ArraySpec(each._array.shape, dtype) for each in (query, key, value, mask) if each is not None]
+    return _Known(name, keywords, decided_by, kernel.first(*specs, prefer=name, **keywords))
 
 
 def _scale(query: Tensor, scale: float | None) -> float:
@@ -278,22 +265,16 @@ def _check(
 
 def _options(dtype: np.dtype, scale: float, causal: bool, precision: str | None) -> tuple[dict[str, Any], str]:
     """The kernel's keywords as the flags have them, and who decided the precision."""
-    state, choice = current(), EXACT
-    keywords: dict[str, Any] = {"scale": scale}
-    if dtype == _FLOAT32:
-        choice = chosen(precision, "matmul")
-        if choice.precision != "ieee":
-            keywords["precision"] = choice.precision
-        if choice.precision == "tf32":
-            keywords["rounding"] = state.read("tf32_rounding")
-    elif dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
+    state, call = current(), resolve("attention", dtype, precision)
+    keywords: dict[str, Any] = {"scale": scale, **call.keywords}
+    if dtype.itemsize == 2 and state.read("cuda.fp16_bf16_reduction_math_sdp"):
         keywords["halves"] = True
     if causal:
         keywords["causal"] = True
     off = tuple(kernel for kernel, switch in SWITCHES.items() if not state.read(switch))
     if off:
         keywords["off"] = off
-    return keywords, choice.decided_by
+    return keywords, call.decided_by
 
 
 def _run(name: str, arrays: tuple, scale: float, causal: bool, precision: str | None, *saved: Any) -> Any:

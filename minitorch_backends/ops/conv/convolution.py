@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backends.precision_policy import precision_of
+from ...backends.precision_policy import resolve
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
-from ...flags import State, current
+from ...flags import State, per_state
 from ...kernels.conv import (
     KERNELS,
     benchmark_cache,
@@ -24,7 +24,6 @@ from ...kernels.conv.shapes import steps as steps_of
 from ...kernels.fft.contract import DEFAULT_PLANS
 from ...kernels.registry import Kernel, planning
 from ...tensor.tensor import Tensor
-from ..matmul.dispatch import EXACT, WITH_PRECISION, choice_of
 
 __all__ = ["convolution", "convolution_input_gradient", "convolution_weight_gradient", "run"]
 
@@ -52,17 +51,9 @@ def run(kernel: Kernel, *arrays: np.ndarray, precision: str | None = None, **key
     """One of the three kernels at the precision of the call, by the algorithm that the flags in force ask for."""
     if not arrays[0].shape[0]:
         return _of_no_images(kernel, *arrays, **keywords)
-    state = current()
-    steering: Steering = state.derived.get("convolutions") or _steer(state)
-    keywords |= steering.keywords
-    decided_by = EXACT.decided_by
-    if arrays[0].dtype in WITH_PRECISION:
-        choice = precision_of("conv") if precision is None else choice_of(precision, "conv")
-        decided_by = choice.decided_by
-        if choice.precision != "ieee":
-            keywords["precision"] = choice.precision
-        if choice.precision == "tf32" and state.read("tf32_rounding") != "rna":
-            keywords["rounding"] = state.read("tf32_rounding")
+    steering, call = _steering(), resolve("conv", arrays[0].dtype, precision)
+    keywords |= {**steering.keywords, **call.keywords}
+    decided_by = call.decided_by
     prefer: str | None = None
     if steering.depthwise and _is_depthwise(kernel, arrays, keywords["groups"]):
         prefer = "depthwise"
@@ -95,8 +86,9 @@ def _is_depthwise(kernel: Kernel, arrays: tuple[np.ndarray, ...], groups: int) -
     return groups > 1 and channels == 1
 
 
-def _steer(state: State) -> Steering:
-    """What a state says about algorithms, which it then keeps."""
+@per_state()
+def _steering(state: State) -> Steering:
+    """What the flags say about algorithms."""
     read, family = state.read, state.read("emulate")
     without: dict[str, str] = {}
     if read("cudnn.depthwise_kernel") == "cudnn":
@@ -114,9 +106,7 @@ def _steer(state: State) -> Steering:
     if read("cuda.cufft_plan_cache.max_size") != DEFAULT_PLANS:
         keywords["plans"] = read("cuda.cufft_plan_cache.max_size")
     timed = (read("cudnn.benchmark_limit") or 0) if read("cudnn.benchmark") and fixed is None else None
-    steering = Steering(keywords, read("cudnn.depthwise_kernel") == "native", timed)
-    state.derived["convolutions"] = steering
-    return steering
+    return Steering(keywords, read("cudnn.depthwise_kernel") == "native", timed)
 
 
 def _deterministic(state: State) -> str | None:

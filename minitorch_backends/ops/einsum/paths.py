@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...backends.opt_einsum import get_opt_einsum, is_available
 from ...backends.strategies import COTENGRA, Strategy
-from ...flags import current
+from ...flags import State, per_state
 from .equation import Labels
 
 __all__ = [
@@ -101,9 +101,9 @@ def pairs_of(path: Path, count: int) -> list[tuple[int, int]]:
     return pairs
 
 
-def strategy_in_force() -> Strategy:
+@per_state()
+def strategy_in_force(state: State) -> Strategy:
     """The flags' strategy for three and more operands; None contracts them strictly from left to right."""
-    state = current()
     strategy = state.read("opt_einsum.strategy") if state.read("opt_einsum.enabled") else None
     return None if isinstance(strategy, str) and strategy != COTENGRA and not is_available() else strategy
 

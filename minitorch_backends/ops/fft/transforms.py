@@ -6,7 +6,7 @@ other direction with the same scaling.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
-from ...flags import current
+from ...flags import State, current, per_state
 from ...kernels import registry
 from ...kernels.fft import fft as kernel
 from ...kernels.registry import ArraySpec
@@ -27,29 +27,41 @@ Dims = tuple[int, ...]
 LAST_TWO = (-2, -1)
 """The dims of transforms of matrices, unless they are given."""
 
-_CALLS = "fourier transforms"
-_CALLS_KEPT = 512
-"""Signatures for which a state of the flags keeps what is called, since to find it takes a microsecond."""
+Run = Callable[[np.ndarray], np.ndarray]
 
 
 def _run(x: np.ndarray, kind: str, dims: Dims, scaling: str, last: int = 0) -> np.ndarray:
-    state = current()
-    calls = state.derived.setdefault(_CALLS, {})
-    key = (x.shape, x.dtype, kind, dims, scaling, last)
-    call = calls.get(key)
+    call = _call(x.shape, x.dtype, kind, dims, scaling, last)
     if call is not None and not registry.observing:
         return call(x)
-    options: dict[str, Any] = {"kind": kind, "axes": dims, "scaling": scaling, "last": last}
-    options["plans"] = state.read("cuda.cufft_plan_cache.max_size")
-    if call is None:
-        _keep(calls, key, kernel.first(ArraySpec(x.shape, x.dtype), **options))
-    return kernel(x, **options)
+    return kernel(x, **_options(current(), kind, dims, scaling, last))
 
 
-def _keep(calls: dict[Any, Any], key: Any, call: Any) -> None:
-    if len(calls) >= _CALLS_KEPT:
-        calls.clear()
-    calls[key] = call
+def _options(state: State, kind: str, dims: Dims, scaling: str, last: int) -> dict[str, Any]:
+    """The keywords of the kernel."""
+    plans = state.read("cuda.cufft_plan_cache.max_size")
+    return {"kind": kind, "axes": dims, "scaling": scaling, "last": last, "plans": plans}
+
+
+@per_state()
+def _call(state: State, shape: Dims, dtype: np.dtype, kind: str, dims: Dims, scaling: str, last: int) -> Run | None:
+    """The function that the kernel ends in for a signature, which it takes a microsecond to find."""
+    return kernel.first(ArraySpec(shape, dtype), **_options(state, kind, dims, scaling, last))
+
+
+@per_state()
+def _usual_call(_: State, shape: Dims, dtype: np.dtype, n: Any, dim: Any, kind: str, scaling: str) -> Run | None:
+    """The same by the arguments of the public functions; None where there is something to cut off or to fill up."""
+    dims = _plain_dims(dim, len(shape))
+    if dims is None or dtype.char not in ("fd" if kind == "real" else "FD"):
+        return None
+    length = shape[dims[-1]]
+    last = (2 * (length - 1) if n is None else n) if kind == "halved" else 0
+    if n is not None and ((n // 2 + 1 if last else n) != length or len(dims) > 1):
+        return None
+    if length <= (kind == "halved") or shape[dims[0]] == 0:
+        return None
+    return _call(shape, dtype, kind, dims, scaling, last)
 
 
 def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -> Tensor | None:
@@ -57,26 +69,11 @@ def straight(input: Any, n: Any, dim: Any, norm: Any, kind: str, scaling: str) -
     in half the time of the op or less; None where there is more to do. What they mean is found once."""
     if norm is not None or type(input) is not Tensor or input._node is not None or instrumentation.is_observed():
         return None
-    x, key = input._array, None
-    if (type(dim) is int and (n is None or type(n) is int)) or (dim is LAST_TWO and n is None):
-        # What is equal to these, as 1.0 is to 1, is refused.
-        calls, key = current().derived.setdefault(_CALLS, {}), (x.shape, x.dtype, kind, dim, n)
-        call = calls.get(key)
-        if call is not None and not registry.observing:
-            return adopt(call(x))
-    dims = _plain_dims(dim, x.ndim)
-    if dims is None or x.dtype.char not in ("fd" if kind == "real" else "FD"):
-        return None
-    length = x.shape[dims[-1]]
-    last = (2 * (length - 1) if n is None else n) if kind == "halved" else 0
-    if n is not None and (type(n) is not int or (n // 2 + 1 if last else n) != length or len(dims) > 1):
-        return None  # to cut off or to fill up first
-    if length <= (kind == "halved") or x.shape[dims[0]] == 0:
-        return None
-    out = _run(x, kind, dims, scaling, last)
-    if key is not None and key not in calls:
-        _keep(calls, key, calls.get((x.shape, x.dtype, kind, dims, scaling, last)))
-    return adopt(out)
+    if not (type(dim) is int and (n is None or type(n) is int)) and not (dim is LAST_TWO and n is None):
+        return None  # What is equal to these, as 1.0 is to 1, is refused.
+    x = input._array
+    call = _usual_call(x.shape, x.dtype, n, dim, kind, scaling)
+    return None if call is None or registry.observing else adopt(call(x))
 
 
 def _plain_dims(dim: Any, ndim: int) -> Dims | None:

@@ -8,25 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.precision_policy import Choice, precision_of
+from ...backends.precision_policy import resolve
 from ...flags import State, current
 from ...kernels.linalg.choice import preferred
 from ...kernels.registry import Kernel
-from ..matmul.dispatch import choice_of
 from .cross_check import cross_check, second_family
 
-__all__ = ["call", "call_at_precision", "permitted", "swapped"]
-
-_FLOAT32 = np.dtype(np.float32)
+__all__ = ["call", "call_at_precision", "swapped"]
 
 
 def call(kernel: Kernel, *arrays: np.ndarray, driver: str | None = None, **keywords: Any) -> Any:
     """The kernel's result, by the family that the flag or the driver of the call asks first."""
-    state, choice = current(), permitted(arrays[0].dtype, None)
+    state, choice = current(), resolve("linalg", arrays[0].dtype).choice
     if driver is not None:
         keywords["driver"] = driver
     decision = _decision(state, driver)
-    if choice is not None and choice.precision != "ieee":
+    if choice.precision != "ieee":
         decision += f"; {choice.decided_by} acts in solve, inv, lstsq and cholesky_solve, which refine their results"
     return _run(state, kernel, arrays, keywords, decision, driver)
 
@@ -35,22 +32,13 @@ def call_at_precision(
     kernel: Kernel, *arrays: np.ndarray, precision: str | None, refine: bool = True, **keywords: Any
 ) -> Any:
     """The same for a task that may be done at a lower precision and refined: that of the call, or of the flags."""
-    state, choice = current(), permitted(arrays[0].dtype, precision)
-    if choice is None or choice.precision == "ieee":
+    state, lower = current(), resolve("linalg", arrays[0].dtype, precision)
+    if not lower.keywords:
         return _run(state, kernel, arrays, keywords, _decision(state, None), None)
-    keywords["precision"] = choice.precision
-    if choice.precision == "tf32":
-        keywords["rounding"] = state.read("tf32_rounding")
+    keywords |= lower.keywords
     if not refine:
         keywords["refine"] = False
-    return _run(state, kernel, arrays, keywords, choice.decided_by, None)
-
-
-def permitted(dtype: np.dtype, precision: str | None) -> Choice | None:
-    """The precision of the products inside, and who decided; None for types that have no choice."""
-    if dtype != _FLOAT32:
-        return None
-    return precision_of("matmul") if precision is None else choice_of(precision, "matmul")
+    return _run(state, kernel, arrays, keywords, lower.decided_by, None)
 
 
 def _decision(state: State, driver: str | None) -> str:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...autograd.modes import derives
+from ...backends.precision_policy import resolve
 from ...dispatch.op import Array, op
 from ...dispatch.samples import Sample, between, sample
 from ...kernels import linalg as kernels
 from ...tensor.tensor import Tensor
 from ..matmul.matmul import adjoint, times
-from .calls import call_at_precision, permitted, swapped
+from .calls import call_at_precision, swapped
 from .checks import declared, of_matrices, of_square, raise_for, tensor_argument
 from .lu import lu_solve
 from .samples import eye_plus, leading, squares
@@ -95,8 +96,7 @@ class Solved(NamedTuple):
 def _of_adjoint(g: Tensor, A: Tensor, out: tuple, left: bool, precision: Any, refine: bool) -> Tensor:
     """The gradient of the right side: the solution for A.H, by the factors at hand where nothing is recorded."""
     array = A._array
-    choice = permitted(array.dtype, precision)
-    exact = choice is None or choice.precision == "ieee"
+    exact = not resolve("linalg", array.dtype, precision).keywords
     if derives() or not exact or out[1]._array.shape != array.shape:
         return solve_with_factors(adjoint(A), g, left, precision, refine)[0]
     # For X A = B the factors are those of A.T.

@@ -127,7 +127,7 @@ class PackedWeight:
         """`linear` where nothing is recorded: from the packed weight, when products of these shapes gain by it."""
         x, w, b = input._array, weight._array, None if bias is None else bias._array
         fits = x.ndim >= 2 and w.ndim == 2 and x.shape[-1] == w.shape[1] and (b is None or b.dtype == x.dtype)
-        planned = plain_call(x) if fits and x.dtype == w.dtype else None
+        planned = plain_call(x.dtype) if fits and x.dtype == w.dtype else None
         if planned is None:
             return linear(input, weight, bias)
         keywords = planned.keywords

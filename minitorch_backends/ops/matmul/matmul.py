@@ -152,11 +152,6 @@ def matmul(input: Array, other: Array, *, precision: str | None = None) -> np.nd
     (`explain.precision_of("matmul")`).
     Raises RuntimeError for sizes that do not meet and for operands of different dtypes.
     """
-    if precision is None and input.dtype is other.dtype:
-        kept = current().derived.get(input.dtype.num)  # here and not in `_kept_call`: a call takes 0.1 us
-        call = None if kept is None else kept.get((input.shape, other.shape))
-        if call is not None:  # and so the shapes fit
-            return call(input, other)
     if input.dtype is not other.dtype:
         refuse_mixed(input, other)
     if input.ndim == 2 and other.ndim == 2:
