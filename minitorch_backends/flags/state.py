@@ -142,7 +142,7 @@ class PerState(Generic[_Arguments, _Result]):
     def __init__(
         self,
         function: Callable[Concatenate[State, _Arguments], _Result],
-        key: Callable[_Arguments, Hashable] | None,
+        key: Callable[..., Hashable] | None,
         most: int,
     ) -> None:
         self._function, self._key, self._most = function, key, most
@@ -169,15 +169,18 @@ class PerState(Generic[_Arguments, _Result]):
         return None if memo is None else memo.get(arguments if self._key is None else self._key(*arguments))
 
 
-def per_state(
-    *, key: Callable[_Arguments, Hashable] | None = None, most: int = 512
-) -> Callable[[Callable[Concatenate[State, _Arguments], _Result]], PerState[_Arguments, _Result]]:
+class per_state:
     """Decorate a pure function of (state, *arguments): it is called without the state, and each state memoises it.
 
     `key` gives what arguments are told apart by, where they are not hashable or hold more than the result depends on.
     Beyond `most` results a state forgets them. Arguments are positional.
     """
-    return lambda function: PerState(function, key, most)
+
+    def __init__(self, *, key: Callable[..., Hashable] | None = None, most: int = 512) -> None:
+        self._key, self._most = key, most
+
+    def __call__(self, function: Callable[Concatenate[State, _Arguments], _Result]) -> PerState[_Arguments, _Result]:
+        return PerState(function, self._key, self._most)
 
 
 def store(values: Mapping[str, Any], others_stay: bool = True) -> None:
