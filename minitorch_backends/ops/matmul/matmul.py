@@ -13,7 +13,6 @@ from ...autograd.half_types import widened
 from ...dispatch import instrumentation
 from ...dispatch.op import Array, composite, op
 from ...dispatch.samples import Sample, between, sample
-from ...flags import current
 from ...kernels.elementwise import is_half
 from ...kernels.shapes import broadcast_shapes
 from ...tensor.dtypes import dtype_of, promote_types
