@@ -254,7 +254,8 @@ def test_measures():
     assert found["margin"] == pytest.approx(1)  # the difference of the logits changed by twice itself
     vectors, turned = np.array([[3.0, 0.0], [2.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 3.0], [2.0, 1.0], [0.0, 1.0]])
     found = embedding({"": vectors}, {"": turned})
-    assert found["cosine_distance"] == pytest.approx(1)
+    assert found["cosine_distance"] == pytest.approx(1 / 3)
+    assert found["worst_cosine_distance"] == pytest.approx(1)
     assert found["nearest_changed"] == pytest.approx(2 / 3)
     found = regression({"": np.array([1.0, 5.0])}, {"": np.array([2.0, 4.0])})
     assert found == {"rmse": 1.0, "max_abs": 1.0, "bias": 0.0, "unexplained": 1.0}

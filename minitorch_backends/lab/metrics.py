@@ -70,7 +70,8 @@ def embedding(answer: Arrays, truth: Arrays) -> dict[str, float]:
     """Of vectors (..., width), each of which looks for its neighbours among the others by cosine.
 
     Returns:
-        cosine_distance: the greatest 1 - cosine of a vector and its true one.
+        cosine_distance: the mean of 1 - cosine of a vector and its true one.
+        worst_cosine_distance: the greatest.
         nearest_changed: the share of vectors whose nearest neighbour changed.
         rank_change: the mean number of places by which a neighbour moved in a vector's list.
     """
@@ -79,7 +80,8 @@ def embedding(answer: Arrays, truth: Arrays) -> dict[str, float]:
     ranks, true = _ranks(x), _ranks(y)
     nearest = (ranks == 0).argmax(-1) != (true == 0).argmax(-1)
     return {
-        "cosine_distance": float(half.max(initial=0.0)),
+        "cosine_distance": float(half.mean()) if half.size else 0.0,
+        "worst_cosine_distance": float(half.max(initial=0.0)),
         "nearest_changed": float(nearest.mean()) if nearest.size else 0.0,
         "rank_change": float(np.abs(ranks - true).mean()) if ranks.size else 0.0,
     }

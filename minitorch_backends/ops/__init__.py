@@ -15,6 +15,7 @@ from .elementwise.cast import *
 from .elementwise.comparison import *
 from .elementwise.complex_numbers import *
 from .elementwise.exponential import *
+from .elementwise.formats import *
 from .elementwise.gamma import *
 from .elementwise.logic import *
 from .elementwise.powers import *
