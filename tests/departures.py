@@ -1,5 +1,8 @@
 """Where this project departs from torch on purpose: one table, which the README shows."""
 
+from collections.abc import Callable
+from typing import Any
+
 DEPARTURES = {
     "flags_leaves_unnamed_flags_alone": (
         "`flags()` changes what is named and nothing else; torch resets the rest, and disables the backend."
@@ -107,3 +110,82 @@ CALL_DEPARTURES = {
     ),
 }
 """What calls do otherwise, and the ops and kinds of difference that a test against torch's samples finds for it."""
+
+
+def _interpolation_error(m: Any) -> int:
+    """The distance of a resized image of bytes from the rounded exact one."""
+    image, resize = m.arange(16) * 3, m.nn.functional.interpolate
+    found, exact = (
+        resize(image.to(dtype).reshape(1, 1, 4, 4), size=(7, 7), mode="bicubic") for dtype in (m.uint8, m.float64)
+    )
+    return int((found - (exact + 0.5).floor().clamp(0, 255)).abs().max().item())
+
+
+def _extreme_gradient(m: Any) -> list[float]:
+    x, values = m.ones(2), m.tensor([2.0, 1.0], requires_grad=True)
+    m.scatter_reduce(x, 0, m.tensor([0, 1]), values, "amax", include_self=False).sum().backward()
+    return values.grad.tolist()
+
+
+def _strided_gradient(m: Any) -> list[float]:
+    x = m.zeros(4, requires_grad=True)
+    m.as_strided(x[:2], (2,), (1,), 2).sum().backward()
+    return x.grad.tolist()
+
+
+def _impossible_alignment(m: Any) -> list[float]:
+    x = m.zeros(1, 1, 2, requires_grad=True)
+    m.nn.functional.ctc_loss(x.log_softmax(-1), m.tensor([[1, 1]]), (1,), (2,)).backward()
+    return x.grad.flatten().tolist()
+
+
+def _filled_where(m: Any) -> list[float]:
+    x = m.zeros(2)
+    x[m.tensor([0, 1], dtype=m.uint8)] = 2.0
+    return x.tolist()
+
+
+FUNCTION_DEPARTURES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "Weights and operands of another dtype promote in the norm layers, `prelu`, `lerp`, `cdist` and the bias of "
+    "`linear`; torch refuses them.": (
+        lambda m: m.nn.functional.prelu(-m.ones(1), m.ones(1, dtype=m.float64)).tolist(),
+        [-1.0],
+    ),
+    "With `include_self=False`, the gradient of `scatter_reduce`'s extremes does not go to the elements that do not "
+    "count; torch shares it with those that are equal.": (_extreme_gradient, [1.0, 1.0]),
+    "The gradient of `as_strided` of a view reaches the memory beyond the view; torch loses it.": (
+        _strided_gradient,
+        [0.0, 0.0, 1.0, 1.0],
+    ),
+    "Targets that `ctc_loss` cannot align have an infinite loss and a gradient of 0; torch's is NaN.": (
+        _impossible_alignment,
+        [0.0, 0.0],
+    ),
+    "`lp_pool1d` and its relatives refuse `norm_type=0`, and `init.trunc_normal_` a `std` that is not positive, by a "
+    "ValueError; torch divides by zero.": (
+        lambda m: m.nn.functional.lp_pool1d(m.ones(1, 1, 4), 0, 2).tolist(),
+        ValueError,
+    ),
+    "`mode` counts NaN as the largest values, none equal to another; where torch finds them depends on their order.": (
+        lambda m: m.mode(m.tensor([float("nan"), 1.0])).values.item(),
+        1.0,
+    ),
+    "Images of bytes are resized exactly and rounded once; torch's weights have few bits, which moves values by 1.": (
+        _interpolation_error,
+        0,
+    ),
+    "Assignment of a number by a mask of bytes works, as that of a tensor does (with the warning); torch refuses it.": (
+        _filled_where,
+        [0.0, 2.0],
+    ),
+    "Numbers from 2**63 to 2**64 - 1 are compared as they are; torch's wrap around.": (
+        lambda m: (m.arange(2) < 2**63).tolist(),
+        [True, True],
+    ),
+    "`max_pool1d`, `avg_pool1d` and `local_response_norm` take every integer dtype, `kthvalue`, `searchsorted` and "
+    "padding by reflection also booleans; torch has no kernels for them.": (
+        lambda m: m.kthvalue(m.tensor([True, False]), 1).values.item(),
+        False,
+    ),
+}
+"""What functions do otherwise: a call of a module, and its result here, or the exception that it raises."""

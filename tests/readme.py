@@ -8,7 +8,7 @@ from pathlib import Path
 from minitorch_backends import flags
 from minitorch_backends.kernels.precision import PRECISIONS, predicted_error
 
-from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES
+from .departures import AUTOGRAD_DEPARTURES, CALL_DEPARTURES, DEPARTURES, FUNCTION_DEPARTURES
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -30,7 +30,7 @@ def _inaction(row: flags.Flag) -> str:
 
 def departures() -> str:
     """The departures from torch, from the tables that the tests of flags, of autograd and of calls use."""
-    sentences = [*DEPARTURES.values(), *AUTOGRAD_DEPARTURES.values(), *CALL_DEPARTURES]
+    sentences = [*DEPARTURES.values(), *AUTOGRAD_DEPARTURES.values(), *CALL_DEPARTURES, *FUNCTION_DEPARTURES]
     return "\n".join(f"* {sentence}" for sentence in sentences)
 
 

@@ -1118,6 +1118,10 @@ def test_other_starting_values() -> None:
     found = nn.init.trunc_normal_(mt.empty(10_000), mean=1.0, std=2.0, a=-1.0, b=3.0)
     assert (found.min().item(), found.max().item()) == pytest.approx((-1.0, 3.0), abs=0.01)
     assert (found.mean().item(), found.std().item()) == pytest.approx((1.0, 1.0795), abs=0.03)
+    for sign in (1, -1):  # the tail, of mean 10 - pdf(8) / cdf(-8)
+        tail = nn.init.trunc_normal_(mt.empty(10_000), mean=10.0 * sign)
+        assert tail.mean().item() * sign == pytest.approx(1.8788, abs=0.01)
+    assert nn.init.trunc_normal_(mt.empty(1), mean=1e3).item() == 2
     assert nn.init.eye_(mt.empty(2, 3)).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     images = mt.randn(2, 4, 5)
     weight = nn.init.dirac_(mt.empty(4, 2, 3), groups=2)

@@ -12,6 +12,8 @@ from ..autograd.modes import no_grad
 from ..dispatch.call_errors import argument_errors
 from ..dispatch.mutation import refuse_unwritable
 from ..linalg import qr
+from ..ops.elementwise.special import ndtri
+from ..tensor.dtypes import float64
 from ..tensor.tensor import Tensor
 
 __all__ = [
@@ -100,6 +102,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
+_LEAST = 5e-324
+"""The smallest positive float64 number: a probability whose quantile is finite."""
+
+
 @argument_errors
 @no_grad()
 def trunc_normal_(
@@ -113,9 +119,11 @@ def trunc_normal_(
     mean, std, a, b = map(float, (mean, std, a, b))
     if not (std > 0 and a <= b):
         raise ValueError(f"trunc_normal_(): std must be positive and a at most b, got std={std}, a={a}, b={b}")
-    low, high = ((1 + math.erf((end - mean) / std / math.sqrt(2))) / 2 for end in (a, b))
-    tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-    return tensor.erfinv_().mul_(std * math.sqrt(2)).add_(mean).clamp_(a, b)
+    side = -1 if a > mean else 1  # probabilities below the mean may be small, and are held exactly
+    ends = sorted(side * (end - mean) / std for end in (a, b))
+    low, high = (math.erfc(-end / math.sqrt(2)) / 2 for end in ends)
+    chances = tensor.to(float64, copy=True).uniform_(low, high, generator=generator).clamp_(min=_LEAST)
+    return tensor.copy_(ndtri(chances).mul_(side * std).add_(mean)).clamp_(a, b)
 
 
 @argument_errors
