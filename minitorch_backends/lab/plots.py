@@ -1,4 +1,4 @@
-"""Pictures of sweeps. Importing this module imports matplotlib."""
+"""Pictures of sweeps and audits. Importing this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from .audits import Audit
+    from .frontier import Frontier
     from .pareto import Pareto
 
-__all__ = ["scatter"]
+__all__ = ["audit", "frontier", "scatter"]
 
-_BEST, _OTHER, _INK = "#0072b2", "#9aa3ad", "#1d2129"
+_BEST, _SECOND, _OTHER, _INK = "#0072b2", "#d55e00", "#9aa3ad", "#1d2129"
+
+_MOST_BARS = 40
+"""Layers that a picture of an audit has, the worst ones."""
 
 
 def scatter(points: Pareto, path: str | os.PathLike[str]) -> None:
@@ -43,6 +51,53 @@ def scatter(points: Pareto, path: str | os.PathLike[str]) -> None:
             scale("log")
         (axes.set_xlabel if name == points.names[0] else axes.set_ylabel)(name)
     axes.margins(0.15)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(alpha=0.25)
+    _tidy(axes)
     figure.savefig(path, dpi=150)
+
+
+def audit(found: Audit, path: str | os.PathLike[str]) -> None:
+    """Layers by their errors at each precision, and the frontier; layers that the policy keeps are marked."""
+    top = [row["module"] for row in found.layers()[:_MOST_BARS]]
+    figure = Figure(figsize=(12, 1.6 + 0.24 * max(len(top), 10)), layout="constrained")
+    FigureCanvasAgg(figure)
+    bars, curve = figure.subplots(1, 2, width_ratios=(3, 2))
+    names = [("* " if name in found.kept else "") + (name or "(itself)") for name in top]
+    for precision, colour in zip(found.precisions, (_BEST, _SECOND, _OTHER, _INK), strict=False):
+        errors = {row["module"]: row["error"] for row in found.layers(precision=precision)}
+        places = [place for place, name in enumerate(top) if errors.get(name)]
+        bars.plot([errors[top[place]] for place in places], places, "o", color=colour, label=precision)
+    bars.set_yticks(range(len(names)), names, fontsize=8)
+    bars.set_ylim(len(names) - 0.5, -0.5)
+    bars.set_xscale("log")
+    bars.set_xlabel("relative error of the answers, this layer alone" + ("; * keeps more" if found.kept else ""))
+    bars.legend(frameon=False, fontsize=8)
+    _draw_frontier(curve, found.frontier(), f"share of operations at {found.precisions[0]}")
+    _tidy(bars, curve)
+    figure.savefig(path, dpi=130)
+
+
+def frontier(points: Frontier, path: str | os.PathLike[str]) -> None:
+    """The predicted curve, and the points that were measured."""
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    _draw_frontier(axes, points, "share of operations at low precision")
+    _tidy(axes)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_frontier(axes: Axes, points: Frontier, label: str) -> None:
+    measured = [(point.share, point.measured) for point in points if point.measured is not None]
+    axes.plot([p.share for p in points], [p.predicted for p in points], color=_BEST, label="predicted")
+    axes.plot(*zip(*measured, strict=True), "o", color=_INK, label="measured")
+    axes.set_xlabel(label)
+    axes.set_ylabel("relative error of the answers")
+    axes.xaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _tidy(*several: Axes) -> None:
+    for axes in several:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)

@@ -1,0 +1,70 @@
+"""One self-contained HTML page of an audit."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from .audits import Audit
+from .machine import machine
+from .pages import picture, table, write_page
+
+__all__ = ["write"]
+
+_STYLE = """\
+  pre { padding: .75rem 1rem; background: #f4f6f8; border-radius: 6px; overflow-x: auto; font-size: .85rem; }
+"""
+
+_COUNTS = ("overflow", "saturated", "underflow", "subnormal")
+
+
+def write(audit: Audit, path: str | os.PathLike[str]) -> None:
+    """The summary, the picture, the policy and torch's lines for it, all rows, and the ranges of the operands."""
+    from .plots import audit as draw
+
+    buffer = io.BytesIO()
+    draw(audit, buffer)  # type: ignore[arg-type]
+    caption = (
+        "Left: what each layer alone does to the answers; layers with a star keep a higher precision. Right: the error "
+        "against the share of operations at low precision, the cheapest layers first"
+    )
+    measured = [(name, f"{value:.3g}", _bound(audit, name)) for name, value in audit.measured.items()]
+    body = [
+        f"<p>{escape(audit.summary())}</p>",
+        picture(buffer.getvalue(), caption),
+        "<h2>Answers under the policy</h2>",
+        table(("measure", "value", "budget"), measured),
+        "<h2>Policy</h2>",
+        f"<pre>{escape(str(audit.policy))}</pre>",
+        "<p>The same for a torch model on a GPU, as far as torch can:</p>",
+        f"<pre>{escape(audit.policy.torch())}</pre>",
+        "<h2>Layers</h2>",
+        table(audit.header(), list(audit.cells())),
+        "<h2>Values outside of the normal range of a format</h2>",
+        table(("module", "product", "operand", "format", "values", *_COUNTS), list(_ranges(audit))),
+    ]
+    about = machine()
+    subtitle = f"{about['host']}: {about['cpu']}, {about['capability']}; {about['versions']}"
+    write_page(path, f"Audit of {audit.name}", subtitle, body, style=_STYLE, width="80rem")
+
+
+def _bound(audit: Audit, name: str) -> str:
+    return f"{audit.budget[name]:.3g}" if name in audit.budget else ""
+
+
+def _ranges(audit: Audit) -> Iterator[tuple[str, ...]]:
+    """A line for each operand and format that loses values, of the rows at the fastest precision."""
+    for row in audit.rows:
+        if row["precision"] != audit.precisions[0] or row["module"] is None:
+            continue
+        for place, operand in enumerate(row["operands"]):
+            for name, counts in operand.items():
+                if any(counts[each] for each in _COUNTS):
+                    yield (row["module"] or "(itself)", row["product"], str(place + 1), name, *_figures(counts))
+
+
+def _figures(counts: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{counts[each]:,}" for each in ("size", *_COUNTS))

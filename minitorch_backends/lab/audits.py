@@ -1,0 +1,299 @@
+"""`audit`: what a lower precision of each layer's products does to a model, and which layers must be spared."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..autograd.modes import is_grad_enabled
+from ..backends.precision_policy import precision_of
+from ..explain.records import aligned
+from ..kernels.formats import RangeCounts, format_named
+from ..kernels.precision import PRECISIONS, named
+from ..nn.module import Module
+from .frontier import Frontier, ordered, predictions
+from .machine import machine
+from .metrics import Metric, check_metric
+from .policy import Policy, Rule
+from .progress import Progress
+from .search import smallest_set
+from .trials import Trials
+
+__all__ = ["Audit", "audit"]
+
+_FORMATS = ("bf16", "fp16", "e5m2", "e4m3")
+"""The formats whose range the operands are compared with: narrow ones, and those of the precisions."""
+
+
+class Audit:
+    """What each layer bears, and a policy.
+
+    Attributes:
+        rows: a dict for each layer, product and precision, and for all layers at once (whose "module" is None).
+            "product" is "forward", "input gradient" or "weight gradient"; "calls" and "flops" of one run;
+            "local_error" the largest relative error of one of its calls against float64 on the same inputs; "error" the
+            relative change of the answers, or of all gradients, that this product alone causes; in forward rows the
+            measures of the metric; "operands" for each factor of the product, by format, the number of values that
+            overflow, saturate, underflow or become subnormal there, and the size.
+        precisions: those of the rows, the fastest first.
+        policy: the fastest precision for all layers but those in `kept`.
+        kept: the names of the layers that keep a higher precision, in the order of what they contribute.
+        measured: the measures of the answers under the policy, from a run.
+        error: the principal one of them, which `budget` bounds: its name is `measure`.
+        runs: calls of the model so far.
+    """
+
+    def __init__(self, trials: Trials, rows: list[dict[str, Any]], precisions: Sequence[str], measure: str) -> None:
+        self.rows, self.precisions, self.measure = rows, tuple(precisions), measure
+        self.budget: dict[str, float] = {}
+        self.kept: tuple[str, ...] = ()
+        self.policy, self.measured = Policy(), dict[str, float]()
+        self._trials = trials
+        self._frontiers: dict[int, Frontier] = {}
+
+    @property
+    def error(self) -> float:
+        return self.measured[self.measure]
+
+    @property
+    def runs(self) -> int:
+        return self._trials.runs
+
+    @property
+    def name(self) -> str:
+        return type(self._trials.model).__name__
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.name}: {len(self.rows)} rows, {len(self.kept)} layers kept, {self.runs} runs>"
+
+    def layers(self, product: str = "forward", precision: str | None = None) -> list[dict[str, Any]]:
+        """The rows of layers for one product and precision (None: the fastest), the largest error first."""
+        precision = self.precisions[0] if precision is None else named(precision).name
+        found = [each for each in self.rows if (each["product"], each["precision"]) == (product, precision)]
+        return sorted((each for each in found if each["module"] is not None), key=lambda each: -each["error"])
+
+    def whole(self, precision: str, product: str = "forward") -> dict[str, Any]:
+        """The row of all layers at a precision."""
+        key = None, product, precision
+        return next(each for each in self.rows if (each["module"], each["product"], each["precision"]) == key)
+
+    def frontier(self, verify: int = 3) -> Frontier:
+        """The error of the answers against the share of operations at the fastest precision, from the rows alone.
+
+        `verify` of the points, evenly spaced, are measured as well, by a run each.
+        """
+        if verify not in self._frontiers:
+            rows = ordered(self.layers())
+            points = predictions(rows)
+            chosen = {round(each * len(rows) / verify) for each in range(1, verify + 1)} if verify else set()
+            for place in sorted(chosen):
+                found = self._trials.under(self._policy_of(points[place].kept))
+                points[place] = points[place]._replace(measured=found["error"])
+            self._frontiers[verify] = Frontier(points)
+        return self._frontiers[verify]
+
+    def measure_on(self, inputs: Any) -> dict[str, float]:
+        """The measures of the answers under the policy for other inputs."""
+        return Trials(self._trials.model, inputs, self._trials.metric, gradients=False).under(self.policy)
+
+    def table(self, limit: int | None = None) -> str:
+        """The rows as aligned text, for each product and precision the largest error first."""
+        return "\n".join(aligned([self.header(), *self.cells(limit)]))
+
+    def __str__(self) -> str:
+        return f"{self.table(limit=8)}\n\n{self.summary()}\n{self.policy}"
+
+    def summary(self) -> str:
+        """What the policy keeps, what it gives, and what that took, in a sentence or two."""
+        bounds = ", ".join(f"{name} at most {bound:.3g}" for name, bound in self.budget.items())
+        kept = f"{len(self.kept)} of {len(self._trials.layers)} layers keep a higher precision"
+        within = f" within a budget of {bounds}" if bounds else ""
+        return f"{kept}{within}: {self.measure} is {self.error:.3g}. {self.runs} runs of the model."
+
+    def header(self) -> tuple[str, ...]:
+        return ("module", "product", "precision", "GFLOP", "local error", "error", *self._measures(), "out of range")
+
+    def cells(self, limit: int | None = None) -> Iterable[tuple[str, ...]]:
+        """The lines of the table."""
+        for product in dict.fromkeys(row["product"] for row in self.rows):
+            for precision in self.precisions:
+                for row in (self.whole(precision, product), *self.layers(product, precision)[:limit]):
+                    yield self._cells(row)
+
+    def _measures(self) -> list[str]:
+        """The names of the metric's measures."""
+        first = self.whole(self.precisions[0])
+        names = list(first)
+        return names[names.index("error") + 1 : names.index("operands")]
+
+    def _cells(self, row: dict[str, Any]) -> tuple[str, ...]:
+        name = "(all of it)" if row["module"] is None else row["module"] or "(itself)"
+        numbers = [row["local_error"], row["error"], *(row.get(each) for each in self._measures())]
+        figures = ("" if each is None else f"{each:.2e}" for each in numbers)
+        return (name, row["product"], row["precision"], f"{row['flops'] / 1e9:.3g}", *figures, _out_of_range(row))
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Write a picture: layers by their errors, and the frontier with its measured points."""
+        from .plots import audit
+
+        audit(self, path)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one HTML page with the picture, the policy, the rows and the ranges. It loads nothing else."""
+        from .audit_page import write
+
+        write(self, path)
+
+    def to_json(self) -> str:
+        """Everything but the model as JSON."""
+        names = ("name", "precisions", "measure", "budget", "kept", "measured", "error", "runs")
+        found = {name: getattr(self, name) for name in names} | {"policy": json.loads(self.policy.to_json())}
+        return json.dumps({**found, **machine(), "rows": self.rows}, indent=1)
+
+    # The search
+
+    def _policy_of(self, kept: Iterable[str], higher: str | None = None) -> Policy:
+        """All layers at the fastest precision but those that are kept at a higher one, or at that in force."""
+        rules = {"*": Rule({"fp32_precision": self.precisions[0]})}
+        at = Rule({"fp32_precision": higher or precision_of("matmul").precision})
+        return Policy(rules | {glob.escape(name): at for name in kept})
+
+    def _is_within(self, measured: Mapping[str, float], margin: float) -> bool:
+        return all(measured[name] <= bound * (1 - margin) for name, bound in self.budget.items())
+
+    def _settle(self, budget: dict[str, float], margin: float) -> None:
+        """Find the layers to keep, and measure the answers under the policy."""
+        self.budget = budget
+        found = {frozenset[str](): self._trials.under(self._policy_of(()))}
+        higher, names = None, [row["module"] for row in self._by_contribution()]
+        if not self._is_within(found[frozenset()], margin):
+            slower = (each for each in self.precisions[1:] if self._is_within(self.whole(each), margin))
+            higher = next(slower, None)
+
+        def holds(kept: frozenset[str]) -> bool:
+            if kept not in found:
+                found[kept] = self._trials.under(self._policy_of(sorted(kept), higher))
+            return self._is_within(found[kept], margin)
+
+        self.kept = tuple(smallest_set(names, holds))
+        self.policy = self._policy_of(self.kept, higher)
+        if frozenset(self.kept) not in found:
+            found[frozenset(self.kept)] = self._trials.under(self.policy)
+        self.measured = found[frozenset(self.kept)]
+
+    def _by_contribution(self) -> list[dict[str, Any]]:
+        """Layers by what the budget's measures say of each alone, most first; by the error where these are equal."""
+        bounded = list(self.budget)
+        return sorted(self.layers(), key=lambda row: (*(-row[name] for name in bounded), -row["error"], row["module"]))
+
+
+def _out_of_range(row: dict[str, Any]) -> str:
+    """The formats in which a share of an operand's values is lost or at the limit, with the largest such share."""
+    worst: dict[str, float] = {}
+    for operand in row["operands"]:
+        for name, counts in operand.items():
+            lost = counts["overflow"] + counts["saturated"] + counts["underflow"] + counts["subnormal"]
+            worst[name] = max(worst.get(name, 0.0), lost / max(counts["size"], 1))
+    return ", ".join(f"{name} {share:.1%}" for name, share in worst.items() if share >= 5e-4)
+
+
+def audit(
+    model: Module,
+    inputs: Any,
+    precisions: str | Sequence[str] = ("tf32", "bf16"),
+    metric: Metric = None,
+    budget: float | Mapping[str, float] | None = None,
+    *,
+    margin: float = 0.1,
+    gradients: bool = True,
+    formats: Sequence[str] = (),
+    progress: bool | None = None,
+) -> Audit:
+    """Measure what each layer's products at a lower precision do to the answers of a model, one at a time.
+
+    A layer is a module in whose own forward or gradients products, convolutions, attention or recurrences of float32 or
+    complex64 tensors run. All others keep the flags in force. The model must be in evaluation mode, or give the same
+    answers each time. It is called three times, once for each row, and for the search.
+
+    Arguments:
+        inputs: a tensor, a tuple of positional arguments, or a dict of named ones. Answers may be tensors, arrays and
+            numbers, in dicts and sequences.
+        precisions: those to measure.
+        metric: None for the relative error of the answers; "logits", "embedding" or "regression" (see `lab.metrics`);
+            or a function of (answer, truth), dicts of arrays, that returns a number, or several by name. The truth is
+            the answer under the flags in force. The first measure is the principal one.
+        budget: bounds the principal measure, or measures by name. The policy then keeps the smallest set of layers that
+            was found, at the fastest of the other precisions that is within the budget for all of the model, or at that
+            in force. Layers go by what they contribute alone; a set is taken only after a run within the budget, and no
+            layer of it can be spared. None: all layers run at the fastest precision.
+        margin: the share of the budget that the policy leaves, since other inputs have other errors.
+        gradients: also measure the gradients of inputs and of parameters, for fixed random weights of the answers. They
+            are left out for models without parameters and in `no_grad()`.
+        formats: whose range the operands are compared with, beside bf16, fp16, e5m2 and e4m3.
+        progress: whether to show it; None: on a terminal.
+
+    Raises ValueError for names that do not exist and for models without such layers, RuntimeError for answers that
+    differ from one call to the next.
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"audit(): model must be a Module, whose parts have names, got {type(model).__name__}")
+    check_metric("audit", metric)
+    known = list(PRECISIONS)
+    wanted = {named(each).name for each in ([precisions] if isinstance(precisions, str) else precisions)}
+    fastest_first = sorted(wanted, key=known.index)
+    formats = tuple(dict.fromkeys((*_FORMATS, *(format_named(each).name for each in formats))))
+    trials = Trials(model, inputs, metric, gradients and is_grad_enabled())
+    if not trials.layers or not fastest_first:
+        raise ValueError(f"audit(): no precision acts in this {type(model).__name__} for these inputs")
+    if not trials.is_repeatable():
+        raise RuntimeError("audit(): two calls of the model give different answers; put it in evaluation mode")
+    rows = _rows(trials, fastest_first, formats, progress)
+    measures = list(rows[0])
+    measure = measures[measures.index("error") + (0 if metric is None else 1)]
+    found = Audit(trials, rows, fastest_first, measure)
+    found._settle(_budget(budget, measure, rows[0]), margin)
+    return found
+
+
+def _budget(budget: float | Mapping[str, float] | None, measure: str, row: Mapping[str, Any]) -> dict[str, float]:
+    if budget is None:
+        return {}
+    bounds = dict(budget) if isinstance(budget, Mapping) else {measure: float(budget)}
+    unknown = [name for name in bounds if not isinstance(row.get(name), float)]
+    if unknown or not all(bound >= 0 for bound in bounds.values()):
+        raise ValueError(f"audit(): budget must be non-negative bounds of measures of the metric, got {budget!r}")
+    return bounds
+
+
+def _rows(
+    trials: Trials, precisions: Sequence[str], formats: Sequence[str], progress: bool | None
+) -> list[dict[str, Any]]:
+    """The rows by product and precision, first that of all layers; without products that no call of a layer makes."""
+    rows: list[dict[str, Any]] = []
+    count = len(trials.products) * len(precisions) * (len(trials.layers) + 1)
+    with Progress(f"audit of {type(trials.model).__name__}", count, 0, progress) as bar:
+        for product, precision in itertools.product(trials.products, precisions):
+            ranges = {row["module"]: row["operands"] for row in rows if row["product"] == product}
+            found = []
+            for layer in trials.layers:
+                row = trials.row(layer, product, precision, () if layer in ranges else formats)
+                found += [row | {"operands": ranges.get(layer, row["operands"])}] if row["calls"] else []
+                bar.advance()
+            rows += [_all_of(found, trials.row(None, product, precision)), *found]
+            bar.advance()
+    return rows
+
+
+def _all_of(layers: Sequence[dict[str, Any]], row: dict[str, Any]) -> dict[str, Any]:
+    """The row of all layers at once, with the worst of their local errors and the sums of their counts."""
+    counts: dict[str, RangeCounts] = {}
+    for operand in itertools.chain.from_iterable(each["operands"] for each in layers):
+        for name, values in operand.items():
+            found = RangeCounts(**values)
+            counts[name] = counts[name] + found if name in counts else found
+    worst = max((each["local_error"] for each in layers), default=0.0)
+    return row | {"local_error": worst, "operands": [{name: each._asdict() for name, each in counts.items()}]}

@@ -1,0 +1,89 @@
+"""The first call in which two runs differ by more than their precisions explain."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, NamedTuple
+
+from ..explain.records import as_text
+from ..kernels.precision import PRECISIONS, predicted_error
+from .comparison import compare
+from .runs import Run
+
+__all__ = ["Divergence", "first_divergence"]
+
+_LENGTH = 1024
+"""The length of product for which an error is expected: its share of accumulation hardly depends on it."""
+
+
+class Divergence(NamedTuple):
+    """A call that differs.
+
+    Attributes:
+        a, b: its places in the two runs; None where only the other one has it.
+        module, kernel, shapes, direction: of the call.
+        precisions: at which the two runs computed it.
+        error: the relative difference of its results; None where it is not known.
+        explained: the difference that the precisions of this call and of those before explain.
+    """
+
+    a: int | None
+    b: int | None
+    module: str | None
+    kernel: str
+    shapes: tuple[tuple[int, ...], ...]
+    direction: str
+    precisions: tuple[str | None, str | None]
+    error: float | None
+    explained: float
+
+    def __str__(self) -> str:
+        where = f"{self.kernel} of {as_text(self.shapes)}, {self.direction}, in module {self.module or '(itself)'!r}"
+        if self.a is None or self.b is None:
+            return f"call {self.b if self.a is None else self.a}, {where}: only one run has it"
+        how = "differs" if self.error is None else f"differs by {self.error:.2e}"
+        why = f"{' and '.join(dict.fromkeys(map(str, self.precisions)))} explain {self.explained:.2e}"
+        return f"call {self.a}, {where}: {how}; {why}"
+
+
+def first_divergence(
+    run_a: str | os.PathLike[str] | Run, run_b: str | os.PathLike[str] | Run, *, factor: float = 8.0
+) -> Divergence | None:
+    """The first call whose results differ by more than precision explains, or that only one run has; None for none.
+
+    Errors of calls add in quadrature along a run, so that the difference that is explained at a call is `factor` times
+    the root of the sum of squares of the errors that its precisions, and those of the calls before, have on random
+    operands. Calls with the same bits count for nothing. `factor` allows for layers that amplify errors. Runs of hashes
+    tell whether results differ, not how far: there the first call that differs is returned. A module whose products
+    other kernels compute in the other run, as flags have it, is not compared: the modules after it are.
+
+    The runs are files of `capture`, or were read by `Run.read`. Raises ValueError for other files.
+    """
+    square, calls = 0.0, compare(run_a, run_b).calls
+    lone = {status: {_place(row) for row in calls if row["status"] == status} for status in ("removed", "inserted")}
+    for row in calls:
+        if row["status"] in lone and all(_place(row) in places for places in lone.values()):
+            continue
+        square += _expected(row) ** 2 if row["status"] == "differs" else 0.0
+        explained = factor * math.sqrt(square)
+        if row["status"] == "same" or (row["error"] is not None and row["error"] <= explained):
+            continue
+        return _divergence(row, explained)
+    return None
+
+
+def _place(row: dict[str, Any]) -> tuple[str | None, str]:
+    return row["module"], row["direction"]
+
+
+def _expected(row: dict[str, Any]) -> float:
+    """The relative error, rms, that the lower precision of the two calls has; that of fp32 for other kernels."""
+    precisions = (row["precision_a"], row["precision_b"])
+    sigmas = (predicted_error(each, _LENGTH).sigma for each in precisions if each in PRECISIONS)
+    return max(sigmas, default=predicted_error("ieee", _LENGTH).sigma) / math.sqrt(_LENGTH)
+
+
+def _divergence(row: dict[str, Any], explained: float) -> Divergence:
+    named = {name: row[name] for name in ("a", "b", "module", "kernel", "shapes", "direction", "error")}
+    return Divergence(**named, precisions=(row["precision_a"], row["precision_b"]), explained=explained)

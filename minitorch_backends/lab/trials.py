@@ -1,0 +1,147 @@
+"""Runs of a model on the same inputs: one product of one layer at a precision, or all of it under a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import autograd
+from ..autograd.modes import enable_grad, no_grad
+from ..autograd.module_scope import current_module
+from ..explain.records import record, recording
+from ..explain.sensitivity import acted_on, alone, layers_of
+from ..kernels.formats import RangeCounts, count_range
+from ..kernels.registry import Call, observe
+from ..nn.module import Module
+from ..nn.utils import run_under
+from ..ops.creation import from_numpy
+from ..tensor.tensor import Tensor
+from .flops import flops_of
+from .measures import arrays_of, relative_error
+from .metrics import Arrays, Metric, measures_of
+from .policy import PRODUCTS, Policy, Rule
+
+__all__ = ["Trials"]
+
+
+class Trials:
+    """A model, its inputs, and what it returns under the flags in force.
+
+    Attributes:
+        runs: calls of the model so far.
+        layers: the modules in whose own forwards or gradients a precision acts, in the order of their calls.
+        products: those that are measured: "forward", and the two of gradients where the model has parameters.
+    """
+
+    def __init__(self, model: Module, inputs: Any, metric: Metric, gradients: bool) -> None:
+        self.model, self.metric, self.runs = model, metric, 0
+        self._args = () if isinstance(inputs, Mapping) else inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+        self._named = inputs if isinstance(inputs, Mapping) else {}
+        self._parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
+        self.products = PRODUCTS if gradients and self._parameters else PRODUCTS[:1]
+        with record() as log:
+            self._truth = {product: self._results(product) for product in self.products[:2]}
+        self.layers = layers_of(model, log)
+
+    def is_repeatable(self) -> bool:
+        """Whether another call returns the same answers."""
+        again = self._results("forward")
+        return all(np.array_equal(again[name], value, equal_nan=True) for name, value in self._truth["forward"].items())
+
+    def row(self, layer: str | None, product: str, precision: str, formats: Sequence[str] = ()) -> dict[str, Any]:
+        """What one product of a layer at a precision does (of all layers, for None): a row of an audit.
+
+        With `formats`, "operands" counts what their ranges do to the factors of the product.
+        """
+        rules = Rule({"fp32_precision": precision}), Rule({}, precision), Rule({}, None, precision)
+        rule = rules[PRODUCTS.index(product)]
+        watch = _Watch(layer, precision, formats)
+        lowered = alone(self.model, layer, self.layers, rule.scope())
+        with lowered, recording(watch.concerns if layer is not None else _nothing) as log, observe(watch):
+            results = self._results(product)
+        errors = (dict(each.options).get("relative_error", 0.0) for each in log)
+        row: dict[str, Any] = {"module": layer, "product": product, "precision": precision}
+        row |= {"calls": watch.calls, "flops": watch.flops}
+        row |= {"local_error": max(errors, default=0.0), **self._measures(product, results)}
+        return row | {"operands": watch.as_dicts()}
+
+    def under(self, policy: Policy) -> dict[str, float]:
+        """The measures of the answers under a policy."""
+        with run_under(self.model, policy):
+            return self._measures("forward", self._results("forward"))
+
+    def _measures(self, product: str, results: Arrays) -> dict[str, float]:
+        if product != "forward":
+            return {"error": relative_error(results, self._truth["input gradient"])}
+        truth = self._truth["forward"]
+        return {"error": relative_error(results, truth), **measures_of(self.metric, results, truth)}
+
+    def _results(self, product: str) -> Arrays:
+        """The answers, or the gradients of their sum with fixed random weights in all parameters."""
+        self.runs += 1
+        if product == "forward":
+            with no_grad():
+                return {name: each.copy() for name, each in arrays_of(self._call()).items()}
+        random = np.random.default_rng(0)
+        with enable_grad():
+            outputs = [each for each in _tensors_of(self._call()) if each.requires_grad]
+            weights = [from_numpy(random.standard_normal(each.shape)).to(each.dtype) for each in outputs]
+            found = autograd.grad(outputs, list(self._parameters.values()), weights, allow_unused=True)
+        pairs = zip(self._parameters, found, strict=True)
+        return {name: each.detach().numpy() for name, each in pairs if each is not None}
+
+    def _call(self) -> Any:
+        return self.model(*self._args, **self._named)
+
+
+class _Watch:
+    """The observer of one product's calls at a precision: how many operations they take, and what the formats do to
+    the range of their operands."""
+
+    def __init__(self, layer: str | None, precision: str, formats: Sequence[str]) -> None:
+        self.layer, self.precision, self.formats = layer, precision, formats
+        self.calls = self.flops = 0
+        self.counts: dict[tuple[int, str], RangeCounts] = {}
+
+    def concerns(self, call: Call) -> bool:
+        lowered = call.keywords.get("precision", "ieee") == self.precision and acted_on(call)
+        return lowered and (self.layer is None or current_module() == self.layer)
+
+    def __call__(self, call: Call) -> None:
+        if not self.concerns(call):
+            return
+        self.calls += 1
+        self.flops += flops_of(call)
+        for place, operand in enumerate(_operands(call)):
+            for name in self.formats:
+                found = count_range(operand, name)
+                before = self.counts.get((place, name))
+                self.counts[place, name] = found if before is None else before + found
+
+    def as_dicts(self) -> list[dict[str, dict[str, int]]]:
+        """For each operand the counts by format."""
+        places = sorted({place for place, _ in self.counts})
+        return [{name: self.counts[place, name]._asdict() for name in self.formats} for place in places]
+
+
+def _nothing(call: Call) -> bool:
+    return False
+
+
+def _operands(call: Call) -> Iterable[np.ndarray]:
+    """The factors of a call: the first two arrays, and the values of attention."""
+    arrays = [getattr(each, "array", each) for each in call.arrays[: 3 if call.kernel == "attention" else 2]]
+    for each in arrays:
+        if each.dtype.kind == "c":
+            yield np.ascontiguousarray(each).view(each.real.dtype)
+        elif each.dtype.kind not in "biu":
+            yield each
+
+
+def _tensors_of(answer: Any) -> list[Tensor]:
+    if isinstance(answer, Tensor):
+        return [answer]
+    parts = answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, (tuple, list)) else ()
+    return [tensor for part in parts for tensor in _tensors_of(part)]

@@ -1,0 +1,176 @@
+"""Audits: what each layer does to the answers, which layers a budget spares, and where two runs part."""
+
+import json
+
+import numpy as np
+import pytest
+
+import minitorch_backends as mt
+from minitorch_backends import lab, nn
+from minitorch_backends.lab.search import smallest_set
+
+
+class Attend(nn.Module):
+    """A module with products of its own around those of its parts."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.query = nn.Linear(width, width)
+
+    def forward(self, x):
+        return (self.query(x) @ x.mT).softmax(-1) @ x
+
+
+class Net(nn.Module):
+    def __init__(self, width=24):
+        super().__init__()
+        self.attend, self.first, self.last = Attend(width), nn.Linear(width, 32), nn.Linear(32, 6)
+
+    def forward(self, x):
+        return self.last(self.first(self.attend(x)).relu())
+
+
+@pytest.fixture(scope="module")
+def net():
+    mt.manual_seed(0)
+    return Net()
+
+
+@pytest.fixture(scope="module")
+def x():
+    mt.manual_seed(1)
+    return mt.randn(40, 5, 24)
+
+
+@pytest.fixture(scope="module")
+def found(net, x):
+    return lab.audit(net, x, ("tf32", "bf16"), "logits")
+
+
+def test_rows_of_layers_and_products(found):
+    keys = [(row["module"], row["product"]) for row in found.rows if row["precision"] == "bf16"]
+    layers = ["attend.query", "attend", "first", "last"]
+    assert keys == [
+        *((name, "forward") for name in (None, *layers)),
+        *((name, "input gradient") for name in (None, "attend", "first", "last")),  # the model's input needs none
+        *((name, "weight gradient") for name in (None, "attend.query", "first", "last")),
+    ]
+    for row in found.rows:
+        roundoff = 2.0**-8 if row["precision"] == "bf16" else 2.0**-11
+        assert roundoff / 30 < row["local_error"] < 2 * roundoff
+        assert 0 < row["error"] < 4 * roundoff
+    assert found.whole("bf16")["flops"] == 2 * 200 * (24 * 24 + 2 * 5 * 24 + 24 * 32 + 32 * 6)
+    assert found.whole("bf16")["log_probability_error"] > found.whole("tf32")["log_probability_error"] > 0
+
+
+def test_errors_of_layers_add_in_quadrature(found):
+    frontier = found.frontier(verify=2)
+    measured = [point for point in frontier if point.measured]
+    assert len(measured) == 2
+    for point in measured:
+        assert point.predicted == pytest.approx(point.measured, rel=0.35)
+    assert [point.share for point in frontier] == sorted(point.share for point in frontier)
+    assert frontier[-1].kept == ()
+
+
+def test_without_a_budget_everything_is_fast(found):
+    assert found.kept == ()
+    assert found.error == found.whole("bf16")["log_probability_error"]
+
+
+def test_a_budget_keeps_few_layers_and_the_same_twice(net, x):
+    whole = lab.audit(net, x, gradients=False).whole("bf16")["error"]
+    first, second = (lab.audit(net, x, budget=0.7 * whole, gradients=False) for _ in range(2))
+    assert first.kept == second.kept
+    assert 0 < len(first.kept) < 4
+    assert first.policy == second.policy
+    assert first.error <= 0.9 * 0.7 * whole
+    with nn.utils.run_under(net, first.policy), mt.no_grad():
+        answers = net(x).numpy()
+    with mt.no_grad():
+        truth = net(x).numpy()
+    assert np.linalg.norm(answers - truth) / np.linalg.norm(truth) == pytest.approx(first.error, rel=1e-3)
+    mt.manual_seed(2)
+    assert first.measure_on(mt.randn(60, 5, 24))["error"] <= 0.7 * whole
+    assert json.loads(first.to_json())["kept"] == list(first.kept)
+
+
+def test_ranges_of_operands():
+    mt.manual_seed(0)
+    layer = nn.Linear(8, 4, bias=False)
+    x = mt.full((3, 8), 1e5)
+    x[0, 0] = 1e-9
+    (row,) = lab.audit(layer, x, "tf32", gradients=False, formats=["e2m1"]).layers()
+    assert row["operands"][0]["fp16"] == {"overflow": 23, "saturated": 0, "underflow": 1, "subnormal": 0, "size": 24}
+    assert row["operands"][0]["e2m1"]["saturated"] == 23
+    assert row["operands"][0]["bf16"] == {"overflow": 0, "saturated": 0, "underflow": 0, "subnormal": 0, "size": 24}
+    assert row["operands"][1]["e4m3"]["saturated"] == 0
+
+
+@pytest.mark.parametrize("weights", [[9, 5, 4, 3, 1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1]])
+@pytest.mark.parametrize("budget", [0, 4, 8.5, 30, 200])
+def test_search_spares_no_name_in_vain(weights, budget):
+    sizes = dict(zip("abcde", weights, strict=True))
+    runs = []
+
+    def holds(kept):
+        runs.append(kept)
+        return sum(size for name, size in sizes.items() if name not in kept) <= budget
+
+    kept = smallest_set(list("abcde"), holds)
+    assert holds(frozenset(kept))
+    assert not any(holds(frozenset(kept) - {name}) for name in kept)
+    assert len(kept) == next(n for n in range(6) if sum(sorted(weights)[: 5 - n]) <= budget)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"precisions": "fp7"}, ValueError, "'fp7' is not a precision"),
+        ({"metric": "accuracy"}, ValueError, "metric must be 'logits', .*, got 'accuracy'"),
+        ({"budget": {"speed": 1}}, ValueError, "budget must be non-negative bounds of measures"),
+        ({"budget": -1}, ValueError, "budget must be non-negative bounds of measures"),
+        ({"formats": ["fp3"]}, ValueError, "format must be one of"),
+    ],
+)
+def test_mistakes(options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        lab.audit(nn.Linear(2, 2), mt.ones(1, 2), **options)
+
+
+def test_models_that_cannot_be_audited():
+    with pytest.raises(TypeError, match="model must be a Module"):
+        lab.audit(lambda x: x, mt.ones(2))
+    with pytest.raises(ValueError, match="no precision acts in this ReLU"):
+        lab.audit(nn.ReLU(), mt.ones(2))
+    with pytest.raises(RuntimeError, match="two calls of the model give different answers"):
+        lab.audit(nn.Sequential(nn.Linear(50, 50), nn.Dropout()), mt.ones(2, 50))
+
+
+def test_page_and_picture(found, tmp_path):
+    found.plot(tmp_path / "audit.png")
+    found.frontier().plot(tmp_path / "frontier.png")
+    found.report(tmp_path / "audit.html")
+    assert (tmp_path / "audit.png").read_bytes()[:4] == (tmp_path / "frontier.png").read_bytes()[:4] == b"\x89PNG"
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "attend.query" in page
+    assert "log_probability_error" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_first_divergence(net, x, tmp_path):
+    def capture(name, change=0.0, **flags):
+        with mt.no_grad(), mt.backends.flags(**flags), lab.capture(tmp_path / name):
+            net.last.weight += change
+            net(x)
+            net.last.weight -= change
+        return tmp_path / name
+
+    plain, lower = capture("plain.run"), capture("lower.run", fp32_precision="bf16")
+    assert lab.first_divergence(plain, capture("again.run")) is None
+    assert lab.first_divergence(plain, lower) is None  # bf16 explains the difference
+    changed = capture("changed.run", change=0.05)
+    wrong = lab.first_divergence(plain, changed)
+    assert (wrong.module, wrong.precisions) == ("last", ("ieee", "ieee"))
+    assert wrong.error > 100 * wrong.explained
+    assert "in module 'last': differs by" in str(wrong)
